@@ -1,6 +1,6 @@
 //! A server that asks: the person which seat, and the client's model for a line of text.
 //!
-//! Whether the client is of 2024-11-05, of 2026-07-28 or from between is nothing that a handler has to know.
+//! Handlers work the same for clients of 2024-11-05, of 2026-07-28 and of all revisions in between.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -47,7 +47,7 @@ impl Trips {
 }
 
 impl Trips {
-    /// What would call the railway.
+    /// Books the seat; a real server would call the railway.
     #[expect(clippy::unused_async, reason = "the railway would take its time")]
     async fn reserve(&self, _train: &str, _seat: &Seat) -> Result<u32> {
         Ok(self.bookings.fetch_add(1, Ordering::Relaxed) + 1)

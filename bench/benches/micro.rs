@@ -1,6 +1,7 @@
 //! The pieces of a call, one by one: `cargo bench -p hospes-bench`.
 //!
-//! For whoever changes one of them. What a whole call costs beside its peers is the yardstick's to say.
+//! Intended for anyone who changes one of these parts. The yardstick measures the cost of a whole call beside its
+//! peers.
 
 use std::hint::black_box;
 
@@ -21,7 +22,7 @@ use http::Request;
 use http_body_util::Full;
 
 const MEBIBYTE: usize = 1024 * 1024;
-/// How many calls arrive at once where they are pipelined.
+/// Number of calls that arrive at once in the pipelined cases.
 const PIPELINED: usize = 64;
 
 criterion_group!(benches, envelope, framing, admission, dispatch, results);

@@ -1,4 +1,4 @@
-//! What the programs that the yardstick measures have in common.
+//! Functions shared by the programs that the yardstick measures.
 
 pub mod tools;
 

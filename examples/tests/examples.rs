@@ -24,7 +24,7 @@ const REVISIONS: [Revision; 5] = [
     Revision::V2026_07_28,
 ];
 
-/// A server of its own for each test, and gone with it.
+/// Server for one test, which ends with the test.
 struct Serving {
     url: String,
     _child: Child,
@@ -149,7 +149,8 @@ async fn the_client_lists_and_calls() {
     assert!(String::from_utf8_lossy(&failed.stderr).contains("no-such-program-anywhere"));
 }
 
-/// The client finds out by itself what a server speaks, be it only the newest revision or only an old one.
+/// The client detects the revision of a server, even if the server supports only the newest revision or only an old
+/// one.
 #[tokio::test]
 async fn the_client_finds_old_servers_and_new_ones() {
     for revision in

@@ -7,7 +7,7 @@
 pub mod unix;
 pub mod websocket;
 
-/// How many clients are served at once; further ones wait to be accepted.
+/// Maximum number of clients that are served at once; further ones wait to be accepted.
 pub const MAX_CONNECTIONS: usize = 256;
 
 /// Prints a line, which is what the programs are for.

@@ -77,7 +77,7 @@ impl Drop for Listener {
 /// Connects to the server at `path`.
 ///
 /// # Errors
-/// When nobody listens there, or somebody who is no server.
+/// When no server listens there, or the peer is not an MCP server.
 pub async fn connect(path: &Path, client: ClientBuilder) -> Result<Client, ConnectError> {
     let dial = || async { Ok(UnixStream::connect(path).await?.into_split()) };
     client.dial(&path.to_string_lossy(), dial).await

@@ -1,8 +1,8 @@
 //! MCP over WebSocket.
 //!
-//! *Connection set-up.* A WebSocket handshake with the subprotocol `mcp`. A browser's page may open a WebSocket to any
-//! server, this machine's included, so whoever names an `Origin` is turned away. Each connection is one client (in the
-//! older revisions one session).
+//! *Connection set-up.* A WebSocket handshake with the subprotocol `mcp`. A page in a browser may open a WebSocket to
+//! any server, including this machine. Therefore clients that send an `Origin` are rejected. Each connection is one
+//! client (in the older revisions one session).
 //!
 //! *Messages.* Each text message is one JSON-RPC message (in 2025-03-26 it may be a batch); binary messages are an error.
 //! `notifications/cancelled` cancels. A close frame ends the connection, and with it what still runs.
@@ -33,7 +33,7 @@ use crate::MAX_CONNECTIONS;
 
 /// The longest message that is taken.
 pub const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
-/// How long a client may take over the handshake.
+/// Maximum time of a client's handshake.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 const SUBPROTOCOL: &str = "Sec-WebSocket-Protocol";
@@ -89,7 +89,7 @@ fn admit(request: &Request, mut response: Response) -> Result<Response, ErrorRes
 /// Connects to the server at `address`, as in `127.0.0.1:8000`.
 ///
 /// # Errors
-/// When nobody listens there, or somebody who is no server.
+/// When no server listens there, or the peer is not an MCP server.
 pub async fn connect(address: &str, client: ClientBuilder) -> Result<Client, ConnectError> {
     let url = format!("ws://{address}/");
     client.dial(&url, || async { Ok(messages(handshake(address, &url).await?)) }).await
@@ -110,7 +110,7 @@ fn config() -> WebSocketConfig {
         .max_frame_size(Some(MAX_MESSAGE_BYTES))
 }
 
-/// What a server or a client reads and writes.
+/// Returns the streams from which a server or a client reads and to which it writes.
 fn messages(
     socket: WebSocketStream<TcpStream>,
 ) -> (impl AsyncRead + Send + Unpin, impl AsyncWrite + Send + Unpin) {

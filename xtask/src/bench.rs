@@ -15,7 +15,7 @@ use crate::report::{Outcome, say};
 use crate::{cargo, place};
 use results::Results;
 
-/// What the command line may say.
+/// Flags of the chore.
 pub(crate) const FLAGS: Accepted = Accepted {
     values: &["only", "rounds", "secs", "wait", "peers", "from", "max-foreign"],
     switches: &["no-build", "no-page"],
@@ -69,12 +69,12 @@ fn yardstick() -> PathBuf {
     place::root().join("bench/yardstick")
 }
 
-/// Where our programs are, in the profile that the peers have.
+/// Returns the folder of this project's programs, in the profile of the peers.
 fn ours() -> Result<PathBuf> {
     Ok(place::target()?.join("bench-fat"))
 }
 
-/// Where the peers are: `BENCH_BIN`, or below our own target folder.
+/// Returns the folder of the peers: `BENCH_BIN`, or one below the target folder.
 fn peers() -> Result<PathBuf> {
     match env::var_os("BENCH_BIN") {
         Some(folder) => Ok(folder.into()),

@@ -1,7 +1,8 @@
 //! `cargo xtask bridge`: `hospes up` and `hospes stdio` between applications and servers of every pair of revisions.
 //!
-//! Both ends are programs of ours that speak one revision and no other, over real transports: stdio and Streamable
-//! HTTP, and HTTP+SSE where that is the revision's own. What crosses and what is lost is said in `docs/bridging.md`.
+//! Both ends are programs of this project that speak exactly one revision. They use real transports: stdio and
+//! Streamable HTTP, and HTTP+SSE for the revision that defines it. `docs/bridging.md` lists what crosses and what is
+//! lost.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,22 +18,22 @@ use crate::process::{self, Server};
 use crate::report::{Outcome, say, table};
 use crate::{cargo, place};
 
-/// What the command line may say.
+/// Flags of the chore.
 pub(crate) const FLAGS: Accepted = Accepted { values: &[], switches: &["no-build"] };
 
 const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 /// The revision whose own transport over HTTP is HTTP+SSE.
 const OLDEST: &str = REVISIONS[0];
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// How long one application may take to try everything with every server.
+/// Time limit of one application for all checks with every server.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// What came of one pair of revisions.
+/// Results of one pair of revisions.
 #[derive(Clone, Debug, Default)]
 struct Cell {
     tried: usize,
     held: usize,
-    /// How many of those that hold are lost as the document says.
+    /// Number of successful checks that lose data as documented.
     lossy: usize,
 }
 
@@ -48,7 +49,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     }
 }
 
-/// The same as a part of `cargo xtask test`; the programs are built.
+/// Runs the chore as a part of `cargo xtask test`; the programs are already built.
 pub(crate) fn part() -> Outcome {
     let mut cells = BTreeMap::new();
     let mut failures = Vec::new();
@@ -163,12 +164,12 @@ fn count(
     Ok(())
 }
 
-/// Where the endpoint of HTTP+SSE is, beside that of Streamable HTTP.
+/// Returns the URL of the HTTP+SSE endpoint beside that of Streamable HTTP.
 fn sse(url: &str) -> String {
     format!("{}/sse", url.trim_end_matches("/mcp"))
 }
 
-/// Away from the configuration and the memory of whoever runs this.
+/// Isolates a command from the configuration and the state of the user.
 fn away(mut command: Command, folder: &Path) -> Command {
     command.current_dir(folder);
     for (name, below) in [

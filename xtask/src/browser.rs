@@ -13,10 +13,10 @@ use crate::report::Outcome;
 use crate::tools::{self, Node, Versions};
 use crate::{cargo, place};
 
-/// What the command line may say.
+/// Flags of the chore.
 pub(crate) const FLAGS: Accepted = Accepted { values: &["pictures"], switches: &["no-build"] };
 
-/// Which tests; the program's others need nothing of this.
+/// Filter for the tests to run; the program's other tests need nothing of this.
 const TESTS: &str = "package(hospes-browser-tests) + (package(hospes-cli) & binary(keyring))";
 const PACKAGES: [&str; 4] = ["-p", "hospes-browser-tests", "-p", "hospes-cli"];
 
@@ -37,7 +37,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     }
 }
 
-/// The same as a part of `cargo xtask test`; the programs are built.
+/// Runs the chore as a part of `cargo xtask test`; the programs are already built.
 pub(crate) fn part() -> Outcome {
     match variables() {
         // Built with the features of the whole workspace, as everything is by then.
@@ -56,7 +56,7 @@ fn tests(packages: &[&str], variables: &[(&str, String)]) -> Outcome {
     cargo::run_with(&[&["test", "--tests", "--quiet"], &PACKAGES[..]].concat(), variables)
 }
 
-/// Where everything is that the tests start.
+/// Returns the variables with the paths of everything the tests start.
 fn variables() -> Result<Vec<(&'static str, String)>> {
     let versions = Versions::read()?;
     let mut variables = Vec::new();

@@ -13,7 +13,7 @@ pub(crate) fn run(arguments: &[&str]) -> Outcome {
     run_with(arguments, &[])
 }
 
-/// The same with variables set.
+/// Runs cargo in the repository with additional environment variables.
 pub(crate) fn run_with(arguments: &[&str], variables: &[(&str, String)]) -> Outcome {
     let mut command = command(arguments);
     command.envs(variables.iter().map(|(name, value)| (name, value)));

@@ -21,15 +21,15 @@ use sets::{Sets, Side};
 use suite::{SCRIPT, Suite};
 use verdict::Verdict;
 
-/// What the command line may say.
+/// Flags of the chore.
 pub(crate) const FLAGS: Accepted =
     Accepted { values: &["revision", "scenario", "url", "command"], switches: &["no-build"] };
 
-/// How the table calls the scenarios of the suite before this one.
+/// Name of the previous suite's scenarios in the table.
 const PREVIOUS_SUITE: &str = "suite 0.1";
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// What to run, and against what.
+/// Selection of scenarios, and the programs they are run against.
 #[derive(Debug, Default)]
 struct Plan {
     /// Empty: every revision whose requirement set is concerned.
@@ -43,7 +43,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// Whether nothing was picked, so that what is beyond the requirement sets runs too.
+    /// Returns true if there is no selection. Scenarios beyond the requirement sets are then run too.
     fn is_whole(&self) -> bool {
         self.revisions.is_empty() && self.scenarios.is_empty()
     }

@@ -25,16 +25,17 @@ use spellings::{Kind, Rule, Spelling};
 use verdicts::{Decision, Seen, Tally};
 use world::World;
 
-/// What the command line may say.
+/// Flags of the chore.
 pub(crate) const FLAGS: Accepted = Accepted { values: &[], switches: &["no-build"] };
 
-/// How long one kind of readers, or the program, may take for everything.
+/// Time limit of one kind of readers, or of the program, for all spellings.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// How many spellings there have to be.
+/// Minimum number of spellings.
 const LEAST: usize = 300;
 
-/// What has to have reached something by this many spellings, so that silence is not taken for safety.
+/// Readers, each with the minimum number of spellings by which it must reach something. Silence is not taken for
+/// safety.
 const READERS: [(&str, usize); 12] = [
     ("urllib", 50),
     ("requests", 50),
@@ -62,7 +63,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     }
 }
 
-/// The same as a part of `cargo xtask test`; the program is built.
+/// Runs the chore as a part of `cargo xtask test`; the program is already built.
 pub(crate) fn part() -> Outcome {
     let ready = || -> Result<_> {
         let versions = Versions::read()?;
@@ -165,7 +166,7 @@ fn read(mut command: Command, kind: Kind, spellings: &[Spelling], world: &World)
     Ok(seen)
 }
 
-/// What the program decides about each spelling by each rule; nothing where the rule is of another kind.
+/// Returns the program's decision about each spelling by each rule; `None` if the rule is of another kind.
 fn judge(spellings: &[Spelling], rules: &[Rule], world: &World) -> Result<Vec<Vec<Option<Decision>>>> {
     let (policy, calls) = (world.folder.join("policy.toml"), world.folder.join("calls.jsonl"));
     fs::write(&policy, rules.iter().map(Rule::written).collect::<String>())?;

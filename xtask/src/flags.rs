@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 
-/// What a chore accepts besides plain words.
+/// Flags that a chore accepts, besides plain words.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Accepted {
     /// Flags that take a value, as `--only rust` or `--only=rust`.
@@ -21,7 +21,7 @@ pub(crate) struct Flags {
 }
 
 impl Flags {
-    /// Takes `arguments` apart and refuses flags that `accepted` does not list.
+    /// Parses `arguments` and rejects flags that `accepted` does not list.
     pub(crate) fn parse(arguments: &[String], accepted: Accepted) -> Result<Self> {
         let mut flags = Self::default();
         let mut rest = arguments.iter();
@@ -48,7 +48,7 @@ impl Flags {
         Ok(flags)
     }
 
-    /// Whether the switch was given.
+    /// Returns true if the switch was given.
     pub(crate) fn has(&self, switch: &str) -> bool {
         self.switches.iter().any(|given| given == switch)
     }

@@ -12,12 +12,12 @@ use crate::report::{Outcome, say};
 use crate::tools::{self, Node, Python};
 use crate::{cargo, place};
 
-/// What the command line may say.
+/// Flags of the chore.
 pub(crate) const FLAGS: Accepted = Accepted { values: &[], switches: &[] };
 
 const PACKAGE: &str = "hospes-models";
 
-/// What a model in our own process is tested with.
+/// Feature with which a model in this process is tested.
 const LOCAL: &str = "local-model";
 
 /// Runs the chore.
@@ -33,7 +33,7 @@ pub(crate) fn run(_: &Flags) -> Result<()> {
     Ok(())
 }
 
-/// The same as a part of `cargo xtask test`; the programs are built.
+/// Runs the chore as a part of `cargo xtask test`; the programs are already built.
 pub(crate) fn part() -> Outcome {
     match variables() {
         // Built with the features of the whole workspace, as everything is by then.
@@ -67,8 +67,8 @@ fn linted() -> Outcome {
     cargo::run_with(&arguments, &[])
 }
 
-/// What only programs have that are built with the feature for it. A build of its own, and a large one: the rest of the
-/// workspace is not to wait for a library that multiplies matrices.
+/// Runs the tests of code that exists only with the feature. This is a large build of its own, so that the rest of the
+/// workspace does not wait for a library that multiplies matrices.
 fn local(variables: &[(&str, String)]) -> Outcome {
     if tools::works("cargo-nextest") {
         let profile = if place::ci() { "ci" } else { "default" };
@@ -80,7 +80,8 @@ fn local(variables: &[(&str, String)]) -> Outcome {
     cargo::run_with(&["test", "-p", PACKAGE, "--features", LOCAL, "--quiet", "local"], variables)
 }
 
-/// Where everything is that the tests start. A small model that cannot be run here is a line, and in CI an error.
+/// Returns the variables with the paths of everything the tests start. A small model that cannot run here is reported
+/// in a line, and is an error in CI.
 fn variables() -> Result<Vec<(&'static str, String)>> {
     let python = Python::models()?;
     let mut variables = vec![("HOSPES_KATAN", text(python.packages()))];

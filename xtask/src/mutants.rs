@@ -22,7 +22,7 @@ use mutant::Mutant;
 use record::{Became, Explanations, Record};
 use switch::Blame;
 
-/// What the command line may say.
+/// Flags of the chore.
 pub(crate) const FLAGS: Accepted =
     Accepted { values: &["only"], switches: &["list", "again", "singly", "page"] };
 
@@ -57,9 +57,9 @@ const AREAS: [Area; 7] = [
     Area { name: "reply", package: &MODEL, files: &["reply/**/*.rs"] },
 ];
 
-/// Mutates every area, or those named by `--only`. `--again` leaves out what was caught before; `--singly` builds every
-/// mutant by itself, which is slow and shows that the fast way tells the truth; `--page` runs nothing and only writes
-/// docs/mutants.md from what earlier runs found.
+/// Mutates every area, or those named by `--only`. `--again` leaves out mutants that were caught before. `--singly`
+/// builds every mutant by itself, which is slow and confirms the fast way. `--page` runs nothing and only writes
+/// docs/mutants.md from the results of earlier runs.
 pub(crate) fn run(flags: &Flags) -> Result<()> {
     let only = flags.list("only");
     if let Some(unknown) = only.iter().find(|name| !AREAS.iter().any(|area| area.name == name.as_str())) {
@@ -254,7 +254,7 @@ fn became(ended: Ended) -> Became {
     }
 }
 
-/// Makes sure of cargo-mutants.
+/// Installs cargo-mutants if it is missing.
 fn install_lister() -> Result<()> {
     if tools::works("cargo mutants") {
         return Ok(());

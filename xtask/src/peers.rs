@@ -27,7 +27,7 @@ use crate::{cargo, place};
 use inspector::{Era, Inspector};
 use upstreams::{Upstream, Upstreams};
 
-/// What the command line may say.
+/// Flags of the chore.
 pub(crate) const FLAGS: Accepted = Accepted { values: &["only"], switches: &["no-build"] };
 
 /// The groups of checks that `--only` picks one of.
@@ -35,11 +35,12 @@ const GROUPS: [&str; 4] = ["judges", "apps", "python", "fronts"];
 
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// The first lists wait so long for servers that are being started, in seconds: whoever asks only once is to see all.
+/// Time the first lists wait for servers that are starting, in seconds, so that a client that asks only once sees all
+/// tools.
 const WAIT: &str = "60";
 
-/// How long the servers behind `hospes up` may take until their tools are seen. Upstreams start while the
-/// endpoint already answers, so the first list may be short.
+/// Time limit for the tools of the servers behind `hospes up` to be listed. Upstreams start while the endpoint already
+/// answers, so the first list may be short.
 const SEEN_LIMIT: Duration = Duration::from_secs(30);
 
 /// Runs the chore.
@@ -58,7 +59,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     }
 }
 
-/// The same as a part of `cargo xtask test`; the program is built.
+/// Runs the chore as a part of `cargo xtask test`; the program is already built.
 pub(crate) fn part() -> Outcome {
     groups(None)
 }
@@ -241,12 +242,12 @@ fn contains(text: &str, part: &str) -> Result<String> {
     Ok(format!("{part:?}"))
 }
 
-/// Starts `hospes`, away from the configuration files of whoever runs this.
+/// Starts `hospes`, isolated from the user's configuration files.
 fn start(node: &Node, folder: &Path, label: &str, arguments: &[&str]) -> Result<Server> {
     start_with(node, folder, label, arguments, |_| {})
 }
 
-/// The same with more set of the command.
+/// Starts `hospes` with additional settings of the command.
 fn start_with(
     node: &Node,
     folder: &Path,
@@ -270,7 +271,7 @@ fn scratch() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// What was examined, and how it went.
+/// Checks and their results.
 #[derive(Default)]
 struct Checks {
     rows: Vec<[String; 3]>,

@@ -1,4 +1,4 @@
-//! Where things are: the repository, the build output, the tools below it.
+//! Paths of the repository, the build output and the tools below it.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ pub(crate) fn shared() -> PathBuf {
     root().join("..").join("shared")
 }
 
-/// Whether what could not be run is a failure.
+/// Returns true if a check that could not be run is a failure.
 pub(crate) fn ci() -> bool {
     env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"))
 }

@@ -1,8 +1,8 @@
 //! Outside programs, on a short lead.
 //!
-//! Each one leads its own process group, has a time limit, and is ended together with whatever it started, by
-//! its number and never by its name. Output goes to files: a helper that outlives its parent while holding the
-//! parent's pipes (several MCP servers do that) can then hold up nobody.
+//! Each program leads its own process group and has a time limit. It is ended with all processes it has started, by its
+//! number and never by its name. Output goes to files. A helper that outlives its parent and holds the parent's pipes,
+//! as several MCP servers do, then delays nothing.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -18,23 +18,23 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_pro
 
 use crate::place;
 
-/// How long a server may take to end after it was asked to.
+/// Time a server may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How much of a log an error message repeats.
+/// Number of lines of a log that an error message repeats.
 const TAIL_LINES: usize = 25;
 
 /// The signal for a program that has computed for as long as it may.
 pub(crate) const OUT_OF_TIME: i32 = Signal::XCPU.as_raw();
 
-/// What a program did.
+/// Result of a program that has ended.
 #[derive(Debug)]
 pub(crate) struct Finished {
     /// Its exit code; none if a signal ended it, or the time limit did.
     pub(crate) code: Option<i32>,
     /// The signal that ended it.
     pub(crate) signal: Option<i32>,
-    /// Whether it had to be ended because its time was up.
+    /// True if it was ended because its time was up.
     pub(crate) overdue: bool,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -42,7 +42,7 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
-    /// The end of the program, in words.
+    /// Describes how the program ended.
     pub(crate) fn ending(&self) -> String {
         match self.code {
             Some(code) => format!("exit code {code}"),
@@ -138,7 +138,7 @@ impl Server {
         Ok(server)
     }
 
-    /// What it said so far.
+    /// Returns the last lines of its output so far.
     pub(crate) fn said(&self) -> String {
         tail(&fs::read_to_string(&self.log).unwrap_or_default())
     }
@@ -181,7 +181,7 @@ fn endpoint(line: &str) -> Option<String> {
     urls.find(|url| url.ends_with("/mcp")).map(str::to_owned)
 }
 
-/// A process group of ours. Dropping it ends everything in it.
+/// Process group of a started program. Dropping it ends every process in it.
 #[derive(Debug)]
 struct Group {
     leader: Child,
@@ -240,7 +240,7 @@ impl Drop for Group {
     }
 }
 
-/// Where what a program says is kept.
+/// Returns the path of the file that keeps a program's output.
 pub(crate) fn log(label: &str, end: &str) -> Result<PathBuf> {
     let folder = place::tools()?.join("logs");
     fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;

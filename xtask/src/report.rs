@@ -1,4 +1,4 @@
-//! What a chore says: lines on stdout, and one table at the end.
+//! Output of chores: lines on stdout, and one table at the end.
 
 use std::fmt::Arguments;
 use std::io::{self, Write as _};
@@ -16,7 +16,7 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// How a part of the work ended.
+/// Result of one part of the work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It ran and all is well; the text says how much ran.

@@ -15,7 +15,7 @@ use crate::report::{Outcome, say, table};
 use citations::Citations;
 use ledger::{Later, Ledger, Reasons, Requirement};
 
-/// What the command line may say.
+/// Flags of the chore.
 pub(crate) const FLAGS: Accepted = Accepted { values: &[], switches: &["check"] };
 
 /// The columns of the table.
@@ -30,7 +30,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     }
 }
 
-/// The same as a part of `cargo xtask test`.
+/// Runs the chore as a part of `cargo xtask test`.
 pub(crate) fn part() -> Outcome {
     examine(true).unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")))
 }
@@ -71,7 +71,7 @@ fn contradictions(reasons: &Reasons, cited: &Citations) -> impl Iterator<Item = 
     })
 }
 
-/// Says when the project's copy of the ledger is no longer the same as the document it was copied from.
+/// Warns if the project's copy of the ledger differs from the document it was copied from.
 fn note_drift() {
     let original = fs::read_to_string(place::shared().join("spec/requirements.md"));
     let copy = fs::read_to_string(place::root().join("docs/requirements.md"));

@@ -8,10 +8,10 @@ use crate::flags::{Accepted, Flags};
 use crate::report::{Outcome, say};
 use crate::tools::Versions;
 
-/// What the command line may say.
+/// Flags of the chore.
 pub(crate) const FLAGS: Accepted = Accepted { values: &["sessions", "cycles"], switches: &[] };
 
-/// How long the long form is.
+/// Settings of the long form: each flag, its variable and its default.
 const LONG: [(&str, &str, &str); 2] =
     [("sessions", "HOSPES_SOAK_SESSIONS", "100000"), ("cycles", "HOSPES_SOAK_CYCLES", "1000")];
 

@@ -7,13 +7,13 @@ use crate::report::{Outcome, Report, say};
 use crate::tools::{self, Versions};
 use crate::{bridge, browser, cargo, conformance, destinations, models, peers, place, requirements};
 
-/// What the command line may say.
+/// Flags of the chore.
 pub(crate) const FLAGS: Accepted = Accepted { values: &["only"], switches: &[] };
 
 /// A part of the tests.
 struct Part {
     name: &'static str,
-    /// Whether it wants the workspace built.
+    /// True if it requires the workspace to be built.
     built: bool,
     run: fn(&mut Report),
 }

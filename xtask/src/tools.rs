@@ -15,12 +15,12 @@ use crate::flags::{Accepted, Flags};
 use crate::report::say;
 use crate::{place, process};
 
-/// What the command line of `cargo xtask setup` may say.
+/// Flags of `cargo xtask setup`.
 pub(crate) const FLAGS: Accepted = Accepted { values: &[], switches: &[] };
 
 const NPM_LIMIT: Duration = Duration::from_secs(600);
 const APT_LIMIT: Duration = Duration::from_secs(600);
-/// How often a download is tried: registries have bad moments.
+/// Number of attempts at a download, because registries fail at times.
 const TRIES: u32 = 3;
 /// Commands that cannot tell their version: that they are found has to do.
 const MUTE: [&str; 2] = ["dbus-send", "secret-tool"];
@@ -40,7 +40,7 @@ pub(crate) fn run(_: &Flags) -> Result<()> {
     Ok(())
 }
 
-/// What `tools/versions.toml` says.
+/// Contents of `tools/versions.toml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Versions {
     /// npm package to exact version, with the Node for this machine if there is one.
@@ -49,9 +49,9 @@ pub(crate) struct Versions {
     node: Option<String>,
     /// Python package to exact version.
     pypi: BTreeMap<String, String>,
-    /// The same of the servers that `cargo xtask peers` puts behind the gateway.
+    /// Python packages of the servers that `cargo xtask peers` puts behind the gateway, to exact version.
     pypi_servers: BTreeMap<String, String>,
-    /// The same of `cargo xtask models`.
+    /// Python packages of `cargo xtask models`, to exact version.
     pypi_models: BTreeMap<String, String>,
     /// The npm packages that run a small model, if there are some for this machine.
     llama: BTreeMap<String, String>,
@@ -226,13 +226,13 @@ impl Python {
         Self::in_folder("python", &versions.pypi, &versions)
     }
 
-    /// The same of the servers that `cargo xtask peers` puts behind the gateway.
+    /// Installs the Python packages of the servers that `cargo xtask peers` puts behind the gateway.
     pub(crate) fn servers() -> Result<Self> {
         let versions = Versions::read()?;
         Self::in_folder("python-servers", &versions.pypi_servers, &versions)
     }
 
-    /// The same of what `cargo xtask models` runs.
+    /// Installs the Python packages that `cargo xtask models` runs.
     pub(crate) fn models() -> Result<Self> {
         let versions = Versions::read()?;
         Self::in_folder("python-models", &versions.pypi_models, &versions)
@@ -271,7 +271,7 @@ impl Python {
         Ok(Self { folder })
     }
 
-    /// Where the packages are, for `PYTHONPATH`.
+    /// Returns the folder of the packages, for `PYTHONPATH`.
     pub(crate) fn packages(&self) -> &Path {
         &self.folder
     }
@@ -312,7 +312,7 @@ fn tried(what: &str, mut attempt: impl FnMut() -> Result<()>) -> Result<()> {
 }
 
 impl Versions {
-    /// Makes sure of a command that Debian brings.
+    /// Installs the Debian package of a command if it is missing.
     pub(crate) fn provide(&self, command: &str) -> Result<()> {
         if works(command) {
             return Ok(());
@@ -340,13 +340,14 @@ impl Versions {
     }
 }
 
-/// Where a command is.
+/// Returns the path of a command.
 pub(crate) fn found(command: &str) -> Option<PathBuf> {
     let folders = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&folders).map(|folder| folder.join(command)).find(|file| file.is_file())
 }
 
-/// Whether the command is there and can tell its version: `cargo-nextest`, or `cargo mutants` as cargo's own word.
+/// Returns true if the command exists and reports its version: `cargo-nextest`, or `cargo mutants` for a subcommand of
+/// cargo.
 pub(crate) fn works(command: &str) -> bool {
     if MUTE.contains(&command) {
         return found(command).is_some();

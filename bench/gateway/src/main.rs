@@ -4,10 +4,10 @@
 //! hospes-bench-gateway PORT BACKEND_URL [guarded]
 //! ```
 //!
-//! The server's name is `b`, so that its tools are shown as `b__echo` and so on. With `guarded` calls pass all that stands
-//! between a person and a server: a rule that has them asked about, the lasting permission that a person has given, pins, and
-//! the record. This is a package of its own because the host wants more of the SDK than a server does, and a package is
-//! built with one set of features.
+//! The server's name is `b`, so its tools are listed as `b__echo` and so on. With `guarded`, calls pass every check
+//! between a person and a server: a rule that requires approval, a lasting permission, pins and the audit log. This is
+//! a package of its own because the host needs more SDK features than a server does. A package is built with one set of
+//! features.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -84,7 +84,7 @@ async fn permit(host: &Host) -> Result<()> {
     Ok(())
 }
 
-/// Where the state and the record of one run are.
+/// Folder with the state and the audit log of one run.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -19,14 +19,14 @@ use tokio::time::timeout;
 
 use expected::{Behaviour, Loss};
 
-/// How long one behaviour may take; nothing takes long but a loaded machine.
+/// Maximum time for one behaviour. Only a loaded machine comes near it.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// One server as the application sees it.
 struct Guest {
     client: Client,
     server: String,
-    /// What the application speaks, and what the server does.
+    /// Revisions of the application and of the server.
     revisions: (Revision, Revision),
     logs: Arc<Mutex<Vec<String>>>,
 }
@@ -256,7 +256,7 @@ impl Guest {
         Ok(())
     }
 
-    /// How many calls have begun to wait, and how many of them were dropped.
+    /// Returns the number of calls that have begun to wait, and the number of these that were dropped.
     async fn waiting(&self) -> Result<(u32, u32)> {
         let text = self.client.call(&self.tool("waiting"), json!({})).await?.all_text();
         let (begun, dropped) = text.split_once(' ').with_context(|| text.clone())?;
@@ -289,7 +289,7 @@ impl Guest {
         Ok(())
     }
 
-    /// Of two calls that ask at the same time each gets the answer to its own question.
+    /// Checks that two concurrent calls that ask a question each get the answer to their own question.
     async fn at_once(&self) -> Result<()> {
         let tool = self.tool("who");
         let ask = |who: &'static str| {

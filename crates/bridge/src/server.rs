@@ -13,7 +13,7 @@ use hospes::transport::http_server::{Endpoint, HttpServer};
 use hospes::transport::stdio_server::StdioServer;
 use hospes::transport::{Revisions, shutdown_signal};
 
-/// What the sound and the picture are made of.
+/// Content of the sound and the picture.
 const BYTES: &[u8] = &[1, 2, 3];
 
 #[derive(Deserialize, JsonSchema)]
@@ -59,7 +59,7 @@ fn server(name: &str) -> Server {
     asking(telling(plain(Server::new(name, "1"), name), name))
 }
 
-/// What answers at once.
+/// Adds handlers that answer at once.
 fn plain(server: Server, name: &str) -> Server {
     let note = format!("bridge://{name}/note");
     let link = note.clone();
@@ -90,7 +90,7 @@ fn plain(server: Server, name: &str) -> Server {
         )
 }
 
-/// What is told besides answers.
+/// Adds handlers that send progress, log messages and change notifications.
 fn telling(server: Server, name: &str) -> Server {
     let (begun, dropped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let counts = (Arc::clone(&begun), Arc::clone(&dropped));
@@ -137,7 +137,7 @@ fn telling(server: Server, name: &str) -> Server {
         })
 }
 
-/// What asks.
+/// Adds handlers that ask the client.
 fn asking(server: Server) -> Server {
     server
         .tool(

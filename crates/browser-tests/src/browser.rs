@@ -19,10 +19,10 @@ use url::Url;
 
 use crate::{LIMIT, fetch, named};
 
-/// How often a page is looked at while something is waited for.
+/// Interval at which a page is polled while a test waits for something.
 const LOOK: Duration = Duration::from_millis(30);
 
-/// What keeps a browser to itself and to this machine.
+/// Command line arguments that isolate a browser from the user's profile and from the network.
 const ARGUMENTS: [&str; 12] = [
     "--headless",
     "--no-sandbox",
@@ -110,7 +110,7 @@ impl Browser {
         self.driver.goto(url).await.unwrap_or_else(|error| panic!("{url}: {error}"));
     }
 
-    /// Where it is.
+    /// Returns the current URL.
     ///
     /// # Panics
     /// When the browser does not say.
@@ -118,7 +118,7 @@ impl Browser {
         self.driver.current_url().await.expect("a URL")
     }
 
-    /// What the page says, as a person reads it.
+    /// Returns the visible text of the page.
     pub async fn text(&self) -> String {
         match self.driver.find(By::Css("body")).await {
             Ok(body) => body.text().await.unwrap_or_default(),
@@ -248,7 +248,7 @@ impl Browser {
             .unwrap_or_else(|error| panic!("{keys}: {error}"));
     }
 
-    /// What a script returns.
+    /// Runs a script in the page and returns its result.
     ///
     /// # Panics
     /// When it fails.
@@ -257,7 +257,8 @@ impl Browser {
         done.unwrap_or_else(|error| panic!("{script}: {error}")).json().clone()
     }
 
-    /// Takes a picture of the page, as wide and as bright as told, where `HOSPES_PICTURES` names a folder for them.
+    /// Takes screenshots of the page, if `HOSPES_PICTURES` names a folder for them: at desktop and phone size, each
+    /// with a light and a dark color scheme.
     ///
     /// # Panics
     /// When the browser cannot.
@@ -279,7 +280,7 @@ impl Browser {
         self.devtools("Emulation.clearDeviceMetricsOverride", serde_json::json!({})).await;
     }
 
-    /// Makes the window as large as told, in CSS pixels.
+    /// Resizes the window, in CSS pixels.
     ///
     /// # Panics
     /// When the browser cannot.
@@ -313,7 +314,7 @@ impl Drop for Browser {
     }
 }
 
-/// What carries WebDriver's commands.
+/// HTTP client for WebDriver commands.
 struct Wire;
 
 #[async_trait]

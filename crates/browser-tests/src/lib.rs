@@ -1,8 +1,8 @@
-//! Pages of ours in a real browser, and sign-in at an OpenID provider that is not ours.
+//! Tests of the project's pages in a real browser, and of sign-in at an external OpenID provider.
 //!
-//! `cargo xtask browser` (a part of `cargo xtask test`) names the programs in variables and runs the tests of this crate;
-//! started otherwise they say that they skip. A [`Browser`] is Chromium behind its driver, with a profile of its own that
-//! knows nothing but this machine.
+//! `cargo xtask browser` (a part of `cargo xtask test`) names the programs in variables and runs the tests of this
+//! crate. Without these variables the tests print that they are skipped. A [`Browser`] is Chromium behind its driver,
+//! with a profile of its own that knows only this machine.
 
 mod browser;
 mod programs;
@@ -14,7 +14,7 @@ pub use web::{Pages, fetch};
 
 use std::time::Duration;
 
-/// How long anything may take before a test fails.
+/// Maximum time to wait for anything before a test fails.
 pub const LIMIT: Duration = Duration::from_secs(40);
 
 /// A program that the environment names; a line where it does not.

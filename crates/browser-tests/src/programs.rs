@@ -18,14 +18,14 @@ pub struct OpenIdProvider {
     process: Child,
     /// It ends when this is closed.
     _stdin: Option<ChildStdin>,
-    /// What it calls itself.
+    /// Issuer identifier of the provider.
     pub issuer: String,
 }
 
 impl OpenIdProvider {
-    /// What it calls us.
+    /// Client id of Hospes at the provider.
     pub const CLIENT: &str = "hospes-there";
-    /// What it calls an application without a secret, to which it gives signed tokens for any resource.
+    /// Client id of an application without a secret. The provider issues signed tokens for any resource to it.
     pub const APPLICATION: &str = "application-there";
     /// The secret that it gave us.
     pub const SECRET: &str = "the-secret-of-hospes";
@@ -44,7 +44,7 @@ impl OpenIdProvider {
         Some(Self { _stdin: process.stdin.take(), process, issuer })
     }
 
-    /// What it has given out and was asked: `tokens`, `requests` and `states`.
+    /// Returns what the provider has issued and received: `tokens`, `requests` and `states`.
     ///
     /// # Panics
     /// When it does not say.
@@ -59,13 +59,13 @@ impl OpenIdProvider {
         tokens.filter_map(|one| one["token"].as_str().map(str::to_owned)).collect()
     }
 
-    /// How often it was asked this, with this status: `refresh_token 200`.
+    /// Returns the number of requests of this kind and status, for example `refresh_token 200`.
     pub async fn times(&self, request: &str) -> usize {
         let seen = self.seen().await;
         seen["requests"].as_array().into_iter().flatten().filter(|one| *one == request).count()
     }
 
-    /// Takes back what it gave out last.
+    /// Revokes the tokens that were issued last.
     ///
     /// # Panics
     /// When it does not.
@@ -94,13 +94,13 @@ pub struct Hospes {
     folder: TempDir,
 }
 
-/// How a run ended.
+/// Result of a finished run.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Ran {
     /// The exit code.
     pub code: Option<i32>,
-    /// What it said, on both streams.
+    /// Output on both streams.
     pub said: String,
 }
 
@@ -151,7 +151,7 @@ impl Hospes {
         Up { process, url, lines }
     }
 
-    /// Begins `hospes auth login`: the page that it wants opened, and what waits for its end.
+    /// Begins `hospes auth login`. Returns the URL of the page to open, and a future that waits for the end of the run.
     ///
     /// # Panics
     /// When it names no page.
@@ -159,7 +159,7 @@ impl Hospes {
         self.login_with(url, &[])
     }
 
-    /// The same with more arguments.
+    /// Begins `hospes auth login` with further arguments, see [`login`](Self::login).
     ///
     /// # Panics
     /// When it names no page.
@@ -196,7 +196,7 @@ impl Hospes {
     /// A new link into the console of the host that runs.
     ///
     /// # Panics
-    /// When there is none.
+    /// When the host prints no link.
     pub async fn console(&self) -> String {
         let ran = self.run(&["console", "--no-browser", "--json"]).await;
         let said: Value = serde_json::from_str(&ran.said).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
@@ -258,7 +258,7 @@ impl Up {
     /// Waits for a line that `wanted` makes something of.
     ///
     /// # Panics
-    /// When there is none within [`LIMIT`].
+    /// When no line matches within [`LIMIT`].
     pub fn said<T>(&self, wanted: impl Fn(&str) -> Option<T>) -> T {
         loop {
             let line = self.lines.recv_timeout(LIMIT).expect("it says so");

@@ -1,4 +1,4 @@
-//! Requests that are no browser's, and pages that are nobody's.
+//! HTTP requests outside a browser, and a web server for test pages.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -14,10 +14,10 @@ use tokio::task::JoinHandle;
 
 use crate::LIMIT;
 
-/// Sends a request over plain HTTP, on a connection of its own.
+/// Sends a request over plain HTTP, on a new connection.
 ///
 /// # Errors
-/// When nobody answers within [`LIMIT`].
+/// When there is no answer within [`LIMIT`].
 pub async fn fetch(request: Request<Bytes>) -> Result<Response<Bytes>, Box<dyn Error + Send + Sync>> {
     tokio::time::timeout(LIMIT, send(request)).await?
 }

@@ -8,7 +8,7 @@ use hospes_browser_tests::{Browser, Hospes, OpenIdProvider, Ran, Up};
 
 const ALLOW: &str = "button[value=allow]";
 
-/// How long is waited for what an account changes, and how often it is looked for.
+/// Maximum time to wait for the effect of an account change, and the interval of polling.
 const LIMIT: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -59,7 +59,7 @@ impl House {
         asked.said[at..].split_whitespace().next().unwrap().to_owned()
     }
 
-    /// From the link to the account and back, in Ann's browser; what became of it. Her link is nothing to Bob.
+    /// Follows the link to the account and back, in Ann's browser, and returns the outcome. Bob cannot use her link.
     async fn connect(&self, ann: &Browser) {
         let link = self.link().await;
         let Some(bob) = Browser::start().await else { panic!("a second browser") };

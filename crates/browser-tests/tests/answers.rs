@@ -48,8 +48,8 @@ async fn to_the_last_question(
     browser.see("Authorize").await;
 }
 
-/// Mallory has gone through all of it with an account of their own, and has somebody else's browser bring the answer, whose
-/// own sign-in is under way: the code is good, and the state is that of another browser.
+/// Mallory completes the flow with an account of their own. Another user's browser, whose own sign-in is under way,
+/// then delivers the answer. The code is valid, but the state belongs to another browser.
 ///
 /// covers: AUT3-17
 #[tokio::test(flavor = "multi_thread")]

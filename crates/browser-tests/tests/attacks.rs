@@ -1,4 +1,4 @@
-//! What other pages try with the browser of somebody who is signed in.
+//! Attacks by other pages on the browser of a signed-in user.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
@@ -128,8 +128,8 @@ fn delegating(provider: &OpenIdProvider) -> String {
     )
 }
 
-/// The confused deputy: somebody is signed in at the provider, has agreed there to us, and now another application sends them
-/// to us. The provider would let them through without a word; our own page does not.
+/// Confused deputy: a user is signed in at the provider and has consented to Hospes there. Another application now
+/// sends them to Hospes. The provider would let them through without asking; the consent page of Hospes does not.
 ///
 /// covers: AUT3-13 AUT3-14 AUT3-16
 #[tokio::test(flavor = "multi_thread")]

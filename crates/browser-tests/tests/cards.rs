@@ -52,7 +52,7 @@ tokens = 20_000
 money = 1.50
 ";
 
-/// A server of ours that wants everything that a server can want.
+/// Test server that uses every feature a server can ask of a client.
 struct Stage {
     url: String,
     server: ServerHandle,
@@ -124,7 +124,7 @@ struct House {
     browser: Browser,
     hospes: Hospes,
     stage: Stage,
-    /// Where the server sends people.
+    /// Site to which the server sends people.
     there: Pages,
     _up: Up,
     client: Arc<Client>,
@@ -160,7 +160,7 @@ impl House {
     }
 }
 
-/// What came of a call, in words.
+/// Returns the outcome of a call as text.
 async fn said(calling: JoinHandle<Result<CallToolResult, CallError>>) -> String {
     let ended = tokio::time::timeout(hospes_browser_tests::LIMIT, calling).await.expect("an end").unwrap();
     ended.map_or_else(|error| error.to_string(), |result| result.all_text())

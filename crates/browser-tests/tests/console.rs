@@ -59,7 +59,7 @@ async fn open(browser: &Browser, hospes: &Hospes) -> String {
     link
 }
 
-/// Which tools there are, and which were called, as it happens.
+/// Shows the tools that exist and the calls as they happen.
 ///
 /// covers: TOOL-03 TOOL-04
 #[tokio::test(flavor = "multi_thread")]

@@ -110,8 +110,8 @@ async fn said(calling: JoinHandle<Result<CallToolResult, CallError>>) -> String 
     ended.map_or_else(|error| error.to_string(), |result| result.all_text())
 }
 
-/// What changed is open and first; neither it nor the server is accepted before it was in view, and the host wants to know
-/// what was.
+/// The changed parts are expanded and come first. Neither the tool nor the server is accepted before the changes were
+/// in view, and the host verifies what was shown.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_tool_is_shown_before_it_is_accepted() {
     for (width, height) in SCREENS {
@@ -230,7 +230,7 @@ async fn after_a_decision_the_same_key_decides_nothing_else() {
     }
 }
 
-/// What hides in a text is seen where it is changed, and what is not changed is sent as it came.
+/// Hidden characters of a text are visible where it is edited. Unchanged text is sent as it came.
 #[tokio::test(flavor = "multi_thread")]
 async fn hidden_characters_are_escaped_where_they_are_edited_and_sent_as_they_were() {
     for (width, height) in SCREENS {
@@ -323,7 +323,7 @@ async fn an_edit_of_a_file_is_shown_as_a_difference() {
     }
 }
 
-/// What nobody decided in time is listed as missed for whoever looks later, and what waits without an open page waits.
+/// Calls that were not decided in time are listed as missed to any later visitor. Calls wait even if no page is open.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_missed_is_listed_for_whoever_looks_later() {
     for (width, height) in SCREENS {

@@ -69,7 +69,8 @@ impl Hosts {
         self.time.fetch_add(seconds, Ordering::Relaxed);
     }
 
-    /// Has somebody begin at an application and agree here, and sign in at the provider, up to its last question.
+    /// Starts a flow at an application, consents here, and signs in at the provider, up to the provider's last
+    /// question.
     async fn begin(&self, browser: &Browser, provider: &OpenIdProvider) -> (Pages, String) {
         let back = Pages::serve("<p>the application</p>").await;
         let callback = format!("{}/callback", back.origin);
@@ -92,7 +93,7 @@ impl Hosts {
         (back, callback)
     }
 
-    /// Has somebody sign in, and redeems what comes back: our tokens, and everything that was said on the way.
+    /// Signs a user in and redeems the answer. Returns the issued tokens, and everything that was sent on the way.
     async fn sign_in(&self, browser: &Browser, provider: &OpenIdProvider) -> (Value, String) {
         let (back, callback) = self.begin(browser, provider).await;
         browser.press("button[type=submit]").await;

@@ -1,4 +1,4 @@
-//! A person signs in to `hospes up` with a browser, and an application of theirs is let in.
+//! Sign-in to `hospes up` with a browser, by which an application is granted access.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
@@ -109,7 +109,8 @@ fn delegating(provider: &OpenIdProvider, allow: &str) -> String {
     )
 }
 
-/// Our consent, their sign-in, our token; whoever is not meant, or says no there, gets none.
+/// Hospes shows the consent page, the provider signs the user in, and Hospes issues the token. A user who is not
+/// allowed, or refuses at the provider, gets no token.
 ///
 /// covers: AUT3-01 AUT3-02 AUT3-03 AUT3-09 AUT3-12
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! What may be written on the command line, as it is written. What it means is worked out by each command.
+//! Command-line arguments as they are written. Each command works out their meaning.
 
 mod rules;
 
@@ -47,7 +47,7 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Start the host: all servers behind one endpoint
     Up(Up),
-    /// The same over stdin and stdout, for applications that only launch commands
+    /// Run the host over stdin and stdout, for applications that only launch commands
     Stdio(Stdio),
     /// Say how the running host and its servers are
     Status(Status),
@@ -99,7 +99,7 @@ pub(crate) struct HostOptions {
     /// which the server may have. May be repeated
     #[arg(long = "root", value_name = "FOLDER")]
     pub(crate) roots: Vec<PathBuf>,
-    /// How long the first lists wait for servers that are being started, in seconds [default: 5; 8 for a command that
+    /// Maximum time the first lists wait for servers that are starting, in seconds [default: 5; 8 for a command that
     /// was never started before]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) start_wait: Option<Duration>,
@@ -107,33 +107,34 @@ pub(crate) struct HostOptions {
     /// with it [default: twice the number of processors, and 4 at least]
     #[arg(long, value_name = "COUNT", value_parser = some_count, allow_negative_numbers = true)]
     pub(crate) max_starting: Option<usize>,
-    /// How often servers are asked whether they are still there, in seconds; 0 for never [default: 30]
+    /// Interval between health checks of servers, in seconds; 0 for never [default: 30]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) health_check: Option<Duration>,
-    /// How long calls of older servers wait for the answers to their questions, in seconds [default: 600]
+    /// Maximum time calls of older servers wait for answers to their questions, in seconds [default: 600]
     #[arg(long, value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
     pub(crate) park_timeout: Option<Duration>,
-    /// How many connections an older server may have, one for each application it can ask [default: 16]
+    /// Maximum number of connections to an older server, one for each application it can ask [default: 16]
     #[arg(long, value_name = "COUNT", value_parser = some_count, allow_negative_numbers = true)]
     pub(crate) max_connections: Option<usize>,
     /// The rules for what may be called [default: policy.toml in the folder of the configuration, if it is there; else
     /// everything may]
     #[arg(long, value_name = "FILE", env = "HOSPES_POLICY")]
     pub(crate) policy: Option<PathBuf>,
-    /// Who accepts what a server offers when it is first seen: you (ask), or nobody has to (first-use). What changes later
-    /// waits for you, unless nothing is pinned (off) [default: ask where there are rules, else first-use]
+    /// Approval mode of newly seen servers: ask (you accept what they offer) or first-use (it is accepted
+    /// automatically). Later changes wait for you, unless pinning is off (off) [default: ask if there are rules, else
+    /// first-use]
     #[arg(long, value_name = "MODE", value_parser = pin_mode)]
     pub(crate) pins: Option<PinMode>,
-    /// How long a person has to decide about a call, in seconds [default: 120]
+    /// Time a person has to decide about a call, in seconds [default: 120]
     #[arg(long, value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
     pub(crate) approval_timeout: Option<Duration>,
-    /// How many matters may wait for a person's decision at once [default: 1024]
+    /// Maximum number of pending approvals [default: 1024]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) max_waiting: Option<usize>,
-    /// How many of them of one user, or of all who are not signed in [default: 256]
+    /// Maximum number of pending approvals of one user, or of all users who are not signed in [default: 256]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) max_waiting_of_one: Option<usize>,
-    /// How many bytes they may be together [default: 67108864]
+    /// Maximum size of all pending approvals together, in bytes [default: 67108864]
     #[arg(long, value_name = "BYTES")]
     pub(crate) max_waiting_bytes: Option<usize>,
     /// Record arguments too, sealed; else only their size is
@@ -148,14 +149,14 @@ pub(crate) struct HostOptions {
 pub(crate) struct Up {
     #[command(flatten)]
     pub(crate) host: HostOptions,
-    /// Where to listen: ADDRESS:PORT, or a port alone [default: 127.0.0.1:7337]
+    /// Address to listen on: ADDRESS:PORT, or a port alone [default: 127.0.0.1:7337]
     #[arg(short, long, value_name = "ADDR")]
     pub(crate) listen: Option<String>,
-    /// Where the console listens: a loopback ADDRESS:PORT, a port alone, or `off` [default: 127.0.0.1:7338, or any
-    /// free port where that is taken]
+    /// Address of the console: a loopback ADDRESS:PORT, a port alone, or `off` [default: 127.0.0.1:7338, or any free
+    /// port if that is taken]
     #[arg(long, value_name = "ADDR")]
     pub(crate) console: Option<String>,
-    /// How long calls may go on after Ctrl-C, in seconds [default: 3]
+    /// Time calls may continue after Ctrl-C, in seconds [default: 3]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) shutdown_timeout: Option<Duration>,
     /// A name of this machine, besides loopback, that requests may be addressed to. May be repeated
@@ -198,7 +199,8 @@ pub(crate) struct Approve {
     /// Allow this once: an id of the list, or its first characters
     #[arg(long, value_name = "ID", conflicts_with = "deny")]
     pub(crate) allow: Option<String>,
-    /// What is to happen instead: arguments, messages, a result or the content of a form, as JSON; - for standard input
+    /// Replacement for the request, as JSON: arguments, messages, a result or the content of a form; - for standard
+    /// input
     #[arg(long, value_name = "FILE", requires = "allow")]
     pub(crate) edit: Option<PathBuf>,
     /// Allow it for the session that asks, or with 2026-07-28 for the process that asks and one hour
@@ -211,7 +213,7 @@ pub(crate) struct Approve {
     /// Deny this: an id of the list, or its first characters
     #[arg(long, value_name = "ID")]
     pub(crate) deny: Option<String>,
-    /// Why; the model is told
+    /// Reason; the model is told
     #[arg(long, value_name = "TEXT", requires = "deny")]
     pub(crate) reason: Option<String>,
     /// Deny the same tool from now on, too
@@ -220,7 +222,7 @@ pub(crate) struct Approve {
     /// Make a token with which a program may decide, and print it; only at a terminal
     #[arg(long, value_name = "NAME", conflicts_with_all = ["allow", "deny", "list", "follow"])]
     pub(crate) make_token: Option<String>,
-    /// How many days the token holds
+    /// Lifetime of the token, in days
     #[arg(long, value_name = "DAYS", default_value = "30", requires = "make_token", value_parser = clap::value_parser!(u16).range(1..=3650))]
     pub(crate) days: u16,
     /// Print the tokens with which programs may decide, without their secrets
@@ -240,7 +242,7 @@ For programs, which decide only with a token that you make, in HOSPES_APPROVE_TO
   hospes approve --allow 3f9a --edit arguments.json             allow other arguments
   hospes approve --deny 3f9a --reason 'not in this folder'      the model is told why";
 
-/// How to reach a server.
+/// Options for reaching a server.
 #[derive(Debug, Args)]
 pub(crate) struct Reach {
     #[command(flatten)]
@@ -257,7 +259,7 @@ pub(crate) struct Reach {
     /// The era to speak
     #[arg(long, value_enum, default_value_t = EraArg::Auto)]
     pub(crate) era: EraArg,
-    /// How long connecting may take, in seconds
+    /// Maximum time to connect, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = some_seconds, allow_negative_numbers = true)]
     pub(crate) connect_timeout: Duration,
     /// A folder the server may work in. May be repeated
@@ -299,7 +301,7 @@ pub(crate) struct Call {
     /// All arguments as one JSON object, or @FILE; NAME=VALUE then override its members
     #[arg(long, value_name = "JSON")]
     pub(crate) input_json: Option<String>,
-    /// How long the call may take without an answer or progress, in seconds
+    /// Maximum time of the call without an answer or progress, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
     pub(crate) timeout: Option<Duration>,
     /// The server as a command with its arguments
@@ -315,7 +317,7 @@ pub(crate) struct Chat {
     /// A model of the configuration, by the name of its table [default: the first]
     #[arg(short, long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// How often the model may ask for tools in one turn
+    /// Maximum number of times the model may ask for tools in one turn
     #[arg(long, value_name = "COUNT", default_value = "16")]
     pub(crate) max_rounds: u32,
 }
@@ -324,7 +326,7 @@ pub(crate) struct Chat {
 pub(crate) enum Auth {
     /// Sign in to a server, in the browser
     Login(Login),
-    /// Say which servers somebody is signed in to
+    /// List the servers you are signed in to
     Status,
     /// Forget the tokens for a server
     Logout(Logout),
@@ -344,13 +346,13 @@ pub(crate) struct Site {
     /// A header for every request to it: 'Name: value'. May be repeated
     #[arg(short = 'H', long = "header", value_name = "HEADER")]
     pub(crate) headers: Vec<String>,
-    /// How long connecting may take, in seconds
+    /// Maximum time to connect, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = some_seconds, allow_negative_numbers = true)]
     pub(crate) connect_timeout: Duration,
 }
 
 impl Site {
-    /// The same for any server.
+    /// Returns the connection options for any server.
     pub(crate) fn reach(&self) -> Reach {
         let (files, headers) = (self.files.clone(), self.headers.clone());
         let connect_timeout = self.connect_timeout;
@@ -385,23 +387,23 @@ pub(crate) struct Login {
     /// The variable that holds that client's secret
     #[arg(long, value_name = "VARIABLE", requires = "client_id")]
     pub(crate) client_secret_env: Option<String>,
-    /// What to ask for besides what the server demands. May be repeated
+    /// Scope to request in addition to those the server demands. May be repeated
     #[arg(long = "scope", value_name = "SCOPE")]
     pub(crate) scopes: Vec<String>,
-    /// Where the key that seals the tokens is kept
+    /// Location of the key that seals the tokens
     #[arg(long, value_enum, value_name = "WHERE", default_value_t, env = KEPT_IN, hide_env = true)]
     pub(crate) credentials_store: CredentialsStore,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ClientMetadata {
-    /// Where the document is to be published: https, with a path
+    /// URL at which the document will be published: https, with a path
     #[arg(value_name = "URL")]
     pub(crate) url: String,
     /// The name that people see when they are asked
     #[arg(long, value_name = "NAME", default_value = "Hospes")]
     pub(crate) name: String,
-    /// Where browsers are sent back to, if not to this machine. May be repeated
+    /// Redirect URI for browsers, if not on this machine. May be repeated
     #[arg(long = "redirect-uri", value_name = "URI")]
     pub(crate) redirect_uris: Vec<String>,
     /// Refused: this program signs with no key
@@ -430,12 +432,12 @@ pub(crate) struct Serve {
     /// A name of this machine, besides loopback, that requests may be addressed to. May be repeated
     #[arg(long = "allow-host", value_name = "NAME", global = true)]
     pub(crate) allow_host: Vec<String>,
-    /// Let everybody who reaches the address use the server: nobody is asked who they are. Needed beyond loopback
+    /// Serve every caller that reaches the address, without authentication. Needed beyond loopback
     #[arg(long = "no-auth", requires = "http", global = true)]
     pub(crate) no_auth: bool,
 }
 
-/// A built-in server, and what it is told.
+/// A built-in server and its arguments.
 #[derive(Clone, Debug)]
 pub(crate) struct Builtin {
     pub(crate) name: String,

@@ -33,7 +33,7 @@ pub(crate) use self::signature::signature;
 /// The most that is read from a file or from standard input for one argument, in bytes.
 pub(crate) const MAX_SOURCE: u64 = 64 << 20;
 
-/// What a person wrote.
+/// Arguments as a person wrote them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Source<'a> {
     /// All arguments as one JSON object, or `@file`.
@@ -152,7 +152,7 @@ fn form_hint(word: &str) -> String {
     }
 }
 
-/// What is wrong with a tool's arguments: each mistake, and what the tool takes.
+/// Error for invalid tool arguments: each mistake, and the signature of the tool.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ArgumentsError {
     pub(crate) tool: String,
@@ -291,8 +291,8 @@ fn shorten(text: &str) -> String {
     }
 }
 
-/// Makes control characters, and those that turn the direction of writing, visible: names come from servers,
-/// and must not write to the terminal on their own.
+/// Escapes control characters and those that change the direction of writing. Names come from servers and must not
+/// control the terminal.
 fn printable(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,4 +1,4 @@
-//! Who may use the endpoint of `hospes up`: what stands before it.
+//! Authorization of the endpoint of `hospes up`.
 
 mod accounts;
 mod server;
@@ -27,22 +27,22 @@ use server::server;
 /// The scope that lets a client use the endpoint.
 const SCOPE: &str = "mcp";
 
-/// What stands before the endpoint.
+/// Authorization of an endpoint, with the settings that others need to know.
 pub(crate) struct Authorization {
     pub(crate) front: Box<dyn Front>,
     /// The endpoint's public address.
     pub(crate) url: String,
     /// The name under which it is called.
     pub(crate) host: String,
-    /// Who makes out the tokens, in words.
+    /// Description of the issuer of the tokens.
     pub(crate) by: String,
     /// The accounts at servers behind this host.
     pub(crate) accounts: Option<Accounts>,
-    /// What the programs of whoever runs this host show.
+    /// Token for programs of the user who runs this host.
     pub(crate) token: String,
 }
 
-/// What is to stand before an endpoint at `address`; none where whoever reaches it may use it.
+/// Creates the authorization of an endpoint at `address`. Returns `None` if every caller may use it.
 pub(crate) fn authorization(
     config: Option<&AuthConfig>,
     address: SocketAddr,
@@ -153,8 +153,8 @@ fn base(config: &AuthConfig, address: SocketAddr) -> Outcome<String> {
     }
 }
 
-/// The proxies before this host. Where there must be one and none is named, that is said: the limits of one visitor are
-/// then those of all.
+/// Returns the trusted proxies in front of this host. Warns if there must be one and none is configured, because all
+/// visitors then share one set of limits.
 fn trusted_proxies(config: &AuthConfig, base: &str, output: Output) -> Outcome<TrustedProxies> {
     let proxies = identifier("auth.trusted_proxies", TrustedProxies::parse(&config.trusted_proxies))?;
     if proxies.is_empty() && config.issuer.is_none() && base.starts_with("https:") {
@@ -198,7 +198,7 @@ fn named(issuer: &Issuer, name: &str, config: &AuthConfig) -> Outcome<Principal>
     Ok(principal)
 }
 
-/// What tokens must have, besides what every token of ours has.
+/// Returns the configured scopes that tokens must have, in addition to those of every token of this host.
 fn scopes(config: &AuthConfig) -> Outcome<Scopes> {
     let scopes: Scopes = config.scopes.iter().map(String::as_str).collect();
     if scopes.contains("offline_access") {

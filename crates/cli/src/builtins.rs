@@ -13,7 +13,8 @@ use crate::exit::chain;
 /// Those that run when there is no configuration, in the order they are shown, with their arguments.
 pub(crate) const DEFAULTS: [(&str, &[&str]); 3] = [("files", &["."]), ("time", &[]), ("everything", &[])];
 
-/// What a server is told that is named alone: `files` means the files of this folder, as it does for `up`.
+/// Returns the arguments of a built-in server that is named without any: `files` means the files of this folder, as it
+/// does for `up`.
 pub(crate) fn alone(name: &str) -> &'static [&'static str] {
     if matches!(name, "files" | "git") { &["."] } else { &[] }
 }

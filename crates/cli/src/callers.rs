@@ -1,4 +1,4 @@
-//! Which programs may use the endpoint where nobody signs in.
+//! Check of calling programs at an endpoint without sign-in.
 
 use std::net::SocketAddr;
 

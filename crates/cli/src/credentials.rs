@@ -1,8 +1,8 @@
-//! Where the tokens are kept, and where the key to them is.
+//! Storage of tokens, and of the key that seals them.
 //!
-//! The tokens are in a sealed file. Its key is a passphrase, or random and then in the system's keyring or in a file of
-//! its own. It is used from where it is; signing in and repairing are what put it where it is wanted, so that a call
-//! from a job at night never depends on a keyring that was not there when somebody signed in.
+//! Tokens are in a sealed file. Its key is a passphrase, or a random key in the system's keyring or in a file of its
+//! own. The key is used from where it is. Only signing in and repairing move it to the wanted location, so an
+//! unattended job never depends on a keyring that was missing at sign-in.
 
 mod later;
 
@@ -23,7 +23,7 @@ const PASSPHRASE: &str = "HOSPES_PASSPHRASE";
 /// The variable that says where the key to the tokens is kept.
 pub(crate) const KEPT_IN: &str = "HOSPES_CREDENTIALS_STORE";
 
-/// Where the key to the tokens is to be kept.
+/// Wanted location of the key that seals the tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CredentialsStore {
     /// In the system's keyring where there is one, else in a file
@@ -35,7 +35,7 @@ pub(crate) enum CredentialsStore {
     File,
 }
 
-/// Where the key is.
+/// Location of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyPlace {
     Passphrase,
@@ -43,14 +43,14 @@ pub(crate) enum KeyPlace {
     File,
 }
 
-/// What the key is wanted for.
+/// Purpose for which the key is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     /// To use what is kept.
     Use,
     /// To keep something: the key is made, or moved to where it is wanted.
     Keep,
-    /// The same, and if what is kept cannot be opened any more something new is begun.
+    /// To keep something, and to start a new store if the present one cannot be opened any more.
     Repair,
 }
 
@@ -60,7 +60,7 @@ struct Places {
     keyring: Keyring,
 }
 
-/// The store, if there is one: nothing is made where nobody signs in.
+/// Opens the store if it exists. Nothing is created before the first sign-in.
 pub(crate) fn kept() -> Outcome<Option<(Arc<FileStore>, KeyPlace)>> {
     match place::credentials() {
         Some((sealed, _)) if sealed.exists() => open(Purpose::Use, configured()?, None).map(Some),
@@ -68,7 +68,7 @@ pub(crate) fn kept() -> Outcome<Option<(Arc<FileStore>, KeyPlace)>> {
     }
 }
 
-/// The same, opened when it is wanted.
+/// Returns the store if it exists, to be opened on first use.
 pub(crate) fn later() -> Outcome<Option<Arc<Later>>> {
     configured()?;
     let is_there = place::credentials().is_some_and(|(sealed, _)| sealed.exists());
@@ -90,12 +90,12 @@ pub(crate) fn store(wanted: CredentialsStore, output: Output) -> Outcome<Arc<Fil
     open(Purpose::Keep, wanted, Some(output)).map(|(store, _)| store)
 }
 
-/// The store; one that nobody can open any more is put aside.
+/// Opens the store; a store that can no longer be opened is put aside.
 pub(crate) fn repaired(wanted: CredentialsStore, output: Output) -> Outcome<Arc<FileStore>> {
     open(Purpose::Repair, wanted, Some(output)).map(|(store, _)| store)
 }
 
-/// Where the environment wants the key to be.
+/// Returns the location of the key that the environment asks for.
 pub(crate) fn configured() -> Outcome<CredentialsStore> {
     match std::env::var(KEPT_IN) {
         Ok(text) if !text.is_empty() => CredentialsStore::from_str(&text, true)
@@ -104,7 +104,7 @@ pub(crate) fn configured() -> Outcome<CredentialsStore> {
     }
 }
 
-/// Where the tokens are kept, in words.
+/// Describes the location of the tokens.
 pub(crate) fn shown() -> String {
     match place::credentials() {
         Some((sealed, _)) => format!("the sealed file {}", place::short(&sealed)),
@@ -113,7 +113,7 @@ pub(crate) fn shown() -> String {
 }
 
 impl KeyPlace {
-    /// As JSON has it.
+    /// Returns the name used in JSON.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Passphrase => "passphrase",
@@ -122,7 +122,7 @@ impl KeyPlace {
         }
     }
 
-    /// As people have it.
+    /// Describes the location for people.
     pub(crate) fn shown(self) -> String {
         match self {
             Self::Passphrase => format!("the passphrase in {PASSPHRASE}"),
@@ -311,7 +311,7 @@ impl Places {
         ))
     }
 
-    /// Nobody has it any more.
+    /// Creates the error for a key that is neither in the keyring nor in its file.
     fn lost(&self) -> Failure {
         Failure::usage(format!(
             "the key to {} is gone: neither the system's keyring nor {} has it",

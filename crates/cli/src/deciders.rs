@@ -1,4 +1,5 @@
-//! Who decides on the command line: the person at a terminal, or a program with a token that the person made.
+//! Identity of the decider on the command line: the person at a terminal, or a program with a token that the person
+//! made.
 
 use hospes_auth::Seed;
 use hospes_console::LocalConsole;
@@ -24,7 +25,7 @@ pub(crate) fn tokens() -> Option<DecisionTokens> {
     place::decision_tokens().map(DecisionTokens::at)
 }
 
-/// Who decides here, in words for the record.
+/// Describes the decider of this process for the audit log.
 ///
 /// # Errors
 /// When a program runs this that may not decide.
@@ -53,7 +54,7 @@ fn this() -> Decider {
     }
 }
 
-/// What the configuration says, or the host that runs here: the strictest.
+/// Returns the stricter of the settings of the configuration and of the running host.
 async fn from() -> Outcome<DecisionsFrom> {
     let config = std::env::var_os("HOSPES_CONFIG").map(Into::into).into_iter().collect();
     // A mistake in a server's entry is no reason to let more decide.
@@ -66,7 +67,7 @@ async fn from() -> Outcome<DecisionsFrom> {
     Ok(said.into_iter().chain(running).min().unwrap_or_default())
 }
 
-/// Makes a token and prints it, once.
+/// Creates a token and prints it once.
 pub(crate) fn make(name: &str, days: u16, output: Output) -> Outcome {
     // A program that could make a token would need none.
     if !matches!(this(), Decider::Terminal { .. }) {

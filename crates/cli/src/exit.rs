@@ -1,14 +1,14 @@
-//! How the program ends: codes that scripts can tell apart, and errors with a hint.
+//! Exit codes for scripts, and errors with a hint.
 
 use std::error::Error as StdError;
 use std::fmt;
 
 use hospes::client::{CallError, ConnectError};
 
-/// Why the program fails; the number is its exit code. The codes are those of the Inspector's command line.
+/// Kind of failure; the number is the exit code. The codes are those of the Inspector's command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// Wrong usage, a mistake in a file, and whatever has no code of its own.
+    /// Wrong usage, a mistake in a file, or any failure without a code of its own.
     Usage = 1,
     /// Somebody has to sign in first.
     Unauthorized = 3,
@@ -29,7 +29,7 @@ impl Code {
     }
 }
 
-/// Why the program fails, and what to do about it.
+/// Error of the program, with a hint for the user.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) code: Code,
@@ -89,7 +89,7 @@ impl Failure {
         self
     }
 
-    /// As one line of JSON.
+    /// Formats the error as one line of JSON.
     pub(crate) fn envelope(&self) -> String {
         let mut error = serde_json::Map::new();
         error.insert("code".to_owned(), self.code.word().into());

@@ -15,11 +15,11 @@ use crate::exit::{Failure, Outcome, chain};
 use crate::output::Output;
 use crate::place;
 
-/// How often it is looked whether the rules have changed.
+/// Interval at which the policy file is checked for changes.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// What decides and records; nothing where nothing is to be decided or recorded. What a person decides for longer is kept in
-/// the state.
+/// Creates the enforcement of policy and audit. Returns `None` if there is nothing to decide or record. Lasting
+/// decisions are kept in the state.
 pub(crate) async fn guard(
     options: &HostOptions,
     state: Option<&State>,
@@ -132,7 +132,7 @@ pub(crate) fn state() -> Outcome<Option<State>> {
     State::open(file).map(Some).map_err(|error| wrong(&error))
 }
 
-/// When a file was last written, and how long it is.
+/// Modification time and length of a file.
 type Stamp = (SystemTime, u64);
 
 fn stamp(file: &Path) -> Option<Stamp> {

@@ -45,9 +45,9 @@ pub(crate) struct Configured {
     pub(crate) labels: Option<Labels>,
 }
 
-/// The servers of the configuration, or the built-in ones where there is none. Nothing is started and nothing is written:
-/// built-in servers are asked in this process, of others it is known what a host last saw of them. A configuration that
-/// cannot be read is a warning, and none are known.
+/// Returns the servers of the configuration, or the built-in ones if there is none. Starts and writes nothing: built-in
+/// servers are asked in this process, and others are known as a host last saw them. Warns and returns `None` if the
+/// configuration cannot be read.
 pub(crate) async fn configured(files: &[PathBuf], output: Output) -> Option<Vec<Configured>> {
     // What a variable holds says nothing about a server's tools.
     let files = Files { config: files.to_vec(), allow_unset: true, strict: false };

@@ -1,9 +1,10 @@
 //! Limits of the system that were set for this process: at most so much of a file, at most so much processor time.
 
-/// Makes what exceeds them fail, as a write to a full disk does, instead of ending the program: an unanswered call is better
-/// than a record that nobody could finish. For as long as the program runs; to be called within a runtime.
+/// Makes an operation that exceeds a limit fail, as a write to a full disk does, instead of ending the program. An
+/// unanswered call is better than a truncated record. Applies for as long as the program runs; call it within a
+/// runtime.
 ///
-/// Where they cannot be heeded the program goes on as it is: then the limit ends it, as the system has it by default.
+/// If the signals cannot be handled, the program continues, and the limit ends it by the system's default.
 #[cfg(unix)]
 pub(crate) fn heed() {
     use tokio::signal::unix::{SignalKind, signal};

@@ -7,7 +7,7 @@ use tracing_subscriber::fmt::time::Uptime;
 
 use crate::args::{Cli, Command};
 
-/// The environment variable with a filter of its own.
+/// Environment variable with a log filter.
 const VARIABLE: &str = "HOSPES_LOG";
 
 /// Starts logging as the command line says.

@@ -33,7 +33,7 @@ use args::{Cli, Command};
 use exit::{Failure, Outcome};
 use output::Output;
 
-/// How long tasks have to end when the program does.
+/// Time tasks have to end when the program does.
 const LAST_MOMENT: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 
-/// How to print.
+/// Settings for printing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
     /// Results as JSON.
@@ -55,28 +55,28 @@ impl Output {
         }
     }
 
-    /// Says something on the way.
+    /// Prints a progress message.
     pub(crate) fn say(self, text: impl fmt::Display) {
         if !self.quiet {
             err(&format!("{text}\n"));
         }
     }
 
-    /// Says that something is not as it should be.
+    /// Prints a warning.
     pub(crate) fn warn(self, text: impl fmt::Display) {
         if !self.quiet {
             err(&labelled("warning", YELLOW, &text.to_string(), talk_width()));
         }
     }
 
-    /// Says what can be done about it.
+    /// Prints a hint.
     pub(crate) fn hint(self, text: impl fmt::Display) {
         if !self.quiet {
             err(&labelled("hint", CYAN, &text.to_string(), talk_width()));
         }
     }
 
-    /// Says why the program fails.
+    /// Prints an error.
     pub(crate) fn failure(self, failure: &Failure) {
         if failure.is_silent {
             return;
@@ -131,7 +131,7 @@ pub(crate) fn escape_hidden(json: &str) -> String {
     safe
 }
 
-/// A text after a coloured label, broken at spaces where the terminal would break it inside a word.
+/// Formats a text after a coloured label, broken at spaces where the terminal would break it inside a word.
 fn labelled(label: &str, style: &str, text: &str, width: Option<usize>) -> String {
     let whole = format!("{label}: {text}");
     let lines: Vec<String> = whole.lines().map(|line| folded(line, 0, width)).collect();
@@ -143,7 +143,7 @@ pub(crate) fn piece(text: &str) {
     out(text);
 }
 
-/// Says something that does not end its line.
+/// Prints a message without ending the line.
 pub(crate) fn murmur(text: &str) {
     err(text);
 }
@@ -154,17 +154,17 @@ pub(crate) fn forget_typed() {
     let _not_a_terminal = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
 }
 
-/// Says what whoever started the program waits for, whatever else is kept quiet.
+/// Prints a message that the user waits for, even if other messages are quiet.
 pub(crate) fn announce(text: impl fmt::Display) {
     err(&format!("{text}\n"));
 }
 
-/// Whether results are seen by a person, not written to a file or read by a program.
+/// Returns true if results go to a terminal, not to a file or a program.
 pub(crate) fn is_result_seen() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Tells a person who started it by hand what a program does that reads its standard input and says nothing.
+/// Explains a silent program that reads standard input to a person who started it by hand.
 pub(crate) fn explain_stdio(other: &str) {
     if is_interactive() {
         let text =
@@ -173,18 +173,18 @@ pub(crate) fn explain_stdio(other: &str) {
     }
 }
 
-/// Whether there is a terminal that can be drawn on, and a person who types.
+/// Returns true if there is a terminal that can be drawn on and typed into.
 pub(crate) fn is_screen() -> bool {
     let is_plain = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
     io::stdin().is_terminal() && io::stdout().is_terminal() && !is_plain
 }
 
-/// Whether there is a person who sees talk and can answer.
+/// Returns true if there is a person who sees messages and can answer.
 pub(crate) fn is_interactive() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Whether talk is seen by a person.
+/// Returns true if a person sees messages.
 pub(crate) fn is_seen() -> bool {
     io::stderr().is_terminal()
 }
@@ -201,7 +201,7 @@ pub(crate) fn paint(style: &str, text: impl fmt::Display) -> String {
     format!("\x1b[{style}m{text}\x1b[0m")
 }
 
-/// Makes control characters visible: text of servers must not write to the terminal on its own. Line breaks stay.
+/// Makes control characters visible, so that text of servers does not control the terminal. Line breaks stay.
 pub(crate) fn printable(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
@@ -216,23 +216,23 @@ pub(crate) fn printable(text: &str) -> String {
     safe
 }
 
-/// Whether a line of a problem is for the curious: what was tried on the way to a failure, and pages of HTML.
+/// Returns true if a line of a problem is a detail: an address that was tried before a failure, or an HTML page.
 pub(crate) fn is_detail(line: &str) -> bool {
     ["  tried: ", "         ", "  body: <"].iter().any(|head| line.starts_with(head))
 }
 
-/// How wide the terminal is that talk goes to, in columns.
+/// Returns the width of the terminal for messages, in columns.
 pub(crate) fn talk_width() -> Option<usize> {
     terminal_size::terminal_size_of(io::stderr()).map(|(width, _)| width.0.into())
 }
 
-/// How wide the terminal is that results go to, in columns.
+/// Returns the width of the terminal for results, in columns.
 pub(crate) fn result_width() -> Option<usize> {
     terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0.into())
 }
 
-/// Puts `margin` before a text, and breaks it at spaces into lines no longer than `width`, if there is one; a word that
-/// is longer stays whole.
+/// Puts `margin` before a text and breaks it at spaces into lines no longer than `width`, if given. A longer word stays
+/// whole.
 pub(crate) fn folded(text: &str, margin: usize, width: Option<usize>) -> String {
     /// Text in a narrower column is harder to read than broken lines.
     const NARROWEST: usize = 20;

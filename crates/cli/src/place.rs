@@ -1,4 +1,4 @@
-//! Where files are: configuration, memory, and the notes of hosts that run.
+//! Paths of files: configuration, state, and the notes of running hosts.
 
 use std::fs;
 use std::io::Write as _;
@@ -13,7 +13,7 @@ pub(crate) fn default_config() -> Option<PathBuf> {
     file.is_file().then_some(file)
 }
 
-/// Where the configuration would be.
+/// Returns the path of the default configuration, even if there is no such file.
 pub(crate) fn config_to_be() -> Option<PathBuf> {
     Some(folder("XDG_CONFIG_HOME", ".config")?.join("hospes/config.toml"))
 }
@@ -24,7 +24,7 @@ pub(crate) fn short(file: &Path) -> String {
     below.map_or_else(|| file.display().to_string(), |below| format!("~/{}", below.display()))
 }
 
-/// Where the host remembers from run to run.
+/// Returns the path of the host's memory, which lasts from run to run.
 pub(crate) fn memory() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/memory.json"))
 }
@@ -34,23 +34,24 @@ pub(crate) fn policy() -> Option<PathBuf> {
     Some(folder("XDG_CONFIG_HOME", ".config")?.join("hospes/policy.toml"))
 }
 
-/// Where the audit record is, and the key to it: together, so that neither is ever there without the other.
+/// Returns the paths of the audit log and of its key. They are in one folder, so neither exists without the other.
 pub(crate) fn audit() -> Option<(PathBuf, PathBuf)> {
     let folder = folder("XDG_STATE_HOME", ".local/state")?.join("hospes");
     Some((folder.join("audit.db"), folder.join("audit.key")))
 }
 
-/// Where the host keeps what people decided, and what waits for them.
+/// Returns the path of the host's state: decisions of people, and pending approvals.
 pub(crate) fn state() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/state.db"))
 }
 
-/// Where the authorization server keeps what it must.
+/// Returns the path of the authorization server's store.
 pub(crate) fn authorization() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/auth.db"))
 }
 
-/// Where the key is that seals what the authorization server has from others: elsewhere than what it seals.
+/// Returns the path of the key that seals other parties' secrets in the authorization server's store. It is not in the
+/// same folder as the store.
 pub(crate) fn authorization_key() -> Option<PathBuf> {
     Some(folder("XDG_CONFIG_HOME", ".config")?.join("hospes/auth.key"))
 }
@@ -60,12 +61,12 @@ pub(crate) fn endpoint_token() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/endpoint.token"))
 }
 
-/// Where the tokens are with which programs may decide.
+/// Returns the path of the tokens with which programs may decide.
 pub(crate) fn decision_tokens() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/decision-tokens.json"))
 }
 
-/// A secret in a file for its owner alone, made where there is none.
+/// Reads a secret from a file that only its owner can read. Creates the file if it does not exist.
 pub(crate) fn kept_secret(file: &Path, make: impl FnOnce() -> Outcome<String>) -> Outcome<String> {
     let kept =
         || fs::read_to_string(file).ok().map(|text| text.trim().to_owned()).filter(|text| text.len() >= 20);
@@ -80,7 +81,7 @@ pub(crate) fn kept_secret(file: &Path, make: impl FnOnce() -> Outcome<String>) -
     Ok(kept().unwrap_or(made))
 }
 
-/// Where tokens are kept, sealed, and where the key to them is kept unless there is a passphrase.
+/// Returns the paths of the sealed tokens and of the key that seals them, which is unused with a passphrase.
 pub(crate) fn credentials() -> Option<(PathBuf, PathBuf)> {
     let sealed = folder("XDG_STATE_HOME", ".local/state")?.join("hospes/credentials");
     Some((sealed, folder("XDG_CONFIG_HOME", ".config")?.join("hospes/credentials.key")))
@@ -102,14 +103,15 @@ fn runtime() -> Option<PathBuf> {
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Note {
     pub(crate) pid: u32,
-    /// As this machine calls it.
+    /// URL of the endpoint on this machine.
     pub(crate) endpoint: String,
-    /// What whoever can read the note shows to be let in, where tokens are asked for.
+    /// Token for programs that can read the note, if the endpoint requires tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) token: Option<String>,
 }
 
-/// Where the host with this process serves its console to programs of the same user.
+/// Returns the path of the Unix socket at which the host with this process serves its console to programs of the same
+/// user.
 pub(crate) fn socket(pid: u32) -> Option<PathBuf> {
     Some(runtime()?.join(format!("{pid}.sock")))
 }
@@ -119,7 +121,7 @@ pub(crate) fn socket_beside(note: &Path) -> PathBuf {
     note.with_extension("sock")
 }
 
-/// Makes the folder of what runs, for its owner alone.
+/// Creates the folder of running hosts, readable by its owner alone.
 pub(crate) fn make_runtime() -> std::io::Result<()> {
     let folder = runtime().ok_or(std::io::ErrorKind::NotFound)?;
     let mut builder = fs::DirBuilder::new();
@@ -129,8 +131,8 @@ pub(crate) fn make_runtime() -> std::io::Result<()> {
     builder.create(folder)
 }
 
-/// Leaves a page beside the notes that leads on to an address, for its owner alone; whoever opens the page shows the
-/// address to nobody in the list of processes.
+/// Writes a page beside the notes that redirects to an address, readable by its owner alone. Opening the page does not
+/// show the address in the list of processes.
 pub(crate) fn page_to(url: &str) -> std::io::Result<PathBuf> {
     let folder = runtime().ok_or(std::io::ErrorKind::NotFound)?;
     let file = folder.join(format!("console-{}.html", std::process::id()));
@@ -200,7 +202,7 @@ pub(crate) fn notes() -> Vec<(PathBuf, Note)> {
     notes.into_iter().map(|(_, file, note)| (file, note)).collect()
 }
 
-/// Takes away the note of a host that is gone.
+/// Removes the note of a host that is gone.
 pub(crate) fn forget(file: &Path) {
     let _gone = fs::remove_file(file);
 }

@@ -8,14 +8,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output::{self, printable};
 
-/// How long nothing is shown: most calls are over by then.
+/// Delay before a bar is shown; most calls end before it.
 const PATIENCE: Duration = Duration::from_millis(400);
-/// How often the bar moves.
+/// Interval at which the bar moves.
 const TICK: Duration = Duration::from_millis(100);
 /// The bar's steps.
 const STEPS: u64 = 10_000;
 
-/// The bar that is shown, so that whoever talks to the person can take it aside.
+/// The bar that is shown, which is hidden while the person is asked something.
 static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
 /// Does something during which no bar is drawn.
@@ -50,7 +50,7 @@ impl Bar {
         Self(Some(bar))
     }
 
-    /// Takes in a report.
+    /// Updates the bar from a progress notification.
     pub(crate) fn report(&self, progress: &ProgressParams) {
         let Some(bar) = &self.0 else { return };
         if let Some(total) = progress.total.filter(|total| *total > 0.0) {
@@ -68,7 +68,7 @@ impl Bar {
         bar.tick();
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn end(&self) {
         if let Some(bar) = &self.0 {
             bar.finish_and_clear();

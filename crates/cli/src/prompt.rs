@@ -1,4 +1,4 @@
-//! What a server asks the person, in the terminal.
+//! Elicitation in the terminal: the questions that servers ask the person.
 
 use hospes::client::UrlReview;
 use hospes::model::{
@@ -11,7 +11,7 @@ use crate::arguments::{Source, arguments};
 use crate::output::{BOLD, CYAN, DIM, Output, announce, forget_typed, paint, printable};
 use crate::progress;
 
-/// How often a form is asked again.
+/// Maximum number of times a form is asked.
 const MAX_TRIES: usize = 5;
 
 /// Asks the person. A question is no talk: it is shown however quiet the program is to be.
@@ -72,8 +72,8 @@ pub(crate) fn fill(form: &ElicitFormParams, output: Output, ask: &mut Ask<'_>) -
     ElicitResult::cancel()
 }
 
-/// Whether the form is how a host asks about a call, and whether a yes may last then. Whoever else asks so is answered in the
-/// same way, and is told no more than by any form.
+/// Returns `Some` if the form is a host's question about a call, with true if approval may last. A server that sends
+/// the same form gets the same answer, which tells it no more than any form does.
 fn approval(form: &ElicitFormParams) -> Option<bool> {
     let [
         (first, PrimitiveSchemaDefinition::SingleSelect(decision)),
@@ -139,7 +139,7 @@ fn ask_url(asked: &ElicitUrlParams, ask: &mut Ask<'_>) -> ElicitResult {
     }
 }
 
-/// What was written into a field, as words of a command line; nothing was if it is empty.
+/// Converts the text of a field to command-line words; an empty text gives none.
 pub(crate) fn words(name: &str, field: &Value, text: &str) -> Vec<String> {
     let items: Vec<&str> = match text {
         "" => Vec::new(),

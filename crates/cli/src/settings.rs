@@ -145,7 +145,7 @@ pub(crate) async fn host(
 /// The word by which this program knows that it is to start a server.
 pub(crate) const RUN_CHILD: &str = hospes_host::callers::HELPER_WORD;
 
-/// What starts servers: this program again.
+/// Returns the program that starts servers: this program itself.
 pub(crate) fn helper() -> Option<Helper> {
     Helper::is_of_use().then(|| Helper::this_program(RUN_CHILD))
 }

@@ -1,4 +1,4 @@
-//! Which server is meant: a URL, an entry of the configuration, a built-in server, or a command.
+//! Resolution of the server that is meant: a URL, an entry of the configuration, a built-in server, or a command.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::output::Output;
 use crate::settings::{folders, helper, load};
 use crate::{builtins, output, prompt};
 
-/// What to do where somebody has to sign in.
+/// Hint for servers that require sign-in.
 pub(crate) const SIGN_IN: &str =
     "`hospes auth login TARGET` signs in; `--header 'Authorization: …'` shows a token of your own";
 
@@ -26,9 +26,9 @@ pub(crate) const SIGN_IN: &str =
 pub(crate) struct Found {
     pub(crate) target: Target,
     pub(crate) era: Option<Era>,
-    /// The folders that the configuration says it is told of.
+    /// Roots of the server, from the configuration.
     pub(crate) roots: Vec<PathBuf>,
-    /// How the configuration says that its authorization server knows us.
+    /// Client registered with the server's authorization server, from the configuration.
     pub(crate) client: Option<GivenClient>,
 }
 

@@ -75,7 +75,7 @@ impl Key {
 /// One answer of a server, as its body; a form comes in.
 type Page = dyn Fn(&str, &[(String, String)]) -> Option<Value> + Send + Sync;
 
-/// Serves JSON on loopback; `make` is told where.
+/// Serves JSON on loopback; `make` receives the base URL.
 fn site<F>(make: impl FnOnce(String) -> F) -> String
 where
     F: Fn(&str, &[(String, String)]) -> Option<Value> + Send + Sync + 'static,
@@ -186,7 +186,7 @@ async fn an_application_signs_that_it_is_itself() {
     }
 }
 
-/// What an enterprise's identity provider says about its user lets an application in as them, and nobody is asked.
+/// An assertion of an enterprise's identity provider signs its user in to an application, without a prompt.
 #[tokio::test]
 async fn the_word_of_an_identity_provider_is_taken() {
     let house = House::new();
@@ -235,7 +235,7 @@ async fn the_word_of_an_identity_provider_is_taken() {
     assert!(refused.contains("invalid_grant"), "its word is good once: {refused}");
 }
 
-/// Tokens have to be bound, scopes to be had, and who serves a resource may ask about its tokens.
+/// Tokens must be bound and have the required scopes, and a resource server may introspect them.
 #[tokio::test]
 async fn tokens_are_bound_and_asked_about() {
     let house = House::new();

@@ -267,7 +267,7 @@ fn a_call_from_a_terminal_asks_with_the_same_keys() {
     assert!(!up.sent().contains("Eve"), "{}", up.sent());
 }
 
-/// Nobody follows: the call waits, says so where it was made, and is in the list of those that were missed.
+/// An unattended call waits, reports that to its caller, and is listed as missed.
 #[test]
 fn a_call_that_nobody_attends_to_waits_says_so_and_is_listed_as_missed() {
     let up = Up::new(&["--approval-timeout", "3"]);

@@ -220,7 +220,7 @@ fn beyond_loopback_tokens_are_asked_for_or_nothing_starts() {
     assert!(!get(&local, "/mcp").starts_with("HTTP/1.1 401"));
 }
 
-/// The authorization server is this host, or whoever the configuration names.
+/// The authorization server is this host, or the configured issuer.
 ///
 /// covers: AUTS-01
 #[test]
@@ -278,7 +278,7 @@ fn what_the_configuration_says_of_authorization_is_checked() {
     }
 }
 
-/// An account of each user is of no use where nobody says who they are.
+/// Accounts of each user require sign-in.
 #[test]
 fn accounts_of_users_want_users() {
     let house = House::new();

@@ -52,7 +52,7 @@ fn text_of(house: &House, content: &str) -> String {
     text(&house.write("hospes.toml", content))
 }
 
-/// Which of a process's sockets others could reach: those that listen, by what the kernel says of them.
+/// Returns the sockets of a process that others could reach: the listening ones, according to the kernel.
 #[cfg(target_os = "linux")]
 fn listening(pid: u32) -> Vec<String> {
     let links = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();

@@ -1,4 +1,4 @@
-//! Which programs the endpoint of `hospes up` serves.
+//! Tests of the programs that the endpoint of `hospes up` serves.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests may panic, and say what they leave out")]
 
@@ -72,7 +72,7 @@ fn sender(address: &str, file: &Path) -> String {
     format!("exec 3<>/dev/tcp/{host}/{port}; cat '{}' >&3; cat <&3", text(file))
 }
 
-/// A server confined to a folder of its own, that asks the endpoint for what another server may.
+/// A server confined to its own folder asks the endpoint for a tool of another server.
 #[test]
 fn a_confined_server_gets_nothing_through_the_endpoint() {
     if !has_bash() {
@@ -195,7 +195,8 @@ fn who_is_served_is_a_setting() {
     assert!(wrong.stderr.contains("same-user"), "{wrong:?}");
 }
 
-/// One rule for both: nothing is served beyond this machine unless it is said that nobody is asked.
+/// Both endpoints follow one rule: nothing is served beyond this machine without authentication unless that is set
+/// explicitly.
 #[test]
 fn a_server_by_itself_is_not_served_to_the_network_unless_that_is_said() {
     let house = House::new();

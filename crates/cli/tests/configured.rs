@@ -1,4 +1,4 @@
-//! What is configured is started as it stands there, and nobody configures anything by asking for it.
+//! Tests that configured servers are started as written, and that no request changes the configuration.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 

@@ -1,4 +1,4 @@
-//! Who decides: a person in a browser or at a terminal, and programs only with what the person gave them.
+//! Tests of deciders: a person in a browser or at a terminal, and programs only with a token from that person.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
@@ -57,7 +57,7 @@ impl Up {
         self.house.read("one.log").contains("tools/call")
     }
 
-    /// Runs it in a terminal of its own; its exit code and what is seen.
+    /// Runs the program in a terminal of its own. Returns its exit code and the screen.
     fn in_terminal(&self, args: &[&str]) -> (u32, String) {
         let mut terminal = Terminal::start(&self.house.command(args), 160, 24);
         let code = terminal.wait();

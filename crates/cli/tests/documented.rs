@@ -17,7 +17,7 @@ use support::{House, Ran, Running, text};
 enum Means {
     /// A run that succeeds.
     Runs,
-    /// A run with these words added that goes on and says this.
+    /// A run, with these words added, that continues and prints this text.
     Stays(&'static str, &'static str),
     /// A reading by the program's parser alone, for this reason.
     IsParsed(&'static str),

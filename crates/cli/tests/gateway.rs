@@ -13,7 +13,7 @@ fn stdio(house: &House, servers: &[(&str, Value)]) -> Running {
     Running::start(house.command(&["stdio", "--config", &config, "--start-wait", "10"]))
 }
 
-/// R1: a peer shows a modern client the tools of modern servers only, and loses a server without a word.
+/// R1: a peer shows a modern client the tools of modern servers only, and drops a server silently.
 #[test]
 fn every_tool_of_every_server_is_listed_under_its_servers_name() {
     let house = House::new();
@@ -185,7 +185,7 @@ fn r7_what_comes_before_the_servers_session_stands_waits_in_order_and_no_body_is
     }
 }
 
-/// The folders after `--root` are told even where the application has none to tell.
+/// The folders of `--root` are sent to servers even if the application has no roots.
 /// covers: ROOT-01
 #[test]
 fn the_hosts_roots_are_told_to_servers() {
@@ -269,7 +269,7 @@ fn nothing_is_left_when_the_host_is_stopped() {
     }
 }
 
-/// The servers were started, and whoever started them has to end them.
+/// The host ends the servers that it has already started.
 #[test]
 fn asked_to_end_while_it_starts_the_host_ends_what_it_started() {
     let house = House::new();
@@ -329,7 +329,7 @@ fn malformed_input_is_answered_and_the_session_lives_on() {
     assert_eq!(answer["result"]["content"][0]["text"], "one was called");
 }
 
-/// The same over HTTP, found without being told where it is.
+/// The command finds a running host over HTTP without being given its address.
 #[test]
 fn a_running_host_is_found_and_asked() {
     let house = House::new();
@@ -416,7 +416,7 @@ fn a_required_server_that_cannot_be_reached_ends_the_start() {
     assert!(ran.stderr.contains("`needed` is required"), "{ran:?}");
 }
 
-/// With no configuration there is something to try, and it is said what.
+/// Without a configuration the built-in servers run, and the program says so.
 #[test]
 fn without_a_configuration_the_built_in_servers_are_there() {
     let house = House::new();

@@ -1,4 +1,4 @@
-//! What waits for a person outlives the program: it is killed, started again, and goes on where it was.
+//! Tests that pending approvals outlive the program: it is killed, started again, and continues where it was.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
@@ -66,7 +66,7 @@ impl Machine {
         one.unwrap()
     }
 
-    /// What the server was called with.
+    /// Returns the arguments of the calls that the server received.
     fn called(&self) -> Vec<Value> {
         let log = self.house.read("one.log");
         let calls = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -207,7 +207,7 @@ fn what_is_changed_or_denied_after_the_program_was_killed_is() {
     assert_eq!(machine.called().len(), 1);
 }
 
-/// Nobody knows what the server has done by then.
+/// The effect of such a call at the server is unknown.
 #[test]
 fn a_call_that_was_under_way_when_the_program_was_killed_is_not_made_again() {
     let machine = Machine::new(&format!("{TYPED}\n{ENDLESS}"));

@@ -39,14 +39,14 @@ impl Person {
         signed_in(&self.house, &[&["auth", "login", url], args].concat(), &bus)
     }
 
-    /// Whether a call is let in, by a process of its own.
+    /// Returns true if a call by a process of its own is authorized.
     fn is_let_in(&self, url: &str) -> bool {
         let ran = self.run(&["call", url, "greet"]);
         assert!(ran.code == Some(0) || ran.code == Some(3), "{ran:?}");
         ran.code == Some(0)
     }
 
-    /// Where the key is, as `auth status` has it.
+    /// Returns the location of the key, according to `auth status`.
     fn key_is(&self) -> String {
         let status = self.run(&["auth", "status", "--json"]);
         let known: Value = serde_json::from_str(&status.stdout).unwrap_or_else(|_| panic!("{status:?}"));
@@ -128,7 +128,7 @@ fn a_locked_keyring_says_so_and_loses_nothing() {
     assert!(person.is_let_in(&site.mcp()));
 }
 
-/// What needs no tokens runs, and is reached; what does says what is wrong.
+/// Servers without tokens start and can be reached; the others report the error.
 #[test]
 fn a_locked_keyring_holds_up_no_host() {
     let Some(mut person) = Person::new() else { return };

@@ -38,7 +38,7 @@ fn change(host: &mut Running, id: u32) -> Value {
     host.ask(id, "tools/call", &json!({ "name": "one__change", "arguments": {} }))
 }
 
-/// Nobody vouches for the tool, so it may change something.
+/// The tool has no annotations, so it may change something.
 #[test]
 fn no_call_that_was_answered_is_lost_when_the_host_is_killed() {
     for killed_after in [1, 40, 300] {
@@ -99,7 +99,7 @@ fn a_limit_on_the_size_of_files_is_a_full_disk() {
     assert_eq!(done, 3);
 }
 
-/// Whoever can write the file has no key. What is recorded from then on is needed as much as what was there before.
+/// A writer of the file does not have the key. New entries are needed as much as those before the tampering.
 #[test]
 fn a_host_says_that_its_record_was_tampered_with_and_goes_on_behind_an_entry_that_says_so() {
     let house = House::new();
@@ -127,7 +127,7 @@ fn a_host_says_that_its_record_was_tampered_with_and_goes_on_behind_an_entry_tha
     assert_ne!(house.run(&["audit", "verify"]).code, Some(0));
 }
 
-/// What is beside it goes on, too: a signal about limits ends nobody.
+/// Other operations continue: a signal about limits does not end the host.
 #[test]
 fn signals_about_limits_do_not_end_the_host() {
     let house = House::new();

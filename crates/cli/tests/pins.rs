@@ -1,4 +1,4 @@
-//! What servers offer is used as it was accepted, with the whole program.
+//! Tests of pins with the whole program: definitions are used as they were accepted.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
@@ -21,7 +21,7 @@ fn end(mut host: Running) {
     host.child.wait().unwrap();
 }
 
-/// Whether a tool can be called, and what is said.
+/// Calls a tool. Returns whether it succeeded, and the text.
 fn call(host: &mut Running, id: &mut u32, tool: &str) -> (bool, String) {
     *id += 1;
     let answer = host.ask(*id, "tools/call", &json!({ "name": tool, "arguments": {} }));
@@ -138,7 +138,7 @@ fn a_person_accepts_a_new_server_and_each_change_of_it() {
     assert_eq!(decisions, expected);
 }
 
-/// The README's first try asks nobody; what changes afterwards waits all the same.
+/// The README's first example needs no approval, but later changes wait for one.
 #[test]
 fn without_rules_what_is_seen_first_is_taken_and_a_change_waits() {
     let house = House::new().with_token();
@@ -165,7 +165,7 @@ fn without_rules_what_is_seen_first_is_taken_and_a_change_waits() {
     end(host);
 }
 
-/// Where there are rules a person is asked, unless they said otherwise; a program that was replaced is not started.
+/// With rules, a person is asked unless they chose otherwise, and a replaced program is not started.
 #[cfg(unix)]
 #[test]
 fn with_rules_a_new_server_waits_and_a_replaced_program_is_not_started() {

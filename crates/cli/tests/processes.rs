@@ -1,4 +1,5 @@
-//! What every user of a machine can read: the command lines of the program and of all that it starts, while they run.
+//! Tests of the command lines of the program and of all processes it starts, which every user of a machine can read
+//! while they run.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
@@ -44,7 +45,7 @@ fn command_lines() -> BTreeMap<u32, String> {
     .collect()
 }
 
-/// What was read of command lines so far.
+/// Command lines read so far.
 #[derive(Clone, Default)]
 struct Reader(Arc<Mutex<BTreeSet<String>>>);
 
@@ -53,19 +54,19 @@ impl Reader {
         self.0.lock().unwrap().extend(command_lines().into_values());
     }
 
-    /// Whether a process was there with all of these in its command line.
+    /// Returns true if some process had all of these words in its command line.
     fn saw(&self, words: &[&str]) -> bool {
         self.0.lock().unwrap().iter().any(|line| words.iter().all(|word| line.contains(word)))
     }
 
-    /// Looks whenever somebody asks the site for something, and waits for the answer.
+    /// Reads the command lines during each request to the site, before it is answered.
     fn at(&self, site: &Site) {
         let reader = self.clone();
         site.script().during = Some(Arc::new(move || reader.look()));
     }
 }
 
-/// What a form that the site was sent says under this name.
+/// Returns the values of this field in the forms that the site received.
 fn sent(site: &Site, name: &str) -> Vec<String> {
     let seen = site.script().seen.clone();
     let forms = seen.iter().flat_map(|form| url::form_urlencoded::parse(form.as_bytes()).into_owned());

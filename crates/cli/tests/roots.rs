@@ -1,4 +1,4 @@
-//! What servers are told of the folders of this machine: real servers over pipes, of both eras.
+//! Tests of the roots that servers receive: real servers over pipes, of both eras.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use support::{House, Running, eventually, text};
 
-/// Asks for the roots in the middle of a call, and keeps what it is told in `NAME.sh.roots`.
+/// Script that asks for the roots during a call and keeps the answer in `NAME.sh.roots`.
 const ASKS: &str = r#"*'"method":"tools/call"'*) call=$id; printf '{"jsonrpc":"2.0","id":99,"method":"roots/list"}\n'; IFS= read -r line; printf '%s\n' "$line" >> "$0.roots"; id=$call; answer '{"content":[]}';;"#;
 
 /// A house whose path has no symbolic link in it.

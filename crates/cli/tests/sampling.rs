@@ -12,7 +12,7 @@ const BUDGET: &str = "[sampling.servers.everything]\ntokens = 10_000\n";
 const SERVER: &str = "[servers.everything]\nbuiltin = 'everything'\n";
 const RULES: &str = "[[rule]]\ndecide = 'allow'\n";
 
-/// What comes of a call whose server asks for a model's answer, of an application that has no model.
+/// Calls a tool whose server requests sampling, from an application without a model, and returns the result.
 fn asked(config: &str, rules: &str) -> String {
     let house = House::new();
     let config = text(&house.write("hospes.toml", config));

@@ -20,7 +20,7 @@ fn server(house: &House, name: &str, attempt: &str) -> String {
     text(&house.path(&format!("{name}.sh")))
 }
 
-/// The settings of one server of ours that runs that script.
+/// Writes the configuration of one server that runs the script.
 fn toml(house: &House, script: &str, more: &str) -> String {
     let file =
         house.write("hospes.toml", &format!("[servers.one]\ncommand = [\"sh\", \"{script}\"]\n{more}\n"));
@@ -188,7 +188,7 @@ fn processes() -> impl Iterator<Item = (String, Vec<u8>)> {
     })
 }
 
-/// Whatever a server has started, and however it or the host ends.
+/// Processes started by a server end with it, however the server or the host ends.
 #[test]
 fn nothing_of_a_server_outlives_the_host() {
     let marker = format!("hospes-marker-{}", std::process::id());

@@ -1,5 +1,4 @@
-//! What the program says while people sign in, with every log there is and everything going wrong that can: nothing of it is
-//! secret.
+//! Tests of the program's output during sign-in, with all logs on and every possible error: it contains no secret.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
@@ -32,7 +31,7 @@ impl Eavesdropper {
         ran
     }
 
-    /// The same, with a person who agrees in a browser, which notes what it is given.
+    /// Signs in with a browser in which a person agrees, and keeps the output.
     fn login(&mut self, args: &[&str], environment: &[(&str, &str)]) -> Ran {
         let log = [("HOSPES_LOG", "trace")];
         let ran = signed_in(&self.house, args, &[&log[..], environment].concat());
@@ -44,7 +43,7 @@ impl Eavesdropper {
         self.heard.push(format!("{args:?}\n{}\n{}", ran.stdout, ran.stderr));
     }
 
-    /// What lies about in its folders.
+    /// Returns the files in the program's folders.
     fn files(&self) -> Vec<(String, String)> {
         let mut files = Vec::new();
         let mut folders: Vec<_> = ["state", "config", "run", "home"].map(|name| self.house.path(name)).into();

@@ -154,8 +154,8 @@ fn a_browser_is_given_the_page_as_one_argument() {
     child.wait().unwrap();
 }
 
-/// One host makes out the tokens, another takes them: whoever signs in at the one is let in at the other, with the scopes
-/// that the other asks for.
+/// One host issues the tokens and another accepts them. A user who signs in at the first is admitted at the second,
+/// with the scopes that the second requests.
 #[test]
 fn who_signs_in_elsewhere_is_let_in_with_the_scopes_that_are_asked_for() {
     let port = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

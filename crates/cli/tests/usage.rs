@@ -1,4 +1,4 @@
-//! What the program does with what it is told: exit codes, results, errors and hints.
+//! Tests of the program's command line: exit codes, results, errors and hints.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 

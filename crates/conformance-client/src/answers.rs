@@ -1,4 +1,4 @@
-//! What a person and a model would answer.
+//! Answers of a simulated person and a simulated model.
 
 use hospes::model::{
     CreateMessageParams, CreateMessageResult, ElicitParams, ElicitResult, PrimitiveSchemaDefinition,
@@ -30,7 +30,7 @@ fn value(field: &PrimitiveSchemaDefinition) -> Option<Value> {
     }
 }
 
-/// Says the same to everything.
+/// Returns the same result for every request.
 pub(crate) async fn sample(_question: CreateMessageParams) -> Result<CreateMessageResult> {
     let answer = SamplingMessageContentBlock::text("An answer.");
     Ok(CreateMessageResult::new("scripted", answer))

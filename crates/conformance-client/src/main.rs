@@ -18,7 +18,7 @@ use hospes::prelude::*;
 /// The suite gives a client 30 seconds, and may hang itself when they are over.
 const TIME: Duration = Duration::from_secs(25);
 
-/// What the suite says of a run.
+/// Parameters of a run, as the suite gives them.
 struct Run {
     scenario: String,
     url: String,

@@ -14,9 +14,9 @@ use serde_json::Value;
 
 use crate::Run;
 
-/// Where the client's own metadata is published; the suite does not look.
+/// URL of the published client metadata. The suite does not fetch it.
 const METADATA_URL: &str = "https://conformance-test.local/client-metadata.json";
-/// Where answers come to; nobody listens there, for the suite's servers ask nobody.
+/// Redirect URI of the client. Nothing listens there, because the suite's servers ask no user.
 const REDIRECT_URI: &str = "http://127.0.0.1:41233/callback";
 
 /// The suite's server, and what lets requests to it in.

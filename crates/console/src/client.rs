@@ -16,21 +16,21 @@ use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 use tokio::task::AbortHandle;
 
-/// How long an answer may take.
+/// Maximum time to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The largest answer, in bytes.
 const MAX_ANSWER: usize = 64 << 20;
 
-/// Why the console did not do what it was asked.
+/// Error of a request to the console.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// Nobody serves at the socket, or not as expected.
+    /// No server answers at the socket, or its answer is not as expected.
     #[error("no console answers at {}", .socket.display())]
     Unreachable {
         /// The path.
         socket: PathBuf,
-        /// Why not.
+        /// Cause of the failure.
         #[source]
         source: io::Error,
     },
@@ -59,7 +59,7 @@ impl LocalConsole {
         Self { socket: socket.as_ref().to_owned(), token: None }
     }
 
-    /// The same for a program that decides with a token of the person's; one that cannot stand in a header is none.
+    /// Sets the token of a program that decides for the person. A token that cannot be part of a header is ignored.
     #[must_use]
     pub fn with_token(mut self, token: Option<&str>) -> Self {
         let value = token.and_then(|token| HeaderValue::from_str(&format!("Bearer {token}")).ok());
@@ -70,7 +70,7 @@ impl LocalConsole {
         self
     }
 
-    /// What is at a path below `/api/`, such as `servers`.
+    /// Reads the resource at a path below `/api/`, such as `servers`.
     ///
     /// # Errors
     /// When the console is not there, or says no.

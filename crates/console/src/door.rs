@@ -1,4 +1,4 @@
-//! Who may send what: the check before everything else.
+//! Authentication of callers, and the checks of host and origin that precede all routes.
 //!
 //! A browser sends a cookie of `127.0.0.1` to every port there, and takes every port there for the same site. So the cookie
 //! alone opens nothing: with it goes a key, which lies where only pages of our own origin find it, port and all.
@@ -18,10 +18,10 @@ use http::{HeaderMap, Method};
 use crate::Console;
 use crate::api::Refused;
 
-/// The header in which pages of ours show their key.
+/// Header in which the console's pages send the key of their session.
 pub(crate) const KEY: &str = "x-hospes-key";
 
-/// Who asks, once it is known that they may.
+/// Authenticated caller.
 #[derive(Clone, Debug)]
 pub(crate) enum Caller {
     /// A browser, by its session.
@@ -31,7 +31,7 @@ pub(crate) enum Caller {
 }
 
 impl Caller {
-    /// As the record has it.
+    /// Describes the caller for the audit log.
     pub(crate) fn words(&self) -> String {
         match self {
             Self::Browser(id) => format!("the person at the console, browser session {id}"),
@@ -81,7 +81,7 @@ fn check(request: &Request, is_page: bool) -> Result<(), Refused> {
     }
 }
 
-/// Lets in whoever has a session, and shows its key.
+/// Authenticates a browser by the cookie and the key of its session.
 pub(crate) async fn enter(
     State(console): State<Console>,
     mut request: Request,
@@ -99,7 +99,7 @@ pub(crate) async fn enter(
     Ok(next.run(request).await)
 }
 
-/// Marks what comes over the Unix socket: whoever served the connection has said who it is.
+/// Marks requests over the Unix socket as those of a program, unless the connection has already identified it.
 pub(crate) async fn program(mut request: Request, next: Next) -> Response {
     let extensions = request.extensions_mut();
     if extensions.get::<Caller>().is_none() {
@@ -108,7 +108,7 @@ pub(crate) async fn program(mut request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// Who decides, in words for the record: an extractor of what may be asked only by those who may decide.
+/// Description of the decider for the audit log. Extracting it rejects requests of callers that may not decide.
 pub(crate) struct MayDecide(pub(crate) String);
 
 impl FromRequestParts<Console> for MayDecide {
@@ -170,7 +170,8 @@ fn single<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, Ref
     }
 }
 
-/// What the cookie is called: a machine may have several consoles, and cookies know no ports.
+/// Returns the name of the session cookie. It contains the port, because cookies do not depend on the port and a
+/// machine may have several consoles.
 pub(crate) fn cookie_name(console: &Console) -> String {
     format!("hospes-console-{}", console.address().port())
 }

@@ -1,8 +1,8 @@
 //! The web console of the host: what happens, and who decides.
 //!
-//! A [`Console`] is a few pages, and the JSON behind them, on an origin of its own: never the one that applications talk
-//! to, so that none of them can approve its own calls. A browser is let in by a one-time [`Link`]; the same JSON is
-//! served over a Unix socket to programs of the same user (`hospes console`, `hospes approve`).
+//! A [`Console`] is a few pages, and the JSON behind them, on an origin of its own. It is never the origin that
+//! applications connect to, so they cannot approve their own calls. A one-time [`Link`] signs a browser in. The same
+//! JSON is served over a Unix socket to programs of the same user (`hospes console`, `hospes approve`).
 //!
 //! ```no_run
 //! # async fn example(host: hospes_host::Host) -> std::io::Result<()> {
@@ -40,7 +40,7 @@ pub use sessions::{Lifetimes, Link};
 use news::News;
 use sessions::Sessions;
 
-/// Where the console listens unless told otherwise.
+/// Default address of the console.
 pub const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7338);
 
@@ -61,7 +61,7 @@ impl Deciders {
         Self { from, tokens: None }
     }
 
-    /// The same with tokens for programs.
+    /// Sets the tokens with which programs may decide.
     #[must_use]
     pub fn with_tokens(mut self, tokens: Option<DecisionTokens>) -> Self {
         self.tokens = tokens;
@@ -81,7 +81,7 @@ struct Inner {
     sessions: Sessions,
     news: News,
     deciders: Deciders,
-    /// Where it listens, once it does.
+    /// Address of the listener, once there is one.
     address: OnceLock<SocketAddr>,
 }
 
@@ -92,7 +92,8 @@ impl Console {
         Self::with(host, Lifetimes::default(), Deciders::default())
     }
 
-    /// The same, where links and sessions last as long as told, and these may decide.
+    /// Creates the console of this host with the given lifetimes of links and sessions, and with the callers that may
+    /// decide.
     #[must_use]
     pub fn with(host: &Host, lifetimes: Lifetimes, deciders: Deciders) -> Self {
         let (sessions, news) = (Sessions::new(lifetimes), News::default());
@@ -108,8 +109,7 @@ impl Console {
         }))
     }
 
-    /// Takes the address, which has to be a loopback one, and serves there until what is returned is dropped. Port 0 takes
-    /// any that is free.
+    /// Serves at a loopback address until the returned value is dropped. Port 0 selects any free port.
     ///
     /// # Errors
     /// When the address is not of this machine alone, or cannot be taken.

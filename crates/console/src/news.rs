@@ -1,11 +1,11 @@
-//! That something is new, told to whoever looks: never what.
+//! Notifications that something has changed, without the change itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::watch;
 
-/// What may be new.
+/// Subject of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Topic {
     Approvals,

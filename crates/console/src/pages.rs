@@ -39,7 +39,7 @@ const OTHERS: [(&str, &str, &str); 2] = [
     ("icon.svg", "image/svg+xml", include_str!("../pages/icon.svg")),
 ];
 
-/// Where the frame is served: each page has an address, so that it can be kept.
+/// Paths at which the frame is served; each page has an address that can be bookmarked.
 const PAGES: [&str; 9] = [
     "/",
     "/approvals",
@@ -62,7 +62,7 @@ pub(crate) fn routes() -> Router<Console> {
     })
 }
 
-/// What goes along with every answer to a browser.
+/// Adds the security headers to every answer to a browser.
 pub(crate) async fn guarded(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in [

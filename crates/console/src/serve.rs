@@ -24,11 +24,11 @@ use crate::api;
 use crate::door::{self, Caller};
 use crate::sessions::Link;
 
-/// How many connections each socket has at once; further ones wait.
+/// Maximum number of connections to each socket; further ones wait.
 const MAX_CONNECTIONS: usize = 128;
-/// How long a connection may take to send the head of a request.
+/// Maximum time to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
-/// How often it is looked whether any session still stands.
+/// Interval at which expired sessions are noticed.
 const LOOK: Duration = Duration::from_secs(30);
 /// The largest head of a request, in bytes.
 const MAX_HEAD: usize = 32 * 1024;
@@ -64,11 +64,11 @@ impl Listening {
         Ok(Self { console, address, serving, socket: None, _registration: registration })
     }
 
-    /// Serves the same to programs of this user as well, over a Unix socket at this path. What is there is replaced if it
-    /// is a socket that nobody answers at.
+    /// Serves programs of this user as well, over a Unix socket at this path. An existing socket is replaced if no
+    /// process answers at it.
     ///
     /// # Errors
-    /// When the socket cannot be made: why, and the console as it was, which goes on without.
+    /// Returns the error if the socket cannot be created, together with the console, which continues without it.
     pub async fn with_socket(mut self, path: &Path) -> Result<Self, (Box<Self>, io::Error)> {
         if let Some(folder) = path.parent() {
             remove_stale_sockets(folder).await;
@@ -125,7 +125,7 @@ impl Drop for Listening {
     }
 }
 
-/// Has the desk know that somebody is there to decide, for as long as a browser is let in.
+/// Reports the person as present to the approval queue while a browser has a session.
 async fn attend(console: Console, url: String) {
     let Some(desk) = console.desk() else { return };
     let mut sessions = console.news().sessions();
@@ -144,7 +144,7 @@ async fn attend(console: Console, url: String) {
 /// Maximum number of entries of the runtime folder that are looked at.
 const MAX_SOCKETS: usize = 1024;
 
-/// Removes the sockets of hosts that were killed: those at which nobody answers.
+/// Removes the sockets of killed hosts, at which no process answers.
 async fn remove_stale_sockets(folder: &Path) {
     use std::os::unix::fs::FileTypeExt as _;
 
@@ -195,8 +195,8 @@ async fn private_socket(path: &Path) -> io::Result<UnixListener> {
     bound
 }
 
-/// Serves for good those whom `admits` lets in, and says who they are where that is known by then. Dropped, it ends all
-/// connections.
+/// Serves the connections that `admits` accepts, with the caller if that is already known, until the future is dropped.
+/// Dropping it closes all connections.
 async fn serve<L>(routes: Router, mut listener: L, admits: impl Fn(&L::Io) -> Option<Option<Caller>>)
 where
     L: Listener,

@@ -1,4 +1,4 @@
-//! Who is let in: links that are good once, and the sessions of browsers.
+//! One-time links, and the sessions of browsers.
 //!
 //! Nothing of this is kept: when the host ends, everybody is out.
 
@@ -14,18 +14,18 @@ use serde::Serialize;
 use subtle::ConstantTimeEq as _;
 use tokio::time::Instant;
 
-/// How many links wait to be opened; a further one ends the oldest.
+/// Maximum number of unopened links; a further one removes the oldest.
 const MAX_LINKS: usize = 16;
-/// How many browsers are let in at once; a further one ends the session that was used longest ago.
+/// Maximum number of sessions; a further one ends the session that has been unused the longest.
 const MAX_SESSIONS: usize = 32;
-/// How many characters are kept of what a browser calls itself.
+/// Maximum length of a browser's name (`User-Agent`), in characters.
 const MAX_BROWSER: usize = 200;
 
-/// How long links and sessions are good.
+/// Lifetimes of links and sessions.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Lifetimes {
-    /// A link that nobody has opened: 10 minutes unless told otherwise.
+    /// Lifetime of an unopened link: 10 minutes by default.
     pub link: Duration,
     /// A session that is not used: 12 hours unless told otherwise.
     pub idle: Duration,
@@ -42,11 +42,11 @@ impl Default for Lifetimes {
 
 /// An address that lets one browser in, once, for a short while.
 ///
-/// What lets it in stands behind the `#`, which browsers send to nobody: not to us either, so that it is in no log.
+/// The token follows the `#`. Browsers do not send that part of a URL, so it is in no log of the host either.
 #[derive(Clone)]
 pub struct Link {
     url: String,
-    /// How long it is good.
+    /// Time for which the link is valid.
     pub lifetime: Duration,
 }
 
@@ -55,7 +55,7 @@ impl Link {
         Self { url: format!("{origin}/open#{token}"), lifetime }
     }
 
-    /// The address. Whoever knows it is let in: show it only to the person at this machine.
+    /// Returns the URL. It grants access to the console: show it only to the person at this machine.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
@@ -85,7 +85,7 @@ type Hash = [u8; 32];
 struct Session {
     id: String,
     secret: Hash,
-    /// What pages of ours know and a browser does not send by itself.
+    /// Hash of the key that the console's pages know and a browser does not send by itself.
     key: Hash,
     browser: String,
     since: Instant,
@@ -94,13 +94,13 @@ struct Session {
     seen: Timestamp,
 }
 
-/// What a browser gets when it is let in.
+/// Secrets of a new session, for the browser.
 pub(crate) struct Opened {
     /// The name of the session, which is no secret.
     pub(crate) id: String,
-    /// For the cookie.
+    /// Secret for the cookie.
     pub(crate) secret: String,
-    /// For the pages.
+    /// Key for the pages.
     pub(crate) key: String,
 }
 
@@ -109,11 +109,11 @@ pub(crate) struct Opened {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Shown {
     pub(crate) id: String,
-    /// What the browser calls itself.
+    /// Name of the browser (`User-Agent`).
     pub(crate) browser: String,
     pub(crate) opened: Timestamp,
     pub(crate) seen: Timestamp,
-    /// When it ends by itself, if it is not used before.
+    /// Time at which the session expires if it is not used before.
     pub(crate) ends: Timestamp,
 }
 
@@ -122,7 +122,7 @@ impl Sessions {
         Self { lifetimes, state: Mutex::default() }
     }
 
-    /// What makes a link, and how long it is good.
+    /// Creates a link. Returns its token and its lifetime.
     pub(crate) fn link(&self) -> (String, Duration) {
         let token = random_text();
         let until = Instant::now() + self.lifetimes.link;
@@ -173,7 +173,7 @@ impl Sessions {
         Some(session.id.clone())
     }
 
-    /// Whether a session still stands.
+    /// Returns true if the session exists and has not expired.
     pub(crate) fn stands(&self, id: &str) -> bool {
         self.state().sessions.iter().any(|session| session.id == id)
     }
@@ -221,7 +221,7 @@ fn hash(secret: &str) -> Hash {
     hash
 }
 
-/// 256 bits that nobody can guess, as 43 characters.
+/// Returns 256 random bits as 43 characters.
 fn random_text() -> String {
     let mut bytes = [0; 32];
     // Without randomness there are no secrets, and nothing can go on.

@@ -1,4 +1,4 @@
-//! Which addresses belong to the public internet.
+//! Classification of the addresses that belong to the public internet.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -32,7 +32,7 @@ impl FromStr for Network {
 }
 
 impl Network {
-    /// Whether an address is in it.
+    /// Returns true if the address is in this network.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address) {
@@ -50,9 +50,9 @@ impl Network {
     }
 }
 
-/// Whether an address belongs to the public internet: not to this machine, to a network behind it, to a provider's
-/// inside, to examples or to nobody (the IANA registries of special-purpose addresses). Addresses of version 6 that
-/// carry one of version 4 are judged by that.
+/// Returns true if an address belongs to the public internet. Loopback, private, provider-internal, example and
+/// unassigned addresses do not (the IANA registries of special-purpose addresses). An address of version 6 that embeds
+/// one of version 4 is judged by the embedded one.
 pub(crate) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),

@@ -1,4 +1,4 @@
-//! What dials.
+//! Connector and name lookup for outgoing requests.
 
 use std::fmt;
 use std::future::Future;
@@ -18,11 +18,11 @@ use tower_service::Service;
 use crate::error::FetchError;
 use crate::guard::Egress;
 
-/// The addresses that a name stands for.
+/// Future that resolves to the addresses of a name.
 pub type Found = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
-/// What looks names up.
+/// Function that looks names up.
 pub type Lookup = Arc<dyn Fn(String) -> Found + Send + Sync>;
-/// What opens connections, with TLS or without, over HTTP/1.1.
+/// Connector that opens connections, with TLS or without, over HTTP/1.1.
 pub type Connector = HttpsConnector<HttpConnector<Resolver>>;
 
 /// Looks names up as this machine does.
@@ -83,7 +83,7 @@ impl Service<Name> for Resolver {
     }
 }
 
-/// Why a client that uses [`connector`] got no answer.
+/// Returns the reason a client that uses [`connector`] got no answer.
 #[must_use]
 pub fn send_error(error: &hyper_util::client::legacy::Error) -> FetchError {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);

@@ -1,7 +1,7 @@
-//! Why a request got no answer.
+//! Errors of a request that got no answer.
 
-/// Why a request got no answer that can be used. No address is in it: who asked may be somebody whom the inside of a
-/// network does not concern.
+/// Reasons a request got no usable answer. The error contains no address, because the requester may not be entitled to
+/// know the inside of a network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FetchError {
@@ -11,7 +11,7 @@ pub enum FetchError {
     /// It is not known whose certificates are to be trusted.
     #[error("certificates cannot be checked: {0}")]
     Trust(String),
-    /// Nobody was reached.
+    /// No connection could be opened.
     #[error("nobody was reached there")]
     Unreachable,
     /// It took longer than 10 seconds, or connecting longer than 5.
@@ -20,7 +20,7 @@ pub enum FetchError {
     /// The answer is longer than it may be.
     #[error("the answer is longer than {max} bytes")]
     TooLarge {
-        /// How long it may be.
+        /// Maximum length.
         max: usize,
     },
     /// The answer broke off, or is not one of HTTP.

@@ -1,4 +1,4 @@
-//! Where requests may go.
+//! Rules for the destinations of requests.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use url::{Host, Url};
 use crate::addresses::{Network, carried, is_public};
 use crate::error::FetchError;
 
-/// Whether this host is this machine: `localhost`, 127.0.0.0/8, or `[::1]`.
+/// Returns true if the host is this machine: `localhost`, 127.0.0.0/8, or `[::1]`.
 #[must_use]
 pub fn is_loopback(url: &Url) -> bool {
     match url.host() {
@@ -21,8 +21,8 @@ pub fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Where requests to URLs that came from somebody else may go: to the public internet, over https. All else must be
-/// allowed.
+/// Rules for requests to URLs from untrusted sources. Only https to the public internet is allowed by default;
+/// everything else must be allowed explicitly.
 #[derive(Clone, Debug, Default)]
 pub struct Egress {
     loopback: bool,
@@ -38,8 +38,8 @@ impl Egress {
         Self::default()
     }
 
-    /// For what the MCP server at `endpoint`, which a person has named, wants us to ask: besides the public internet
-    /// the same host, and this machine if it runs there itself.
+    /// Creates the rules for URLs that an MCP server at `endpoint` names, where a person has named the endpoint. They
+    /// allow the public internet and the same host. They also allow this machine if the server itself runs there.
     #[must_use]
     pub fn of_endpoint(endpoint: &Url) -> Self {
         let this = Self { loopback: is_loopback(endpoint), ..Self::public() };
@@ -77,8 +77,8 @@ impl Egress {
         self
     }
 
-    /// Whether a request may go there as far as the URL itself tells. The parser has made one of all the ways to write
-    /// an address in numbers.
+    /// Checks whether a request may go to a URL, as far as the URL itself shows. The parser has already normalized all
+    /// numeric notations of addresses.
     ///
     /// # Errors
     /// When it may not.
@@ -119,7 +119,7 @@ impl Egress {
         }
     }
 
-    /// Whether the address that `host` stands for may be dialled.
+    /// Returns true if the address to which `host` resolves may be dialled.
     #[must_use]
     pub fn permits(&self, host: &str, address: IpAddr) -> bool {
         let plain = match address {

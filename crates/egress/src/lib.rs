@@ -1,8 +1,8 @@
-//! Where requests to URLs that came from somebody else may go, and what dials only that.
+//! Rules for requests to URLs from untrusted sources, and a connector that enforces them.
 //!
-//! [`Egress`] is the rule, [`connector`] what obeys it: the address that is checked is the address that is dialled. Whoever
-//! sends requests asks [`Egress::check`] about each URL, those of redirects too, and keeps no connections: one that is used
-//! again is not looked at again.
+//! [`Egress`] holds the rules and [`connector`] enforces them: the address that is checked is the address that is
+//! dialled. Clients must call [`Egress::check`] for each URL, including redirects. They must not keep connections,
+//! because a reused connection is not checked again.
 //!
 //! ```
 //! use hospes_egress::Egress;

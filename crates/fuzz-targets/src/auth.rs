@@ -1,4 +1,4 @@
-//! What the client of an authorization server reads: challenges, and everything that is said to it in a sign-in.
+//! Fuzz targets for input of an authorization client: challenges, and all responses of a sign-in.
 
 use std::sync::Arc;
 use std::time::Duration;

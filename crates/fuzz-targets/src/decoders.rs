@@ -68,7 +68,8 @@ fn refused(fault: &DecodeError, json: Option<bool>) {
     assert!(matches!(message::decode(&out), Ok(Frame::Single(Message::Response(_)))));
 }
 
-/// The same lines come however the bytes are cut; a line over the limit is gone, the others are whole.
+/// Checks that the lines are the same however the bytes are cut. A line over the limit is dropped and the others stay
+/// whole.
 pub(crate) fn lines(data: &[u8]) {
     let [limit, step, data @ ..] = data else { return };
     let (limit, step) = (usize::from(*limit), usize::from(*step).max(1));
@@ -95,7 +96,7 @@ pub(crate) fn lines(data: &[u8]) {
     }
 }
 
-/// The same events come however the bytes are cut.
+/// Checks that the events are the same however the bytes are cut.
 pub(crate) fn events(data: &[u8]) {
     let [limit, step, data @ ..] = data else { return };
     let (limit, step) = (usize::from(*limit) * 4, usize::from(*step).max(1));

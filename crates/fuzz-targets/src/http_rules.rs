@@ -23,7 +23,7 @@ pub(crate) fn headers(text: &[u8]) -> HeaderMap {
     headers
 }
 
-/// Whatever the headers and the body, a request is admitted, or rejected with a client's error and a JSON body.
+/// Checks that a request with any headers and any body is admitted, or rejected with a client error and a JSON body.
 pub(crate) fn head(data: &[u8]) {
     let (head, body) = cut(data);
     let headers = headers(head);
@@ -61,7 +61,7 @@ pub(crate) fn head(data: &[u8]) {
     }
 }
 
-/// What is mirrored into headers of ours is accepted by a server of ours.
+/// Checks that parameters repeated in headers by this client are accepted by this server.
 pub(crate) fn mirrored(data: &[u8]) {
     let (schema, rest) = cut(data);
     let (arguments, head) = cut(rest);

@@ -1,4 +1,4 @@
-//! What is fuzzed: each target is a function of bytes that panics when a promise is broken.
+//! Fuzz targets. Each is a function of bytes that panics when a promise is broken.
 //!
 //! `fuzz/` hands them to libFuzzer; the tests here run the same functions over the kept corpus and a few thousand
 //! mutations of it, so that every target is alive on every run of the tests.
@@ -17,7 +17,7 @@ pub struct Target {
     pub name: &'static str,
     /// Panics when a promise is broken.
     pub run: fn(&[u8]),
-    /// How many mutations the tests run.
+    /// Number of mutations that the tests run.
     pub rounds: usize,
 }
 
@@ -45,7 +45,7 @@ pub const TARGETS: &[Target] = &[
 /// Runs the target of this name.
 ///
 /// # Panics
-/// When there is none, or a promise is broken.
+/// When there is no target of this name, or a promise is broken.
 pub fn run(name: &str, data: &[u8]) {
     let target = TARGETS.iter().find(|target| target.name == name);
     (target.unwrap_or_else(|| panic!("no target is called {name}")).run)(data);

@@ -20,10 +20,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use crate::{cut, http_rules};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// How many things happen at most.
+/// Maximum number of events.
 const MOST: usize = 200;
 
-/// Whatever happens in whatever order: each call ends once, with at most one answer, and nothing is left over.
+/// Checks that, in any order of events, each call ends once with at most one answer, and that no state is left over.
 pub(crate) fn sessions(data: &[u8]) {
     let mut input = Unstructured::new(data);
     let _ = play(&mut input);

@@ -117,7 +117,7 @@ pub(crate) fn notifications(data: &[u8]) {
     }
 }
 
-/// What a template makes of what it found in a URI, it finds in that again.
+/// Checks that a template expands its own matches to a URI from which it reads the same values again.
 pub(crate) fn uri_template(data: &[u8]) {
     let (template, uri) = cut(data);
     let (Ok(template), Ok(uri)) = (std::str::from_utf8(template), std::str::from_utf8(uri)) else { return };

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use hospes_fuzz_targets::TARGETS;
 
-/// What decoders look for.
+/// Words that the decoders look for.
 const WORDS: &[&str] = &[
     "\"jsonrpc\":\"2.0\",",
     "\"id\":1,",
@@ -57,7 +57,7 @@ const WORDS: &[&str] = &[
     "\u{1f980}",
 ];
 
-/// The same numbers in every run, so that what fails once fails again.
+/// Generator of the same numbers in every run, so that a failure can be repeated.
 struct Dice(u64);
 
 impl Dice {

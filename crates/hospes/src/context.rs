@@ -1,4 +1,4 @@
-//! What a call knows besides its params: the peer, the answers so far, and the way out for notifications.
+//! Context of one call, besides its params: the peer, the answers so far, and the queue of outgoing notifications.
 
 mod builder;
 
@@ -46,7 +46,7 @@ struct Inner {
     stream: AtomicU8,
     log_rules: OnceLock<Arc<LogRules>>,
     ticket: Option<Ticket>,
-    /// What whoever passes the call on answers, beside what the peer can.
+    /// Capabilities for the questions of this call, if a forwarder answers some beside the peer.
     answerable: OnceLock<Box<ClientCapabilities>>,
     state: Mutex<State>,
 }
@@ -63,24 +63,24 @@ struct State {
     round: Round,
     /// Questions of this round that have no answer yet.
     asked: Vec<(String, InputRequest)>,
-    /// How many questions were asked without a key of their own.
+    /// Number of questions asked without a key of their own.
     unnamed: u32,
     outbox: VecDeque<Notification>,
     progress: Option<f64>,
     /// Most calls report none.
     pace: Option<Box<Pace>>,
-    /// Whether the answer is there: nothing may be said behind it (PROG-10).
+    /// True once the call has its answer: nothing may be sent after it (PROG-10).
     over: bool,
-    /// Whether this run has used up the state that it began from.
+    /// True if this run has used up the state that it began from.
     spent: bool,
-    /// Whether a step has run in this run, and its result is remembered.
+    /// True if a step has run in this run and its result is remembered.
     stepped: bool,
     waker: Option<Waker>,
     kept: Vec<Box<dyn Any + Send>>,
     leaving: Leaving,
 }
 
-/// Whether a call may go on as a task once its handler says so.
+/// Progress of a call towards running as a task, which its handler may request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Leaving {
     #[default]
@@ -114,27 +114,27 @@ impl Context {
         Self::builder(peer).build()
     }
 
-    /// Who asks.
+    /// Returns the peer that sent the call.
     #[must_use]
     pub fn peer(&self) -> &Arc<Peer> {
         &self.0.peer
     }
 
-    /// What questions in the middle of this call can be answered: what the peer said that it can answer, unless whoever
-    /// passes the call on said more ([`Context::answer_also`]).
+    /// Returns the capabilities for questions in the middle of this call. They are the peer's, unless a forwarder
+    /// declared others with [`Context::answer_also`].
     #[must_use]
     pub fn answerable(&self) -> &ClientCapabilities {
         self.0.answerable.get().map_or(&self.0.peer.capabilities, |all| all)
     }
 
-    /// Says what questions in the middle of this call can be answered, for one who passes it on to a server and answers
-    /// some of them itself. They come back as [`Outcome::InputRequired`](crate::Outcome) like all others. The first word
-    /// counts.
+    /// Sets the capabilities for questions in the middle of this call. It is for code that forwards the call to a
+    /// server and answers some questions itself. These questions are returned as
+    /// [`Outcome::InputRequired`](crate::Outcome) like all others. Only the first call has an effect.
     pub fn answer_also(&self, all: ClientCapabilities) {
         let _ = self.0.answerable.set(Box::new(all));
     }
 
-    /// Who is signed in, where somebody is.
+    /// Returns the name of the signed-in caller, if there is one.
     #[must_use]
     pub fn principal(&self) -> Option<&str> {
         self.0.peer.principal.as_deref()
@@ -172,13 +172,13 @@ impl Context {
         &self.0.extensions
     }
 
-    /// What the caller makes of tasks. For services; tools are asked by the router.
+    /// Returns whether the caller accepts or asks for a task. It is for services; tools get theirs from the router.
     #[must_use]
     pub fn task_wish(&self) -> &TaskWish {
         &self.0.task
     }
 
-    /// From here on the call is a task: the caller is told so, and polls.
+    /// Turns the call into a task from here on. The caller gets the task and polls it.
     ///
     /// For tools that [ask first](crate::server::Tool::ask_first): what is asked before this is asked in the call, what
     /// is asked after it, in the task. Elsewhere, and where the caller takes no tasks, this does nothing.
@@ -204,14 +204,14 @@ impl Context {
         self.state().leaving = Leaving::Allowed;
     }
 
-    /// Whether the handler has said that the call is a task now.
+    /// Returns true if the handler has turned the call into a task.
     #[cfg(feature = "server")]
     pub(crate) fn has_begun_task(&self) -> bool {
         self.state().leaving == Leaving::Begun
     }
 
-    /// Closes the HTTP stream that this call is answered on, before the answer: the client is told to come back and
-    /// poll for it (2025-11-25). It spares a connection while the call has nothing to say for long.
+    /// Closes the HTTP stream of this call before the answer. The client is told to reconnect and poll for it
+    /// (2025-11-25). This spares a connection while the call has nothing to send for long.
     ///
     /// Where a client cannot come back (stdio, the other revisions) this does nothing.
     pub fn close_stream(&self) {
@@ -223,7 +223,7 @@ impl Context {
         }
     }
 
-    /// Whether [`Context::close_stream`] was called and nobody has acted on it.
+    /// Returns true if [`Context::close_stream`] was called and the stream is not closed yet.
     #[cfg(all(feature = "server", feature = "http"))]
     pub(crate) fn wants_stream_closed(&self) -> bool {
         self.0.stream.load(Ordering::Acquire) == CLOSE
@@ -277,14 +277,15 @@ impl Context {
     /// Sends a log message, if the peer wants messages of this severity. `data` is anything that can be JSON; mostly a
     /// sentence, or an object that says what it is about.
     ///
-    /// What looks like a secret, an e-mail address or a card number is hidden ([`redact`](crate::redact)). Of more
-    /// messages than the peer is to be sent ([`DEFAULT_LOG_RATE`](crate::DEFAULT_LOG_RATE) unless the server says
-    /// otherwise) the rest is left out, and the next one is preceded by a word on how many were.
+    /// Hides texts that look like a secret, an e-mail address or a card number ([`redact`](crate::redact)). Messages
+    /// beyond the rate limit are dropped ([`DEFAULT_LOG_RATE`](crate::DEFAULT_LOG_RATE) unless the server sets
+    /// another). The next message that is sent is preceded by the number of dropped ones.
     pub fn log(&self, level: LoggingLevel, data: impl Serialize) {
         self.log_as(None, level, data);
     }
 
-    /// The same under a logger's name; without one, messages go out under the name of the server.
+    /// Sends a log message under a logger's name, like [`Context::log`]. Without a name, messages use the name of the
+    /// server.
     pub fn log_as(&self, logger: Option<&str>, level: LoggingLevel, data: impl Serialize) {
         if self.log_level().is_none_or(|wanted| level < wanted) {
             return;
@@ -337,7 +338,8 @@ impl Context {
         self.0.log_rules.get().map_or(DEFAULT_LOG_RATE, |rules| rules.rate)
     }
 
-    /// Whether one more log message may go to the peer, and how many were left out before it.
+    /// Admits one more log message to the peer, within the rate. Returns the number dropped before it, or `None` if it
+    /// may not be sent.
     fn admit_log(&self) -> Option<u32> {
         self.0.peer.logs.admit(self.log_rate())
     }
@@ -364,7 +366,7 @@ impl Context {
         }
     }
 
-    /// What is known from earlier rounds of questions.
+    /// Returns the state from earlier rounds of questions.
     #[must_use]
     pub fn round(&self) -> Round {
         self.state().round.clone()
@@ -381,8 +383,8 @@ impl Context {
         self.state().round.answers.remove(key);
     }
 
-    /// Notes that the question `key` must be asked before the call can go on. The handler then has to return; its
-    /// outcome becomes [`Outcome::InputRequired`](crate::Outcome).
+    /// Adds the question `key` to those that must be answered before the call can continue. The handler then has to
+    /// return; its outcome becomes [`Outcome::InputRequired`](crate::Outcome).
     pub fn pend(&self, key: impl Into<String>, request: InputRequest) {
         let (mut state, key) = (self.state(), key.into());
         if state.asked.iter().all(|(other, _)| *other != key) {
@@ -430,7 +432,7 @@ impl Context {
         }
     }
 
-    /// Takes the questions that this run of the handler has asked, if any.
+    /// Takes the questions of this run of the handler, if there are any.
     #[must_use]
     pub fn take_questions(&self) -> Option<crate::Questions> {
         let mut state = self.state();
@@ -448,7 +450,7 @@ impl Context {
         self.state().kept.push(Box::new(guard));
     }
 
-    /// Makes ready for the next run of the same call.
+    /// Resets the context before the handler runs again.
     pub fn begin_round(&self, round: Round) {
         let mut state = self.state();
         state.round = round;
@@ -465,13 +467,13 @@ impl Context {
         state.over |= for_good;
     }
 
-    /// Whether a notification waits to be taken.
+    /// Returns true if a notification is queued.
     #[cfg(feature = "server")]
     pub(crate) fn has_queued(&self) -> bool {
         !self.state().outbox.is_empty()
     }
 
-    /// Takes the next notification that waits; registers `waker` when there is none.
+    /// Takes the next queued notification; registers `waker` when there is none.
     pub(crate) fn poll_notification(&self, waker: &Waker) -> Option<Notification> {
         let mut state = self.state();
         let next = state.outbox.pop_front().or_else(|| {

@@ -1,8 +1,8 @@
-//! Words for whoever writes a server that uses what 2026-07-28 deprecates; it is served all the same (DEPR-05).
+//! Warnings to server authors about features that 2026-07-28 deprecates; they are still served (DEPR-05).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a later revision may remove.
+/// Feature that a later revision may remove.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Deprecated {
     Sampling,
@@ -10,7 +10,7 @@ pub(crate) enum Deprecated {
     Logging,
 }
 
-/// Says so in the program's log, once for each.
+/// Logs a warning about a deprecated feature, once per process and feature.
 pub(crate) fn warn_once(what: Deprecated) {
     static SAID: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
     if SAID[what as usize].swap(true, Ordering::Relaxed) {

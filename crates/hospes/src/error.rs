@@ -5,7 +5,7 @@ use std::fmt;
 
 use hospes_model::RpcError;
 
-/// What a handler may fail with: any error at all.
+/// Error of a handler; any error converts into it.
 ///
 /// An [`RpcError`] becomes the protocol error it is; every other error becomes a tool result with `isError`, whose
 /// text the model reads. Like `anyhow::Error` this type takes in any error through `?` and is itself none.

@@ -12,7 +12,7 @@ use crate::service::{BoxFuture, BoxService, Call, Outcome};
 /// The most rounds of questions that one call may have on an older revision, where the rounds cost memory here.
 pub const MAX_ROUNDS: u32 = 32;
 
-/// What a call has to say next.
+/// Next event of a call.
 #[derive(Debug)]
 #[expect(clippy::exhaustive_enums, reason = "adapters must handle all three")]
 pub enum Event {
@@ -91,8 +91,8 @@ impl Exchange {
         }
     }
 
-    /// Whether the call is over with that, so that nothing more may be said in it: it does not run again once questions
-    /// are answered, nor go on as a task.
+    /// Returns true if the outcome ends the call, so that nothing may be sent after it. Such a call does not run again
+    /// after answers, nor continue as a task.
     fn is_last(&self, outcome: &Outcome) -> bool {
         match outcome {
             Outcome::InputRequired(_) => !self.call.context.peer().revision.is_legacy(),
@@ -106,8 +106,8 @@ impl Exchange {
         self.answer_each(answers.into_iter().map(|(key, answer)| (key, Ok(answer))));
     }
 
-    /// The same, where the peer would not or could not answer some of them. Unless [`Exchange::takes_refusals`] the call
-    /// ends with the first of those errors.
+    /// Answers the questions one by one, where the peer refused or failed to answer some. Unless
+    /// [`Exchange::takes_refusals`] is true, the call ends with the first of those errors.
     pub fn answer_each(&mut self, answers: impl IntoIterator<Item = (String, Result<RawJson, RpcError>)>) {
         let Some(mut round) = self.waiting.take() else { return };
         round.answered_each(answers);
@@ -120,7 +120,7 @@ impl Exchange {
         self.call.context.begin_round(*round);
     }
 
-    /// Whether the call goes on when the peer refuses one of the questions of the last [`Event::Ask`].
+    /// Returns true if the call continues when the peer refuses one of the questions of the last [`Event::Ask`].
     #[must_use]
     pub fn takes_refusals(&self) -> bool {
         self.waiting.as_ref().is_some_and(|round| round.takes_refusals)
@@ -153,7 +153,7 @@ mod tests {
         }
     }
 
-    /// Whoever goes on talking does not keep the answer back.
+    /// A handler that keeps sending notifications does not delay the answer.
     #[test]
     fn what_is_said_behind_the_answer_is_not_heard() {
         for revision in [Revision::LATEST, Revision::V2025_11_25] {

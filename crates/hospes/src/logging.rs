@@ -1,4 +1,4 @@
-//! What becomes of a log message on its way to the peer: how many there may be, under which name, and what is hidden.
+//! Rules for log messages to a peer: their rate, logger name and redaction.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::progress::DEFAULT_PROGRESS_RATE;
 use crate::rate::{Bucket, Rate};
 use crate::redact;
 
-/// How many log messages a peer is sent unless told otherwise; the setting `log_rate`.
+/// Default rate of log messages to one peer; the setting `log_rate`.
 pub const DEFAULT_LOG_RATE: Rate = Rate::per_second(100).burst(1000);
 
 /// The rules for the log messages of a call, and for what it reports of its progress.
@@ -18,7 +18,7 @@ pub const DEFAULT_LOG_RATE: Rate = Rate::per_second(100).burst(1000);
 #[must_use]
 pub(crate) struct LogRules {
     pub(crate) rate: Rate,
-    /// How much progress is reported.
+    /// Rate of progress reports.
     pub(crate) progress: Rate,
     /// The name under which messages go out that have none of their own.
     pub(crate) logger: Option<Box<str>>,
@@ -48,7 +48,7 @@ impl fmt::Debug for LogRules {
     }
 }
 
-/// How many log messages a peer has been sent of late, and how many it has not.
+/// Rate limiter of one peer's log messages, which counts the dropped ones.
 #[derive(Debug)]
 pub(crate) struct LogGate {
     sent: Bucket,
@@ -60,7 +60,8 @@ impl LogGate {
         Self { sent: Bucket::new(), left_out: AtomicU32::new(0) }
     }
 
-    /// Whether one more may go out; how many were left out before it. One that may not is counted.
+    /// Admits one more message within `rate`, and returns the number dropped before it. A message that is not admitted
+    /// is counted as dropped.
     pub(crate) fn admit(&self, rate: Rate) -> Option<u32> {
         if self.sent.take(rate).is_err() {
             self.leave_out();

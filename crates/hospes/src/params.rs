@@ -38,7 +38,7 @@ pub struct View {
 }
 
 impl Params {
-    /// Keeps `raw`; `null` stands for `{}`.
+    /// Keeps `raw`; `null` is replaced by `{}`.
     #[must_use]
     pub fn new(raw: RawJson) -> Self {
         let raw = if raw.is_null() { RawJson::empty_object() } else { raw };

@@ -1,4 +1,4 @@
-//! Who is on the other side.
+//! The peer of a call: the client that sent it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -16,12 +16,12 @@ pub struct Peer {
     pub revision: Revision,
     /// The name it gave; 2026-07-28 lets a client keep it back.
     pub info: Option<Arc<Implementation>>,
-    /// What it can be asked for.
+    /// Capabilities of the client.
     pub capabilities: Arc<ClientCapabilities>,
-    /// Who is signed in, where somebody is.
+    /// Name of the signed-in user or client, if there is one.
     pub principal: Option<Arc<str>>,
-    /// Which program it is, in words, where the transport has found that out: `node, process 4711 of user 1000`. For
-    /// records and people; nobody is let in by it.
+    /// Description of the client program, if the transport could determine it: `node, process 4711 of user 1000`. It is
+    /// for records and people; it grants no access.
     pub caller: Option<Arc<str>>,
     log_level: AtomicU8,
     pub(crate) logs: LogGate,
@@ -34,7 +34,7 @@ impl Peer {
         Self::shared(revision, info.map(Arc::new), Arc::new(capabilities))
     }
 
-    /// The same of what other peers have, too: thousands of sessions may be of one program.
+    /// Creates a peer from values shared with other peers. Thousands of sessions may be of one program.
     pub(crate) fn shared(
         revision: Revision,
         info: Option<Arc<Implementation>>,
@@ -44,7 +44,7 @@ impl Peer {
         Self { revision, info, capabilities, principal: None, caller: None, log_level, logs: LogGate::new() }
     }
 
-    /// The same, signed in.
+    /// Sets the name of the signed-in principal.
     #[must_use]
     pub fn with_principal(mut self, principal: impl Into<Arc<str>>) -> Self {
         self.principal = Some(principal.into());
@@ -72,7 +72,7 @@ pub(crate) struct Sender {
 }
 
 impl Peer {
-    /// The same, sent by this one.
+    /// Sets the principal and the program of the sender.
     pub(crate) fn sent_by(mut self, sender: Sender) -> Self {
         (self.principal, self.caller) = (sender.principal, sender.caller);
         self

@@ -1,4 +1,4 @@
-//! What a server or a client needs, in one line: `use hospes::prelude::*;`.
+//! Common imports of servers and clients: `use hospes::prelude::*;`.
 
 pub use hospes_model::{
     Annotations, CallToolResult, ContentBlock, GetPromptResult, LoggingLevel, PromptMessage, RawJson,

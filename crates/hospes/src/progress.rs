@@ -1,4 +1,4 @@
-//! How much progress a peer is told of: a flood of reports is thinned out to what somebody can follow.
+//! Rate limiting of progress reports: a flood of reports is thinned out to a readable rate.
 
 use std::future::Future as _;
 use std::pin::Pin;
@@ -9,11 +9,11 @@ use tokio::time::Sleep;
 
 use crate::rate::{Bucket, Rate};
 
-/// How many reports of progress a call sends unless told otherwise (the setting `progress_rate`). Of more, the last one
-/// is sent, in time or at the end.
+/// Default rate of progress reports of one call (the setting `progress_rate`). Beyond it only the latest report is
+/// kept, and sent when the rate allows or at the end.
 pub const DEFAULT_PROGRESS_RATE: Rate = Rate::per_second(20).burst(100);
 
-/// What a call has reported of late.
+/// Rate limiter of the progress reports of one call.
 #[derive(Debug)]
 pub(crate) struct Pace {
     rate: Rate,
@@ -28,7 +28,7 @@ impl Pace {
         Self { rate, sent: Bucket::new(), held: None, due: None }
     }
 
-    /// Whether this report goes out now; else it is held, in the place of the one before it.
+    /// Returns the report if it may be sent now. Otherwise holds it in place of the previous one.
     pub(crate) fn admit(&mut self, report: ProgressParams) -> Option<ProgressParams> {
         match self.sent.take(self.rate) {
             Ok(()) => {

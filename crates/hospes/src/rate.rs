@@ -1,11 +1,11 @@
-//! How often something may happen.
+//! Rate limits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How often something may happen: so many times in a while, and so many at once.
+/// Rate limit: a number of events per period, and a number allowed at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Rate {
@@ -15,7 +15,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// So many times a second, and as many at once.
+    /// Creates a limit of `times` events per second, with as many at once.
     ///
     /// # Panics
     /// When it is zero.
@@ -24,7 +24,7 @@ impl Rate {
         Self::per(times, Duration::from_secs(1))
     }
 
-    /// So many times a minute, and as many at once.
+    /// Creates a limit of `times` events per minute, with as many at once.
     ///
     /// # Panics
     /// When it is zero.
@@ -39,7 +39,7 @@ impl Rate {
         Self { interval: time.checked_div(times).expect("it is not zero"), burst: times }
     }
 
-    /// So many at once, after a time in which nothing happened.
+    /// Sets the number of events allowed at once after an idle time.
     ///
     /// # Panics
     /// When it is zero.
@@ -62,8 +62,8 @@ impl std::fmt::Display for Rate {
     }
 }
 
-/// What has happened of late, in one number: when the next would be due if all of it had been spread evenly (the generic
-/// cell rate algorithm).
+/// State of one rate limiter in a single number: the time at which the next event is due if all were spread evenly (the
+/// generic cell rate algorithm).
 #[derive(Debug)]
 pub(crate) struct Bucket {
     start: Instant,
@@ -91,7 +91,7 @@ impl Bucket {
         }
     }
 
-    /// Whether all that happened is long enough ago to be forgotten.
+    /// Returns true if all events are old enough to be forgotten.
     #[cfg(feature = "server")]
     pub(crate) fn is_idle(&self) -> bool {
         self.due.load(Ordering::Relaxed) <= nanos(self.start.elapsed())

@@ -1,4 +1,4 @@
-//! Hides what nobody should read in a log: secrets, and what tells who a person is.
+//! Redaction of secrets and personal data in logs.
 //!
 //! What is hidden is found by its name (`password=…`, `"api_key": …`), by its place (`Bearer …`, `://user:password@`) or by
 //! its form (tokens of well-known services, private keys, JSON web tokens, e-mail addresses, card numbers). Whatever
@@ -9,10 +9,10 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-/// What stands for what was hidden.
+/// Text that replaces redacted parts.
 pub const HIDDEN: &str = "[redacted]";
 
-/// What a name ends with that is the name of a secret.
+/// Last words of names that denote a secret.
 const SECRET_WORDS: [&str; 22] = [
     "password",
     "passwd",
@@ -37,7 +37,7 @@ const SECRET_WORDS: [&str; 22] = [
     "secretkey",
     "cardnumber",
 ];
-/// The same in two words.
+/// Last two words of names that denote a secret.
 const SECRET_PAIRS: [(&str, &str); 9] = [
     ("api", "key"),
     ("access", "key"),
@@ -49,7 +49,7 @@ const SECRET_PAIRS: [(&str, &str); 9] = [
     ("security", "code"),
     ("session", "id"),
 ];
-/// What the tokens of well-known services begin with.
+/// Prefixes of the tokens of well-known services.
 const PREFIXES: [&str; 17] = [
     "sk-",
     "sk_live_",
@@ -72,7 +72,7 @@ const PREFIXES: [&str; 17] = [
 /// Shorter words that begin so are words.
 const MIN_TOKEN: usize = 16;
 
-/// Whether something of this name is a secret: `api_key`, `clientSecret`, `Card number`; not `token_count`.
+/// Returns true if the name denotes a secret: `api_key`, `clientSecret`, `Card number`; not `token_count`.
 #[must_use]
 pub fn names_secret(name: &str) -> bool {
     let words = words(name);
@@ -85,7 +85,7 @@ pub fn names_secret(name: &str) -> bool {
     }
 }
 
-/// The text, with what nobody should read in a log hidden.
+/// Returns the text with secrets and personal data redacted.
 #[must_use]
 pub fn text(text: &str) -> Cow<'_, str> {
     let mut hidden = Vec::new();
@@ -333,8 +333,8 @@ mod tests {
 
     use super::*;
 
-    /// Whoever writes a text must not be able to keep us busy with it: with work that grows as its square these take
-    /// minutes.
+    /// The author of a text must not be able to keep the process busy with it. With work that grows as its square these
+    /// take minutes.
     #[test]
     fn a_long_text_of_beginnings_is_no_more_work_than_any_other() {
         const TIMES: usize = 200_000;

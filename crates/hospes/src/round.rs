@@ -1,4 +1,4 @@
-//! What a call remembers from one round of questions to the next.
+//! State of a call that is kept from one round of questions to the next.
 
 use std::collections::BTreeMap;
 
@@ -20,33 +20,33 @@ pub struct Round {
     /// The keys of the answers that came last.
     #[serde(default, skip)]
     pub fresh: Vec<String>,
-    /// The questions that a peer of an older revision answered with an error, by key; only where
-    /// [`Round::takes_refusals`] says that somebody wants to know.
+    /// Questions that a peer of an older revision answered with an error, by key. They are kept only if
+    /// [`Round::takes_refusals`] is set.
     #[serde(default, skip)]
     pub refused: BTreeMap<String, RpcError>,
-    /// Whether the call goes on when a peer of an older revision refuses one of its questions, with the error in
-    /// [`Round::refused`]: so it is with questions of an older server, which wants to decide for itself. Else a refusal
+    /// True if the call continues when a peer of an older revision refuses one of its questions, with the error in
+    /// [`Round::refused`]. This is so for questions of an older server, which decides for itself. Otherwise a refusal
     /// ends the call.
     #[serde(default, skip)]
     pub takes_refusals: bool,
     /// Results of `ctx.once` steps by key.
     #[serde(default, rename = "s")]
     pub steps: BTreeMap<String, RawJson>,
-    /// State that belongs to somebody further on: an upstream's own `requestState`, or the handle of a parked call.
+    /// State of a party further on: an upstream's own `requestState`, or the handle of a parked call.
     #[serde(default, rename = "c", skip_serializing_if = "Option::is_none")]
     pub carried: Option<String>,
-    /// How many rounds there have been.
+    /// Number of rounds so far.
     #[serde(default, rename = "n")]
     pub number: u32,
 }
 
 impl Round {
-    /// Takes in the answers of the round that has just ended.
+    /// Records the answers of the round that has just ended.
     pub fn answered(&mut self, answers: impl IntoIterator<Item = (String, RawJson)>) {
         self.answered_each(answers.into_iter().map(|(key, answer)| (key, Ok(answer))));
     }
 
-    /// The same where some of the questions were refused.
+    /// Records the answers of the round that has just ended, some of which may be errors.
     pub fn answered_each(&mut self, answers: impl IntoIterator<Item = (String, Result<RawJson, RpcError>)>) {
         self.fresh.clear();
         self.refused.clear();
@@ -64,15 +64,15 @@ impl Round {
         self.number = self.number.saturating_add(1);
     }
 
-    /// What the next questions of the same call start from: what was answered has been handed on.
+    /// Returns the state that the next questions of the same call start from, without the answers already handed on.
     #[cfg(any(feature = "server", feature = "client"))]
     pub(crate) fn without_answers(self) -> Self {
         Self { answers: BTreeMap::new(), refused: BTreeMap::new(), takes_refusals: false, ..self }
     }
 }
 
-/// Reads the answer to a question with this method, as strictly as whoever passes it on has to: an action that nobody
-/// knows, or content that is no form's, would be taken for consent by somebody further on (MRTR-15).
+/// Decodes the answer to a question of this method, strictly, because it may be forwarded. An unknown action, or
+/// content that fits no form, could be taken for consent further on (MRTR-15).
 #[cfg(any(feature = "server", feature = "client"))]
 pub(crate) fn read_answer(method: &Method, answer: &RawJson) -> Result<InputResponse, RpcError> {
     let read = InputResponse::decode(method, answer)?;

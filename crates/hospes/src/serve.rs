@@ -25,7 +25,7 @@ pub const ALLOWED_HOSTS_VARIABLE: &str = "HOSPES_ALLOWED_HOSTS";
 /// [`StdioServer::serve`](crate::transport::stdio_server::StdioServer::serve).
 ///
 /// # Errors
-/// When the address is none or is taken, or the process has no usable stdin and stdout.
+/// Fails if the address is invalid or taken, or if the process has no usable stdin and stdout.
 pub async fn serve(service: impl IntoService) -> Result<()> {
     let service = service.into_service();
     match http_address(std::env::args_os().skip(1), std::env::var_os(HTTP_VARIABLE))? {
@@ -78,7 +78,8 @@ async fn over_http(_: impl Service, address: &str) -> Result<()> {
     std::future::ready(Err(Error::msg(why))).await
 }
 
-/// The names in a list, or which of them can be no name: it would never match, and nobody would know why.
+/// Splits a list of names. Fails with the first entry that cannot be a host name: it would never match, without any
+/// notice.
 #[cfg(feature = "http")]
 fn allowed_hosts(list: &str) -> Result<Vec<&str>> {
     use crate::transport::http_server::AllowedHosts;

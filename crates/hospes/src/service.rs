@@ -33,7 +33,7 @@ pub trait Service: Send + Sync + 'static {
     }
 }
 
-/// What can be made into a [`Service`]: every service, and a type with `#[hospes::server]` on its `impl` block.
+/// Conversion into a [`Service`]: every service, and a type with `#[hospes::server]` on its `impl` block.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a service nor a server",
     label = "cannot be served",
@@ -59,11 +59,11 @@ impl<S: Service> IntoService for S {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Call {
-    /// What is asked for.
+    /// Method that is called.
     pub method: Method,
     /// The params, in the shape of the peer's revision, not decoded.
     pub params: Params,
-    /// Who asks, what has been answered so far, and where notifications go.
+    /// Context: the peer, the answers so far, and the channel for notifications.
     pub context: Context,
 }
 
@@ -83,7 +83,7 @@ impl Call {
     }
 }
 
-/// What became of a call.
+/// Result of a call.
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "the idea of the exchange: these three and no other")]
 pub enum Outcome {
@@ -116,7 +116,7 @@ impl From<RpcError> for Outcome {
 pub struct Questions {
     /// The questions by key, in the order asked.
     pub requests: Vec<(String, InputRequest)>,
-    /// What the next round starts from.
+    /// State that the next round starts from.
     pub round: Round,
 }
 

@@ -1,4 +1,4 @@
-//! Which sealed states have been used to run a step that must not run twice.
+//! Replay cache of sealed states that have been used to run a step, which must not run twice.
 
 use std::collections::HashSet;
 use std::collections::VecDeque;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How many states are remembered, within their lifetime; the oldest are forgotten first.
+/// Maximum number of states that are remembered within their lifetime; the oldest are forgotten first.
 pub(crate) const MAX_SPENT_STATES: usize = 100_000;
 
 /// The states of a server that are spent. Known to this process alone: another node with the same keys does not know.
@@ -44,7 +44,7 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Uses the state up; false if somebody has.
+    /// Uses the state up; returns false if it was used before.
     pub(crate) fn spend(&self) -> bool {
         let now = Instant::now();
         let mut spent = self.states.spent.lock().unwrap_or_else(PoisonError::into_inner);

@@ -7,7 +7,7 @@ use hospes::client::{Client, Command, Target};
 use hospes::model::{CreateMessageResult, ElicitResult, Era, RawJson, SamplingMessageContentBlock};
 use serde_json::json;
 
-/// Where the packages are; nothing where they are not installed.
+/// Path of the installed packages; none if they are not installed.
 fn installed() -> Option<PathBuf> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);

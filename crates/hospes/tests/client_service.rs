@@ -68,7 +68,7 @@ fn answered(mut round: Round, answers: &[(&str, Value)]) -> Round {
     round
 }
 
-/// What `look` finds, as soon as it finds anything.
+/// Polls `look` until it returns a value.
 async fn until<T>(look: impl AsyncFn() -> Option<T>) -> T {
     let found = async {
         let mut pace = tokio::time::interval(Duration::from_millis(10));

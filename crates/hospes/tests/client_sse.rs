@@ -1,4 +1,4 @@
-//! The client over HTTP+SSE, the transport of 2024-11-05, against a server that is told what to answer.
+//! Tests of the client over HTTP+SSE, the transport of 2024-11-05, against a scripted server.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "client/fake_http.rs"]
@@ -14,10 +14,10 @@ use hospes::model::{CreateMessageResult, Revision, SamplingMessageContentBlock};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-/// How long a test waits for what must come.
+/// Time a test waits for an expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the server's stream says is put in here.
+/// Sender of events on the server's stream.
 #[derive(Clone, Default)]
 struct Mouth(Arc<Mutex<Option<mpsc::Sender<String>>>>);
 

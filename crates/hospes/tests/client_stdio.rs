@@ -1,4 +1,4 @@
-//! The client over the pipes of a child, against a server that is told how to misbehave.
+//! Tests of the client over the pipes of a child, against a server scripted to misbehave.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::sync::{Arc, Mutex};
@@ -314,7 +314,7 @@ async fn what_a_server_prints_on_stdout_is_skipped_counted_and_shown() {
     assert!(closed.contains("printed this on stdout: Welcome to the server!"), "{closed}");
 }
 
-/// What a server prints where it must not is shown to people and models, as what it prints to stderr is.
+/// Text that a server prints on stdout or stderr is shown to people and models.
 #[tokio::test]
 async fn what_a_server_was_told_is_not_shown_when_it_prints_it() {
     let target = scripted(&["indiscreet"]).env("TOKEN", "hunter2-hunter2");

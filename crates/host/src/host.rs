@@ -31,26 +31,26 @@ mod builtin;
 use builtin::BuiltinConnector;
 pub use builtin::labels as builtin_labels;
 
-/// How long the state of rounds holds at least.
+/// Minimum lifetime of sealed request state.
 const LIFETIME: Duration = Duration::from_secs(60 * 60);
 
-/// How long an application may take between the person's decision and coming back, beside the time to decide.
+/// Time that an application may take to come back after the person's decision, in addition to the time to decide.
 const ROUND: Duration = Duration::from_secs(60);
 
-/// How an endpoint seals the state of rounds.
+/// Configuration of the sealed request state of an endpoint.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RequestState {
     /// With which keys: the same after a restart.
     pub keys: KeyRing,
-    /// How long it holds: an hour, or longer where a person has longer to decide.
+    /// Lifetime of the state: one hour, or longer if a person has longer to decide.
     pub lifetime: Duration,
 }
 
 /// Finds a server that is part of the program, by its name and arguments.
 pub type Builtins = Arc<dyn Fn(&str, &[String]) -> Result<BoxService, BuiltinError> + Send + Sync>;
 
-/// Why a server that is part of the program cannot be had.
+/// Error of creating a built-in server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 #[non_exhaustive]
@@ -63,7 +63,7 @@ impl BuiltinError {
     }
 }
 
-/// Why the host does not start.
+/// Error of starting the host.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -72,7 +72,7 @@ pub enum StartError {
     Names(#[from] PrefixCollision),
 }
 
-/// Makes connectors: what stands between a server's configuration and its connections.
+/// Factory of connectors, which open the connections to a server according to its configuration.
 type Connectors = Box<dyn Fn(&ServerConfig, &Settings) -> Arc<dyn Connector> + Send + Sync>;
 
 /// Starts a [`Host`].
@@ -111,8 +111,8 @@ impl HostBuilder {
         self
     }
 
-    /// The accounts at servers over HTTP. Without this nobody is signed in anywhere, and servers at which each user has
-    /// an account of their own serve nobody.
+    /// Sets the accounts at servers over HTTP. Without them requests are sent without sign-in, and servers with an
+    /// account for each user cannot be used.
     #[must_use]
     pub fn accounts(mut self, accounts: Accounts) -> Self {
         self.accounts = Some(accounts);
@@ -144,16 +144,16 @@ impl HostBuilder {
         self
     }
 
-    /// Answers servers that want an answer of a model, where the application does not. A person reviews both what is sent
-    /// and what comes back, unless the rules say otherwise; without somebody at the console nothing is sent.
+    /// Sets the sampler, which answers servers' sampling requests if the application does not. A person reviews both
+    /// the request and the result, unless the rules say otherwise. If the console is unattended, nothing is sent.
     #[must_use]
     pub fn sampler(mut self, sampler: Arc<Sampler>) -> Self {
         self.sampler = Some(sampler);
         self
     }
 
-    /// Keeps in this state whose tasks there are and by which calls they began, without the arguments of these. Without it
-    /// tasks that outlive the host are nobody's, and where there are rules nobody can ask for them any more.
+    /// Stores the owners of tasks and the calls that started them in this state, without arguments. Without it tasks
+    /// that outlive the host lose their owner; if there are rules, they can no longer be read.
     #[must_use]
     pub fn tasks_kept_in(mut self, state: &Kept) -> Self {
         self.tasks = Some(state.tasks());
@@ -373,14 +373,14 @@ impl Host {
         slots.filter_map(|slot| Some((slot.server.name.to_string(), label(slot)?))).collect()
     }
 
-    /// Who decides and records, if somebody does.
+    /// Returns the guard, which enforces and records policy decisions, if there is one.
     #[must_use]
     pub fn guard(&self) -> Option<&Arc<Guard>> {
         self.shared.guard.as_ref()
     }
 
-    /// How an endpoint in front is to seal the state of rounds, so that an application that comes back after a restart is
-    /// known, with what a person decided in between; none where no state is kept.
+    /// Returns the configuration with which an endpoint seals request state. An application that comes back after a
+    /// restart is then recognized, with the decision that a person made meanwhile. None without a store.
     ///
     /// # Errors
     /// When the key in the state cannot be read.
@@ -392,25 +392,25 @@ impl Host {
         Ok(Some(RequestState { keys, lifetime }))
     }
 
-    /// What was accepted of the servers, and what waits for a person; none where nothing is pinned.
+    /// Returns the pins: the accepted definitions and those that wait for a person. None if pinning is off.
     #[must_use]
     pub fn pins(&self) -> Option<&Pins> {
         self.pins.as_ref()
     }
 
-    /// Who answers servers that want an answer of a model, if somebody does.
+    /// Returns the sampler, which answers servers' sampling requests, if there is one.
     #[must_use]
     pub fn sampler(&self) -> Option<&Arc<Sampler>> {
         self.shared.sampler.as_ref()
     }
 
-    /// How the servers are.
+    /// Returns the status of the servers.
     #[must_use]
     pub fn status(&self) -> Status {
         self.shared.status()
     }
 
-    /// The servers, for whoever looks after them: the console.
+    /// Returns a handle of the servers, for example for the console.
     #[must_use]
     pub fn servers(&self) -> Servers {
         Servers::new(Arc::clone(&self.shared))
@@ -472,7 +472,7 @@ mod tests {
     use super::*;
     use crate::upstream::{BoxFuture, ConnectProblem, Connection, Wish};
 
-    /// Tells when its connection is closed.
+    /// Connector that reports when its connection is closed.
     struct Telling(tokio::sync::mpsc::UnboundedSender<&'static str>);
 
     impl Connector for Telling {

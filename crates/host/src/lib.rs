@@ -36,7 +36,7 @@ pub use settings::{
 };
 pub use status::Status;
 
-/// Who the host says it is.
+/// Returns the name and version of the host.
 #[must_use]
 pub fn implementation() -> hospes_model::Implementation {
     hospes_model::Implementation::new("hospes", env!("CARGO_PKG_VERSION")).with_title("Hospes")

@@ -3,8 +3,8 @@
 use hospes_policy::is_hidden;
 use unicode_security::skeleton;
 
-/// What two names are compared by that a person could take for one another: neither case, separators and what hides nor
-/// the script of a letter makes a difference.
+/// Returns the skeleton by which easily confused names are compared. It ignores case, separators, hidden characters and
+/// the script of a letter.
 pub(crate) fn loosely(name: &str) -> String {
     let seen = closely(&name.to_lowercase());
     seen.chars()
@@ -13,7 +13,7 @@ pub(crate) fn loosely(name: &str) -> String {
         .collect()
 }
 
-/// The same of names that a person has chosen: separators are there, and a small `i` is no `l`.
+/// Returns the skeleton of a name that a person has chosen. Separators count, and a small `i` differs from `l`.
 pub(crate) fn closely(name: &str) -> String {
     let bare: String = name.chars().filter(|letter| !is_hidden(*letter)).map(latin).collect();
     // Once as it is written, for a capital `I` looks like an `l`, and once more in small letters.
@@ -22,7 +22,8 @@ pub(crate) fn closely(name: &str) -> String {
     seen.collect::<String>().to_lowercase().replace("vv", "w")
 }
 
-/// Letters that the standard's table (UTS #39) takes for small capitals, which nobody sees in a name.
+/// Maps letters that the standard's table (UTS #39) treats as small capitals, because a reader of a name sees Latin
+/// letters.
 fn latin(letter: char) -> char {
     match letter {
         'κ' | 'к' => 'k',

@@ -1,5 +1,5 @@
-//! What a server is told of the folders of this machine: those that were granted to it, and of an application's own only
-//! what is within them.
+//! Policy for roots: the folders that a server is given. An application's own roots are limited to the folders granted
+//! to the server.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,16 +15,17 @@ use crate::config::ServerConfig;
 use crate::guard::Guard;
 use crate::settings::Settings;
 
-/// How many folders an application may name for a server that is told only some; more are not looked at.
+/// Maximum number of an application's roots that are checked for a server with limited roots. Further roots are
+/// dropped.
 const MAX_LOOKED_AT: usize = 256;
 
-/// What one server is told.
+/// Roots that one server may be given.
 #[derive(Clone, Debug)]
 pub(crate) struct Told {
     server: Arc<str>,
-    /// Those that the host tells where the application has none of its own.
+    /// Folders that the host sends if the application reports no roots.
     pub(crate) own: Vec<PathBuf>,
-    /// What an application's own have to be within; none where nothing was said about this server.
+    /// Folders within which an application's own roots must be. None if no roots are configured for this server.
     bound: Option<Arc<[RootFolder]>>,
     guard: Option<Arc<Guard>>,
 }
@@ -40,13 +41,14 @@ impl Told {
         }
     }
 
-    /// Whether the server may be told of the host's own now. The operator has named them, so a rule has to forbid it.
+    /// Returns true if the server may be given the host's own roots now. The operator has configured them, so only a
+    /// rule can forbid it.
     pub(crate) fn may_tell(&self, roots: &[Root]) -> bool {
         let Some(guard) = &self.guard else { return true };
         guard.tells_roots(&self.server, None, roots.len(), roots.len())
     }
 
-    /// Takes out of answers, by key, what the server is not to be told. Whether anything was looked at.
+    /// Removes forbidden roots from answers, by key. Returns true if any answer was checked.
     pub(crate) async fn bound(&self, context: &Context, answers: &mut BTreeMap<String, RawJson>) -> bool {
         let Some(bound) = &self.bound else { return false };
         let mut looked = false;
@@ -69,7 +71,7 @@ impl Told {
         looked
     }
 
-    /// The same for the params of `tasks/update`.
+    /// Removes forbidden roots from the params of `tasks/update`.
     pub(crate) async fn bound_params(&self, context: &Context, params: &RawJson) -> Option<RawJson> {
         self.bound.as_ref()?;
         let mut members: BTreeMap<String, Box<RawValue>> = params.decode().ok()?;
@@ -83,7 +85,7 @@ impl Told {
     }
 }
 
-/// Whether an answer is one to `roots/list`. No other has such a member.
+/// Returns true if an answer is a result of `roots/list`. No other result has such a member.
 fn tells_roots(answer: &RawJson) -> bool {
     answer.decode::<BTreeMap<String, &RawValue>>().is_ok_and(|members| members.contains_key("roots"))
 }

@@ -1,4 +1,4 @@
-//! The servers of a host, for whoever looks after them.
+//! Handle of the host's servers, for management such as in the console.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ impl Servers {
         Self(shared)
     }
 
-    /// How they are.
+    /// Returns the status of the servers.
     #[must_use]
     pub fn status(&self) -> Status {
         self.0.status()
@@ -36,8 +36,8 @@ impl Servers {
         now.unwrap_or(seen)
     }
 
-    /// What a server offers, or offered before it went away, as it said it; nothing as long as that is not known. Of a
-    /// server at which each user has an account it is nothing: what there is, is each user's own.
+    /// Returns the listing of a server, as it was last read; none if it is not known yet. Always none for a server with
+    /// an account for each user, because each user has a separate listing.
     ///
     /// # Errors
     /// When there is no server of that name.

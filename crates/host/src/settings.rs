@@ -1,4 +1,4 @@
-//! How the host behaves; every limit has its name here.
+//! Settings of the host, with every limit by name.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,32 +9,33 @@ use hospes_sandbox::Helper;
 use crate::catalogue::DEFAULT_PAGE_SIZE;
 use crate::upstream::Policy;
 
-/// How long the first lists wait for servers that are being started: the setting `start_wait`.
+/// Time that the first lists wait for servers that are being started: the setting `start_wait`.
 ///
-/// What is not there by then is missing from the answer, and a change of the list is told when it comes. Applications
-/// give a server 10 s (Codex), 30 s (Claude Code) or 60 s until they take it for dead, and with it all servers behind
-/// this one: so one that hangs must never cost more than this.
+/// Servers that are not ready by then are missing from the answer, and a list change is sent once they are.
+/// Applications consider a server dead after 10 s (Codex), 30 s (Claude Code) or 60 s, and with it all servers behind
+/// the host. A server that hangs must therefore never delay a list longer than this.
 pub const DEFAULT_START_WAIT: Duration = Duration::from_secs(5);
-/// The same for commands that have never been started before, as far as is remembered: the setting `first_start_wait`.
+/// Time that the first lists wait for commands that were never started before, as far as is remembered: the setting
+/// `first_start_wait`.
 ///
 /// `npx` and `uvx` have to download first, and not every application listens for changes: it would do without the
 /// server until it is started again. That is worth a longer wait, though not longer than any application has patience.
 pub const DEFAULT_FIRST_START_WAIT: Duration = Duration::from_secs(8);
-/// How often a server is asked whether it is still there: the setting `health_check`. One that leaves two such questions
-/// in a row unanswered is not.
+/// Interval between health checks of a server: the setting `health_check`. A server that leaves two consecutive checks
+/// unanswered counts as gone.
 pub const DEFAULT_HEALTH_CHECK: Duration = Duration::from_secs(30);
-/// How long an application's first greeting waits for what servers say about themselves: the setting
+/// Time that an application's initialization waits for servers' information about themselves: the setting
 /// `greeting_wait`.
 pub const DEFAULT_GREETING_WAIT: Duration = Duration::from_secs(1);
-/// How long a call waits for a server that is being started: the setting `call_wait`.
+/// Time that a call waits for a server that is being started: the setting `call_wait`.
 pub const DEFAULT_CALL_WAIT: Duration = Duration::from_secs(20);
 /// From starting or dialling a server until its lists are read: the setting `connect_timeout`. `npx` may have to
 /// download first.
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long connections are kept that nobody uses: the setting `idle_after`.
+/// Time after which unused connections are closed: the setting `idle_after`.
 pub const DEFAULT_IDLE_AFTER: Duration = Duration::from_secs(600);
-/// How many connections there may be to one server, so that applications which can be asked have one each: the setting
-/// `max_connections`.
+/// Maximum number of connections to one server: the setting `max_connections`. Applications that accept requests get
+/// one each.
 pub const DEFAULT_MAX_CONNECTIONS: usize = 16;
 /// Maximum number of processes that start at once for each processor of the machine: the setting `max_starting` is this times
 /// their number, and 4 at least.
@@ -42,46 +43,47 @@ pub const DEFAULT_MAX_CONNECTIONS: usize = 16;
 /// A server that waits for its turn is `starting`, and its `connect_timeout` begins when its process does. One that hangs
 /// holds up the others for 10 s at most.
 pub const DEFAULT_STARTING_PER_CORE: usize = 2;
-/// How many different sets of capabilities applications may come with at once: the setting `max_views`.
+/// Maximum number of different sets of client capabilities at once: the setting `max_views`.
 pub const DEFAULT_MAX_VIEWS: usize = 16;
 
 /// The host's settings.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Settings {
-    /// How long the first lists wait for servers that are being started.
+    /// Time that the first lists wait for servers that are being started.
     pub start_wait: Duration,
-    /// The same for commands that have never been started before; without a memory all have been.
+    /// Time that the first lists wait for commands that were never started before. Without a memory file all count as
+    /// started before.
     pub first_start_wait: Duration,
-    /// How long an application's first greeting waits for what servers say about themselves.
+    /// Time that an application's initialization waits for servers' information about themselves.
     pub greeting_wait: Duration,
-    /// How long a call waits for a server that is being started.
+    /// Time that a call waits for a server that is being started.
     pub call_wait: Duration,
     /// From starting or dialling a server until its lists are read.
     pub connect_timeout: Duration,
     /// Maximum number of processes that start at once.
     pub max_starting: usize,
-    /// For one request, counted again from each progress notification; none for no limit but the ceiling.
+    /// Timeout of one request, restarted by each progress notification. None for no limit except the ceiling.
     pub request_timeout: Option<Duration>,
-    /// How long a call of a server of an older revision waits while its questions are answered by an application of
-    /// 2026-07-28.
+    /// Time that a call of a server of an older revision waits while an application of 2026-07-28 answers its
+    /// questions.
     pub park_timeout: Duration,
-    /// How often a server is asked whether it is still there; none for never.
+    /// Interval between health checks; none for never.
     pub health_check: Option<Duration>,
-    /// How long connections are kept that nobody uses.
+    /// Time after which unused connections are closed.
     pub idle_after: Duration,
-    /// How many different sets of capabilities applications may come with at once.
+    /// Maximum number of different sets of client capabilities at once.
     pub max_views: usize,
-    /// How many connections there may be to one server: applications that can be asked have one each.
+    /// Maximum number of connections to one server. Applications that accept requests get one each.
     pub max_connections: usize,
-    /// How many items one page of a list has.
+    /// Number of items of one page of a list.
     pub page_size: usize,
-    /// When servers that went away are started again.
+    /// Policy for restarting servers that went away.
     pub restart: Policy,
     /// The folders told to servers that ask for roots outside of any call.
     pub roots: Vec<PathBuf>,
-    /// What starts child processes, so that they are confined and nothing of them outlives the host. Without it they are
-    /// started as they are, and those that are to be confined are not started.
+    /// Helper that starts child processes, confines them and ends them with the host. Without it they are started
+    /// directly, and servers with a sandbox are not started.
     pub helper: Option<Helper>,
 }
 

@@ -1,10 +1,10 @@
-//! How the host is: what `hospes://status` says.
+//! Status of the host, as `hospes://status` returns it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::upstream::{State, UpstreamStatus};
 
-/// How the host and all its servers are.
+/// Status of the host and all its servers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -13,7 +13,7 @@ pub struct Status {
     pub version: String,
     /// Its process.
     pub pid: u32,
-    /// How long it has been up.
+    /// Time since the start, in milliseconds.
     pub uptime_ms: u64,
     /// The servers, in the order of the configuration.
     pub servers: Vec<UpstreamStatus>,
@@ -45,7 +45,7 @@ impl Status {
         }
     }
 
-    /// Whether every server is ready.
+    /// Returns true if every server is ready.
     #[must_use]
     pub fn is_well(&self) -> bool {
         self.servers.iter().all(|server| server.state == State::Ready)

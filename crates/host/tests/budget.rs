@@ -16,7 +16,7 @@ use hospes_models::{
 use hospes_policy::{Policy, Reading};
 use hospes_store::State;
 
-/// Says to this test that it is the child, and where its state is.
+/// Environment variable that marks the child process of this test and names its state folder.
 const FOLDER: &str = "HOSPES_HOST_TEST_FOLDER";
 
 const LIMIT: u64 = 10_000;

@@ -1,4 +1,4 @@
-//! Servers that go away without a word, and come back: the host notices both.
+//! Tests of servers that disappear silently and come back: the host notices both.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use hospes_store::{Audit, Ending, Entry, EntryKind, Recorded, Search};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-/// How long a test waits for what must come.
+/// Time limit for events that a test waits for.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A server whose lists stay fresh for an hour. All of it, its open connections too, ends with the runtime.
@@ -41,7 +41,7 @@ fn start(address: SocketAddr, era: &str, settings: Settings) -> Host {
     Host::builder(config).settings(settings).start().unwrap()
 }
 
-/// The same with a record of what happens.
+/// Starts a host with an audit log.
 fn recorded(address: SocketAddr, settings: Settings) -> (Host, Audit, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let audit = Audit::open(folder.path().join("audit.db"), folder.path().join("audit.key")).unwrap();
@@ -62,7 +62,7 @@ async fn until(host: &Host, wanted: impl Fn(State) -> bool) {
     tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("still {:?}", host.status()));
 }
 
-/// Nothing is ever sent on a connection to a server over HTTP that nobody calls.
+/// No request is sent on a connection to an HTTP server that is not called.
 #[tokio::test]
 async fn a_server_that_is_gone_is_shown_so_before_anybody_calls_it() {
     for era in ["legacy", "modern"] {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// How long a test waits for what must come.
+/// Time limit for events that a test waits for.
 const PATIENCE: Duration = Duration::from_secs(120);
 const DEEP: usize = 100_000;
 
@@ -148,7 +148,7 @@ async fn a_hostile_server_spoils_only_its_own_calls() {
     host.stop().await;
 }
 
-/// How much memory this process holds, in bytes, where that can be told.
+/// Returns the memory of this process in bytes, if the system reports it.
 fn resident() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -1,4 +1,4 @@
-//! What the attribute macro says to what it cannot accept; what it accepts is tested beside the SDK.
+//! Messages of the attribute macro for input that it rejects. Input that it accepts is tested with the SDK.
 
 #[test]
 fn mistakes_are_explained_where_they_stand() {

@@ -30,8 +30,8 @@ pub(crate) struct Server {
     pub(crate) methods: Vec<Method>,
 }
 
-/// Takes our attributes out of `block` and describes the server. The block is fit to be compiled afterwards, whether
-/// or not there are mistakes.
+/// Removes the attributes of this crate from `block` and describes the server. The block can be compiled afterwards,
+/// even if there are mistakes.
 pub(crate) fn server(attribute: TokenStream, block: &mut ItemImpl) -> Result<Server> {
     let mut mistakes = Mistakes::default();
     if let Some((path, _)) = &block.trait_ {

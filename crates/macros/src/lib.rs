@@ -11,7 +11,7 @@ use proc_macro::TokenStream;
 use quote::quote;
 use syn::ItemImpl;
 
-/// Makes a server of an `impl` block; see the crate `hospes`, where it is documented.
+/// Generates a server from an `impl` block. The documentation is in the crate `hospes`.
 #[proc_macro_attribute]
 pub fn server(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let mut block = match syn::parse::<ItemImpl>(item.clone()) {

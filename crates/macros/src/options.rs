@@ -1,4 +1,4 @@
-//! What stands in the parentheses of an attribute: `name = value`, `name(…)` and bare names, between commas.
+//! Options in the parentheses of an attribute: `name = value`, `name(…)` and bare names, between commas.
 
 use proc_macro2::{Span, TokenStream};
 use syn::ext::IdentExt;
@@ -18,7 +18,7 @@ pub(crate) struct Item {
     pub(crate) value: Value,
 }
 
-/// What stands after an option's name.
+/// Value of an option.
 pub(crate) enum Value {
     Nothing,
     Is(Box<Expr>),
@@ -71,17 +71,17 @@ impl Options {
         }
     }
 
-    /// Whether there are no options, or all have been taken.
+    /// Returns true if there are no options, or all have been taken.
     pub(crate) fn is_empty(&self) -> bool {
         self.left.is_empty()
     }
 
-    /// Where an option stands.
+    /// Returns the span of an option.
     pub(crate) fn span(&self, name: &str) -> Option<Span> {
         self.left.iter().find(|item| item.name == name).map(|item| item.name.span())
     }
 
-    /// Takes an option out.
+    /// Removes and returns an option.
     pub(crate) fn take(&mut self, name: &str) -> Option<Item> {
         let at = self.left.iter().position(|item| item.name == name)?;
         Some(self.left.remove(at))
@@ -193,7 +193,7 @@ pub(crate) fn closest<'n>(name: &str, known: &[&'n str]) -> Option<&'n str> {
     (near.0 <= near.1.len().div_ceil(3)).then_some(near.1)
 }
 
-/// How many letters have to be changed, added or left out.
+/// Number of letters to change, add or remove to turn one name into the other.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

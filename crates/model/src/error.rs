@@ -41,7 +41,7 @@ pub struct RpcError {
     pub code: i64,
     /// One sentence for people.
     pub message: Cow<'static, str>,
-    /// What a program may want to know besides.
+    /// Additional information for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<RawJson>,
 }
@@ -52,7 +52,7 @@ impl RpcError {
         Self { code, message: message.into(), data: None }
     }
 
-    /// The same with `data`; data that cannot be written as JSON is left out.
+    /// Sets `data`; data that cannot be written as JSON is left out.
     #[must_use]
     pub fn with_data<T: Serialize + ?Sized>(mut self, data: &T) -> Self {
         self.data = RawJson::from_serialize(data).ok();

@@ -1,4 +1,5 @@
-//! What a server may ask, as a request of its own (legacy) or inside a result (2026-07-28), and the answers.
+//! Input requests and their responses. A server sends them as requests of its own (legacy) or inside a result
+//! (2026-07-28).
 
 use std::borrow::Cow;
 
@@ -122,9 +123,9 @@ impl From<ListRootsParams> for InputRequest {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum InputResponse {
-    /// What the model answered.
+    /// Result of the sampling request.
     CreateMessage(Box<CreateMessageResult>),
-    /// What the person answered.
+    /// Result of the elicitation.
     Elicit(ElicitResult),
     /// The client's roots.
     ListRoots(ListRootsResult),
@@ -160,7 +161,8 @@ impl InputResponse {
         }
     }
 
-    /// The answer in a revision: a result of its own in older ones, a member of `inputResponses` in 2026-07-28.
+    /// Encodes the response for a revision: a separate result in older ones, a member of `inputResponses` in
+    /// 2026-07-28.
     ///
     /// # Errors
     /// When it cannot be written as JSON.

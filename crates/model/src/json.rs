@@ -56,8 +56,8 @@ impl RawJson {
         serde_json::to_vec(value).map(|text| Self(text.into()))
     }
 
-    /// The same in memory of its own: for what is kept long after the message it came in, whose whole buffer it
-    /// would keep.
+    /// Copies the value into memory of its own. Use it for values that outlive their message, because a slice keeps the
+    /// whole message buffer alive.
     #[must_use]
     pub fn detached(&self) -> Self {
         Self(Bytes::copy_from_slice(&self.0))
@@ -90,13 +90,13 @@ impl RawJson {
         self.0.clone()
     }
 
-    /// Whether this is a JSON object.
+    /// Returns true if this is a JSON object.
     #[must_use]
     pub fn is_object(&self) -> bool {
         self.0.first() == Some(&b'{')
     }
 
-    /// Whether this is `null`.
+    /// Returns true if this is `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {
         self.0.as_ref() == b"null"
@@ -163,7 +163,7 @@ impl From<serde_json::Value> for RawJson {
     }
 }
 
-/// Decodes `null` and `{}` alike into a type whose members are all optional, and everything else as it is.
+/// Decodes `null` and `{}` alike into a type whose members are all optional; other values are decoded unchanged.
 ///
 /// # Errors
 /// When the value does not have the type's shape.

@@ -83,7 +83,7 @@ pub enum Message<'a> {
     Request(Request<'a>),
     /// Wants none.
     Notification(Notification<'a>),
-    /// The answer to a request of ours.
+    /// A response to a request sent from this side.
     Response(Response<'a>),
 }
 
@@ -119,7 +119,7 @@ pub struct Response<'a> {
     pub outcome: Result<&'a RawValue, RpcError>,
 }
 
-/// What one line, body or event held.
+/// Contents of one line, HTTP body or event.
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "JSON-RPC has exactly these two")]
 pub enum Frame<'a> {
@@ -129,7 +129,7 @@ pub enum Frame<'a> {
     Batch(Vec<Result<Message<'a>, DecodeError>>),
 }
 
-/// Why bytes are not a message, and to which request the refusal belongs.
+/// Error for bytes that are not a message, with the request that the error response belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
 #[non_exhaustive]
@@ -139,13 +139,13 @@ pub struct DecodeError {
     pub id: Option<Id>,
     /// The request of the receiver's that this may have been meant to answer: there is an id, but no method.
     pub answers: Option<Id>,
-    /// What to answer.
+    /// Error to respond with.
     #[source]
     pub error: RpcError,
 }
 
 impl DecodeError {
-    /// Whether this was meant as an answer and nothing else: nobody waits for a refusal of it.
+    /// Returns true if the bytes were meant as a response and nothing else. No error response is sent for these.
     #[must_use]
     pub fn is_of_answer(&self) -> bool {
         self.id.is_none() && self.answers.is_some()
@@ -213,8 +213,8 @@ impl<'de> Deserialize<'de> for BatchParts<'de> {
     }
 }
 
-/// What it is that could not be read. JSON that is no message may be as little to the parser's liking as what is no JSON
-/// (a number beyond all bounds), but has another code.
+/// Determines which error the unreadable bytes cause. The parser can also reject JSON that is not a message, such as a
+/// number out of range; that has another code than text that is not JSON.
 fn no_message(bytes: &[u8], error: &serde_json::Error) -> DecodeError {
     match serde_json::from_slice::<IgnoredAny>(bytes) {
         Ok(_) if std::str::from_utf8(bytes).is_ok() => {

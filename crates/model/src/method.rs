@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::Revision;
 use crate::Revision::{V2024_11_05, V2025_06_18, V2025_11_25, V2026_07_28};
 
-/// Who may send a message.
+/// Direction in which a message is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "there are two sides")]
 pub enum Direction {
@@ -18,7 +18,7 @@ pub enum Direction {
     Both,
 }
 
-/// Whether an answer is owed.
+/// Kind of a message: a request needs a response, a notification does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "JSON-RPC has exactly these two")]
 pub enum Kind {
@@ -36,15 +36,15 @@ pub struct MethodInfo {
     pub name: &'static str,
     /// Request or notification.
     pub kind: Kind,
-    /// Who sends it.
+    /// Direction in which the message is sent.
     pub direction: Direction,
-    /// The first revision that has it as a message of its own.
+    /// First revision that has it as a separate message.
     pub first: Revision,
-    /// The last revision that has it as a message of its own.
+    /// Last revision that has it as a separate message.
     pub last: Revision,
-    /// Whether it may be answered by a question (`input_required`, 2026-07-28).
+    /// True if the request may be answered with input requests (`input_required`, 2026-07-28).
     pub input_required: bool,
-    /// Whether its result carries `ttlMs` and `cacheScope` (2026-07-28).
+    /// True if the result carries `ttlMs` and `cacheScope` (2026-07-28).
     pub cacheable: bool,
     /// The member of params that the header `Mcp-Name` repeats (2026-07-28).
     pub name_param: Option<&'static str>,
@@ -53,7 +53,7 @@ pub struct MethodInfo {
 }
 
 impl MethodInfo {
-    /// Whether the revision has this message.
+    /// Returns true if the revision has this message.
     #[must_use]
     pub fn in_revision(&self, revision: Revision) -> bool {
         self.first <= revision && revision <= self.last
@@ -66,7 +66,7 @@ pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 macro_rules! methods {
     ($($(#[$doc:meta])* $variant:ident = $name:literal $kind:ident $direction:ident $first:ident ..= $last:ident
         $({ $($field:ident: $value:expr),* })?;)*) => {
-        /// A method, by name: one of the specification's, or somebody's own.
+        /// A method by name: one that the specification defines, or any other.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Method {
@@ -141,7 +141,7 @@ methods! {
     Initialize = "initialize" Request ToServer V2024_11_05..=V2025_11_25;
     /// The client is ready.
     Initialized = "notifications/initialized" Notification ToServer V2024_11_05..=V2025_11_25;
-    /// What a modern server is and speaks.
+    /// Describes a modern server and the revisions it supports.
     Discover = "server/discover" Request ToServer V2026_07_28..=V2026_07_28 { cacheable: true };
     /// Is the other side there?
     Ping = "ping" Request Both V2024_11_05..=V2025_11_25;
@@ -169,7 +169,7 @@ methods! {
     ResourcesUnsubscribe = "resources/unsubscribe" Request ToServer V2024_11_05..=V2025_11_25;
     /// Opens a stream of changes.
     SubscriptionsListen = "subscriptions/listen" Request ToServer V2026_07_28..=V2026_07_28;
-    /// What the stream will carry.
+    /// Confirms the changes that the stream will carry.
     SubscriptionsAcknowledged = "notifications/subscriptions/acknowledged" Notification ToClient
         V2026_07_28..=V2026_07_28;
     /// Suggests values for an argument.
@@ -197,11 +197,11 @@ methods! {
         V2024_11_05..=V2026_07_28;
     /// A resource changed.
     ResourceUpdated = "notifications/resources/updated" Notification ToClient V2024_11_05..=V2026_07_28;
-    /// How far a request has come.
+    /// Reports the progress of a request.
     Progress = "notifications/progress" Notification Both V2024_11_05..=V2026_07_28;
     /// The request is no longer wanted.
     Cancelled = "notifications/cancelled" Notification Both V2024_11_05..=V2026_07_28;
-    /// How a task stands.
+    /// Returns the state of a task.
     TasksGet = "tasks/get" Request Both V2025_11_25..=V2026_07_28
         { name_param: Some("taskId"), extension: Some(TASKS_EXTENSION) };
     /// Ends a task.
@@ -222,14 +222,14 @@ methods! {
 }
 
 impl Method {
-    /// Whether the revision has this message on its own (not only embedded in a result). Names that the
-    /// specification does not define are nobody's but the two peers', so every revision has them.
+    /// Returns true if the revision has this message as a separate message, not only embedded in a result. Every
+    /// revision has the names that the specification does not define: they belong to the two peers.
     #[must_use]
     pub fn in_revision(&self, revision: Revision) -> bool {
         self.info().is_none_or(|info| info.in_revision(revision))
     }
 
-    /// Whether it may be answered by a question.
+    /// Returns true if the request may be answered with input requests.
     #[must_use]
     pub fn may_ask(&self) -> bool {
         self.info().is_some_and(|info| info.input_required)

@@ -13,7 +13,7 @@ use crate::{Id, Method, RawJson, Revision, meta_key};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Notification {
-    /// How far a request has come.
+    /// Progress of a request.
     Progress(ProgressParams),
     /// A log message.
     LogMessage(LogMessageParams),
@@ -29,7 +29,7 @@ pub enum Notification {
     Cancelled(CancelledParams),
     /// A person finished what a URL elicitation opened (2025-11-25).
     ElicitationComplete(ElicitationCompleteParams),
-    /// What a stream of changes will carry (2026-07-28).
+    /// Changes that a stream will carry (2026-07-28).
     SubscriptionsAcknowledged(SubscriptionsAcknowledgedParams),
     /// A task changed (2025-11-25).
     TaskStatus(Box<Task>),
@@ -177,8 +177,8 @@ impl Notification {
     /// Reads a notification of a peer.
     ///
     /// # Errors
-    /// When the params do not have the shape that the method says. Nobody is to be told: a notification is never
-    /// answered (MSG-20).
+    /// When the params do not have the shape that the method requires. Do not report this to the peer: a notification
+    /// is never answered (MSG-20).
     pub fn decode(
         method: &Method,
         from: Revision,

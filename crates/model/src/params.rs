@@ -10,7 +10,7 @@ use crate::scan::Fate;
 use crate::write::{write_rest, write_text};
 use crate::{Era, InitializeParams, Meta, Method, RawJson, Revision, meta_key};
 
-/// What a client says about itself on every request of 2026-07-28, written once.
+/// Client metadata that stands on every request of 2026-07-28, serialized once.
 #[derive(Clone, Debug)]
 pub struct ClientStamp {
     /// The members of `_meta`, without braces.
@@ -89,7 +89,7 @@ pub fn write_params<P: Serialize + ?Sized>(
 
 const STAMPED: &[&str] = &[meta_key::PROTOCOL_VERSION, meta_key::CLIENT_CAPABILITIES, meta_key::CLIENT_INFO];
 
-/// Takes back a comma that nothing followed.
+/// Removes a trailing comma and closes the object.
 fn close_object(out: &mut Vec<u8>) {
     if out.ends_with(b",}") {
         out.truncate(out.len() - 2);

@@ -35,7 +35,7 @@ impl<'a> Member<'a> {
         text(self.value)
     }
 
-    /// Whether the value is `null`.
+    /// Returns true if the value is `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {
         self.value == b"null"
@@ -56,7 +56,7 @@ impl<'a> Member<'a> {
     }
 }
 
-/// What becomes of a member.
+/// Edit applied to a member of an object.
 pub(crate) enum Fate {
     Stays,
     Becomes(RawJson),
@@ -71,8 +71,8 @@ impl RawJson {
         Members { owner, at }
     }
 
-    /// The object with `value` for its member `key`; everything else stays as it is, byte for byte. An object that has
-    /// no such member stays without.
+    /// Returns the object with `value` for its member `key`. Everything else stays unchanged, byte for byte. If the
+    /// object has no such member, none is added.
     #[must_use]
     pub fn with_member(&self, key: &str, value: &Self) -> Self {
         let changed = self
@@ -142,7 +142,7 @@ fn skip(all: &[u8], from: usize, passed: impl Fn(u8) -> bool) -> usize {
     from + rest.iter().take_while(|byte| passed(**byte)).count()
 }
 
-/// Where the value that begins at `from` ends.
+/// Position of the end of the value that begins at `from`.
 fn value_end(all: &[u8], from: usize) -> Option<usize> {
     match all.get(from)? {
         b'"' => string_end(all, from),

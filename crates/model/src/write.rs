@@ -50,7 +50,7 @@ fn write_escape(out: &mut Vec<u8>, byte: u8) {
     out.extend_from_slice(&[b'\\', short]);
 }
 
-/// Where the first byte is that a JSON string cannot hold as it is.
+/// Position of the first byte that a JSON string must escape.
 fn find_escape(bytes: &[u8]) -> Option<usize> {
     /// Looked at without a branch in between, which compilers turn into vector instructions.
     const BLOCK: usize = 16;
@@ -63,7 +63,7 @@ fn find_escape(bytes: &[u8]) -> Option<usize> {
     bytes[begin..].iter().position(|byte| is_escaped(*byte)).map(|at| begin + at)
 }
 
-/// Whether a JSON string cannot hold the byte as it is: a quote, a backslash, a control character.
+/// Returns true if a JSON string must escape the byte: a quote, a backslash or a control character.
 fn is_escaped(byte: u8) -> bool {
     (byte < 0x20) | (byte == b'"') | (byte == b'\\')
 }

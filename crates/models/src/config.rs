@@ -41,7 +41,7 @@ pub use script::{ScriptedCall, ScriptedReply};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// References to variables are replaced by whoever reads the file, with [`expand`](Self::expand).
+/// References to variables are replaced by the reader of the file, with [`expand`](Self::expand).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -52,7 +52,7 @@ pub struct ModelConfig {
     pub model: Option<String>,
     /// `local`: the GGUF file.
     pub path: Option<String>,
-    /// Where the provider is; its own public address by default, for Ollama this machine.
+    /// Base URL of the provider. The default is the provider's public address, for Ollama this machine.
     pub base_url: Option<String>,
     /// The key.
     pub api_key: Option<ApiKey>,
@@ -62,21 +62,21 @@ pub struct ModelConfig {
     /// Other models that it stands in for.
     #[serde(default)]
     pub aliases: Vec<String>,
-    /// How good it is.
+    /// Scores of the model.
     #[serde(default)]
     pub scores: Scores,
-    /// What it costs.
+    /// Prices of the model.
     pub prices: Option<Prices>,
-    /// What it takes; text by default, and always.
+    /// Kinds of input that the model takes. Text is the default, and always included.
     #[serde(default)]
     pub modalities: Vec<Modality>,
-    /// Whether it takes tools; yes by default.
+    /// True if the model takes tools (default).
     pub tools: Option<bool>,
     /// The tokens that prompt and answer may have together.
     pub context: Option<u64>,
     /// The tokens that an answer may have.
     pub max_output: Option<u64>,
-    /// Whether it is used at all; yes by default.
+    /// True if the model is used at all (default).
     pub enabled: Option<bool>,
     /// OpenAI's format: what the most tokens are called.
     pub max_tokens_field: Option<MaxTokensField>,
@@ -122,7 +122,7 @@ pub enum ProviderKind {
     Scripted,
 }
 
-/// What a model reads.
+/// Kind of input that a model reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -136,8 +136,8 @@ pub enum Modality {
 }
 
 impl ModelConfig {
-    /// Replaces the references in what may hold some: `model`, `path`, `base_url`, `api_key`, the headers. `replace` is told the
-    /// setting's name and the text as written.
+    /// Replaces references to variables in the settings that may hold some: `model`, `path`, `base_url`, `api_key`, the
+    /// headers. `replace` receives the setting's name and the text as written.
     ///
     /// # Errors
     /// The first that `replace` gives.
@@ -183,7 +183,8 @@ impl ModelConfig {
         Ok(model)
     }
 
-    /// What is wrong whatever the provider says: numbers out of range, settings of another provider.
+    /// Checks for mistakes that do not depend on the provider's answer: numbers out of range, settings of another
+    /// provider.
     fn check(&self) -> Result<(), SettingError> {
         let Scores { cost, speed, intelligence } = self.scores;
         for (setting, score) in [("cost", cost), ("speed", speed), ("intelligence", intelligence)] {
@@ -227,7 +228,7 @@ impl ModelConfig {
         Ok(())
     }
 
-    /// What a model in this process has no use for.
+    /// Checks for settings that a model in this process has no use for.
     fn check_local(&self) -> Result<(), SettingError> {
         for (setting, set) in [
             ("model", self.model.is_some()),
@@ -307,7 +308,7 @@ impl ModelConfig {
     }
 }
 
-/// What somebody may spend, as a table of a configuration.
+/// Spending limits of an account or of all accounts of a kind, as a table of a configuration.
 ///
 /// ```
 /// let table: hospes_models::AllowanceConfig = toml::from_str(r#"
@@ -329,15 +330,15 @@ pub struct AllowanceConfig {
     /// Money within the window.
     #[serde(deserialize_with = "money")]
     pub money: Option<Money>,
-    /// How long what is spent counts; one day by default.
+    /// Time for which spending counts; one day by default.
     #[serde(deserialize_with = "time")]
     pub window: Option<Duration>,
-    /// How often it may ask.
+    /// Maximum number of requests in the time `per`.
     pub calls: Option<u32>,
     /// In what time; one minute by default.
     #[serde(deserialize_with = "time")]
     pub per: Option<Duration>,
-    /// As much as it likes, which has to be said.
+    /// Allows unlimited spending, which must be set explicitly.
     pub unlimited: bool,
 }
 

@@ -97,7 +97,7 @@ pub(crate) fn results(message: &SamplingMessage) -> impl Iterator<Item = &ToolRe
     })
 }
 
-/// How the model chooses among the tools; what is not known is an error.
+/// Returns the mode in which the model chooses among the tools. An unknown mode is an error.
 pub(crate) fn tool_choice(
     params: &CreateMessageParams,
     provider: &'static str,
@@ -123,8 +123,8 @@ pub(crate) enum Piece<'a> {
     Other(&'a str),
 }
 
-/// What a tool returned, piece by piece; its structured content where there is nothing else (a server that has both
-/// repeats it as text).
+/// Returns the pieces of a tool's result. Structured content is used only if there is nothing else, because a server
+/// that sends both repeats it as text.
 pub(crate) fn pieces(result: &ToolResultContent) -> Vec<Piece<'_>> {
     match (&result.structured_content, result.content.as_slice()) {
         (Some(structured), []) => vec![Piece::Text(structured.as_str().to_owned())],
@@ -150,7 +150,7 @@ fn piece(block: &ContentBlock) -> Piece<'_> {
     }
 }
 
-/// What a tool returned, for a provider that takes only text there.
+/// Returns a tool's result as text, for a provider that takes only text there.
 pub(crate) fn result_text(result: &ToolResultContent, provider: &'static str) -> Result<String, ModelError> {
     let mut text = String::new();
     for piece in pieces(result) {

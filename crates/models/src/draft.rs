@@ -9,7 +9,7 @@ use crate::names::Names;
 use crate::provider::Listener;
 use crate::{Answer, Delta, Usage};
 
-/// What a reader makes of the pieces of an answer.
+/// Answer under construction from the pieces that a reader reads.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     blocks: Vec<Part>,
@@ -27,17 +27,17 @@ enum Part {
 /// A tool use, whose arguments come as pieces of JSON text.
 #[derive(Debug, Default)]
 pub(crate) struct Call {
-    /// What the provider tells calls of one answer apart by.
+    /// Key by which the provider tells the calls of one answer apart.
     pub(crate) key: Option<u64>,
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) arguments: String,
     pub(crate) meta: Meta,
-    /// Whoever listens knows of it.
+    /// True if the listener knows of the call.
     told: bool,
 }
 
-/// What a reader says of an answer that it cannot go on with.
+/// Errors of a reader that cannot continue with an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ReadError {
     /// It is not in the provider's format.
@@ -67,7 +67,7 @@ impl Draft {
         }
     }
 
-    /// Text from now on is a block of its own.
+    /// Ends the current text block. Later text starts a new block.
     pub(crate) fn end_text(&mut self) {
         if matches!(self.blocks.last(), Some(Part::Text(text)) if !text.is_empty()) {
             self.blocks.push(Part::Text(String::new()));
@@ -105,7 +105,7 @@ impl Draft {
         }
     }
 
-    /// Tells of the calls whose names are known by now.
+    /// Reports the calls whose names are complete to the listener.
     pub(crate) fn tell_calls(&mut self, names: &Names, heard: &mut Listener<'_>) {
         for part in &mut self.blocks {
             if let Part::Tool(call) = part
@@ -207,7 +207,8 @@ fn arguments(text: &str) -> Option<RawJson> {
     RawJson::parse(text.to_owned()).ok().filter(RawJson::is_object)
 }
 
-/// The id that the provider gave, or one of ours where it gave none or one that is in use: results refer to it.
+/// Returns the id that the provider gave. If it gave none, or one that is in use, a new id is generated, because
+/// results refer to it.
 fn free_id(id: String, taken: &[&str], ids: &[String]) -> String {
     let in_use = |id: &str| taken.contains(&id) || ids.iter().any(|other| other == id);
     if !id.is_empty() && !in_use(&id) {

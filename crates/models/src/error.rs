@@ -1,4 +1,4 @@
-//! What can go wrong when a model is asked.
+//! Errors of requests to a model.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use hospes_model::RpcError;
 
 use crate::Usage;
 
-/// Why a model gave no answer. No text in it holds a key.
+/// Reasons a model gave no answer. No text in it contains a key.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
@@ -27,7 +27,7 @@ pub enum ModelError {
     Unreachable {
         /// The host, and the port where it is not the usual one.
         at: String,
-        /// What happened.
+        /// Description of the failure.
         why: String,
     },
     /// The API key is missing, wrong, or may not do this.
@@ -37,7 +37,7 @@ pub enum ModelError {
         at: String,
         /// 401 or 403.
         status: u16,
-        /// What the provider calls it, if it does.
+        /// Error code of the provider, if it gave one.
         code: String,
     },
     /// The provider will not do it, however often it is asked.
@@ -59,7 +59,7 @@ pub enum ModelError {
         status: u16,
         /// The provider's own words, shortened, without control characters.
         message: String,
-        /// When it wants to be asked again.
+        /// Time after which the provider accepts another request.
         retry_after: Option<Duration>,
     },
     /// Something took too long.
@@ -67,7 +67,7 @@ pub enum ModelError {
     TimedOut {
         /// The host.
         at: String,
-        /// What took too long.
+        /// Stage that took too long.
         stage: Stage,
         /// The limit that it broke.
         limit: Duration,
@@ -85,7 +85,7 @@ pub enum ModelError {
     Malformed {
         /// The host.
         at: String,
-        /// What is wrong with it.
+        /// Description of the problem.
         why: String,
     },
     /// The answer began and did not end.
@@ -93,7 +93,7 @@ pub enum ModelError {
     Broken {
         /// The host.
         at: String,
-        /// What happened.
+        /// Description of the failure.
         why: String,
     },
     /// The provider reported an error in the middle of its answer.
@@ -109,7 +109,7 @@ pub enum ModelError {
     Blocked {
         /// The host.
         at: String,
-        /// What the provider calls it.
+        /// Reason in the provider's words.
         reason: String,
     },
     /// A model in this process cannot be loaded, or fails at its work.
@@ -117,7 +117,7 @@ pub enum ModelError {
     Unusable {
         /// The model's name.
         model: String,
-        /// What happened.
+        /// Description of the failure.
         why: String,
     },
     /// A model in this process answers one request at a time, and enough wait already.
@@ -125,7 +125,7 @@ pub enum ModelError {
     Crowded {
         /// The model's name.
         model: String,
-        /// How many may wait.
+        /// Maximum number of waiting requests.
         limit: usize,
     },
     /// A script came to its end, or says that it fails here.
@@ -134,8 +134,9 @@ pub enum ModelError {
 }
 
 impl ModelError {
-    /// The error for the MCP server that asked: what it can do something about in full, of everything else only the
-    /// kind. Which provider is behind the host, and what it says of an account there, is none of a server's business.
+    /// Returns the error for the MCP server that asked. Errors that the server can act on are reported in full, all
+    /// others by kind only. The server must not learn which provider the host uses, or what the provider says of an
+    /// account.
     #[must_use]
     pub fn to_rpc(&self) -> RpcError {
         match self {
@@ -173,14 +174,14 @@ impl ModelError {
         }
     }
 
-    /// Whether it was found before anything was sent.
+    /// Returns true if the error was found before anything was sent.
     #[must_use]
     pub fn is_before_sending(&self) -> bool {
         matches!(self, Self::Invalid(_) | Self::Unsupported { .. } | Self::Crowded { .. })
     }
 }
 
-/// What took too long.
+/// Stage of a request that took too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stage {
@@ -223,13 +224,13 @@ impl fmt::Display for Stage {
 #[error("{error}")]
 #[non_exhaustive]
 pub struct Failure {
-    /// Why. It is not a `source`: the text is this one.
+    /// Cause of the failure. It is not a `source`, because its text is the text of this error.
     pub error: ModelError,
-    /// How often the request was sent.
+    /// Number of times the request was sent.
     pub tries: u32,
     /// The model may have worked, and the account may be charged: a budget should count the request as spent.
     pub may_have_cost: bool,
-    /// What the provider had said of tokens by then.
+    /// Token counts that the provider had sent by then.
     pub usage: Option<Usage>,
     /// The text that had arrived, cut off where it broke.
     pub partial: String,
@@ -256,7 +257,7 @@ impl From<ModelError> for Failure {
 pub struct SettingError {
     /// The setting's name in the configuration, with the model's where it is known: `models.fast.base_url`.
     pub setting: String,
-    /// What is wrong with it.
+    /// Description of the problem.
     pub why: String,
 }
 

@@ -1,11 +1,11 @@
-//! How many tokens a request will take, before anybody has counted them.
+//! Estimates of the tokens of a request, before they are counted.
 //!
-//! Every model cuts text in its own way, and no table of theirs is here. The estimate looks at the kinds of characters. Its
-//! stated error, which the tests hold against the tokenizer of SmolLM2 (49,000 pieces): of English prose the true count is
-//! within a quarter of [`TokenEstimate::likely`], of code and other languages within a half, and it is not over
-//! [`TokenEstimate::high`], which is what a budget should reserve. Larger vocabularies make fewer tokens of other languages
-//! and of numbers, so there it errs to the safe side. What no model was made for (random letters, rare scripts) can be more.
-//! Pictures and sounds count as much as the greediest of the known providers makes of them.
+//! Every model splits text in its own way, and none of their tables is included here. The estimate looks at the kinds
+//! of characters. Its stated error is tested against the tokenizer of SmolLM2 (49,000 pieces). For English prose the
+//! true count is within a quarter of [`TokenEstimate::likely`], for code and other languages within a half. It is not
+//! over [`TokenEstimate::high`], which is what a budget should reserve. Larger vocabularies make fewer tokens of other
+//! languages and of numbers, so there the estimate is too high. Text that no model was made for (random letters, rare
+//! scripts) can have more tokens. Images and audio count as much as at the most expensive of the known providers.
 
 use hospes_model::{CreateMessageParams, SamplingMessageContentBlock as Block};
 use serde::{Deserialize, Serialize};
@@ -18,15 +18,15 @@ use crate::conversation::{Piece, pieces};
 pub struct TokenEstimate {
     /// The likely count.
     pub likely: u64,
-    /// What it will hardly exceed.
+    /// Upper bound that is hardly ever exceeded.
     pub high: u64,
 }
 
 /// Tokens are counted in twelfths, so that parts of them add up exactly.
 const TOKEN: u64 = 12;
-/// What surrounds a message.
+/// Overhead of a message.
 const MESSAGE: u64 = 6 * TOKEN;
-/// What surrounds a tool's definition.
+/// Overhead of a tool definition.
 const TOOL: u64 = 12 * TOKEN;
 /// The most that a picture costs at the known providers.
 const PICTURE: u64 = 1_600;
@@ -118,7 +118,8 @@ fn twelfths(text: &str) -> u64 {
     sum + of_word(word)
 }
 
-/// A common word is one token; long ones are several; what is too long for a word is a code or a key.
+/// Estimates the tokens of a word by its letters. A common word is one token and long words are several. Anything too
+/// long for a word is a code or a key.
 fn of_word(letters: u64) -> u64 {
     match letters {
         0 => 0,

@@ -23,7 +23,7 @@ impl ApiKey {
         &self.0
     }
 
-    /// `text` without the key, should somebody have put it there: whole, or what stands behind a scheme (`Bearer KEY`).
+    /// Returns `text` without the key, wherever it occurs: the whole value, or the part after a scheme (`Bearer KEY`).
     pub(crate) fn redact(&self, text: &str) -> String {
         let last = self.0.rsplit(' ').next().unwrap_or_default();
         // What is shorter than this is no key, and would be found in any text.

@@ -1,4 +1,4 @@
-//! How long a model may take, how much it may say, how often it is asked again.
+//! Limits on the time, the size and the retries of a request to a model.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ pub struct Limits {
     pub whole: Duration,
     /// The bytes of an answer (`max_answer_bytes`; 16 MiB).
     pub max_answer_bytes: usize,
-    /// How often a request is sent again (`retries`; 2) after 408, 429, 5xx or a lost connection, as long as no byte of an
-    /// answer has come.
+    /// Maximum number of retries (`retries`; 2) after 408, 429, 5xx or a lost connection. A request is sent again only
+    /// if no byte of an answer has come.
     pub retries: u32,
     /// The wait before the first repetition, doubled for each further one (half a second). What the provider wants
     /// (`Retry-After`) goes before.

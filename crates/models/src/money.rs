@@ -20,7 +20,7 @@ impl Money {
     /// More than anybody has.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// So many billionths of a unit.
+    /// Creates an amount of this many billionths of a unit.
     #[must_use]
     pub const fn billionths(billionths: u64) -> Self {
         Self(billionths)
@@ -46,13 +46,13 @@ impl Money {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// What is left of this without `other`; nothing if that is more.
+    /// Returns the difference of the amounts, or zero if `other` is larger.
     #[must_use]
     pub const fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// What so many tokens cost at this price for a million of them, rounded up.
+    /// Returns the cost of this many tokens, rounded up. The amount is the price of a million tokens.
     fn for_tokens(self, tokens: u64) -> Self {
         let cost = (u128::from(self.0) * u128::from(tokens)).div_ceil(1_000_000);
         Self(u64::try_from(cost).unwrap_or(u64::MAX))
@@ -68,8 +68,8 @@ impl fmt::Display for Money {
     }
 }
 
-/// What is written as `"1.5"`, or as a number. As a number without decimals it is units too, in what people write; what
-/// this type itself has written is read back by [`Budget`](crate::Budget), in billionths.
+/// Reads an amount written as `"1.5"`, or as a number. A number without decimals counts units too. Only
+/// [`Budget`](crate::Budget) reads the amounts that this type has serialized, which are in billionths.
 pub(crate) fn from_units<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Money, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -93,15 +93,15 @@ impl<'de> Deserialize<'de> for Money {
     }
 }
 
-/// What a model's tokens cost, for a million of them.
+/// Prices of a model for a million tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Prices {
-    /// Of the prompt.
+    /// Price of the prompt.
     #[serde(deserialize_with = "from_units")]
     pub input: Money,
-    /// Of the answer.
+    /// Price of the answer.
     #[serde(deserialize_with = "from_units")]
     pub output: Money,
 }
@@ -113,7 +113,7 @@ impl Prices {
         Self { input, output }
     }
 
-    /// What this costs.
+    /// Returns the cost of this usage.
     #[must_use]
     pub fn of(&self, usage: Usage) -> Money {
         self.input.for_tokens(usage.input_tokens).plus(self.output.for_tokens(usage.output_tokens))

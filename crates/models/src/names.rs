@@ -1,8 +1,8 @@
 //! Tool names on wires that take fewer characters than the specification does.
 //!
-//! MCP's names may have dots and slashes and 128 characters; most providers take letters, digits, `_` and `-`, and 64.
-//! A name that fits goes out as it is. Any other gets one that fits and that no other tool of the request has, and is put
-//! back in the answer.
+//! MCP names may have dots and slashes and 128 characters. Most providers take letters, digits, `_` and `-`, and 64
+//! characters. A name that fits is sent unchanged. Any other gets a replacement that fits and that no other tool of the
+//! request has; the original name is restored in the answer.
 
 use std::collections::BTreeMap;
 
@@ -68,13 +68,14 @@ impl Names {
         self.out.get(name).map_or(name, String::as_str)
     }
 
-    /// The tool's own name. One that was never sent, which a model made up, is left as it is.
+    /// Returns the tool's original name. A name that was never sent, because the model invented it, is returned
+    /// unchanged.
     pub(crate) fn back(&self, name: &str) -> String {
         self.back.get(name).map_or(name, String::as_str).to_owned()
     }
 }
 
-/// What OpenAI, Anthropic and Gemini all take.
+/// Returns true if OpenAI, Anthropic and Gemini all take the name.
 fn fits(name: &str, longest: usize) -> bool {
     (1..=longest).contains(&name.len())
         && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')

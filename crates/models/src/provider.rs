@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Failure, ModelError};
 
-/// What a provider makes of a request. Dropping it is cancellation: the connection is closed, and the provider stops.
+/// Future of a provider's answer. Dropping it cancels the request: the connection is closed, and the provider stops.
 pub type Generating<'a> = Pin<Box<dyn Future<Output = Result<Answer, Failure>> + Send + 'a>>;
 
-/// Who hears an answer while it arrives.
+/// Function that receives an answer while it arrives.
 pub type Listener<'a> = dyn FnMut(Delta<'_>) + Send + 'a;
 
 /// One model at one provider, that can be asked.
@@ -48,14 +48,15 @@ pub trait Provider: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// Whether the request could be sent, and what of it would be left out or changed then. Sends nothing.
+    /// Checks whether the request could be sent. Returns the parts of it that would be left out or changed. Sends
+    /// nothing.
     ///
     /// # Errors
     /// [`ModelError::Invalid`] and [`ModelError::Unsupported`], as [`generate`](Self::generate) gives them.
     fn check(&self, params: &CreateMessageParams) -> Result<Vec<LeftOut>, ModelError>;
 
-    /// Asks the model. `heard` is told of the answer while it arrives; the whole of it is in what this returns. The
-    /// preferences, `includeContext` and `task` of `params` are the host's affair and mean nothing here.
+    /// Asks the model. `heard` receives the pieces of the answer as they arrive; the returned value contains the whole
+    /// answer. The preferences, `includeContext` and `task` of `params` are handled by the host and ignored here.
     fn generate<'a>(&'a self, params: &'a CreateMessageParams, heard: &'a mut Listener<'_>)
     -> Generating<'a>;
 }
@@ -78,13 +79,13 @@ pub enum Delta<'a> {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Answer {
-    /// What goes to the server that asked.
+    /// Result for the server that asked.
     pub result: CreateMessageResult,
     /// The tokens that the provider counted, if it said so.
     pub usage: Option<Usage>,
-    /// How often the request was sent.
+    /// Number of times the request was sent.
     pub tries: u32,
-    /// What of the request was left out or changed.
+    /// Parts of the request that were left out or changed.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -100,9 +101,9 @@ impl Answer {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Usage {
-    /// Of the prompt, those that came out of a cache included.
+    /// Tokens of the prompt, including cached ones.
     pub input_tokens: u64,
-    /// Of the answer, those of thinking included.
+    /// Tokens of the answer, including those of thinking.
     pub output_tokens: u64,
 }
 

@@ -11,29 +11,29 @@ use crate::effects::Effects;
 pub struct Asked<'a> {
     /// The server it concerns, by the name the person gave it.
     pub server: &'a str,
-    /// What would happen.
+    /// Action to decide on.
     pub action: Action<'a>,
     /// The name that the application gave itself. Anybody can call itself anything.
     pub application: Option<&'a str>,
-    /// Who signed in, if sign-in is on.
+    /// Signed-in user, if sign-in is on.
     pub principal: Option<&'a str>,
 }
 
 impl<'a> Asked<'a> {
-    /// An action of nobody in particular.
+    /// Creates a request without an application or a user.
     #[must_use]
     pub fn new(server: &'a str, action: Action<'a>) -> Self {
         Self { server, action, application: None, principal: None }
     }
 
-    /// Which application asks.
+    /// Sets the application that makes the request.
     #[must_use]
     pub fn with_application(mut self, application: Option<&'a str>) -> Self {
         self.application = application;
         self
     }
 
-    /// Who asks.
+    /// Sets the user who makes the request.
     #[must_use]
     pub fn with_principal(mut self, principal: Option<&'a str>) -> Self {
         self.principal = principal;
@@ -41,7 +41,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// What would happen.
+/// Action that a policy decides on.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Action<'a> {
@@ -49,11 +49,11 @@ pub enum Action<'a> {
     Tool {
         /// Its name at the server, without the server's prefix.
         name: &'a str,
-        /// What it says it may do.
+        /// Effects that the tool declares.
         effects: Effects,
-        /// What it is called with.
+        /// Arguments of the call.
         arguments: &'a Arguments,
-        /// What these point to.
+        /// Destinations that the arguments point to.
         destinations: Destinations,
     },
     /// A prompt is fetched.
@@ -81,7 +81,7 @@ impl<'a> Action<'a> {
         Self::Tool { name, effects, arguments, destinations: Destinations::of(arguments) }
     }
 
-    /// Which kind it is.
+    /// Kind of the action.
     #[must_use]
     pub const fn about(&self) -> About {
         match self {

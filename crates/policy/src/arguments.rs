@@ -14,13 +14,13 @@ use crate::pattern::Doubt;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arguments(Map<String, Value>);
 
-/// Why arguments could not be read.
+/// Error for arguments that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the arguments cannot be read in one way only: {0}")]
 pub struct ArgumentsError(String);
 
 impl Arguments {
-    /// Of a call that has none.
+    /// Arguments of a call that has none.
     #[must_use]
     pub fn none() -> Self {
         Self(Map::new())
@@ -118,7 +118,7 @@ fn folded(text: &str) -> String {
     text.to_uppercase().to_lowercase()
 }
 
-/// What stands where a [`Way`] leads.
+/// Values found at a [`Way`] in the arguments.
 #[derive(Debug, Default)]
 pub(crate) struct Found<'a> {
     pub(crate) values: Vec<&'a Value>,
@@ -128,7 +128,7 @@ pub(crate) struct Found<'a> {
     pub(crate) alike: bool,
 }
 
-/// Where in the arguments a condition looks: `a.b`, or `/a/b` as a JSON pointer; `*` is every member or item.
+/// Path of a value in the arguments: `a.b`, or `/a/b` as a JSON pointer; `*` selects every member or item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Way(Vec<String>);
 

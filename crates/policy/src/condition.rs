@@ -11,7 +11,7 @@ use crate::folders::{Folders, Hosts};
 use crate::paths::{self, Text};
 use crate::pattern::{Doubt, Patterns};
 
-/// What a rule says of one argument.
+/// Condition of a rule on one argument.
 ///
 /// A text or a list of texts are patterns for a string; a number or a boolean is itself; a table has one or more of
 ///
@@ -81,13 +81,13 @@ impl Condition {
         kind.map(Self).map_err(|what| of.wrong(key, &what, report)).ok()
     }
 
-    /// Whether it holds for what is absent.
+    /// Returns true if the condition requires that the argument is absent.
     pub(crate) fn is_absence(&self) -> bool {
         matches!(&self.0, Kind::Tests(tests) if tests.present == Some(false))
     }
 
-    /// Whether what stands at the place of the argument fits. Of several values a rule that permits wants all, a rule
-    /// that forbids any.
+    /// Returns true if the values found for the argument match. With several values, an allow rule needs all of them to
+    /// match, a deny rule any.
     pub(crate) fn fits(&self, found: &Found<'_>, doubt: Doubt) -> bool {
         let values = &found.values;
         if let Kind::Tests(tests) = &self.0
@@ -233,7 +233,7 @@ fn coerced(value: &Value) -> Option<Value> {
     }
 }
 
-/// Whether two values are one, numbers by what they are and not by how they are written.
+/// Returns true if two values are equal. Numbers are compared by value, not by spelling.
 fn same(wanted: &Value, value: &Value) -> bool {
     match wanted {
         Value::Number(wanted) => compare(value, wanted).is_some_and(|order| order.is_eq()),
@@ -303,7 +303,7 @@ mod tests {
         assert!(!condition.fits(&part, Doubt::Refuses) && condition.fits(&part, Doubt::Counts));
     }
 
-    /// What a lenient server makes of a value counts against it, never for it.
+    /// A lenient reading of a value by a server counts against the call, never for it.
     #[test]
     fn a_value_of_another_type_is_another_reading() {
         for (written, value) in [

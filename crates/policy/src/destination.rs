@@ -9,16 +9,17 @@ use crate::folders::is_absolute;
 use crate::paths::{self, MAX_TEXT};
 use crate::strings::{Located, strings_of};
 
-/// How many destinations of one call are told apart. A call that has more fits no rule that permits by destination.
+/// Maximum number of destinations of one call that are distinguished. A call with more does not match any rule that
+/// allows by destination.
 pub const MAX_DESTINATIONS: usize = 64;
 
 /// Arguments of these names hold the name of a host, also when nothing else shows it.
 const HOSTS: [&str; 7] = ["host", "hostname", "domain", "server", "address", "endpoint", "peer"];
 
-/// What stands between the parts of a word.
+/// Characters that separate the parts of a word.
 const PARTING: &str = "()[]{}|;,=:?&";
 
-/// What an argument points to.
+/// Destination that an argument points to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Destination {
@@ -28,7 +29,7 @@ pub enum Destination {
         name: String,
         /// The port, if the text has one that is not its scheme's own.
         port: Option<u16>,
-        /// The port that the scheme of the URL has, if the text has none of its own.
+        /// Port of the URL scheme, if the text has no port.
         scheme_port: Option<u16>,
     },
     /// A path on a disk, as it was written.
@@ -58,7 +59,8 @@ impl Destination {
     }
 }
 
-/// What the arguments of a call plainly point to, as a person is shown it. Rules go by all readings of each string.
+/// Destinations that the arguments of a call plainly point to, as shown to a person. Rules use all readings of each
+/// string instead.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Destinations {
     found: Vec<Destination>,
@@ -83,13 +85,13 @@ impl Destinations {
         self.strings.get_or_init(|| strings_of(arguments))
     }
 
-    /// What was found, in order, each once.
+    /// Destinations found, in order and without duplicates.
     #[must_use]
     pub fn found(&self) -> &[Destination] {
         &self.found
     }
 
-    /// Whether there is more than [`MAX_DESTINATIONS`], or a word too long (64 KiB) to be looked at.
+    /// Returns true if there are more than [`MAX_DESTINATIONS`], or if a word is too long (64 KiB) to be examined.
     #[must_use]
     pub fn has_more(&self) -> bool {
         self.more
@@ -109,7 +111,7 @@ impl Destinations {
         }
     }
 
-    /// A text, which stands under a name, as it is and decoded.
+    /// Scans the text of a member, both as written and decoded.
     fn look_into(&mut self, name: &str, text: &str) {
         let named = HOSTS.iter().any(|host| name.eq_ignore_ascii_case(host));
         for text in paths::decodings(text) {

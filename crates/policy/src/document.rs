@@ -50,7 +50,7 @@ impl<'t> Report<'t> {
     }
 
     /// # Errors
-    /// When there was a mistake.
+    /// When there was at least one mistake.
     pub(crate) fn finish(mut self) -> Result<(), PolicyError> {
         if self.mistakes.is_empty() {
             return Ok(());
@@ -77,7 +77,7 @@ pub(crate) fn line_of(text: &str, at: usize) -> usize {
 
 /// A table of the file, with the keys that were asked for so far.
 pub(crate) struct Section<'a> {
-    /// How messages call the rule or label it belongs to.
+    /// Name of the rule or label in messages.
     name: Option<String>,
     /// Prefix of its keys in messages: `effects.`.
     path: String,

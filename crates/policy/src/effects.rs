@@ -1,6 +1,6 @@
 use hospes_model::ToolAnnotations;
 
-/// What a tool may do, as far as it is believed.
+/// Effects that a tool may have, as far as its declaration is trusted.
 ///
 /// What a server does not say is taken for the worst, as the specification has it: not read-only, destructive, not
 /// idempotent, open to the world.
@@ -18,13 +18,13 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// Of a tool that nobody vouches for.
+    /// Effects of a tool whose declaration is not trusted.
     #[must_use]
     pub const fn unknown() -> Self {
         Self { read_only: false, destructive: true, idempotent: false, open_world: true }
     }
 
-    /// As a server says of its tool. Whether the server is believed is the policy's to know
+    /// Effects that a server declares for its tool. The policy determines if the server is trusted
     /// ([`Policy::decide`](crate::Policy::decide)).
     #[must_use]
     pub fn said(annotations: Option<&ToolAnnotations>) -> Self {

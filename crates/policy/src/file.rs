@@ -7,7 +7,7 @@ use crate::document::MAX_MISTAKES;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Reading {
-    /// The home folder, which `~` in `under` and `destinations` stands for. Without it, a `~` is a mistake.
+    /// Home folder that replaces `~` in `under` and `destinations`. Without it, a `~` is a mistake.
     pub home: Option<String>,
     /// The disk on which symbolic links are followed. Without one, a path is only its text.
     pub links: Option<Arc<dyn FollowLinks>>,
@@ -39,7 +39,7 @@ impl Reading {
         Self { home: Some(home.into()), links: None }
     }
 
-    /// The same reading with this disk, on which symbolic links are followed.
+    /// Sets the disk on which symbolic links are followed.
     #[must_use]
     pub fn following(mut self, links: Arc<dyn FollowLinks>) -> Self {
         self.links = Some(links);
@@ -57,7 +57,7 @@ pub struct Mistake {
     pub column: usize,
     /// The rule or label it stands in, if any: "rule 2".
     pub section: Option<String>,
-    /// What is wrong, and what was expected.
+    /// Description of the mistake and the expected value.
     pub message: String,
 }
 

@@ -1,4 +1,4 @@
-//! What a session has read, and what may leave with it.
+//! Data flow of a session: the data it has read, and the calls that can send data out.
 
 use std::fmt;
 
@@ -10,25 +10,25 @@ use crate::known::Selector;
 use crate::paths::Text;
 use crate::pattern::{Doubt, Patterns};
 
-/// What a call brings into a session, and whether it can carry something out of it.
+/// Labels of a call: the kinds of data it brings into a session, and its ability to send data out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_structs, reason = "whoever labels something must not overlook one")]
 pub struct Labels {
     /// Its result may hold what is the person's own.
     pub private: bool,
-    /// Its result may hold text that somebody else chose.
+    /// True if the result may hold text from a third party.
     pub untrusted: bool,
-    /// What it is called with can reach somebody else.
+    /// True if the arguments can reach a third party.
     pub outbound: bool,
 }
 
-/// Where what a session has read came from: the names of servers.
+/// Sources of the data that a session has read: the names of servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Flow {
     /// Those that gave it private data.
     pub private: Vec<String>,
-    /// Those that gave it text that nobody vouches for.
+    /// Servers that returned untrusted text.
     pub untrusted: Vec<String>,
 }
 
@@ -39,7 +39,8 @@ impl Flow {
         Self { private, untrusted }
     }
 
-    /// Whether text of somebody else could have whatever is called now carry private data away.
+    /// Returns true if the session has read both private data and untrusted text. That text could make a later call
+    /// send private data out.
     #[must_use]
     pub fn is_tainted(&self) -> bool {
         !self.private.is_empty() && !self.untrusted.is_empty()
@@ -61,14 +62,14 @@ impl fmt::Display for Flow {
     }
 }
 
-/// What is done when something that can carry data out is called after both were read: the key `data_flow`.
+/// Decision for outbound calls after a session has read both private data and untrusted text: the key `data_flow`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DataFlow {
     /// The person is asked each time, whatever was allowed, also for longer.
     #[default]
     Ask,
-    /// The same, and only the console may approve.
+    /// Ask, and accept an approval only from the console.
     Strong,
     /// Nothing is watched.
     Off,
@@ -80,7 +81,7 @@ impl DataFlow {
         &[("ask", Self::Ask), ("strong", Self::Strong), ("off", Self::Off)];
 }
 
-/// What the operator says of what a server gives and takes.
+/// Label rule of the operator on the data that a server receives and returns.
 #[derive(Clone, Debug)]
 pub(crate) struct Label {
     number: usize,
@@ -159,7 +160,7 @@ impl Label {
     }
 }
 
-/// What the labels say, the first that fits for each, and `known` where none says anything.
+/// Resolves the labels of a request. The first matching rule decides each label; without one, `known` does.
 pub(crate) fn labelled(labels: &[Label], asked: &Asked<'_>, known: Labels) -> Labels {
     let said = |key: fn(&Label) -> Option<bool>, known: bool| {
         let said = labels.iter().filter_map(|label| Some((label, key(label)?)));

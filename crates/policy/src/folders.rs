@@ -12,7 +12,7 @@ use crate::place::{Holds, Place};
 use crate::readings::{self, ANY, Candidates};
 use crate::ways::Ways;
 
-/// What stands between the words of a command line, or between the paths of a list.
+/// Characters that separate the words of a command line or the paths of a list.
 const SEPARATORS: [char; 14] = [' ', '\t', '\n', '\r', ';', '|', '&', '<', '>', '(', ')', ',', ':', '='];
 
 /// Folders whose entries stand for others.
@@ -48,7 +48,7 @@ impl Folders {
     }
 
     /// # Errors
-    /// When the text is no absolute path, or one that climbs.
+    /// When the text is not an absolute path, or climbs with `..`.
     pub(crate) fn of(text: &str, reading: &Reading) -> Result<Self, String> {
         Self::new(&[text.to_owned()], reading)
     }
@@ -72,7 +72,7 @@ impl Folders {
         }
     }
 
-    /// Whether the text, which is known to be a path, is in one of the folders.
+    /// Returns true if the text, which is known to be a path, is in one of the folders.
     pub(crate) fn hold(&self, text: &Text<'_>, doubt: Doubt) -> bool {
         match doubt {
             _ if text.is_too_long() => doubt == Doubt::Counts,
@@ -86,8 +86,8 @@ impl Folders {
         }
     }
 
-    /// Whether a path is in one of the folders for every reader: after its symbolic links, and also where quotes, escapes,
-    /// braces and wildcards mean something.
+    /// Returns true if a path is in one of the folders for every reader. Symbolic links, quotes, escapes, braces and
+    /// wildcards are taken into account.
     pub(crate) fn permit(&self, path: &str) -> bool {
         let (spellings, complete) = readings::spellings(path);
         complete
@@ -130,7 +130,7 @@ impl Folders {
                     .is_some_and(|paths| paths.iter().all(|path| is_inside(path))))
     }
 
-    /// How the readings of a string stand to the folders.
+    /// Matches the readings of a string against the folders.
     pub(crate) fn holds(&self, read: &Candidates) -> Holds {
         let lexically = read.paths.iter().map(|(path, word)| match self.holds_path(path) {
             Holds::Yes if *word => Holds::Maybe,
@@ -157,7 +157,8 @@ impl Folders {
         if climbs || is_magic || self.may_hold_resolved(path) { Holds::Maybe } else { Holds::No }
     }
 
-    /// Whether a path in lower case may be in one of the folders for some reader, from wherever it is taken.
+    /// Returns true if some reader may find the path in one of the folders, from any working folder. The path is in
+    /// lower case.
     pub(crate) fn may_hold(&self, path: &str) -> bool {
         readings_of(path).iter().any(|path| self.may_hold_resolved(path))
     }
@@ -194,8 +195,8 @@ impl Folders {
         })
     }
 
-    /// Whether one of the paths leads into one of the folders by symbolic links: an absolute path, one at home, or a relative one
-    /// from the home folder or one on the way to what the rule names.
+    /// Matches paths after following symbolic links. Absolute paths and paths in the home folder are followed as they
+    /// are. Relative ones are tried from the home folder and from each folder above the named one.
     fn follow(&self, read: &Candidates) -> Holds {
         let Some(links) = &self.links else { return Holds::No };
         let targets: Vec<String> = self
@@ -261,14 +262,15 @@ impl Folders {
     }
 }
 
-/// Whether a part behind a separator may lead elsewhere by itself: names in the same folder do not.
+/// Returns true if a part after a separator may lead to another folder. Plain names in the same folder do not.
 fn leads_away(part: &str) -> bool {
     part.starts_with(['/', '~', '\\', '-'])
         || part.contains("../")
         || part.contains(['/', '\\']) && part.contains("..")
 }
 
-/// The paths that file systems make of one in lower case, resolved: as it is, as Windows trims it, and without views of processes.
+/// Resolved paths that file systems make of a path in lower case: as written, as Windows trims it, and without views of
+/// processes.
 pub(crate) fn readings_of(path: &str) -> Vec<String> {
     let path = paths::without_marks(paths::without_scheme(path));
     let mut all = vec![paths::resolved(path)];
@@ -313,7 +315,7 @@ impl Hosts {
         places.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether the text, which is known to be a URL, a mail address or a host, leads to one of them.
+    /// Returns true if the text leads to one of the hosts. It is known to be a URL, a mail address or a host.
     pub(crate) fn hold(&self, text: &str, doubt: Doubt) -> bool {
         match doubt {
             Doubt::Refuses => match readings::exact(text) {

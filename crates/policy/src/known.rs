@@ -21,7 +21,7 @@ const MAX_NAMES: usize = 12;
 pub struct KnownServer {
     /// Its name in the configuration.
     pub name: String,
-    /// What it offers, where that is known.
+    /// Tools and prompts that the server offers, if known.
     pub offers: Option<Offers>,
 }
 
@@ -41,7 +41,7 @@ pub struct Offers {
 pub struct KnownTool {
     /// Its name at the server, without the server's prefix.
     pub name: String,
-    /// What the server says it may do.
+    /// Effects that the server declares.
     pub effects: Effects,
     /// The names of its arguments; nothing where its schema names none or allows others.
     pub arguments: Option<Vec<String>>,
@@ -53,7 +53,7 @@ pub struct KnownTool {
 pub struct Unmatched {
     /// The line where the rule or label begins, or the line of `trusted`, from 1.
     pub line: usize,
-    /// What fits nothing, and what may have been meant.
+    /// Description of the unmatched part, with a suggestion.
     pub message: String,
 }
 
@@ -64,7 +64,7 @@ impl KnownServer {
         Self { name: name.into(), offers: None }
     }
 
-    /// The same server with what it offers.
+    /// Sets the tools and prompts that the server offers.
     #[must_use]
     pub fn offering(mut self, offers: Offers) -> Self {
         self.offers = Some(offers);

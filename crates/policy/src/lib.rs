@@ -1,4 +1,4 @@
-//! What may be called, by whom, with what: ordered rules that a person can read.
+//! Policy of ordered, readable rules on calls: callers, actions and arguments.
 //!
 //! A [`Policy`] is read from a TOML file. [`Policy::decide`] looks at one [`Asked`] and says allow, ask or deny, and which
 //! rule said so; [`Policy::explain`] says the same for a person, rule by rule. Nothing here does I/O, and nothing here
@@ -48,16 +48,17 @@
 //! | `destinations` | what the arguments, or the resource's URI, point to is there ([`Destination`]) |
 //! | `until` | the day (which it includes, UTC) or moment has not passed |
 //!
-//! and beside the conditions: `name` and `reason` (a refusal's reason is told to the model), `strong = true` (only the
-//! console may approve), `remember = false` ("always" is not offered), `review = true` (the result is shown before it is
-//! delivered). `trusted = ["git"]` at the top names the servers whose annotations are believed.
+//! and beside the conditions: `name` and `reason` (the model receives the reason of a denial), `strong = true` (only
+//! the console may approve), `remember = false` ("always" is not offered), `review = true` (the result is shown before
+//! it is delivered). `trusted = ["git"]` at the top names the servers whose annotations are trusted.
 //!
 //! # Data flow
 //!
-//! What a session has read decides, too. Once a session has private data and text that somebody else chose, that text may
-//! have its model carry the data away: whatever can send something out is asked about each time then, whatever the rules
-//! and lasting permissions allow. Two of the three ask nobody. `data_flow` at the top says `"ask"` (the default), `"strong"`
-//! (only the console may approve) or `"off"`. What is what, the labels say:
+//! The data that a session has read also decides. A session that has read private data and untrusted text could be made
+//! by that text to send the data out. From then on, every outbound call needs an approval, regardless of rules and
+//! lasting permissions. Any two of private data, untrusted text and outbound calls are allowed without asking.
+//! `data_flow` at the top is `"ask"` (the default), `"strong"` (only the console may approve) or `"off"`. Labels
+//! classify servers and tools:
 //!
 //! ```toml
 //! [[label]]

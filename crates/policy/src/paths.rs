@@ -1,4 +1,4 @@
-//! What a text may mean as a path, without looking at any disk.
+//! Possible meanings of a text as a path, without access to a disk.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -57,12 +57,13 @@ pub(crate) fn without_marks(path: &str) -> &str {
     path.strip_prefix("//?/").or_else(|| path.strip_prefix("//./")).unwrap_or(path)
 }
 
-/// Whether a text begins with a drive: `C:/`.
+/// Returns true if a text begins with a drive: `C:/`.
 fn is_driven(text: &str) -> bool {
     matches!(text.as_bytes(), [letter, b':', b'/', ..] if letter.is_ascii_alphabetic())
 }
 
-/// Whether a text means just what it says: nothing in it climbs, decodes, hides or turns the direction of reading.
+/// Returns true if a text has only one reading. Nothing in it climbs, is encoded, is hidden or changes the direction of
+/// reading.
 pub(crate) fn is_plain(text: &str) -> bool {
     !text.split(['/', '\\']).any(|part| matches!(part, "." | ".."))
         && !text.contains('%')
@@ -101,7 +102,7 @@ pub fn visible(text: &str) -> String {
     shown(text, |character| is_hidden(character) && !matches!(character, '\n' | '\t'))
 }
 
-/// As [`visible`], for what must stay on one line: ends of lines and tabs are made visible too.
+/// Escapes hidden characters as [`visible`] does, and also line ends and tabs, for text that must stay on one line.
 #[must_use]
 pub fn visible_line(text: &str) -> String {
     shown(text, is_hidden)
@@ -174,7 +175,7 @@ pub(crate) fn decodings(text: &str) -> Vec<String> {
     all
 }
 
-/// Whether a text changes when it is decoded for the third time.
+/// Returns true if decoding the text for the third time changes it.
 pub(crate) fn is_encoded_thrice(text: &str) -> bool {
     let once = decoded(text);
     let twice = decoded(&once);
@@ -235,7 +236,7 @@ fn is_drive(part: &str) -> bool {
     matches!(part.as_bytes(), [letter, b':'] if letter.is_ascii_alphabetic())
 }
 
-/// A `file` URL's path; other text as it is.
+/// Path of a `file` URL; other text is returned unchanged.
 pub(crate) fn without_scheme(text: &str) -> &str {
     let Some(rest) = strip_scheme(text) else { return text };
     // `file:///a`, `file://localhost/a` and `file:/a`.
@@ -245,7 +246,7 @@ pub(crate) fn without_scheme(text: &str) -> &str {
     }
 }
 
-/// Whether a text is a `file` URL of another machine, or one with a question or fragment.
+/// Returns true if a text is a `file` URL of another machine, or one with a query or fragment.
 pub(crate) fn is_far(text: &str) -> bool {
     strip_scheme(text).is_some_and(|rest| {
         let host = rest.strip_prefix("//").map(|rest| rest.split('/').next().unwrap_or_default());
@@ -258,7 +259,7 @@ fn strip_scheme(text: &str) -> Option<&str> {
     text.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("file:")).map(|_| &text[5..])
 }
 
-/// Whether `path` is `folder` or below it, both resolved.
+/// Returns true if `path` is `folder` or below it, both resolved.
 pub(crate) fn is_under(path: &str, folder: &str) -> bool {
     match path.strip_prefix(folder) {
         Some(rest) => rest.is_empty() || rest.starts_with('/') || folder.ends_with('/'),

@@ -18,7 +18,7 @@ pub(crate) enum Doubt {
 pub(crate) struct Pattern {
     text: String,
     glob: GlobMatcher,
-    /// The same without regard to case.
+    /// Matcher that ignores case.
     loose: GlobMatcher,
 }
 

@@ -9,7 +9,7 @@ use crate::paths::Text;
 use crate::pattern::{Doubt, Pattern};
 use crate::readings::{self, Candidates, HostCandidate};
 
-/// Where a rule lets destinations be: `example.com`, `*.example.com`, `localhost:8080`, or a folder.
+/// Destination that a rule names: `example.com`, `*.example.com`, `localhost:8080`, or a folder.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     text: String,
@@ -24,7 +24,7 @@ enum PlaceKind {
 
 impl Place {
     /// # Errors
-    /// What is wrong, as the end of a sentence.
+    /// When the text is not a host or folder; the error is the end of a sentence.
     pub(crate) fn new(text: &str, reading: &Reading) -> Result<Self, String> {
         let of_folder = text.starts_with('~') || is_absolute(text);
         if !of_folder && text.contains('/') {
@@ -52,7 +52,7 @@ impl Place {
         matches!(self.kind, PlaceKind::Folder(_))
     }
 
-    /// Whether a destination that all readers agree on is there.
+    /// Returns true if a destination that all readers agree on matches.
     pub(crate) fn permits(&self, destination: &Destination) -> bool {
         match (&self.kind, destination) {
             (PlaceKind::Host { name: wanted, port: at }, Destination::Host { name, port, scheme_port }) => {
@@ -64,14 +64,14 @@ impl Place {
         }
     }
 
-    /// Whether a host that some reader finds is there, or may be.
+    /// Returns true if a host that some reader finds matches, or may match.
     pub(crate) fn may_be(&self, (host, at): &HostCandidate) -> bool {
         let PlaceKind::Host { name, port } = &self.kind else { return false };
         (port.is_none() || at.is_none() || port == at)
             && (name.is_like(host) || readings::may_be(host, name.text()))
     }
 
-    /// Whether one of the readings of a string is there.
+    /// Matches the readings of a string against the pattern.
     pub(crate) fn holds(&self, read: &Candidates) -> Holds {
         let found = match &self.kind {
             PlaceKind::Host { name, .. } => {
@@ -87,7 +87,7 @@ impl Place {
     }
 }
 
-/// How a string stands to the places of a rule.
+/// Result of matching a string against the destinations of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Holds {
     No,

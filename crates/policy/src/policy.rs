@@ -23,7 +23,7 @@ const IN_RULES: [(&str, &str); 6] = [
     ("effects", IN_A_RULE),
 ];
 
-/// Where the keys of a rule belong.
+/// Place where the keys of a rule belong.
 const IN_A_RULE: &str = "in a rule, below a line `[[rule]]`";
 
 /// Rules in their order, and what is done where none fits.
@@ -44,7 +44,7 @@ pub struct Policy {
 pub struct Explanation<'p> {
     /// The rules that were looked at, in order; only the last one can have fitted.
     pub steps: Vec<Step<'p>>,
-    /// What came of it.
+    /// Resulting verdict.
     pub verdict: Verdict,
 }
 
@@ -110,7 +110,7 @@ impl Policy {
         self.trusted_line
     }
 
-    /// What rules and labels name, in the order of the file for each.
+    /// Selectors of all rules and labels, each in the order of the file.
     pub(crate) fn selectors(&self) -> impl Iterator<Item = Selector<'_>> {
         self.rules.iter().map(Rule::selector).chain(self.labels.iter().map(Label::selector))
     }
@@ -121,19 +121,19 @@ impl Policy {
         &self.trusted
     }
 
-    /// Whether a server's annotations are believed.
+    /// Returns true if the annotations of the server are trusted.
     #[must_use]
     pub fn trusts(&self, server: &str) -> bool {
         self.trusted.iter().any(|trusted| trusted == server)
     }
 
-    /// SHA-256 of the text it was read from. An approval given under one version is none under another.
+    /// SHA-256 of the text of the policy. An approval is valid only under the version it was given under.
     #[must_use]
     pub fn version(&self) -> &[u8; 32] {
         &self.version
     }
 
-    /// What is to be done.
+    /// Decides on a request.
     #[must_use]
     pub fn decide(&self, asked: &Asked<'_>, now: Timestamp) -> Verdict {
         let effects = self.believed(asked);
@@ -143,7 +143,7 @@ impl Policy {
             .map_or_else(|| ordinary(&asked.action, effects), |(rule, fit)| rule.verdict_of(fit))
     }
 
-    /// What is to be done, and why, rule by rule.
+    /// Decides on a request and explains the decision rule by rule.
     #[must_use]
     pub fn explain(&self, asked: &Asked<'_>, now: Timestamp) -> Explanation<'_> {
         let effects = self.believed(asked);
@@ -160,14 +160,14 @@ impl Policy {
         Explanation { steps, verdict: ordinary(&asked.action, effects) }
     }
 
-    /// What is done about what sessions have read.
+    /// Setting for sessions that have read private data and untrusted text.
     #[must_use]
     pub fn data_flow(&self) -> DataFlow {
         self.data_flow
     }
 
-    /// What this brings into a session and can carry out of it. Whatever its arguments are. `known` is what the host
-    /// itself knows of the server, where it does; what a server says of itself counts as far as it is trusted.
+    /// Determines the labels of an action, independent of its arguments. `known` is the knowledge of the host about the
+    /// server, if any. Declarations of a server count only if it is trusted.
     #[must_use]
     pub fn labels(&self, asked: &Asked<'_>, known: Option<Labels>) -> Labels {
         let open = self.believed(asked).open_world;
@@ -175,8 +175,8 @@ impl Policy {
         labelled(&self.labels, asked, known)
     }
 
-    /// The verdict on something with these labels in a session that has read this: what could carry private data to
-    /// somebody whose text was read is asked about, each time. What is denied stays so.
+    /// Applies the data flow of a session to a verdict. A call with these labels that could send private data out needs
+    /// an approval each time. Denied calls stay denied.
     #[must_use]
     pub fn weigh(&self, mut verdict: Verdict, labels: Labels, flow: Flow) -> Verdict {
         let is_of_no_concern = self.data_flow == DataFlow::Off || !labels.outbound || !flow.is_tainted();
@@ -194,7 +194,7 @@ impl Policy {
         verdict
     }
 
-    /// What is done with arguments that have more than one reading: no rule is asked.
+    /// Verdict on arguments that have more than one reading; no rule is evaluated.
     #[must_use]
     pub fn unreadable(error: &ArgumentsError) -> Verdict {
         Verdict {
@@ -216,7 +216,7 @@ impl Policy {
     }
 }
 
-/// Where no rule fits.
+/// Default verdict if no rule matches.
 fn ordinary(action: &Action<'_>, effects: Effects) -> Verdict {
     let (decision, ordinary) = match action {
         Action::Tool { .. } if effects.read_only && !effects.open_world => {

@@ -54,7 +54,7 @@ pub(crate) struct WantedEffects {
 pub struct Miss {
     /// The key of the rule.
     pub key: String,
-    /// What it says.
+    /// Required value.
     pub wanted: String,
 }
 
@@ -86,7 +86,7 @@ impl Rule {
         self.line
     }
 
-    /// What it decides.
+    /// Decision of the rule.
     #[must_use]
     pub fn decision(&self) -> Decision {
         self.decision
@@ -98,13 +98,13 @@ impl Rule {
         self.name.as_deref()
     }
 
-    /// Why it is there, as it is told to the model where it denies.
+    /// Reason of the rule; the model receives it if the rule denies.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         self.reason.as_deref()
     }
 
-    /// Its conditions, and what it wants beside its decision, in words: each key with what it says.
+    /// Conditions and options of the rule in words, each as a key with its value.
     #[must_use]
     pub fn conditions(&self) -> Vec<(String, String)> {
         let patterns = [
@@ -164,7 +164,7 @@ impl Rule {
         }
     }
 
-    /// Where readings differ, a permission fits less and a prohibition more.
+    /// Bias for ambiguous values: allow rules match less, deny rules match more.
     fn doubt(&self) -> Doubt {
         match self.decision {
             Decision::Allow => Doubt::Refuses,
@@ -172,7 +172,8 @@ impl Rule {
         }
     }
 
-    /// Whether every condition holds, else the first that does not. `effects` are those that are believed.
+    /// Matches the rule, or returns the first condition that does not hold. `effects` are the trusted effects of the
+    /// tool.
     pub(crate) fn fits(&self, asked: &Asked<'_>, effects: Effects, now: Timestamp) -> Result<Fit, Miss> {
         let doubt = self.doubt();
         let one_of = |key: &str, patterns: &Option<Patterns>, text: Option<&str>| match patterns {
@@ -207,7 +208,7 @@ impl Rule {
         self.fits_call(&asked.action, effects, doubt)
     }
 
-    /// Whether what is said of a tool's call holds.
+    /// Matches the conditions on a tool call.
     fn fits_call(&self, action: &Action<'_>, effects: Effects, doubt: Doubt) -> Result<Fit, Miss> {
         let said = self.effects.map(|said| said.against(effects));
         let call = match action {

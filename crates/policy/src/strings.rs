@@ -9,10 +9,10 @@ use crate::pattern::Doubt;
 use crate::place::{Holds, Place};
 use crate::readings::{self, Candidates};
 
-/// How the destinations of a call stand to the places of a rule.
+/// Result of matching the destinations of a call against those of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// For a permission all strings are at the places, for a prohibition one.
+    /// All strings match for an allow rule; one matches for a deny rule.
     There,
     /// They are not; with the reason where a permission would have needed something plainer.
     Elsewhere(Option<String>),
@@ -20,7 +20,8 @@ pub(crate) enum Standing {
     Unclear(String),
 }
 
-/// Whether the strings of a call are at the places: for a permission each, and at least one; for a prohibition any.
+/// Matches the strings of a call against destinations. An allow rule needs at least one string and all of them to
+/// match; a deny rule needs any.
 pub(crate) fn are_at(places: &[Place], strings: &[Located], doubt: Doubt) -> Standing {
     match doubt {
         Doubt::Refuses => {
@@ -59,7 +60,7 @@ pub(crate) fn are_at(places: &[Place], strings: &[Located], doubt: Doubt) -> Sta
     }
 }
 
-/// Whether a name of a member is an ordinary one: it points nowhere.
+/// Returns true if the name of a member is a plain identifier and points nowhere.
 fn is_identifier(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|one| one.is_ascii_alphanumeric() || b"_-".contains(&one))
 }
@@ -77,7 +78,7 @@ pub(crate) struct Located {
 struct Readings {
     exact: Result<Destination, String>,
     candidates: Candidates,
-    /// Whether it is the name of a member and not a value.
+    /// True if the string is the name of a member and not a value.
     is_name: bool,
 }
 
@@ -91,7 +92,7 @@ pub(crate) fn strings_of(arguments: &Arguments) -> Vec<Located> {
     all
 }
 
-/// The same of a resource's URI.
+/// Strings of the URI of a resource, with their readings.
 pub(crate) fn strings_of_uri(uri: &str) -> Vec<Located> {
     let mut all = Vec::new();
     locate("resource", uri, false, &mut all);

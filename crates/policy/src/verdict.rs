@@ -3,7 +3,7 @@ use std::fmt;
 use crate::document::Words;
 use crate::flow::Flow;
 
-/// What is to be done.
+/// Decision of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "whoever acts on it must not overlook one")]
 pub enum Decision {
@@ -37,20 +37,20 @@ impl fmt::Display for Decision {
 pub struct Verdict {
     /// The decision.
     pub decision: Decision,
-    /// What made it.
+    /// Reason for the decision.
     pub because: Because,
-    /// Whether "always" may be offered to a person who is asked.
+    /// True if "always" may be offered to the person who is asked.
     pub may_remember: bool,
-    /// Whether only the console may approve: an application that answers for its user may be the one that asks.
+    /// True if only the console may approve. An application that answers for its user may be the one that asks.
     pub strong: bool,
-    /// Whether the result is shown to the person before it is delivered.
+    /// True if the result is shown to the person before it is delivered.
     pub review: bool,
-    /// What could be carried out by it, where that is why it is asked about, or asked about each time.
+    /// Data that the call could send out, if that is the reason for asking, or for asking each time.
     pub flow: Option<Flow>,
 }
 
 impl Verdict {
-    /// Why, in words: what made the decision, and what could be carried out.
+    /// Describes the reason for the decision, and the data that the call could send out.
     #[must_use]
     pub fn why(&self) -> String {
         match &self.flow {
@@ -60,13 +60,13 @@ impl Verdict {
     }
 }
 
-/// What made a decision.
+/// Reasons for a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Because {
     /// A rule of the file.
     Rule {
-        /// Which one, from 1.
+        /// Number of the rule, from 1.
         number: usize,
         /// The line where it begins, from 1.
         line: usize,
@@ -90,7 +90,7 @@ pub enum Because {
     Flow(Box<Self>),
 }
 
-/// What is done where no rule fits.
+/// Reasons for a default decision if no rule matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ordinary {

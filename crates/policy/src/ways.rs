@@ -3,7 +3,7 @@
 use crate::file::FollowLinks;
 use crate::readings;
 
-/// Maximum number of names in one folder, and of paths that one string with wildcards stands for.
+/// Maximum number of names in one folder, and of paths that one string with wildcards expands to.
 const MAX_NAMES: usize = 256;
 /// Maximum number of folders that are listed, and of paths that are followed, for one rule and one call.
 const MAX_LOOKS: usize = 512;
@@ -19,13 +19,13 @@ impl<'a> Ways<'a> {
         Self { links, looks: 0 }
     }
 
-    /// Whether nothing more is looked at.
+    /// Returns true if the lookup limit is exceeded; nothing more is expanded then.
     pub(crate) fn is_spent(&self) -> bool {
         self.looks > MAX_LOOKS
     }
 
-    /// The paths that an absolute one stands for, as far as links or folders are in its place: itself without wildcards. Nothing
-    /// where that is not known, or too many.
+    /// Expands an absolute path to those that exist as links or folders; a path without wildcards is returned
+    /// unchanged. Returns `None` if they are unknown or too many.
     pub(crate) fn of(&mut self, path: &str) -> Option<Vec<String>> {
         let mut all = vec![String::new()];
         for part in path.split('/').skip(1) {

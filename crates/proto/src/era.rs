@@ -1,5 +1,5 @@
-//! Which revision to speak with a server nobody has spoken to: ask the modern way first, and take anything that is no
-//! modern answer for a server of the older era.
+//! Negotiation of the revision with an unknown server. The client asks the modern way first; any answer that is not
+//! modern means a server of the legacy era.
 //!
 //! ```text
 //!                 ┌─ discovered ───────────────────────────────────────► Agreed (modern)
@@ -19,12 +19,12 @@ use std::time::Duration;
 use hospes_model::{Era, Revision, RpcError, code};
 use serde::Deserialize;
 
-/// How long a probe waits for a sign of a modern server.
+/// Time to wait for the response of a modern server to a probe.
 pub const PROBE_PATIENCE: Duration = Duration::from_secs(4);
-/// How often a server may name another revision instead of answering.
+/// Maximum number of times that a server may name another revision instead of answering.
 pub const MAX_RETRIES: u32 = 3;
 
-/// What the driver has to do next.
+/// Next step for the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "drivers must handle every step")]
 pub enum Step {
@@ -32,14 +32,14 @@ pub enum Step {
     Discover {
         /// The revision it is asked in.
         revision: Revision,
-        /// How long to wait.
+        /// Time to wait.
         patience: Patience,
     },
     /// Ask `initialize` for this revision. Over stdio it goes to the process that is there.
     Initialize {
         /// The revision to ask for.
         revision: Revision,
-        /// How long to wait.
+        /// Time to wait.
         patience: Patience,
     },
     /// Start the server again.
@@ -52,7 +52,7 @@ pub enum Step {
     Failed(Failure),
 }
 
-/// How long to wait for the answer.
+/// Time to wait for the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "drivers must know each")]
 pub enum Patience {
@@ -64,21 +64,21 @@ pub enum Patience {
     Full,
 }
 
-/// What was agreed upon.
+/// Result of the negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "plain data for the driver")]
 pub struct Agreed {
     /// The revision to speak.
     pub revision: Revision,
-    /// Whether the server's answer is known: a pinned modern server need not have `server/discover`.
+    /// True if the description of the server is known: a pinned modern server need not have `server/discover`.
     pub described: bool,
 }
 
-/// Why there is no revision to speak.
+/// Reasons the negotiation failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "each is explained in its own way")]
 pub enum Failure {
-    /// The server speaks none of ours; these are its own, as it spells them.
+    /// The server supports none of the client's revisions; these are its own, as it spells them.
     NothingInCommon(Vec<String>),
     /// The server answered the last step with an error.
     Refused(RpcError),
@@ -96,7 +96,7 @@ pub enum Failure {
     Unreachable,
 }
 
-/// What came of a step.
+/// Outcome of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "everything that can come of a step")]
 pub enum Outcome {
@@ -106,7 +106,7 @@ pub enum Outcome {
     Initialized(String),
     /// A JSON-RPC error, whatever the HTTP status and with or without an id.
     Error(RpcError),
-    /// An HTTP status without a message, or an answer that is none.
+    /// An HTTP status without a message, or with a body that is not an answer.
     Status(u16),
     /// Nothing, for as long as [`Patience`] said.
     Silence,
@@ -128,12 +128,12 @@ pub struct Negotiation {
     step: Step,
     retries: u32,
     respawned: bool,
-    /// What became of the probe, if there was one.
+    /// State of the probe, if there was one.
     probe: Option<Probe>,
     sse: Sse,
 }
 
-/// What is known of the older HTTP+SSE.
+/// Knowledge about the older HTTP+SSE transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sse {
     Untried,
@@ -170,19 +170,19 @@ impl Negotiation {
         self
     }
 
-    /// Whether the older HTTP+SSE is spoken.
+    /// Returns true if the older HTTP+SSE transport is in use.
     #[must_use]
     pub fn over_sse(&self) -> bool {
         self.sse == Sse::Open
     }
 
-    /// What to do next. Stays the same until [`Negotiation::handle_outcome`] is called.
+    /// Returns the next step. It stays the same until [`Negotiation::handle_outcome`] is called.
     #[must_use]
     pub fn poll_step(&self) -> &Step {
         &self.step
     }
 
-    /// What came of the step.
+    /// Handles the outcome of the current step.
     pub fn handle_outcome(&mut self, outcome: Outcome) {
         self.step = match self.step {
             Step::Agreed(_) | Step::Failed(_) => return,
@@ -320,7 +320,7 @@ impl Negotiation {
     }
 }
 
-/// Where the search begins.
+/// Returns the first step of the negotiation.
 fn first(pinned: Option<Revision>, known: Option<Era>) -> Step {
     match (pinned, known) {
         (Some(revision), _) if revision.is_legacy() => initialize_in(revision, Patience::Full),
@@ -331,8 +331,8 @@ fn first(pinned: Option<Revision>, known: Option<Era>) -> Step {
     }
 }
 
-/// Whether a server that answers `initialize` with this status and no message may speak the older HTTP+SSE. Up to
-/// 2025-06-18 every 4xx says so (SSE-11), from 2025-11-25 on these three (SSE-12).
+/// Returns true if the server may support the older HTTP+SSE. It has answered `initialize` with this status and without
+/// a message. Up to 2025-06-18 every 4xx means so (SSE-11), from 2025-11-25 on these three (SSE-12).
 fn may_be_sse(status: u16, asked: Revision) -> bool {
     matches!(status, 400 | 404 | 405) || ((400..500).contains(&status) && asked < Revision::V2025_11_25)
 }

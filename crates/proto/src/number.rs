@@ -2,7 +2,7 @@
 
 use serde_json::Number;
 
-/// `42.0` and `4.2e1` are the number 42; somebody in between may write either.
+/// Writes a number in canonical form. `42.0` and `4.2e1` are the number 42; an intermediary may write either.
 pub(crate) fn canonical(number: &Number) -> String {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match number.as_f64() {

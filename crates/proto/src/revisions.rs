@@ -1,4 +1,4 @@
-//! Which revisions somebody speaks.
+//! Set of supported revisions.
 
 use std::fmt;
 
@@ -37,19 +37,19 @@ impl Revisions {
         Self(self.0 & other.0)
     }
 
-    /// Whether the revision is in the set.
+    /// Returns true if the revision is in the set.
     #[must_use]
     pub const fn contains(self, revision: Revision) -> bool {
         self.0 & (1 << revision.index()) != 0
     }
 
-    /// Whether the set has a revision of this era.
+    /// Returns true if the set has a revision of this era.
     #[must_use]
     pub fn speaks(self, era: Era) -> bool {
         self.latest_of(era).is_some()
     }
 
-    /// Whether the set is empty.
+    /// Returns true if the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -78,8 +78,8 @@ impl Revisions {
         self.iter().rfind(|r| r.era() == era && theirs.iter().any(|name| name.as_ref() == r.as_str()))
     }
 
-    /// What a legacy server answers to `initialize`: the version asked for if it speaks it, else its latest
-    /// (VER-03..05). None when it speaks no revision that is opened so.
+    /// Selects the revision that a legacy server returns for `initialize`: the requested one if it is supported, else
+    /// the latest (VER-03..05). `None` if it supports no legacy revision.
     #[must_use]
     pub fn negotiate(self, requested: &str) -> Option<Revision> {
         self.named(requested).filter(|r| r.is_legacy()).or_else(|| self.latest_of(Era::Legacy))

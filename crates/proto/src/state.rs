@@ -34,7 +34,7 @@ const EXPIRY_LEN: usize = 8;
 #[derive(Clone)]
 pub struct Key {
     cipher: XChaCha20Poly1305,
-    /// Says which key of a ring sealed a text, and nothing about the key.
+    /// Id of the key that sealed a text; it reveals nothing about the key.
     id: [u8; KEY_ID_LEN],
 }
 
@@ -54,7 +54,7 @@ pub enum KeyError {
 }
 
 impl Key {
-    /// A key from 32 bytes, which nobody else may be able to guess.
+    /// Creates a key from 32 secret bytes that cannot be guessed.
     #[must_use]
     pub fn from_bytes(secret: [u8; 32]) -> Self {
         let digest =
@@ -93,13 +93,13 @@ pub struct KeyRing {
     audience: Box<[u8]>,
 }
 
-/// What sealed state is bound to.
+/// Binding of sealed state to a principal and a request.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "a call site that forgets a part must not compile")]
 pub struct Binding<'a> {
-    /// Who asked; none where nobody signs in.
+    /// Principal of the request; `None` without sign-in.
     pub principal: Option<&'a str>,
-    /// What was asked.
+    /// Digest of the request.
     pub request: RequestDigest,
 }
 
@@ -108,7 +108,8 @@ pub struct Binding<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestDigest([u8; DIGEST_LEN]);
 
-/// Why a state was refused: for logs. The peer hears the same of all of them; see [`OpenError::to_rpc`].
+/// Reasons a sealed state is rejected, for logs. The peer gets the same error for all of them; see
+/// [`OpenError::to_rpc`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -121,7 +122,7 @@ pub enum OpenError {
     /// It was good once.
     #[error("request state has expired")]
     Expired,
-    /// It was given to somebody else.
+    /// The state was issued to another principal.
     #[error("request state belongs to another principal")]
     OtherPrincipal,
     /// It was given for another request.
@@ -130,7 +131,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// What the peer is told: the same for every reason, so that it learns nothing by trying.
+    /// Error for the peer. It is the same for every reason, so that trying reveals nothing.
     #[must_use]
     pub fn to_rpc(&self) -> RpcError {
         RpcError::invalid_params("requestState was refused; send the request again without it")
@@ -155,7 +156,7 @@ impl KeyRing {
         Self { keys: vec![key], audience: Box::default() }
     }
 
-    /// For servers that share keys but must not open each other's state: `name` tells them apart.
+    /// Sets the audience. Servers that share keys but must not open each other's state need different values of `name`.
     #[must_use]
     pub fn for_audience(mut self, name: &str) -> Self {
         self.audience = name.as_bytes().into();
@@ -242,7 +243,7 @@ fn unix_millis(time: SystemTime) -> u64 {
 }
 
 impl RequestDigest {
-    /// The digest of a request; `params` is its JSON text, and empty or `null` where there is none.
+    /// Computes the digest of a request; `params` is its JSON text, empty or `null` if the request has no params.
     ///
     /// # Errors
     /// When `params` is not JSON, or nests deeper than serde_json reads.

@@ -237,8 +237,8 @@ fn event() -> impl Strategy<Value = Event> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
-    /// Whatever happens in whatever order: each call ends once, each request gets at most one answer, none after its
-    /// cancellation has arrived, and in the end nothing is left over.
+    /// In any order of events, each call ends once and each request gets at most one response. No response is sent
+    /// after its cancellation arrived, and in the end nothing is left over.
     ///
     /// covers: CANC-06 CANC-09 CANC-15 MSG-11
     #[test]

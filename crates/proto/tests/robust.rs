@@ -1,4 +1,4 @@
-//! Whatever comes from the network, nothing here panics, and nothing grows without bound.
+//! Tests that no input from the network causes a panic or unbounded growth.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 

@@ -1,4 +1,4 @@
-//! What can confine a program on this machine.
+//! Detection of the mechanisms that can confine a program on this machine.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,10 +8,10 @@ use crate::profile::{Kind, Means, Profile};
 use crate::run::{bubblewrap, landlock, seccomp};
 use crate::{Network, Unenforceable};
 
-/// Where bubblewrap is, once it has worked: whoever installs it need not start the host again.
+/// Path of bubblewrap, once it has worked. If bubblewrap is installed later, the host need not be restarted.
 static BUBBLEWRAP: Mutex<Option<PathBuf>> = Mutex::new(None);
 
-/// What is to enforce this profile, and where bubblewrap is if that does.
+/// Chooses the mechanism that enforces a profile. Also returns the path of bubblewrap if that is chosen.
 pub(crate) fn choose(profile: &Profile) -> Result<(Means, Option<PathBuf>), Unenforceable> {
     match profile.kind {
         Kind::Off => Ok((Means::Nothing, None)),

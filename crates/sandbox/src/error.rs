@@ -1,8 +1,8 @@
-//! Why a profile cannot be enforced.
+//! Errors of a profile that cannot be enforced.
 
 use std::path::PathBuf;
 
-/// What a profile demands cannot be enforced here, so the server must not be started.
+/// Reasons a profile cannot be enforced here. The server must not be started then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unenforceable {
@@ -21,17 +21,17 @@ pub enum Unenforceable {
     /// Neither works.
     #[error("its sandbox cannot be enforced: {bubblewrap}, and {landlock}")]
     Neither {
-        /// Why bubblewrap does not work.
+        /// Reason bubblewrap does not work.
         bubblewrap: String,
-        /// Why Landlock does not work.
+        /// Reason Landlock does not work.
         landlock: String,
     },
-    /// What is granted is not there.
+    /// A granted path does not exist or cannot be used.
     #[error("its sandbox cannot be enforced: {} cannot be granted: {why}", path.display())]
     Path {
         /// The path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the problem.
         why: String,
     },
     /// The server would start in a folder that it may not see.
@@ -40,7 +40,7 @@ pub enum Unenforceable {
 }
 
 impl Unenforceable {
-    /// What to do about it.
+    /// Returns advice on how to fix the error.
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {

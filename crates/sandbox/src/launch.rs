@@ -14,12 +14,12 @@ use crate::{Profile, Unenforceable};
 pub struct Helper {
     /// The program.
     pub program: PathBuf,
-    /// The word by which it knows that it is the helper; none for a program that is nothing else.
+    /// Word by which the program knows that it runs as the helper. None for a program that is only a helper.
     pub word: Option<OsString>,
 }
 
-/// How to start a server: the helper with these arguments, then `--`, the server's program and its arguments. The server's
-/// variables stand in the helper's environment behind [`ENV_PREFIX`](crate::ENV_PREFIX).
+/// Command that starts a server: the helper with these arguments, then `--`, the server's program and its arguments.
+/// The server's variables have the prefix [`ENV_PREFIX`](crate::ENV_PREFIX) in the helper's environment.
 ///
 /// The helper takes the server's place: it has its pipes, and its exit is the server's. `SIGTERM` has the server asked to
 /// end, `SIGQUIT` kills it and all that it has started.
@@ -30,7 +30,7 @@ pub struct Launch {
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<OsString>,
-    /// How the server is confined.
+    /// Confinement of the server.
     pub confinement: Confinement,
 }
 
@@ -42,13 +42,14 @@ impl Helper {
         Self { program: "/proc/self/exe".into(), word: Some(word.into()) }
     }
 
-    /// Another program, which is nothing else.
+    /// Uses another program, which is only a helper.
     #[must_use]
     pub fn at(program: impl Into<PathBuf>) -> Self {
         Self { program: program.into(), word: None }
     }
 
-    /// How to start a server with this profile. May start a program to find out what works here, so it may block.
+    /// Returns the command that starts a server with this profile. It may start a program to detect the available
+    /// mechanisms, so it may block.
     ///
     /// `cwd` is the folder that the server is to start in, if that was said.
     ///
@@ -71,7 +72,7 @@ impl Helper {
         Err(Unenforceable::System)
     }
 
-    /// Whether servers are started by a helper on this system.
+    /// Returns true if servers are started by a helper on this system.
     #[must_use]
     pub fn is_of_use() -> bool {
         cfg!(target_os = "linux")

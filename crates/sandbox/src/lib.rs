@@ -1,4 +1,4 @@
-//! What a server that runs as a child process may touch, and that nothing of it outlives the host.
+//! Confinement of servers that run as child processes, and cleanup of all their processes.
 //!
 //! On Linux a server is not started by the host itself but by a *helper*, which is the host's own program again
 //! ([`entry`]). It stays beside the server for two reasons:
@@ -46,6 +46,6 @@ pub use resolve::{NotFound, resolve};
 #[cfg(target_os = "linux")]
 pub use run::entry;
 
-/// What stands before the names of the server's variables in the environment of the helper: `LD_PRELOAD` for the server is
-/// none for the helper, which is not confined.
+/// Prefix of the server's variables in the environment of the helper. It keeps a variable such as `LD_PRELOAD` for the
+/// server from affecting the helper, which is not confined.
 pub const ENV_PREFIX: &str = "HOSPES_CHILD_";

@@ -1,6 +1,6 @@
 //! Variables that decide which code a program loads.
 
-/// Whoever sets one of these decides what runs, whatever the command line says. In upper case.
+/// Environment variables that decide which code runs, regardless of the command line. In upper case.
 const NAMES: [&str; 33] = [
     "BASH_ENV",
     "CLASSPATH",
@@ -37,8 +37,8 @@ const NAMES: [&str; 33] = [
     "_JAVA_OPTIONS",
 ];
 
-/// Whether a variable of that name decides which code a program loads (`LD_PRELOAD`, `NODE_OPTIONS`), or where it gets its
-/// code from (`UV_INDEX_URL`).
+/// Returns true if a variable of this name decides which code a program loads (`LD_PRELOAD`, `NODE_OPTIONS`), or where
+/// it gets code from (`UV_INDEX_URL`).
 #[must_use]
 pub fn is_loader_variable(name: &str) -> bool {
     // npm takes its own in any case.

@@ -1,15 +1,15 @@
-//! What a server may touch, as the operator says it.
+//! Sandbox profile of a server, as the operator configures it.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// What a server may touch.
+/// Sandbox profile: the resources that a server may use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Profile {
-    /// What enforces it.
+    /// Mechanism that enforces the profile.
     pub kind: Kind,
     /// The files it may use; none for all that its user may.
     pub files: Option<Files>,
@@ -17,14 +17,15 @@ pub struct Profile {
     pub network: Network,
 }
 
-/// What enforces a profile.
+/// Mechanism that is to enforce a profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
     /// Bubblewrap where it works, else Landlock; nothing where nothing is demanded.
     #[default]
     Auto,
-    /// Bubblewrap, also where nothing is demanded: then the server has a process tree of its own, which ends with it.
+    /// Bubblewrap, even for a profile without restrictions. The server then has its own process tree, which ends with
+    /// it.
     Bubblewrap,
     /// Landlock and seccomp.
     Landlock,
@@ -55,34 +56,34 @@ pub enum Network {
 }
 
 impl Profile {
-    /// What demands nothing.
+    /// Creates a profile without restrictions.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same enforced by this.
+    /// Sets the mechanism that enforces the profile.
     #[must_use]
     pub fn with_kind(mut self, kind: Kind) -> Self {
         self.kind = kind;
         self
     }
 
-    /// The same for these files only.
+    /// Restricts files to these.
     #[must_use]
     pub fn with_files(mut self, files: Files) -> Self {
         self.files = Some(files);
         self
     }
 
-    /// The same with this network.
+    /// Sets the network.
     #[must_use]
     pub fn with_network(mut self, network: Network) -> Self {
         self.network = network;
         self
     }
 
-    /// Whether there is anything to enforce.
+    /// Returns true if the profile has anything to enforce.
     #[must_use]
     pub fn is_demanding(&self) -> bool {
         self.files.is_some() || self.network == Network::None
@@ -111,7 +112,7 @@ impl Files {
     }
 }
 
-/// What keeps a server within its profile.
+/// Mechanism that enforces a profile on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -137,11 +138,11 @@ impl Means {
     }
 }
 
-/// How a server is confined, for people.
+/// Confinement of a server, in a form for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Confinement {
-    /// What keeps it there.
+    /// Mechanism that enforces the confinement.
     pub means: Means,
     /// The files it may use besides those of the system; none for all that its user may.
     #[serde(default, skip_serializing_if = "Option::is_none")]

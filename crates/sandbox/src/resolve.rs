@@ -1,4 +1,4 @@
-//! Which file a command means.
+//! Resolution of a command to the file of its program.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ pub enum NotFound {
     /// The command is a path, and there is no file.
     #[error("there is no file {}", .0.display())]
     File(PathBuf),
-    /// The file may not be run.
+    /// The file is not executable.
     #[error("{} may not be run; is it executable?", .0.display())]
     NotExecutable(PathBuf),
     /// The command is a name, and no folder of `PATH` has it.
@@ -18,11 +18,12 @@ pub enum NotFound {
     Name(String),
 }
 
-/// The absolute path of the file that `program` means: a path as it is, below `cwd` if it is relative; a name by the first
-/// folder of `path`, a `PATH`, that has such a program. Symbolic links stay, since some programs go by their name.
+/// Returns the absolute path of the file that `program` means. A path is taken as it is, below `cwd` if it is relative.
+/// A name is looked up in `path`, a `PATH`: the first folder with such a program is used. Symbolic links are kept,
+/// because some programs depend on the name they are called by.
 ///
 /// # Errors
-/// When there is no such file, or it may not be executed.
+/// When there is no such file, or it is not executable.
 pub fn resolve(program: &OsStr, path: Option<&OsStr>, cwd: &Path) -> Result<PathBuf, NotFound> {
     let below = |path: &Path| cwd.join(path);
     if Path::new(program).components().count() > 1 || program.as_encoded_bytes().contains(&b'/') {

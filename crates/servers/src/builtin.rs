@@ -15,7 +15,7 @@ use crate::{FilesError, GitError, InvalidUserAgent, MemoryError};
 pub struct Builtin {
     /// The name.
     pub name: &'static str,
-    /// What it does, in a few words.
+    /// Short description.
     pub about: &'static str,
     options: fn(Command) -> Command,
     make: fn(&ArgMatches) -> Result<Server, BadOptions>,
@@ -68,21 +68,21 @@ pub fn builtin(name: &str) -> Option<&'static Builtin> {
 }
 
 impl Builtin {
-    /// What stands after its name on a command line, as a command for the parser.
+    /// Returns the parser for the arguments after the server's name on a command line.
     #[must_use]
     pub fn command(&self) -> Command {
         // So that they stand apart from what every server takes.
         (self.options)(Command::new(self.name).about(self.about).next_help_heading("Of this server"))
     }
 
-    /// How it is used, on one line: `files [OPTIONS] [FOLDER]...`.
+    /// Returns the usage on one line: `files [OPTIONS] [FOLDER]...`.
     #[must_use]
     pub fn usage(&self) -> String {
         let usage = self.command().disable_help_flag(true).render_usage().to_string();
         usage.strip_prefix("Usage: ").unwrap_or(&usage).to_owned()
     }
 
-    /// Makes the server, with what stood after its name on the command line.
+    /// Creates the server from the arguments after its name on the command line.
     ///
     /// # Errors
     /// When these are no arguments for it.
@@ -95,7 +95,7 @@ impl Builtin {
         self.server_of(&command.try_get_matches_from(arguments).map_err(BadOptions::arguments)?)
     }
 
-    /// Makes the server, with what the parser made of the arguments of [`Builtin::command`].
+    /// Creates the server from the parsed arguments of [`Builtin::command`].
     ///
     /// # Errors
     /// When it cannot be made with them.
@@ -117,7 +117,7 @@ impl fmt::Debug for Builtin {
     }
 }
 
-/// Why a server cannot be made with the arguments it was given.
+/// Reasons a server cannot be created with its arguments.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadOptions {
@@ -142,7 +142,7 @@ pub enum BadOptions {
 }
 
 impl BadOptions {
-    /// What is wrong, in the parser's words, without its hints for the terminal.
+    /// Returns an error with the parser's message, without its hints for the terminal.
     #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
     fn arguments(error: clap::Error) -> Self {
         let text = error.to_string();
@@ -178,7 +178,7 @@ mod tests {
         assert!(refused("files", &["--help"]).contains("unexpected argument '--help'"));
     }
 
-    /// What models are told is all they know. (The fixture has the texts that its suite wants.)
+    /// Models know only the descriptions. (The fixture has the texts that its suite expects.)
     #[tokio::test]
     async fn every_tool_is_described() {
         let folder = tempfile::TempDir::new().unwrap();

@@ -29,21 +29,21 @@ pub(crate) async fn call(server: &Server, tool: &str, arguments: Value) -> Value
     result(server, Method::ToolsCall, json!({ "name": tool, "arguments": arguments })).await
 }
 
-/// What a tool says, as data.
+/// Returns the structured content of a tool's result.
 pub(crate) async fn done(server: &Server, tool: &str, arguments: Value) -> Value {
     let result = call(server, tool, arguments.clone()).await;
     assert_eq!(result.get("isError"), None, "{tool} {arguments}: {result}");
     result["structuredContent"].clone()
 }
 
-/// What a tool says, as text.
+/// Returns the text of a tool's result.
 pub(crate) async fn text(server: &Server, tool: &str, arguments: Value) -> String {
     let result = call(server, tool, arguments.clone()).await;
     assert_eq!(result.get("isError"), None, "{tool} {arguments}: {result}");
     result["content"][0]["text"].as_str().unwrap().to_owned()
 }
 
-/// Why a tool would not.
+/// Returns the error text of a tool's result.
 pub(crate) async fn refusal(server: &Server, tool: &str, arguments: Value) -> String {
     let result = call(server, tool, arguments.clone()).await;
     assert_eq!(result["isError"], true, "{tool} {arguments}: {result}");
@@ -97,7 +97,7 @@ impl Listening {
         Self(hospes::Exchange::new(hospes::BoxService::new(server.clone()), call))
     }
 
-    /// What is said next.
+    /// Returns the next notification.
     pub(crate) async fn next(&mut self) -> hospes::model::Notification {
         let event = std::future::poll_fn(|cx| std::pin::Pin::new(&mut self.0).poll_event(cx)).await;
         match event {

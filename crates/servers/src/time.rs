@@ -11,7 +11,7 @@ use jiff::{Timestamp, Zoned};
 /// The most zones that a misspelt name is answered with.
 const MAX_SUGGESTIONS: usize = 5;
 
-/// Where the time comes from.
+/// Source of the current time.
 type Clock = fn() -> Timestamp;
 
 struct Time {
@@ -104,7 +104,7 @@ impl Time {
         name.map_or_else(|| Ok(self.home.clone()), find)
     }
 
-    /// The date and time that `text` means to somebody in `zone`.
+    /// Returns the date and time that `text` means in `zone`.
     fn local(&self, text: &str, zone: &TimeZone) -> Result<DateTime> {
         if let Ok(time) = text.parse::<ClockTime>()
             && !text.contains(['T', 't', ' '])
@@ -119,7 +119,7 @@ impl Time {
     }
 }
 
-/// A server that knows the time; where no zone is said, that of this machine.
+/// Creates a server that returns the current time and converts times. The default zone is that of this machine.
 ///
 /// ```no_run
 /// # async fn example() -> hospes::Result<()> {

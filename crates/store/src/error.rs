@@ -1,7 +1,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why something could not be kept or read.
+/// Error of reading or writing stored data.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -10,7 +10,7 @@ pub enum StoreError {
     Database {
         /// Its file.
         file: PathBuf,
-        /// Why not.
+        /// Cause of the failure.
         #[source]
         source: std::sync::Arc<rusqlite::Error>,
     },
@@ -22,7 +22,7 @@ pub enum StoreError {
     File {
         /// The file.
         file: PathBuf,
-        /// Why not.
+        /// Cause of the failure.
         #[source]
         source: io::Error,
     },
@@ -39,7 +39,7 @@ pub enum StoreError {
         .0.display()
     )]
     KeyGone(PathBuf),
-    /// What was sealed cannot be opened: it was changed, or sealed with another key.
+    /// The sealed data cannot be opened: it was changed, or sealed with another key.
     #[error("what was sealed cannot be opened with this key")]
     Sealed,
     /// The audit record is not what was recorded.
@@ -47,7 +47,7 @@ pub enum StoreError {
     Tampered {
         /// Its file.
         file: PathBuf,
-        /// What is wrong.
+        /// Fault that was found.
         #[source]
         found: crate::Tampered,
     },

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::error::StoreError;
 
-/// How long one process waits for another that is writing.
+/// Time that one process waits for another that is writing.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Opens the file, which is made if need be, for its owner alone, and brings it to the newest of the `steps`.
@@ -27,8 +27,8 @@ pub(crate) fn open(file: &Path, steps: &[&str]) -> Result<Connection, StoreError
     }
 }
 
-/// Takes from others what they may do with a file, where that was allowed by mistake: what a backup or a copy makes of it
-/// has the mode of everything else. SQLite gives its other files the mode of this one, those that are there already too.
+/// Removes permissions of other users on the file, if there are any. A backup or a copy may have added them. SQLite
+/// gives its other files the mode of this one, including existing ones.
 #[cfg(unix)]
 fn tighten(opened: &std::fs::File, file: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
@@ -61,7 +61,7 @@ pub(crate) fn look(file: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Whether the file is no newer than the steps.
+/// Returns true if the file is not newer than the steps.
 fn prepare(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<bool> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
@@ -91,7 +91,7 @@ pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
-/// Whether it is a file that nobody but its owner can read or write.
+/// Returns true if it is a file that only its owner can read or write.
 #[cfg(unix)]
 pub(crate) fn is_private(found: &Metadata) -> bool {
     use std::os::unix::fs::PermissionsExt as _;

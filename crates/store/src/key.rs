@@ -18,7 +18,7 @@ pub(crate) const LENGTH: usize = 32;
 /// A nonce's bytes, which stand before what was sealed.
 const NONCE: usize = 12;
 
-/// What is made of the key of an audit record: one key for each use.
+/// Keys derived from the key of an audit log, one for each use.
 pub(crate) struct Keys {
     chain: hmac::Key,
     seal: Seal,

@@ -1,4 +1,4 @@
-//! What the host must not forget.
+//! Persistent data of the host.
 //!
 //! [`Audit`] is the record of what happened: append-only, each entry bound to the one before by a keyed hash, in a SQLite
 //! file that several processes of one machine can share. [`State`] is what people decided and what waits for them, in

@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 
 use hospes_store::{Audit, Entry, EntryKind, Place};
 
-/// Says to this test that it is the child, and where to write.
+/// Marks this process as the child of the test, and names the folder to write to.
 const FOLDER: &str = "HOSPES_STORE_TEST_FOLDER";
 
-/// How often the process is killed.
+/// Number of times that the process is killed.
 const ROUNDS: usize = 6;
 
 /// Every entry whose place was told is there, and whatever is there is whole.

@@ -29,7 +29,7 @@ impl Clock {
         self.now
     }
 
-    /// How much has passed since it was made.
+    /// Returns the time since the clock was created.
     #[must_use]
     pub fn passed(&self) -> Duration {
         self.now - self.start

@@ -13,7 +13,7 @@ use hospes_proto::era::{Agreed, Failure, Negotiation, Outcome, PROBE_PATIENCE, P
 use hospes_proto::session::{ClientSession, Ran, TimeLimits};
 use serde_json::{Value, json};
 
-/// How a call of the client ended.
+/// Outcome of a call of the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "every way a call can end")]
 pub enum End {
@@ -27,7 +27,7 @@ pub enum End {
     Lost,
 }
 
-/// What waits for an answer.
+/// Request that waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiter {
     /// A step of the negotiation.
@@ -47,9 +47,9 @@ pub struct ClientEnd {
     respawn: bool,
     connect_timeout: Duration,
     outbox: Vec<Vec<u8>>,
-    /// How each call has ended.
+    /// Outcome of each call.
     ends: BTreeMap<i64, End>,
-    /// What must never happen and did.
+    /// Violations of the protocol's guarantees.
     faults: Vec<String>,
     progress: Vec<(i64, f64)>,
 }
@@ -72,7 +72,7 @@ impl ClientEnd {
         }
     }
 
-    /// What was agreed on, once it was.
+    /// Returns the agreed revision and capabilities, once there are any.
     #[must_use]
     pub fn agreed(&self) -> Option<Agreed> {
         match self.negotiation.poll_step() {
@@ -81,7 +81,7 @@ impl ClientEnd {
         }
     }
 
-    /// Why nothing was agreed on.
+    /// Returns the reason the negotiation failed.
     #[must_use]
     pub fn failure(&self) -> Option<&Failure> {
         match self.negotiation.poll_step() {
@@ -90,7 +90,8 @@ impl ClientEnd {
         }
     }
 
-    /// Calls a tool that the server holds until it is told to finish it. Its id, or none before anything is agreed on.
+    /// Calls a tool that the server holds until it is told to finish it. Returns the id of the call, or none before the
+    /// negotiation has succeeded.
     pub fn call(&mut self, now: Instant, limits: TimeLimits) -> Option<i64> {
         let revision = self.agreed()?.revision;
         let id = self.session.begin(now, limits, Waiter::Call).ok()?;
@@ -111,19 +112,19 @@ impl ClientEnd {
         true
     }
 
-    /// How the call ended, if it has.
+    /// Returns the outcome of the call, if it has ended.
     #[must_use]
     pub fn end_of(&self, id: i64) -> Option<&End> {
         self.ends.get(&id)
     }
 
-    /// How many requests wait.
+    /// Returns the number of requests in flight.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.session.in_flight()
     }
 
-    /// How many answers belonged to nothing.
+    /// Returns the number of answers without a matching request.
     #[must_use]
     pub fn strays(&self) -> u64 {
         self.session.stray_answers()
@@ -135,7 +136,7 @@ impl ClientEnd {
         &self.progress
     }
 
-    /// What must never happen and did.
+    /// Returns the violations of the protocol's guarantees.
     #[must_use]
     pub fn faults(&self) -> &[String] {
         &self.faults
@@ -145,7 +146,7 @@ impl ClientEnd {
         self.session.poll_timeout()
     }
 
-    /// Whether the server is to be started again.
+    /// Returns true if the server is to be restarted.
     pub(crate) fn take_respawn(&mut self) -> bool {
         std::mem::take(&mut self.respawn)
     }

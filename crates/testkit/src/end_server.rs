@@ -14,7 +14,7 @@ use hospes_proto::session::server::{Admitted, Refused, ServerEvent, SessionLimit
 use hospes_proto::session::{ServerSession, Ticket, TimeLimits};
 use serde_json::{Value, json};
 
-/// What a server does with a method it does not know before the handshake: real ones differ.
+/// Reaction of a server to an unknown method before the handshake. Real servers differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "what real servers were seen to do with a probe")]
 pub enum Manner {
@@ -37,7 +37,7 @@ pub struct Held {
     pub id: Id,
     /// The revision it was made in.
     pub revision: Revision,
-    /// Whether its answer or cancellation has come.
+    /// True if the call was answered or cancelled.
     pub over: bool,
     ticket: Ticket,
     progress_token: Option<Value>,
@@ -123,7 +123,7 @@ impl ServerEnd {
         Ok(id)
     }
 
-    /// Whether the client answered the question.
+    /// Returns true if the client answered the question.
     #[must_use]
     pub fn was_answered(&self, question: i64) -> bool {
         self.asked.get(&question).copied().unwrap_or_default()

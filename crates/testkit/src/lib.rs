@@ -1,5 +1,5 @@
-//! What tests of MCP programs need: both ends of a connection in memory, time that passes when told to, a peer that
-//! follows a script, and a record of what was said.
+//! Tools for tests of MCP programs: both ends of a connection in memory, a clock that tests control, a peer that
+//! follows a script, and a record of all messages.
 //!
 //! With the feature `transport` (on by default): one suite of behaviours for every [`transport`].
 //!

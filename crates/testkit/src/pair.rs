@@ -35,7 +35,7 @@ pub struct Pair {
     pub clock: Clock,
     /// Everything that was said.
     pub record: Record,
-    /// How often the server was started again.
+    /// Number of times the server was restarted.
     pub respawns: u32,
     /// The streams between them.
     pub traffic: Traffic,
@@ -43,11 +43,11 @@ pub struct Pair {
     manner: Manner,
 }
 
-/// What is on its way.
+/// Messages in transit, and their timing.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Traffic {
-    /// How long a message takes.
+    /// Time that a message takes.
     pub latency: Duration,
     /// In pieces of how many bytes it arrives.
     pub piece: usize,
@@ -91,7 +91,7 @@ impl Pair {
         Self::with_client(ClientEnd::new(None, None), revisions, manner)
     }
 
-    /// The same with a client that remembers or insists.
+    /// Creates a pair whose client remembers an era or requires one revision.
     #[must_use]
     pub fn knowing(
         pinned: Option<Revision>,

@@ -8,7 +8,7 @@ use hospes_model::message::{self, Frame};
 use hospes_model::{Id, Message};
 use serde_json::Value;
 
-/// Who said something.
+/// End of the connection that sent a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "there are two sides")]
 pub enum Side {
@@ -22,11 +22,11 @@ pub enum Side {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Entry {
-    /// When it was said, from the beginning.
+    /// Time of the message since the start of the record.
     pub at: Duration,
     /// By whom.
     pub from: Side,
-    /// What it was, without its line end.
+    /// Text of the message, without its line end.
     pub text: Bytes,
 }
 
@@ -81,18 +81,18 @@ impl Record {
         self.0.push(Entry { at, from, text: text.into() });
     }
 
-    /// What was said.
+    /// Returns all messages.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.0
     }
 
-    /// What one side said.
+    /// Returns the messages of one side.
     pub fn of(&self, side: Side) -> impl Iterator<Item = &Entry> {
         self.0.iter().filter(move |entry| entry.from == side)
     }
 
-    /// How many answers one side gave to a request.
+    /// Returns the number of answers of one side to a request.
     #[must_use]
     pub fn answers_to(&self, side: Side, id: &Id) -> usize {
         self.of(side).filter(|entry| entry.answers().as_ref() == Some(id)).count()

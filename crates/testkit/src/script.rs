@@ -42,11 +42,11 @@ enum Step {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ScriptError {
-    /// Which step, counted from the beginning.
+    /// Number of the step, counted from the start of the script.
     pub step: usize,
-    /// What was expected; null: nothing more.
+    /// Expected members; null if nothing more was expected.
     pub expected: Value,
-    /// What came.
+    /// Message that came.
     pub came: String,
 }
 
@@ -72,7 +72,7 @@ impl Script {
         self
     }
 
-    /// Says a line. `$id` in it becomes the id of the last request that was expected.
+    /// Adds a line to send. `$id` in it becomes the id of the last request that was expected.
     #[must_use]
     pub fn say(mut self, line: impl Into<String>) -> Self {
         self.steps.push_back(Step::Say(line.into()));
@@ -122,13 +122,13 @@ impl Script {
         Some(line)
     }
 
-    /// Whether the script wants to hang up now.
+    /// Returns true if the script is to close the connection now.
     #[must_use]
     pub fn hangs_up(&self) -> bool {
         matches!(self.steps.front(), Some(Step::End))
     }
 
-    /// Whether nothing is left to say or to wait for.
+    /// Returns true if nothing is left to send or to wait for.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.steps.is_empty() || self.hangs_up()
@@ -140,7 +140,7 @@ impl Script {
     }
 }
 
-/// Whether `value` has all that `members` has.
+/// Returns true if `value` has all members of `members`.
 fn has(value: &Value, members: &Value) -> bool {
     match (value, members) {
         (Value::Object(value), Value::Object(members)) => {

@@ -1,8 +1,8 @@
-//! What this process uses, for tests that nothing is left over. Linux only; elsewhere nothing is known.
+//! Resource usage of this process, for leak tests. Linux only; elsewhere nothing is known.
 
 use std::fs;
 
-/// What a process uses of the machine.
+/// Resource usage of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
@@ -17,7 +17,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// What is used now; none where this cannot be known.
+    /// Returns the current usage, or none if it cannot be determined.
     #[must_use]
     pub fn now() -> Option<Self> {
         let status = fs::read_to_string("/proc/self/status").ok()?;

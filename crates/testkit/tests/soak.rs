@@ -1,5 +1,5 @@
-//! What is opened and left, and started and ended, thousands of times leaves nothing behind: memory, tasks, descriptors
-//! and children return to where they began. `cargo xtask soak` runs the long form.
+//! Soak tests: sessions that are opened and abandoned, and processes that are started and ended, thousands of times.
+//! Memory, tasks, descriptors and children must return to their initial numbers. `cargo xtask soak` runs the long form.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test")]
 
 use std::time::Duration;
@@ -15,9 +15,9 @@ use http_body_util::{BodyExt as _, Full};
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
-/// How many sessions, unless told otherwise.
+/// Default number of sessions.
 const SESSIONS: usize = 10_000;
-/// How many child processes, unless told otherwise.
+/// Default number of child processes.
 const CYCLES: usize = 50;
 
 fn count(variable: &str, default: usize) -> usize {

@@ -1,4 +1,4 @@
-//! What the yardstick wrote down, and ratios taken within a round.
+//! Results of the yardstick, and ratios taken within a round.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,10 +9,10 @@ use serde_json::Value;
 /// All samples of some runs.
 #[derive(Debug)]
 pub(crate) struct Results {
-    /// When and where the first run was.
+    /// Time and machine of the first run.
     pub(crate) head: Value,
     samples: Vec<Sample>,
-    /// How many samples were left out because other programs were busy.
+    /// Number of samples left out because other programs were busy.
     pub(crate) noisy: usize,
 }
 
@@ -22,7 +22,7 @@ struct Sample {
     row: Value,
 }
 
-/// What is read of a sample.
+/// Quantity read from a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Figure {
     /// Answers a second.
@@ -40,7 +40,7 @@ pub(crate) enum Figure {
 }
 
 impl Figure {
-    /// Whether more of it is better.
+    /// Returns true if a higher figure is better.
     pub(crate) fn more_is_better(self) -> bool {
         self == Self::Rate
     }
@@ -117,7 +117,7 @@ impl Results {
         self.paired(section, label, peer, base, figure, |ours, theirs| ours / theirs)
     }
 
-    /// The same for differences.
+    /// Returns the median of the differences between `peer` and `base`, each taken within a round.
     pub(crate) fn added(
         &self,
         section: &str,
@@ -146,12 +146,12 @@ impl Results {
         median(pairs.collect())
     }
 
-    /// How many samples were kept.
+    /// Returns the number of samples kept.
     pub(crate) fn count(&self) -> usize {
         self.samples.len()
     }
 
-    /// How many processors other programs used during the middle sample that was kept.
+    /// Returns the number of processors that other programs used in the median sample.
     pub(crate) fn foreign(&self) -> Option<f64> {
         // The generator measures it; clients are timed without.
         let known = self.samples.iter().filter_map(|sample| sample.row["foreign_cpu"].as_f64());

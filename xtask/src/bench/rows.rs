@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use super::Sizes;
 use super::results::{Figure, Results};
 
-/// One row: a figure of ours beside that of a base, in the same round.
+/// One row: a figure of a Hospes program and of a base, in the same round.
 struct Row {
     name: &'static str,
     section: &'static str,
     label: &'static str,
     figure: Figure,
-    /// The program of ours.
+    /// The Hospes program.
     ours: &'static str,
     base: &'static str,
     /// The peer that the work is compared with besides the limit.
@@ -34,7 +34,7 @@ enum Compare {
 const OURS: &str = "hospes";
 /// The gateway with everything that stands between a person and a server.
 const GUARDED: &str = "hospes-guarded";
-/// How many processors other programs may use in the middle sample before rates and tails are not judged.
+/// Maximum number of processors that other programs may use in the median sample for rates and tails to be judged.
 const BUSY: f64 = 0.5;
 
 const fn row(
@@ -175,8 +175,8 @@ impl Row {
         (figure == Figure::Rate).then(|| results.ratio(section, label, peer, base, Figure::Cpu)).flatten()
     }
 
-    /// Whether the figure is worth reading. When other programs take the processors in turns, rates and tails are
-    /// theirs: ratios above what is possible come out as easily as those below.
+    /// Returns true if the figure is reliable. When other programs take the processors in turns, rates and tails depend
+    /// on them, and ratios can even exceed the possible.
     fn holds(&self, results: &Results) -> bool {
         !matches!(self.figure, Figure::Rate | Figure::P99)
             || results.foreign().is_none_or(|busy| busy <= BUSY)

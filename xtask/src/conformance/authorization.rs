@@ -1,4 +1,4 @@
-//! The suite's examination of an authorization server: that of `hospes up`, with somebody who signs in.
+//! Examination of an authorization server by the suite: that of `hospes up`, with a simulated user who signs in.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,9 +19,9 @@ use crate::place;
 use crate::process::{self, Server};
 
 const LABEL: &str = "conformance authorization";
-/// Both scenarios take a second when all goes well; the suite waits five minutes for somebody to sign in.
+/// Time limit of both scenarios, which take a second if all is well. The suite would wait five minutes for a sign-in.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How many scenarios there are.
+/// Number of scenarios.
 const SCENARIOS: usize = 2;
 
 const CLIENT: &str = "conformance";
@@ -108,7 +108,7 @@ impl Answer {
         Ok(cookie.context("no cookie")?.to_owned())
     }
 
-    /// What the page's form carries along.
+    /// Returns the hidden fields of the page's form.
     fn hidden(&self) -> Result<String> {
         let field = |name: &str| {
             let mark = format!("name=\"{name}\" value=\"");

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::place;
 
-/// Which of our programs is examined.
+/// Program that is examined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Server,
@@ -15,7 +15,7 @@ pub(crate) enum Side {
 }
 
 impl Side {
-    /// As the suite calls it.
+    /// Returns the suite's name for the side.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Server => "server",
@@ -38,10 +38,10 @@ pub(crate) struct Sets {
     gives_up: Vec<String>,
 }
 
-/// What the suite before this one has.
+/// Scenarios of the previous suite.
 #[derive(Debug)]
 pub(crate) struct Previous {
-    /// How many scenarios for a server.
+    /// Number of scenarios for a server.
     pub(crate) server: usize,
     /// The scenarios for a client.
     pub(crate) client: Vec<String>,
@@ -104,7 +104,7 @@ impl Sets {
         }
     }
 
-    /// What is demanded beyond the requirement sets, by revision.
+    /// Returns the scenarios required beyond the requirement sets, by revision.
     pub(crate) fn unscored(&self, side: Side) -> &BTreeMap<String, Vec<String>> {
         match side {
             Side::Server => &self.server_unscored,
@@ -128,7 +128,7 @@ impl Sets {
         self.required(side, revision).iter().filter(due).cloned().collect()
     }
 
-    /// Whether the client is meant to give up in this scenario, so that its exit code says nothing.
+    /// Returns true if the client is expected to give up in this scenario, so that its exit code is ignored.
     pub(crate) fn gives_up(&self, scenario: &str) -> bool {
         listed(&self.gives_up, scenario)
     }

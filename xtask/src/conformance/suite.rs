@@ -26,7 +26,7 @@ pub(crate) struct Suite<'a> {
 }
 
 impl Suite<'_> {
-    /// Whether the suite demands what our file says.
+    /// Checks that the suite's requirements match the file of this project.
     pub(crate) fn agrees(&self, side: Side, revision: &str) -> Result<()> {
         let mut command = self.node.script(SCRIPT);
         command.args(["list", "--requirements", revision]);

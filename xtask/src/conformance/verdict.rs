@@ -1,5 +1,5 @@
-//! What counts as passed. The suite itself forgives warnings, a client's exit code, and a scenario in which
-//! nothing was checked at all; we do not.
+//! Rules for a passed scenario. The suite itself accepts warnings, any exit code of a client, and a scenario without
+//! checks; these rules do not.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ const SCHEMA_CHECK: &str = "wire-schema-valid";
 /// The judgement on one scenario.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// How many checks succeeded.
+    /// Number of checks that succeeded.
     pub(crate) passed: usize,
     /// Everything that is wrong; empty means passed.
     pub(crate) troubles: Vec<String>,
@@ -53,7 +53,7 @@ impl Verdict {
         verdict
     }
 
-    /// Whether all is well.
+    /// Returns true if there are no troubles.
     pub(crate) fn is_good(&self) -> bool {
         self.troubles.is_empty()
     }

@@ -8,7 +8,7 @@ use toml::{Table, Value};
 
 use crate::place;
 
-/// What a spelling plays with, a rule is about, or readers read.
+/// Kind of destination of a spelling, a rule or a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Hosts,
@@ -45,7 +45,7 @@ pub(super) struct Rule {
 }
 
 impl Rule {
-    /// As it stands in a policy, with a permission behind a denial: what the denial does not stop happens.
+    /// Formats the rule for a policy. A denial is followed by a permission, so that calls it does not stop are made.
     pub(super) fn written(&self) -> String {
         let Self { server, is_denial, condition, .. } = self;
         let decide = if *is_denial { "deny" } else { "allow" };
@@ -57,7 +57,7 @@ impl Rule {
         format!("[[rule]]\ndecide = \"{decide}\"\nserver = \"{server}\"\n{condition}\n{rest}")
     }
 
-    /// Whether reaching the place is what the rule is there to prevent.
+    /// Returns true if the rule must prevent access to the place.
     pub(super) fn forbids(&self, place: &str) -> bool {
         let is_its_own = self.places.iter().any(|own| match own.strip_prefix('*') {
             Some(end) => place.ends_with(end),
@@ -137,7 +137,7 @@ pub(super) fn rules(words: &BTreeMap<&str, String>) -> Result<Vec<Rule>> {
     rules.collect()
 }
 
-/// The text with each `«NAME»` replaced by a word of the run, or by each text of the group's list of that name.
+/// Returns the text with each `«NAME»` replaced by a word of the run, or by each text of the group's list of that name.
 fn filled(text: &str, group: &Table, words: &BTreeMap<&str, String>) -> Result<Vec<String>> {
     let Some((before, rest)) = text.split_once('«') else { return Ok(vec![text.to_owned()]) };
     let (name, after) = rest.split_once('»').context("« without »")?;

@@ -1,4 +1,4 @@
-//! What readers reached, beside what was decided.
+//! Comparison of the places that readers reached with the program's decisions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use crate::report::{Outcome, say};
 /// `docs/threats.md` says; a denial has to know what they do.
 const OF_PATHS: [&str; 2] = ["open of a URL", "readFile of a URL's path"];
 
-/// How many faults are printed.
+/// Maximum number of faults printed.
 const SHOWN: usize = 40;
 
-/// What the program says.
+/// Decision of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     Allow,
@@ -32,7 +32,7 @@ impl Decision {
     }
 }
 
-/// Which reader reached which place by which spelling.
+/// Places reached, by spelling and reader.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen(BTreeMap<usize, BTreeMap<String, BTreeSet<String>>>);
 
@@ -63,7 +63,7 @@ impl Seen {
         self.0.values().flat_map(BTreeMap::values).flatten().collect::<BTreeSet<_>>().len()
     }
 
-    /// What a reader did by a spelling that the rule is there to prevent.
+    /// Returns a description of a reader's access to a place that the rule must prevent.
     fn fault(&self, spelling: usize, rule: &Rule) -> Option<String> {
         let counts = |reader: &String| rule.is_denial || !OF_PATHS.iter().any(|one| reader.starts_with(one));
         let places = self.0.get(&spelling)?.iter().filter(|(place, _)| rule.forbids(place));
@@ -73,7 +73,7 @@ impl Seen {
     }
 }
 
-/// What came of all.
+/// Result of the comparison.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     spellings: usize,
@@ -83,7 +83,7 @@ pub(super) struct Tally {
     known: usize,
     /// Denials that did not let pass what is ordinary, and how many there were to be judged; denied and not only asked about.
     honest: (usize, usize, usize),
-    /// The same of spellings by which no reader reached the denied place.
+    /// Number of refused spellings by which no reader reached the denied place, in the order of `honest`.
     needless: (usize, usize, usize),
 }
 
@@ -124,7 +124,7 @@ pub(super) fn compare(
 }
 
 impl Tally {
-    /// What is worth knowing, in lines.
+    /// Formats a summary over several lines.
     pub(super) fn shown(&self, seen: &Seen) -> String {
         let share = |(alarms, denied, all): (usize, usize, usize)| {
             let percent = alarms * 1000 / all.max(1);
@@ -156,7 +156,8 @@ impl Tally {
     }
 }
 
-/// What a judge would say that takes texts for what they look like: the host stands behind `://`, a path begins with its folder.
+/// Returns the decisions of a naive judge that takes texts literally: the host follows `://`, and a path begins with
+/// its folder.
 pub(super) fn naive(spellings: &[Spelling], rules: &[Rule], world: &World) -> Vec<Vec<Option<Decision>>> {
     let judged = |spelling: &Spelling, rule: &Rule| {
         let text = &spelling.text;

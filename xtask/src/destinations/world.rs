@@ -1,4 +1,4 @@
-//! What readers can reach: ports that are free on several loopback addresses, and a home folder with files and links.
+//! Destinations for readers: ports that are free on several loopback addresses, and a home folder with files and links.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::place;
 
-/// Where the listeners of the readers are; the last two are behind names.
+/// Addresses of the readers' listeners; the last two are reached by name.
 const ADDRESSES: [&str; 5] = ["127.0.0.1", "127.0.0.2", "::1", "127.0.0.4", "127.0.0.5"];
 /// The names that lead somewhere.
 const NAMES: [&str; 4] = ["evil.example", "good.example", "db.internal.example", "xn--bcher-kva.example"];
@@ -35,7 +35,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Makes the files. An error means that this machine has not what is needed.
+    /// Creates the files. An error means that this machine lacks a requirement.
     pub(super) fn new() -> Result<Self> {
         let folder = place::tools()?.join("destinations");
         let _absent = fs::remove_dir_all(&folder);
@@ -58,7 +58,7 @@ impl World {
         Ok(Self { folder, home, ports: ports()?, canaries, inside })
     }
 
-    /// What stands for the names between guillemets.
+    /// Returns the replacements of the names between guillemets.
     pub(super) fn words(&self) -> BTreeMap<&'static str, String> {
         let home = self.home.to_string_lossy().into_owned();
         BTreeMap::from([
@@ -72,7 +72,7 @@ impl World {
         ])
     }
 
-    /// What readers are told.
+    /// Returns the input for readers.
     pub(super) fn described(&self, texts: &[&str], networked: &[bool]) -> Value {
         json!({
             "ports": self.ports, "home": self.home, "names": NAMES, "canaries": self.canaries, "texts": texts,
@@ -80,7 +80,7 @@ impl World {
         })
     }
 
-    /// The environment of whoever judges.
+    /// Sets the environment of the judging program.
     pub(super) fn dress(&self, command: &mut Command) {
         command.current_dir(&self.folder).env("HOME", &self.home);
         for name in ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"] {

@@ -14,11 +14,11 @@ use crate::cargo;
 use crate::place;
 use crate::process;
 
-/// How long the tests of a mutant may compute, in seconds of the processor, so that a busy machine changes nothing.
+/// Maximum processor time of a mutant's tests, in seconds, so that a busy machine has no effect.
 const SECONDS: u32 = 10;
-/// How much they may hold, in KiB: a loop that never ends may fill memory.
+/// Maximum memory of the tests, in KiB, because an endless loop may fill memory.
 const MEMORY: u32 = 4 << 20;
-/// How long they may take in all.
+/// Maximum elapsed time of the tests.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// The tests, as they are run for a mutant.
@@ -39,25 +39,25 @@ pub(crate) struct Copy {
     originals: BTreeMap<String, Vec<u8>>,
 }
 
-/// What a build gave.
+/// Result of a build.
 pub(crate) enum Built {
     /// The tests' programs, those beside the code first.
     Tests(Vec<PathBuf>),
-    /// What is wrong.
+    /// Compiler errors.
     Broken(Vec<Mistake>),
 }
 
 /// A compiler's error.
 #[derive(Debug)]
 pub(crate) struct Mistake {
-    /// Whether it is one of types, which are looked at before anything else.
+    /// True if it is a type error; these are reported before all others.
     pub(crate) of_types: bool,
     /// Files and places in them, in bytes, and whether it is there; the others only have to do with it, and come last.
     pub(crate) places: Vec<(String, usize, bool)>,
     pub(crate) message: String,
 }
 
-/// What became of the tests.
+/// Result of the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     Passed,
@@ -67,7 +67,7 @@ pub(crate) enum Ended {
 }
 
 impl Copy {
-    /// Makes the copy, or brings it up to date. What has not changed is not touched, so it is not built again either.
+    /// Creates the copy or updates it. Unchanged files are not touched, so they are not rebuilt.
     pub(crate) fn make(folder: PathBuf) -> Result<Self> {
         let mut git = Command::new("git");
         git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(place::root());
@@ -96,14 +96,14 @@ impl Copy {
         Ok(copy)
     }
 
-    /// What was in a file.
+    /// Returns the original contents of a file.
     pub(crate) fn original(&self, file: &str) -> Result<&str> {
         let contents =
             self.originals.get(file).with_context(|| format!("{file} is not in the repository"))?;
         std::str::from_utf8(contents).with_context(|| format!("reading {file}"))
     }
 
-    /// Makes a file what it was.
+    /// Restores the original contents of a file.
     pub(crate) fn restore(&self, file: &str) -> Result<()> {
         self.write(file, self.originals.get(file).context("no such file")?)
     }

@@ -13,14 +13,14 @@ pub(crate) struct Place {
 /// One thing to break.
 #[derive(Debug, Clone)]
 pub(crate) struct Mutant {
-    /// What its switch is called, from 1.
+    /// Number of its switch, from 1.
     pub(crate) number: u32,
     /// Its whole name.
     pub(crate) name: String,
     /// The file's path from the top of the repository.
     pub(crate) file: String,
     pub(crate) genre: String,
-    /// What the text from `start` to `end` is replaced with.
+    /// Replacement for the text from `start` to `end`.
     pub(crate) replacement: String,
     pub(crate) start: Place,
     end: Place,

@@ -1,4 +1,4 @@
-//! What the runs found, why what survived may survive, and the page that says so.
+//! Results of the runs, explanations of the survivors, and the page that lists them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -9,10 +9,10 @@ use anyhow::{Context as _, Result};
 
 use crate::place;
 
-/// Where the outcomes of an area are kept from one run to the next.
+/// File with the results of an area, kept from one run to the next.
 const KEPT: &str = "record.json";
 
-/// What became of a mutant.
+/// Result of a mutant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Became {
     Caught,
@@ -32,7 +32,7 @@ impl Became {
     }
 }
 
-/// What became of an area's mutants, by their whole names: caught, missed, timeout or unviable.
+/// Results of an area's mutants, by their full names: caught, missed, timeout or unviable.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Record(BTreeMap<String, String>);
 
@@ -54,7 +54,7 @@ impl Record {
             .with_context(|| format!("writing {}", path.display()))
     }
 
-    /// What is known of the area; nothing before its first run.
+    /// Reads the results of the area; `None` before its first run.
     pub(crate) fn read(folder: &Path) -> Result<Option<Self>> {
         let path = folder.join(KEPT);
         if !path.exists() {
@@ -64,7 +64,7 @@ impl Record {
         Ok(Some(Self(serde_json::from_str(&text).with_context(|| format!("reading {}", path.display()))?)))
     }
 
-    /// Whether a mutant need not be tried again: it was, and did not survive.
+    /// Returns true if a mutant need not be run again, because it was run and did not survive.
     pub(crate) fn settled(&self, name: &str) -> bool {
         self.0.get(name).is_some_and(|became| became != Became::Missed.name())
     }
@@ -74,7 +74,7 @@ impl Record {
         self.0.retain(|name, _| names.contains(name));
     }
 
-    /// Of how many mutants it is known what became of them.
+    /// Returns the number of mutants with a result.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -104,7 +104,7 @@ impl Record {
     }
 }
 
-/// A mutant's name without line and column, which move whenever somebody writes a line above it.
+/// Returns a mutant's name without line and column, which change with every line inserted above it.
 fn without_place(name: &str) -> String {
     let Some((place, what)) = name.split_once(": ") else { return name.to_owned() };
     let file = place.split(':').next().unwrap_or(place);
@@ -118,7 +118,7 @@ pub(crate) struct Explanations(BTreeMap<String, Explanation>);
 #[derive(Debug)]
 struct Explanation {
     why: String,
-    /// How many mutants of this name it speaks of.
+    /// Number of mutants of this name that it explains.
     times: usize,
 }
 

@@ -17,7 +17,7 @@ use super::mutant::{Mutant, Place};
 /// The variable that says which mutant is alive.
 pub(crate) const VARIABLE: &str = "HOSPES_MUTANT";
 
-/// What a crate gets to read the variable with.
+/// Module inserted into a crate to read the variable.
 pub(crate) const MODULE: &str = r#"
 #[doc(hidden)]
 #[allow(missing_docs)]
@@ -49,7 +49,7 @@ struct Installer<'a> {
     installed: Vec<u32>,
 }
 
-/// What a mutant has in place of the original.
+/// Number of a mutant, and its replacement for the original.
 type Alternative = (u32, TokenStream);
 
 impl<'a> Installer<'a> {
@@ -189,7 +189,7 @@ fn choose(made: &[Alternative], original: &TokenStream) -> TokenStream {
     quote!((#(#branches)* { #original }))
 }
 
-/// Whether it is a chain of conditions with a `let` among them, which cannot stand anywhere else.
+/// Returns true if the condition is a chain that contains a `let`, which is valid in no other position.
 fn has_let(condition: &Expr) -> bool {
     match condition {
         Expr::Let(_) => true,
@@ -203,11 +203,11 @@ fn start(span: Span) -> Place {
     Place { line: start.line, column: start.column }
 }
 
-/// Where the mutants ended up in a file, in bytes: whose fault it is when the file does not compile.
+/// Byte ranges of the mutants in a file, used to find the mutant that caused a compiler error.
 #[derive(Debug, Default)]
 pub(crate) struct Blame {
     alternatives: Vec<(Range<usize>, u32)>,
-    /// With whether what they return is said in full.
+    /// Byte ranges of functions, each with true if its return type is written out in full.
     functions: Vec<(Range<usize>, bool)>,
 }
 
@@ -228,7 +228,7 @@ impl Blame {
         Some((*number, certain))
     }
 
-    /// All that are in the same function.
+    /// Returns all mutants in the same function.
     pub(crate) fn suspects(&self, at: usize) -> Vec<u32> {
         let Some((function, _)) = innermost(&self.functions, at) else { return Vec::new() };
         let within = self.alternatives.iter().filter(|(range, _)| function.contains(&range.start));
@@ -290,7 +290,7 @@ fn switch(asked: &Expr) -> Option<u32> {
     number.base10_parse().ok()
 }
 
-/// Whether a type is `impl Trait`, or has one in it.
+/// Visitor that finds `impl Trait` in a type.
 struct Opaque(bool);
 
 impl Visit<'_> for Opaque {
@@ -319,7 +319,7 @@ fn other(one: Pair) -> Pair {
 }
 ";
 
-    /// A mutant where `text` stands for the first time.
+    /// Creates a mutant at the first occurrence of `text`.
     fn mutant(number: u32, genre: &str, text: &str, replacement: &str) -> Mutant {
         let at = SOURCE.find(text).unwrap();
         let place = |at: usize| {

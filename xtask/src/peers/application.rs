@@ -19,14 +19,14 @@ pub(super) struct Call {
     pub(super) arguments: Value,
 }
 
-/// How a call went.
+/// Result of a call.
 #[derive(Debug)]
 pub(super) struct Answer {
     /// All text of the result, or the error.
     pub(super) text: String,
-    /// Whether it was an error, the tool's or the protocol's.
+    /// True if the result was an error of the tool or of the protocol.
     pub(super) failed: bool,
-    /// How many progress notifications came.
+    /// Number of progress notifications received.
     pub(super) progress: u64,
     /// The methods by which the server asked for something.
     pub(super) asked: Vec<String>,

@@ -87,7 +87,7 @@ pub(super) fn examine(node: &Node, folder: &Path, checks: &mut Checks) -> Result
     Ok(())
 }
 
-/// What the application saw at one endpoint.
+/// Tools and resources that the application saw at one endpoint.
 struct Seen(Value);
 
 impl Seen {

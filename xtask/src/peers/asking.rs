@@ -33,7 +33,7 @@ struct Asking {
     part: &'static str,
     /// The method that must have reached the application.
     asked: Option<&'static str>,
-    /// How many progress notifications must have.
+    /// Minimum number of progress notifications that must have reached the application.
     progress: u64,
 }
 

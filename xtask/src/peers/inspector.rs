@@ -1,4 +1,4 @@
-//! The Inspector's command line: an application written by somebody else.
+//! Runner of the Inspector's command line, an application written by others.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,8 +14,7 @@ use crate::tools::Node;
 const SCRIPT: &str = "@modelcontextprotocol/inspector/clients/launcher/build/index.js";
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// How the Inspector is told to speak. Only `auto` falls back: `modern` against an old server is an
-/// error.
+/// Protocol mode of the Inspector. Only `auto` falls back: `modern` against an old server is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Era {
     Legacy,
@@ -49,7 +48,7 @@ impl<'a> Inspector<'a> {
         Self { node, folder, servers: Map::new() }
     }
 
-    /// Makes a server known: an entry as in `mcpServers`.
+    /// Adds a server: an entry as in `mcpServers`.
     pub(super) fn add(&mut self, name: &str, entry: Value) {
         self.servers.insert(name.to_owned(), entry);
     }

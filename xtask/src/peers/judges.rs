@@ -56,7 +56,7 @@ pub(super) fn examine(node: &Node, python: &Python, folder: &Path, checks: &mut 
     Ok(())
 }
 
-/// What a judge has said last.
+/// Runs a judge and checks its last message.
 fn judge(name: &str, command: Command, last: &str) -> Result<String> {
     let done = process::run(command, &format!("judge {name}"), LIMIT)?.success()?;
     contains(&done.stdout, last)

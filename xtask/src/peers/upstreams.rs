@@ -1,4 +1,4 @@
-//! The servers behind ours: written by others, of both eras, over stdio and over HTTP; and one of ours.
+//! Upstream servers for the checks: written by others, of both eras, over stdio and over HTTP; and one of this project.
 
 use std::fs;
 use std::net::TcpListener;
@@ -13,19 +13,19 @@ use super::inspector::Era;
 use crate::process::Server;
 use crate::tools::Node;
 
-/// What the file to be read by the filesystem server says.
+/// Contents of the file that the filesystem server reads.
 const MOTTO: &str = "both host and guest";
 
 /// A server behind ours.
 pub(super) struct Upstream {
     pub(super) name: &'static str,
-    /// As in `mcpServers`.
+    /// Entry as in `mcpServers`.
     pub(super) entry: Value,
     /// The era in which the Inspector can ask it directly.
     pub(super) era: Era,
     /// A tool to call, with what, and a part of its answer.
     pub(super) call: (&'static str, Value, &'static str),
-    /// Whether it lists the same tools to everybody; server-everything looks at what the client can do.
+    /// True if it lists the same tools to every client; server-everything depends on the client's capabilities.
     pub(super) steady: bool,
 }
 
@@ -36,8 +36,8 @@ pub(super) struct Upstreams {
 }
 
 impl Upstreams {
-    /// Starts those that listen; the others are started by whoever wants to speak with them. `ours` is the URL of a
-    /// server of ours.
+    /// Starts the servers that listen; the others are started by their clients. `ours` is the URL of a server of this
+    /// project.
     pub(super) fn start(node: &Node, folder: &Path, ours: &str) -> Result<Self> {
         let files = folder.join("files");
         fs::create_dir_all(&files)?;

@@ -1,4 +1,4 @@
-//! Where tests cite the ledger: comment lines that begin with the word `covers` and a colon.
+//! Citations of the ledger in tests: comment lines that begin with the word `covers` and a colon.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +14,7 @@ use crate::place;
 pub(crate) struct Citations {
     /// Id to the places (`path:line`) that cite it.
     pub(crate) places: BTreeMap<String, BTreeSet<String>>,
-    /// What is wrong with a citation, and where.
+    /// Errors in citations, with their places.
     pub(crate) mistakes: Vec<String>,
 }
 
@@ -63,7 +63,8 @@ impl Citations {
     }
 }
 
-/// Why a citation in Rust proves nothing: the item under it is no test, or one that never runs.
+/// Returns the reason why a citation in Rust proves nothing: the item under it is not a test, or is a test that never
+/// runs.
 fn misplaced(lines: &[&str]) -> Option<String> {
     let (mut test, mut ignored) = (false, false);
     for line in lines.iter().map(|line| line.trim()) {

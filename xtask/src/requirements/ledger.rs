@@ -117,7 +117,7 @@ impl Later {
         Ok(later)
     }
 
-    /// Whether the row is one of them.
+    /// Returns true if the row is deferred.
     pub(crate) fn includes(&self, row: &Requirement) -> bool {
         self.areas.iter().any(|area| area == row.area()) || self.binds.contains(&row.binds)
     }
@@ -156,7 +156,7 @@ fn settings() -> Result<toml::Table> {
     text.parse().with_context(|| format!("in {}", path.display()))
 }
 
-/// Whether a word has the form of an id: capitals and digits, a dash, digits.
+/// Returns true if a word has the form of an id: capitals and digits, a dash, digits.
 pub(crate) fn is_id(word: &str) -> bool {
     let Some((area, number)) = word.split_once('-') else { return false };
     let capitals = area.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit());

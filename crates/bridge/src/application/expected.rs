@@ -1,8 +1,8 @@
-//! What is tried, and what two revisions cannot say to each other.
+//! Behaviours that are tried, and the losses to expect between two revisions.
 
 use hospes::model::Revision;
 
-/// What can cross a bridge.
+/// Behaviour that can cross a bridge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behaviour {
     Lists,
@@ -92,7 +92,8 @@ impl Behaviour {
         }
     }
 
-    /// What is lost of it between an application and a server. It takes both to say something.
+    /// Returns what is lost of the behaviour between an application and a server. A loss depends on the revisions of
+    /// both.
     pub(crate) fn loss(self, application: Revision, server: Revision) -> Option<Loss> {
         let (since, named_by): (_, &[&str]) = match self {
             Self::Structured => (Revision::V2025_06_18, &[]),

@@ -1,4 +1,5 @@
-//! One matter as a person reads it. What others say stands behind a bar or in a column of its own, never where we speak.
+//! Card of one pending approval, as a person reads it. Text of others stands behind a bar or in a column of its own,
+//! never where the host speaks.
 
 mod page;
 
@@ -15,7 +16,7 @@ use self::page::{NAMES, Page, edited, label};
 use super::draft::{self, Draft, Field};
 use super::{json, text};
 
-/// How much there is to lose.
+/// Risk of allowing a pending approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Risk {
     Sharp,
@@ -51,7 +52,7 @@ impl Risk {
     }
 }
 
-/// What a matter is about and whose it is, each on one line.
+/// Returns the subject of a pending approval and its server, each on one line.
 pub(crate) fn title(matter: &Matter) -> (String, String) {
     let what = match &matter.card {
         Card::Call(card) => text::line(&card.name, 120),
@@ -75,7 +76,8 @@ pub(crate) fn card(
     laid_out(matter, draft, pins, width).0
 }
 
-/// The same, and how many of its lines have to be shown before it is allowed: to the end of what would happen.
+/// Returns the card, and the number of its lines that must be shown before it can be allowed. They reach to the end of
+/// the part that says what would happen.
 pub(super) fn laid_out(
     matter: &Matter,
     draft: &Draft,
@@ -316,7 +318,7 @@ impl Page {
     }
 }
 
-/// What a field of a form wants.
+/// Describes the values that a form field accepts.
 pub(crate) fn kind(field: &Field) -> String {
     let schema = &field.schema;
     let said = |name: &str| schema.get(name).and_then(Value::as_str);

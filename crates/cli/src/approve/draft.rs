@@ -1,4 +1,4 @@
-//! What a person makes of a matter before they decide.
+//! Edits that a person makes to a pending approval before the decision.
 
 use hospes::model::RawJson;
 use hospes_host::desk::{Card, Matter};
@@ -9,23 +9,23 @@ use super::json;
 use crate::arguments::{Source, arguments};
 use crate::prompt;
 
-/// How long what is written into a field may be, in bytes.
+/// Maximum size of the text of one form field, in bytes.
 const MAX_FIELD: usize = 16 << 10;
 
-/// What would happen instead of what was asked for, and how it is looked at.
+/// Edited replacement for the requested action, and how the card shows it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Draft {
-    /// What would happen instead.
+    /// Replacement for the original value, if it was edited.
     pub(crate) edited: Option<RawJson>,
-    /// What was written last and is no JSON.
+    /// Last edit that is not valid JSON.
     pub(crate) broken: Option<String>,
-    /// What is wrong with it.
+    /// Error message for that text.
     pub(crate) problem: Option<String>,
-    /// Whether it is shown as JSON.
+    /// True if the value is shown as JSON.
     pub(crate) is_raw: bool,
 }
 
-/// What may be changed about it, as it came.
+/// Returns the editable part of a pending approval, as it was received.
 pub(crate) fn original(matter: &Matter) -> RawJson {
     match &matter.card {
         Card::Call(card) => card.arguments.clone(),
@@ -66,7 +66,7 @@ pub(crate) fn fields(schema: &RawJson) -> Vec<Field> {
 }
 
 impl Draft {
-    /// Takes in what an editor left.
+    /// Applies the text that an editor returned.
     pub(crate) fn take(&mut self, text: String, original: &RawJson) {
         match RawJson::parse(text.clone()) {
             Ok(edited) => {
@@ -80,7 +80,7 @@ impl Draft {
         }
     }
 
-    /// What an editor begins with.
+    /// Returns the text with which an editor starts.
     pub(crate) fn text(&self, original: &RawJson) -> String {
         self.broken.clone().unwrap_or_else(|| json::pretty(self.edited.as_ref().unwrap_or(original)) + "\n")
     }
@@ -91,7 +91,7 @@ impl Draft {
 pub(crate) struct Filling {
     pub(crate) fields: Vec<Field>,
     schema: Value,
-    /// What was written into each field.
+    /// Text entered into each field.
     answers: Vec<String>,
     pub(crate) at: usize,
     pub(crate) entry: Entry,
@@ -107,7 +107,7 @@ impl Filling {
         Some(Self { fields, schema: schema.to_value().unwrap_or_default(), answers, at: 0, entry })
     }
 
-    /// To the field before, or the next one; whether there is none.
+    /// Moves to the previous or the next field. Returns true if there is no next field.
     pub(crate) fn step(&mut self, forward: bool) -> bool {
         self.answers[self.at] = self.entry.text().to_owned();
         let next = if forward { self.at + 1 } else { self.at.saturating_sub(1) };

@@ -14,11 +14,11 @@ use super::rule::{Kind, Rule};
 use super::state::{Mode, State, Tone};
 use super::text;
 
-/// How wide the list is, in columns.
+/// Width of the list, in columns.
 const LIST: u16 = 28;
-/// How wide the screen has to be for the list to have room beside the card.
+/// Minimum width of the screen at which the list is shown beside the card, in columns.
 const BESIDE: u16 = 76;
-/// How many lines each matter of the list takes.
+/// Number of lines of each entry in the list.
 const EACH: usize = 2;
 
 /// Draws it all; how far the card can be scrolled, how much of it is seen at once, and how far it has to be scrolled for
@@ -228,7 +228,7 @@ fn draw_keys(frame: &mut Frame<'_>, state: &State, area: Rect) {
     frame.render_widget(Line::from(spans), area);
 }
 
-/// What a yes does, in a word or two.
+/// Returns the label of the key that allows, in a word or two.
 fn yes(matter: &hospes_host::desk::Matter) -> &'static str {
     use hospes_host::desk::Card;
     match matter.card {
@@ -376,7 +376,7 @@ fn draw_help(frame: &mut Frame<'_>, body: Rect) {
     draw_box(frame, body, " keys ".to_owned(), KEYS.iter().map(line).collect(), None);
 }
 
-/// How long is left, for people.
+/// Formats the remaining time for people.
 pub(crate) fn left(until: Timestamp, now: Timestamp) -> String {
     let seconds = until.duration_since(now).as_secs().max(0);
     match seconds {

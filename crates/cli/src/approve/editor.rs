@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::place;
 
-/// How much an editor may leave, in bytes: as much as the console takes.
+/// Maximum size of an edited text, in bytes: the maximum that the console accepts.
 pub(super) const MAX_EDIT: u64 = 4 << 20;
 
 /// Lets the person change a text, in a file for them alone that is gone afterwards.

@@ -21,7 +21,7 @@ const PAIRS: [(&str, &str); 9] = [
 pub(super) struct TextEdit {
     pub(super) old: String,
     pub(super) new: String,
-    /// The other members as JSON; empty where there are none.
+    /// Other members as JSON; empty if there are none.
     pub(super) rest: String,
 }
 

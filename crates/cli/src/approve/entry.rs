@@ -2,13 +2,13 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// What is written, and where the cursor is in it.
+/// Text of an input line and the position of its cursor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
     text: String,
     /// In bytes, between two characters.
     at: usize,
-    /// How long it may become, in bytes.
+    /// Maximum length of the text, in bytes.
     most: usize,
 }
 
@@ -21,12 +21,12 @@ impl Entry {
         &self.text
     }
 
-    /// What stands before the cursor, and after it.
+    /// Returns the text before the cursor and the text after it.
     pub(crate) fn parts(&self) -> (&str, &str) {
         self.text.split_at(self.at)
     }
 
-    /// Takes in a key.
+    /// Handles a key press.
     pub(crate) fn key(&mut self, key: KeyEvent) {
         let has_control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
@@ -62,7 +62,7 @@ impl Entry {
         }
     }
 
-    /// Takes in what was pasted, as one line.
+    /// Inserts pasted text as one line.
     pub(crate) fn paste(&mut self, text: &str) {
         text.chars().map(|one| if one.is_control() { ' ' } else { one }).for_each(|one| self.insert(one));
     }

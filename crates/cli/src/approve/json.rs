@@ -6,10 +6,10 @@ use hospes::model::RawJson;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// How far each level stands in, in columns.
+/// Indentation of each level, in columns.
 const STEP: usize = 2;
 
-/// The same value over several lines.
+/// Formats a value over several lines, without changing its text.
 pub(crate) fn pretty(json: &RawJson) -> String {
     let text = json.as_str();
     let mut laid = String::with_capacity(text.len() * 2);
@@ -53,7 +53,7 @@ fn break_line(laid: &mut String, depth: usize) {
     laid.extend(std::iter::repeat_n(' ', depth * STEP));
 }
 
-/// Where a text that begins here ends, in bytes.
+/// Returns the length in bytes of the JSON string at the start of a text.
 fn end_of_text(text: &str) -> usize {
     let mut escaped = false;
     for (at, byte) in text.bytes().enumerate().skip(1) {
@@ -67,7 +67,7 @@ fn end_of_text(text: &str) -> usize {
     text.len()
 }
 
-/// Whether both say the same in the same words, however they are laid out.
+/// Returns true if both values have the same JSON text, apart from whitespace.
 pub(crate) fn is_same(one: &RawJson, other: &RawJson) -> bool {
     pretty(one) == pretty(other)
 }

@@ -1,4 +1,4 @@
-//! What the host says of its desk.
+//! Requests to the console API of a running host.
 
 use hospes::model::RawJson;
 use hospes_console::{ClientError, LocalConsole};
@@ -19,7 +19,7 @@ pub(super) async fn find() -> Outcome<(LocalConsole, Option<u64>)> {
     Ok((console, about["pid"].as_u64()))
 }
 
-/// How the desk is.
+/// Fetches the state of the approval queue.
 pub(super) async fn look(console: &LocalConsole) -> Result<Seen, ClientError> {
     #[derive(Deserialize)]
     struct Matters {
@@ -31,7 +31,7 @@ pub(super) async fn look(console: &LocalConsole) -> Result<Seen, ClientError> {
     Ok(Seen { open, recent, now, pins: None })
 }
 
-/// The same, each matter as the host wrote it.
+/// The approval queue with each entry in the JSON text that the host sent.
 #[derive(Deserialize)]
 pub(super) struct Written {
     pub(super) open: Vec<RawJson>,
@@ -42,7 +42,7 @@ pub(super) async fn written(console: &LocalConsole) -> Result<Written, ClientErr
     console.get("approvals").await
 }
 
-/// What servers offer as it was accepted; nothing where nothing is pinned.
+/// Fetches the accepted definitions of all servers. Returns `None` if the host pins nothing.
 pub(super) async fn pins(console: &LocalConsole) -> Result<Option<Vec<PinnedServer>>, ClientError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

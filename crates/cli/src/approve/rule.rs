@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 use super::entry::Entry;
 use super::json;
 
-/// How long a value may be that is written here, in bytes.
+/// Maximum length of a value in the editor, in bytes.
 const MAX_VALUE: usize = 4096;
-/// For how many days a permission may be given, from the shortest.
+/// Lifetimes that a permission may have, in days, shortest first.
 const DAYS: [u16; 5] = [1, 7, 30, 90, 365];
-/// As long as a permission lasts that says nothing about it.
+/// Index of the default lifetime in [`DAYS`].
 const MONTH: usize = 2;
 
-/// What may be demanded of an argument.
+/// Kind of condition on an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Is,
@@ -55,11 +55,11 @@ pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) kind: Kind,
     pub(crate) value: String,
-    /// Whether the argument is a text: what is written for it is one, too.
+    /// True if the argument is a string; the value entered for it is then a string too.
     is_text: bool,
 }
 
-/// What is done with what was typed.
+/// Result of a key press in the editor.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Typed {
     Nothing,
@@ -67,7 +67,7 @@ pub(crate) enum Typed {
     Given(Permission),
 }
 
-/// A permission as it is being written.
+/// Permission that is being edited.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
     pub(crate) rows: Vec<Row>,
@@ -81,7 +81,7 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// As narrow as the host suggests, for these arguments.
+    /// Creates a permission for these arguments, as narrow as the host suggests.
     pub(crate) fn new(arguments: &RawJson, suggestion: Option<&RawJson>) -> Self {
         let suggestion = suggestion.and_then(|json| json.to_value().ok()).unwrap_or_default();
         let rows = json::members(arguments).unwrap_or_default().into_iter().map(|(name, value)| {
@@ -110,12 +110,12 @@ impl Rule {
         DAYS[self.days.min(DAYS.len() - 1)]
     }
 
-    /// Whether it holds whatever is sent wherever.
+    /// Returns true if the permission restricts neither the arguments nor the destinations.
     pub(crate) fn is_wide(&self) -> bool {
         self.destinations.trim().is_empty() && self.rows.iter().all(|row| row.kind == Kind::Any)
     }
 
-    /// Takes in a key at a time of the host's.
+    /// Handles a key press. `now` is the host's time.
     pub(crate) fn key(&mut self, key: KeyEvent, now: Timestamp) -> Typed {
         if let Some(entry) = &mut self.writing {
             match key.code {
@@ -150,7 +150,7 @@ impl Rule {
         Typed::Nothing
     }
 
-    /// Takes in what was pasted.
+    /// Inserts pasted text into the field that is being edited.
     pub(crate) fn paste(&mut self, text: &str) {
         if let Some(entry) = &mut self.writing {
             entry.paste(text);
@@ -180,7 +180,7 @@ impl Rule {
         self.writing = Some(Entry::new(text, MAX_VALUE));
     }
 
-    /// What would be given.
+    /// Returns the permission that would be granted.
     fn permission(&self, now: Timestamp) -> Result<Permission, String> {
         let mut permission = Permission::default();
         let mut arguments = BTreeMap::new();

@@ -24,16 +24,16 @@ use super::{look, reach};
 use crate::commands::Ending;
 use crate::exit::{Failure, Outcome};
 
-/// How long keys are waited for before it is looked whether anything else is new.
+/// Time to wait for a key before other events are checked.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often what counts down is drawn.
+/// Interval at which remaining times are redrawn.
 const SECOND: Duration = Duration::from_secs(1);
-/// How long it takes until a host that is gone is looked for again.
+/// Delay before a lost connection to the host is retried.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How many decisions, and answers to them, may be on their way.
+/// Maximum number of decisions, and of answers to them, in transit.
 const ON_THE_WAY: usize = 8;
 
-/// What is known of the host: how its desk is, or why that is not known.
+/// Last known state of the host: its approval queue, or the reason why that is unknown.
 type News = Option<Result<Seen, String>>;
 
 /// Something decided, on its way to the host.

@@ -1,4 +1,4 @@
-//! The same for scripts: lists, and single decisions.
+//! Lists and single decisions for scripts.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -18,9 +18,9 @@ use crate::commands::Ending;
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::{DIM, Output, paint};
 
-/// How many characters of an id tell it apart from others when it is written by hand.
+/// Minimum number of characters of an id that is given by hand.
 const SHORTEST: usize = 4;
-/// How many of them lists for people show.
+/// Number of characters of an id in lists for people.
 const SHOWN: usize = 8;
 
 /// Maximum number of missed matters that lists for people show.

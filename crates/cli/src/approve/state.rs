@@ -1,4 +1,4 @@
-//! What is on the screen and what the keys do, without a terminal, a clock or a host.
+//! State of the screen and the effects of keys, without a terminal, a clock or a host.
 //!
 //! ```text
 //!               d, b            Enter: denied
@@ -27,7 +27,8 @@ use super::draft::{Draft, Filling, original};
 use super::entry::Entry;
 use super::rule::{Rule, Typed};
 
-/// How long a card is shown before a key allows anything: nobody means what has just moved under their finger.
+/// Time a card is shown before a key can allow anything. A key pressed just after the card has changed was not meant
+/// for it.
 pub(crate) const ARMING: Duration = Duration::from_millis(500);
 
 /// Everything that is known.
@@ -35,7 +36,7 @@ pub(crate) const ARMING: Duration = Duration::from_millis(500);
 pub(crate) struct State {
     pub(crate) open: Vec<Matter>,
     selected: Option<String>,
-    /// When a key that allows something will be taken for meant.
+    /// Time from which a key that allows is accepted.
     armed_at: Duration,
     /// The host's time, and when it was that here.
     clock: Option<(Timestamp, Duration)>,
@@ -58,23 +59,23 @@ pub(crate) struct State {
     pub(crate) room: (usize, usize, usize),
 }
 
-/// What the keys are for.
+/// Mode that determines the meaning of keys.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Mode {
     /// The list and the card.
     #[default]
     Watching,
-    /// Why it is denied, and whether from now on.
+    /// Reason for a denial, and whether it applies from now on.
     Reason { entry: Entry, block: bool },
     /// A lasting permission.
     Rule(Box<Rule>),
     /// The fields of a form.
     Filling(Box<Filling>),
-    /// What the keys do.
+    /// Overview of the keys.
     Help,
 }
 
-/// How something is said.
+/// Tone of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Good,
@@ -82,21 +83,21 @@ pub(crate) enum Tone {
     Plain,
 }
 
-/// What happened.
+/// Event that changes the screen.
 #[derive(Debug)]
 pub(crate) enum Event {
     Key(KeyEvent),
     Paste(String),
-    /// How the desk is.
+    /// The state of the approval queue.
     Seen(Box<Seen>),
     /// The host does not answer any more, and why.
     Lost(String),
-    /// What the host made of a decision: what was done in words, or a code and a sentence.
+    /// The host's answer to a decision: a description of the result, or a code and a message.
     Decided {
         id: String,
         done: Result<String, (String, String)>,
     },
-    /// What an editor left, or why there is nothing.
+    /// Text from an editor, or the reason why there is no text.
     Edited {
         id: String,
         text: Result<String, String>,
@@ -105,7 +106,7 @@ pub(crate) enum Event {
     Tick,
 }
 
-/// How the desk is.
+/// State of the approval queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) open: Vec<Matter>,
@@ -114,10 +115,10 @@ pub(crate) struct Seen {
     pub(crate) pins: Option<Vec<PinnedServer>>,
 }
 
-/// What is to be done.
+/// Action that the event loop performs.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Effect {
-    /// The host is told; `words` are said once it has done it.
+    /// Sends the decision to the host and shows `words` once it is applied.
     Decide {
         id: String,
         decision: Decision,
@@ -137,7 +138,7 @@ impl State {
         self.open.iter().find(|matter| Some(&matter.id) == self.selected.as_ref())
     }
 
-    /// What was made of it so far.
+    /// Returns the edits to the current approval.
     pub(crate) fn draft(&self) -> Draft {
         self.selected.as_ref().and_then(|id| self.drafts.get(id)).cloned().unwrap_or_default()
     }
@@ -153,7 +154,7 @@ impl State {
         then.checked_add(since).unwrap_or(Timestamp::MAX)
     }
 
-    /// Takes in what happened, at a time since the beginning.
+    /// Handles an event at a time since the start.
     pub(crate) fn on(&mut self, event: Event, now: Duration) -> Option<Effect> {
         self.now = now;
         match event {
@@ -194,7 +195,7 @@ impl State {
         }
     }
 
-    /// Takes in what waits now. The card stays what it is for as long as its matter waits.
+    /// Replaces the list of pending approvals. The card stays on the same approval for as long as that is pending.
     fn replace(&mut self, open: Vec<Matter>) {
         let at = self.open.iter().position(|matter| Some(&matter.id) == self.selected.as_ref());
         self.open = open;
@@ -309,7 +310,7 @@ impl State {
         None
     }
 
-    /// Takes the card that is shown for chosen; keys decide about it once it has been there for a while.
+    /// Marks the shown card as chosen. Keys can decide about it once it has been shown for a while.
     fn choose(&mut self) {
         if self.must_choose {
             self.must_choose = false;
@@ -378,8 +379,8 @@ impl State {
         None
     }
 
-    /// Whether what allows something is taken for meant. Where it is not, the wait begins anew: a key that is held down
-    /// allows nothing.
+    /// Returns true if a key that allows is accepted. If not, the wait starts again, so a key that is held down allows
+    /// nothing.
     fn may_allow(&mut self) -> bool {
         if self.busy.is_some() || self.lost.is_some() {
             return false;
@@ -498,7 +499,7 @@ impl State {
     }
 }
 
-/// What a yes does, in a word.
+/// Returns the word for an allowed action.
 pub(crate) fn done(matter: &Matter) -> &'static str {
     match matter.card {
         Card::SamplingRequest(_) | Card::Form(_) => "sent",
@@ -508,7 +509,7 @@ pub(crate) fn done(matter: &Matter) -> &'static str {
     }
 }
 
-/// How a matter ended that nobody decided here.
+/// Describes how an approval ended that was not decided here.
 pub(crate) fn ending(matter: &Matter) -> String {
     let name = title(matter).0;
     match (matter.state, &matter.decided) {

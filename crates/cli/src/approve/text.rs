@@ -1,9 +1,10 @@
-//! Text of others on a screen of ours: nothing hides in it, nothing steers the terminal, and it stays in its column.
+//! Rendering of foreign text on the screen: hidden characters are shown, control sequences have no effect, and text
+//! stays in its column.
 
 use hospes_policy::{visible, visible_line};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// How much of one value is shown, in bytes. What is longer says so, and `--json` has it whole.
+/// Maximum size of one value on the screen, in bytes. Longer values are marked as cut; `--json` prints them whole.
 const MAX_SHOWN: usize = 256 << 10;
 
 /// A text over the lines that it needs, none wider than `width`. Broken at blanks where there are some.

@@ -1,4 +1,4 @@
-//! What is said to the rules, the pins and the record.
+//! Arguments of the commands for the rules, the pins and the audit log.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use hospes_host::PinMode;
 use hospes_host::pins::Digest;
 use hospes_store::EntryKind;
 
-/// What `hospes policy` can be told to do.
+/// Subcommands of `hospes policy`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Policy {
     /// Report all mistakes of the rules, and rules that fit nothing of what the servers offer
@@ -34,17 +34,17 @@ pub(crate) struct PolicyFile {
 pub(crate) struct PolicyTest {
     #[command(flatten)]
     pub(crate) file: PolicyFile,
-    /// The server, as it is called in the configuration
+    /// Name of the server in the configuration
     pub(crate) server: String,
     /// The tool, as the server calls it; a URI with --resource, a prompt with --prompt
     pub(crate) name: String,
     /// The arguments, a JSON object
     #[arg(default_value = "{}")]
     pub(crate) arguments: String,
-    /// Which application calls
+    /// Name of the calling application
     #[arg(long, value_name = "NAME")]
     pub(crate) application: Option<String>,
-    /// Who is signed in
+    /// Name of the signed-in user
     #[arg(long, value_name = "NAME")]
     pub(crate) principal: Option<String>,
     /// The tool is annotated as read-only, in place of the annotations that are known
@@ -59,7 +59,7 @@ pub(crate) struct PolicyTest {
     /// The session has read private data of this server before
     #[arg(long, value_name = "SERVER")]
     pub(crate) private: Vec<String>,
-    /// The session has read text of this server before that nobody vouches for
+    /// The session has already read untrusted text of this server
     #[arg(long, value_name = "SERVER")]
     pub(crate) untrusted: Vec<String>,
     /// It is a prompt
@@ -70,7 +70,7 @@ pub(crate) struct PolicyTest {
     pub(crate) resource: bool,
 }
 
-/// What `hospes pins` can be told to do.
+/// Subcommands of `hospes pins`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Pins {
     /// List the servers that were seen, and what waits
@@ -87,7 +87,7 @@ pub(crate) enum Pins {
 
 #[derive(Debug, Args)]
 pub(crate) struct PinsItem {
-    /// The server, as it is called in the configuration
+    /// Name of the server in the configuration
     pub(crate) server: String,
     /// The tool, as the server calls it; a prompt as prompt:NAME, a template as template:URI, or instructions
     pub(crate) item: Option<String>,
@@ -114,12 +114,12 @@ pub(crate) struct PinsAccept {
     pub(crate) yes: bool,
 }
 
-/// Who accepts what is new.
+/// Parses the acceptance mode of new definitions.
 pub(super) fn pin_mode(text: &str) -> Result<PinMode, String> {
     PinMode::read(text).ok_or_else(|| format!("expected {}", PinMode::ALL.map(PinMode::as_str).join(", ")))
 }
 
-/// What `hospes audit` can be told to do.
+/// Subcommands of `hospes audit`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Audit {
     /// Find entries, the newest first
@@ -134,13 +134,13 @@ pub(crate) enum Audit {
 pub(crate) struct AuditSearch {
     /// A text in the server, the tool, the application or the principal
     pub(crate) text: Option<String>,
-    /// Of this kind: call, prompt, resource, server, decision and so on
+    /// Only entries of this kind: call, prompt, resource, server, decision and so on
     #[arg(long, value_name = "KIND", value_parser = kind)]
     pub(crate) kind: Option<EntryKind>,
-    /// Of this server
+    /// Only entries of this server
     #[arg(long, value_name = "NAME")]
     pub(crate) server: Option<String>,
-    /// Of this tool, prompt or URI
+    /// Only entries of this tool, prompt or URI
     #[arg(long, value_name = "NAME")]
     pub(crate) tool: Option<String>,
     /// With this decision: allow, deny, expired; of a server: started, exited, connected

@@ -17,7 +17,7 @@ pub(super) enum Given {
 struct Member {
     name: String,
     given: Vec<Given>,
-    /// What was given for its own members.
+    /// Values given for its own members.
     nested: Vec<(String, Given)>,
 }
 
@@ -123,7 +123,7 @@ fn value(path: &str, schema: &Schema<'_>, mut given: Vec<Given>, problems: &mut 
     items.into_iter().collect::<Option<Vec<_>>>().map(Value::Array)
 }
 
-/// Why text is not what a schema wants, and where inside of it.
+/// Reason why text does not match a schema, and the place inside it.
 struct Refusal {
     inner: String,
     trouble: Trouble,
@@ -164,7 +164,7 @@ fn from_text(schema: &Schema<'_>, text: &str) -> Result<Value, Refusal> {
     }
 }
 
-/// Takes the most particular of several readings: everything can be read as a string, little as `null`.
+/// Returns the most specific of several readings. Any text can be read as a string, little of it as `null`.
 fn first(
     schema: &Schema<'_>,
     text: &str,

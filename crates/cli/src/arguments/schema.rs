@@ -1,4 +1,4 @@
-//! The parts of JSON Schema that decide what a word on the command line means.
+//! View of a JSON Schema with the parts that decide the meaning of a command-line word.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 /// Steps one schema may take; a schema that refers to itself in circles runs out and then allows anything.
 const FUEL: u32 = 20_000;
 
-/// How deep a schema is followed; below, anything goes.
+/// Maximum depth to which a schema is followed; anything is allowed below it.
 const MAX_DEPTH: u32 = 64;
 
 /// Schemas that apply together through `$ref` and `allOf`.
@@ -20,7 +20,7 @@ pub(super) struct Schema<'a> {
     root: &'a Value,
     /// The node itself, then what `$ref` and `allOf` add to it.
     parts: Vec<&'a Map<String, Value>>,
-    /// How many of the parts belong to the node; what follows is inherited from the one around a branch.
+    /// Number of parts that belong to the node. The parts after them are inherited from the schema around a branch.
     own: usize,
     depth: u32,
     fuel: Rc<Cell<u32>>,
@@ -55,7 +55,7 @@ impl<'a> Schema<'a> {
         schema
     }
 
-    /// One of the alternatives, with all that is said beside `anyOf` or `oneOf`.
+    /// Returns one of the alternatives, combined with the keywords beside `anyOf` or `oneOf`.
     pub(super) fn branch(&self, node: &'a Value) -> Self {
         let mut branch = self.child(node);
         for part in &self.parts {
@@ -75,7 +75,7 @@ impl<'a> Schema<'a> {
         Self { root: self.root, parts: Vec::new(), own: 0, depth: self.depth, fuel: Rc::clone(&self.fuel) }
     }
 
-    /// Whether so much was looked at that the rest is let through.
+    /// Returns true if the limit of work or depth is reached, so that the rest is accepted unchecked.
     pub(super) fn is_exhausted(&self) -> bool {
         self.fuel.get() == 0 || self.depth > MAX_DEPTH
     }
@@ -161,7 +161,7 @@ impl<'a> Schema<'a> {
         }
     }
 
-    /// Whether the schema says in so many words that further members are welcome.
+    /// Returns true if the schema explicitly allows further members.
     pub(super) fn welcomes_more(&self) -> bool {
         let explicit = self.find(|part| part.get("additionalProperties"));
         explicit.is_some_and(|node| *node != Value::Bool(false))

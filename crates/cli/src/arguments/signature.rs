@@ -5,13 +5,14 @@ use serde_json::Value;
 use super::schema::Schema;
 use super::{quoted, shown};
 
-/// How deep objects are written out.
+/// Maximum depth to which objects are written out.
 const MAX_DEPTH: usize = 2;
 
-/// How many choices, alternatives or members are written out.
+/// Maximum number of choices, alternatives or members that are written out.
 const MAX_PARTS: usize = 12;
 
-/// What a tool takes, and gives if it says so: `name(a: integer, b?: "x" | "y") -> {sum: number}`.
+/// Formats the signature of a tool, with its output if it declares one: `name(a: integer, b?: "x" | "y") -> {sum:
+/// number}`.
 ///
 /// Required arguments come first, in the schema's order.
 pub(crate) fn signature(name: &str, input: &Value, output: Option<&Value>) -> String {
@@ -111,7 +112,7 @@ fn union(names: impl Iterator<Item = String>) -> String {
     if parts.is_empty() { "never".to_owned() } else { parts.join(" | ") }
 }
 
-/// A name as it is, or in quotes where it would not read as one word.
+/// Returns a name as it is, or in quotes if it would not read as one word.
 fn label(name: &str) -> String {
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '$' | '/');
     if !name.is_empty() && name.chars().all(is_word) { name.to_owned() } else { quoted(name) }

@@ -39,7 +39,8 @@ pub(super) fn with_accounts(server: AuthServer, accounts: Accounts) -> Outcome<A
     })
 }
 
-/// Where users of an issuer elsewhere sign in for our pages. What is sealed lasts for minutes, so the key is new each time.
+/// Creates the provider at which users of another issuer sign in for this host's pages. Its sealed data lasts for
+/// minutes, so the key is new each time.
 pub(super) fn visitors(issuer: Issuer, config: &AuthSignIn) -> Outcome<Provider> {
     let client = identifier("auth.sign_in.client_id", ClientId::new(config.client_id.as_str()))?;
     let key =
@@ -49,7 +50,7 @@ pub(super) fn visitors(issuer: Issuer, config: &AuthSignIn) -> Outcome<Provider>
     asked_there("auth.sign_in", provider, config.client_secret.as_ref(), &config.scopes, &config.parameters)
 }
 
-/// Whoever may not sign in any more has no accounts either.
+/// Removes the upstream accounts of users who may not sign in any more.
 pub(super) fn forget_the_gone(accounts: &Accounts, server: &AuthServer, output: Output) -> Outcome {
     let gone = accounts.forget_users(server.settings().issuer.as_str(), |user| server.knows_user(user));
     match gone.map_err(|error| Failure::usage("the accounts of users cannot be read").because(&error))? {
@@ -59,7 +60,7 @@ pub(super) fn forget_the_gone(accounts: &Accounts, server: &AuthServer, output: 
     Ok(())
 }
 
-/// Refuses to start where users are to have accounts of their own at a server, and there are none who could sign in.
+/// Returns an error if a server has an account for each user, but no user can sign in.
 pub(crate) fn users_can_sign_in(config: &Config, authorization: Option<&Authorization>) -> Outcome {
     let Some(server) = config.servers.iter().find(|server| server.is_per_user() && !server.disabled) else {
         return Ok(());

@@ -127,7 +127,8 @@ fn client_keys(field: &str, keys: &AuthKeys) -> Outcome<(ClientKeys, Option<Url>
     }
 }
 
-/// What seals the secrets in the store: this, or the key in a file of this user's; none where there is no folder for one.
+/// Returns the key that seals the secrets in the store: the configured one, or the key in a file of this user. Returns
+/// `None` if there is no folder for that file.
 fn seal_key(said: Option<&Secret>) -> Outcome<Option<StoreKey>> {
     if let Some(text) = said {
         return Ok(Some(StoreKey::passphrase(text.reveal())));
@@ -139,7 +140,7 @@ fn seal_key(said: Option<&Secret>) -> Outcome<Option<StoreKey>> {
         .map_err(|error| Failure::usage(crate::exit::chain(&error)).hint("or set `key` under [auth]"))
 }
 
-/// Where users sign in instead of here.
+/// Creates the provider at which users sign in instead of at this host.
 fn provider(config: &AuthProvider, key: Option<&Secret>) -> Outcome<Provider> {
     let issuer = identifier("auth.provider.issuer", Issuer::new(config.issuer.as_str()))?;
     if !issuer.url().is_some_and(|url| hospes_auth::metadata::is_secure(&url)) {
@@ -168,7 +169,8 @@ fn provider(config: &AuthProvider, key: Option<&Secret>) -> Outcome<Provider> {
     })
 }
 
-/// A provider with what is asked for there; `table` is where that is said.
+/// Applies the secret, scopes and parameters of a provider. `table` is the table of the configuration, for error
+/// messages.
 pub(super) fn asked_there(
     table: &str,
     mut provider: Provider,

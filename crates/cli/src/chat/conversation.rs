@@ -1,4 +1,4 @@
-//! What was said so far, and the next turn of it.
+//! The conversation so far, and its next turn.
 
 use std::pin::pin;
 
@@ -15,7 +15,7 @@ use crate::output::{BOLD, DIM, Output, headline, paint, piece, printable};
 const MAX_TOKENS: u64 = 8192;
 /// The most bytes of a conversation.
 const MAX_CONVERSATION: usize = 16 * 1024 * 1024;
-/// How much of a tool's description is shown.
+/// Maximum length of a tool's description in the list.
 const MAX_ABOUT: usize = 72;
 
 /// The talk so far.
@@ -47,7 +47,7 @@ impl<'a> Conversation<'a> {
         self.spent = Usage::default();
     }
 
-    /// Takes a turn; whether it ended with an answer.
+    /// Takes a turn. Returns true if it ended with an answer.
     pub(super) async fn say(&mut self, text: &str, stop: impl Future<Output = ()> + Send) -> bool {
         let output = self.output;
         let Some(model) = self.catalogue.get(&self.model) else { return false };
@@ -146,7 +146,7 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// What a provider said of its failure, made harmless.
+/// Formats a provider's error, with control characters made visible.
 fn visible_error(error: &hospes_models::ModelError) -> String {
     hospes_policy::visible(&crate::exit::chain(error))
 }

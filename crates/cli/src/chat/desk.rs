@@ -1,4 +1,4 @@
-//! What waits for the person, in the flow of the chat: the card of `hospes approve`, and a letter for an answer.
+//! Prompts for pending approvals in the flow of the chat: the card of `hospes approve`, and a letter for an answer.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::prompt;
 /// By whom something is decided here.
 const BY: &str = "the person in the chat";
 
-/// How wide a card is at most, in columns.
+/// Maximum width of a card, in columns.
 const MAX_WIDTH: usize = 100;
 
 /// A person at the desk of the host.
@@ -27,7 +27,7 @@ pub(super) struct Person {
     pub(super) output: Output,
 }
 
-/// What a line says to do with a matter.
+/// Answer to a pending approval, parsed from a line.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Word {
     Decide(Decision),
@@ -40,7 +40,8 @@ pub(super) enum Word {
 }
 
 impl Word {
-    /// An empty line is neither yes nor no, and whatever is not a letter is nothing.
+    /// Parses a line. An empty line neither allows nor denies, and text that does not begin with a known letter is
+    /// ignored.
     pub(super) fn of(line: &str, matter: &Matter, draft: &Draft) -> Self {
         let line = line.trim();
         let (letter, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -80,8 +81,8 @@ impl Person {
         }
     }
 
-    /// What has waited longest of what waits in this process. What a host that shares the state has kept there has nothing to
-    /// do with the chat, whatever its application calls itself.
+    /// Returns the oldest approval that is pending in this process. Approvals of another host with the same state are
+    /// not part of the chat, whatever its application calls itself.
     fn next(&self) -> Option<Matter> {
         self.desk.held().into_iter().next()
     }

@@ -22,8 +22,8 @@ impl std::fmt::Display for TooLong {
     }
 }
 
-/// Reads a line when somebody wants one, and not before: what is typed in the meantime is no answer to a question that
-/// comes later. Whoever stops waiting leaves the read to the next one.
+/// Reader of input lines on demand. A line typed before a question is asked is not an answer to it. A cancelled wait
+/// leaves its read to the next caller.
 pub(super) struct Lines {
     want: blocking::SyncSender<()>,
     reading: Mutex<Reading>,
@@ -58,7 +58,7 @@ impl Lines {
         Self { want, reading }
     }
 
-    /// Whether no line was ever asked for, or all that were have come.
+    /// Returns true if no read is outstanding.
     #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
         self.reading.try_lock().is_ok_and(|reading| !reading.is_wanted)
@@ -95,7 +95,7 @@ fn read(input: &mut impl BufRead) -> Option<Line> {
     Some(Ok(line.trim_end_matches(['\r', '\n']).to_owned()))
 }
 
-/// What a signal asks for.
+/// Request made by a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     /// Ctrl-C.

@@ -7,17 +7,17 @@ use hospes_policy::{visible, visible_line};
 use super::turn::Said;
 use crate::output::{CYAN, DIM, RED, paint};
 
-/// How many characters of arguments and of a result are shown.
+/// Maximum number of characters shown of arguments and of a result.
 const MAX_SHOWN: usize = 240;
 
-/// Where the cursor is.
+/// Display of one turn, which keeps track of the cursor.
 #[derive(Debug, Default)]
 pub(super) struct Page {
-    /// Whether a line of the answer was begun.
+    /// True if a line of the answer is not complete.
     is_open: bool,
 }
 
-/// What is to be written, and where.
+/// Text to write to each stream.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Written {
     pub(super) out: String,
@@ -70,7 +70,7 @@ fn short(text: &str) -> String {
     }
 }
 
-/// What a turn took, and the conversation so far.
+/// Formats the tokens used by a turn and by the conversation so far.
 pub(super) fn spent(turn: Usage, is_more: bool, all: Usage) -> String {
     let more = if is_more { ", and some that nobody counted" } else { "" };
     format!(

@@ -9,7 +9,7 @@ use crate::args::Chat;
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::{CYAN, DIM, Output, announce, is_interactive, murmur, paint, printable};
 
-/// What a line asks for.
+/// Command in a line of input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Wish<'a> {
     Nothing,

@@ -83,7 +83,7 @@ fn server(calls: &Arc<AtomicUsize>, never: &Arc<Notify>) -> Server {
         })
 }
 
-/// What the server may ask.
+/// Returns a sampler with one model and a budget for servers.
 fn sampler() -> Sampler {
     let model = Model::new("small", Scripted::with(|_| Reply::from("forty-two")));
     let mut budget = Budget::new();
@@ -106,7 +106,7 @@ impl Stage {
         Self { seat: Seat { client, lines, person: None }, host: None, calls, begun }
     }
 
-    /// Behind the gateway, by rules that have every call approved by whoever says these lines.
+    /// Starts a session behind the gateway. Its rules require approval of every call, and these lines are the answers.
     async fn asking(lines: Lines) -> Self {
         Self::by("[[rule]]\ndecide = 'ask'\n", lines).await
     }
@@ -150,7 +150,7 @@ impl Stage {
         }
     }
 
-    /// A turn that nobody stops.
+    /// Takes a turn that is not stopped.
     async fn turn(&self, model: &Scripted, history: &mut Vec<SamplingMessage>) -> (Turn, Written) {
         let table = self.table(model).await;
         let (mut page, mut seen) = (Page::default(), Written::default());
@@ -180,7 +180,7 @@ fn saying(line: &'static str) -> Lines {
     Lines::of(move || Some(Ok(line.to_owned())))
 }
 
-/// What any provider would say of the conversation if it went on.
+/// Asserts that a provider would accept the conversation if it continued.
 fn can_go_on(history: &[SamplingMessage]) {
     let mut messages = history.to_vec();
     assert_eq!(messages.last().map(|last| &last.role), Some(&Role::Assistant));
@@ -227,13 +227,13 @@ async fn what_the_person_denies_is_not_called_and_the_model_is_told_why() {
     stage.end().await;
 }
 
-/// Lines that are said one after the other, and what was said when no question was left.
+/// Returns these lines one after the other, and the end of input when none are left.
 fn script(said: &'static [&'static str]) -> Lines {
     let mut said = said.iter();
     Lines::of(move || said.next().map(|line| Ok((*line).to_owned())))
 }
 
-/// What servers want of the model and of the person is asked in the flow, too, and so is what comes back.
+/// Sampling and elicitation of servers, and the results, are approved in the chat too.
 #[tokio::test]
 async fn whatever_waits_for_the_person_is_decided_in_the_chat() {
     let allow = "[[rule]]\nabout = 'tool'\ndecide = 'allow'\n";
@@ -294,7 +294,7 @@ async fn what_others_wait_for_is_not_asked_in_the_chat() {
     stage.end().await;
 }
 
-/// What is offered for a matter is all that can be said.
+/// Only the offered answers to a pending approval are accepted.
 #[test]
 fn a_letter_is_what_it_says_and_nothing_else() {
     let matter: Matter = serde_json::from_value(json!({

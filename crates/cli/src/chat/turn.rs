@@ -9,22 +9,22 @@ use hospes::model::{
 };
 use hospes_models::{Answer, Delta, Failure, ModelError, Provider, Usage};
 
-/// What is at hand for a turn.
+/// Model, client and limits of a turn.
 pub(super) struct Table<'a> {
     pub(super) provider: &'a dyn Provider,
     pub(super) client: &'a Client,
     pub(super) tools: Vec<Tool>,
-    /// What the servers say of their use.
+    /// Instructions of the servers.
     pub(super) system: Option<String>,
     /// The most tokens of an answer.
     pub(super) max_tokens: u64,
-    /// How often the model may ask for tools in one turn.
+    /// Maximum number of times the model may ask for tools in one turn.
     pub(super) max_rounds: u32,
-    /// Whether the model takes pictures.
+    /// True if the model accepts images.
     pub(super) images: bool,
 }
 
-/// What there is to show on the way.
+/// Progress of a turn, to be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said<'a> {
     /// More of the answer.
@@ -33,19 +33,19 @@ pub(super) enum Said<'a> {
     Again(u32),
     /// A tool is called.
     Call { tool: &'a str, arguments: &'a str },
-    /// What it gave.
+    /// The tool returned a result.
     Result { failed: bool, text: &'a str },
     /// The answer ends in the middle.
     CutOff,
 }
 
-/// Who is shown it.
+/// Observer of a turn's progress.
 pub(super) type Audience<'a> = dyn FnMut(Said<'_>) + Send + 'a;
 
 /// Ready when the person wants no answer any more.
 pub(super) type Stop<'a> = Pin<&'a mut (dyn Future<Output = ()> + Send)>;
 
-/// How a turn ended.
+/// End of a turn.
 #[derive(Debug)]
 pub(super) enum Ended {
     Answered,
@@ -57,17 +57,17 @@ pub(super) enum Ended {
     Failed(Failure),
 }
 
-/// What came of a turn.
+/// Result of a turn.
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) ended: Ended,
     /// The tokens of all its requests, as far as they were counted.
     pub(super) spent: Usage,
-    /// Whether some were not.
+    /// True if some requests were not counted.
     pub(super) is_more: bool,
 }
 
-/// Takes a turn. The conversation is one that can go on afterwards, however the turn ends.
+/// Takes a turn. The conversation can continue afterwards, however the turn ends.
 pub(super) async fn turn(
     table: &Table<'_>,
     history: &mut Vec<SamplingMessage>,
@@ -246,7 +246,7 @@ fn failed(tool_use: &ToolUseContent, why: &str) -> ToolResultContent {
     ToolResultContent::new(&tool_use.id, vec![why.into()]).with_is_error(true)
 }
 
-/// A result in words.
+/// Formats a result as text.
 fn text(result: &ToolResultContent) -> String {
     let texts: Vec<&str> = result
         .content

@@ -11,7 +11,7 @@ use crate::guard::{record, unreadable};
 use crate::output::{DIM, GREEN, Output, RED, YELLOW, escape_hidden, paint, printable};
 use crate::place;
 
-/// How many entries are read at once.
+/// Number of entries that are read at once.
 const PAGE: usize = 1000;
 
 pub(crate) async fn run(args: Audit, output: Output) -> Outcome {

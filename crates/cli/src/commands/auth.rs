@@ -18,7 +18,7 @@ use crate::exit::{Code, Failure, Outcome, chain};
 use crate::output::{self, BOLD, DIM, Output, announce, paint, printable};
 use crate::target::find;
 
-/// Where the browser is sent back to when it runs elsewhere; nobody listens there.
+/// Redirect URI for a browser on another machine. No server listens there.
 const NOBODY: &str = "http://127.0.0.1:6276/callback";
 
 pub(crate) async fn run(args: Auth, output: Output) -> Outcome {
@@ -31,7 +31,8 @@ pub(crate) async fn run(args: Auth, output: Output) -> Outcome {
     }
 }
 
-/// What lets requests to `url` in, by what an earlier sign-in has left in `store`; as `given` if that is known there.
+/// Creates the client that authorizes requests to `url` with the tokens that an earlier sign-in left in `store`. It
+/// identifies itself as `given` if the server already knows a client.
 pub(crate) fn client(
     url: &str,
     given: Option<GivenClient>,
@@ -64,8 +65,8 @@ async fn login(args: Login, output: Output) -> Outcome {
     Ok(())
 }
 
-/// What signs in to `url` by asking the person in the way they want, and keeps what comes of it in `store`. Of two clients
-/// that are given the one that the command line names counts, not the one that the configuration has, `known`.
+/// Creates the client that signs in to `url` interactively, in the way that `args` select, and keeps the tokens in
+/// `store`. A client given on the command line takes precedence over `known`, the one from the configuration.
 fn asking(
     args: &Login,
     url: &Url,
@@ -120,7 +121,7 @@ fn asking(
     Ok(builder.build())
 }
 
-/// Says which code is to be entered where.
+/// Prints the code and the page at which to enter it.
 fn show_code(prompt: &DevicePrompt) {
     let page = printable(prompt.verification_uri.as_str());
     announce(format_args!(
@@ -197,7 +198,7 @@ async fn pasted(oauth: &OAuthClient, page: &str, output: Output) -> Outcome<Arc<
     oauth.finish(answer.trim()).await.map_err(|error| failed(&error))
 }
 
-/// Lets the server say what it wants, by connecting to it.
+/// Signs in by connecting to the server, which states its requirements.
 async fn sign_in(oauth: &OAuthClient, url: &Url, args: &Login, output: Output) -> Outcome<Arc<Tokens>> {
     oauth.sign_out().await.map_err(|error| failed(&error))?;
     let target = url.clone().authorizer(Arc::new(oauth.clone()));
@@ -279,7 +280,7 @@ async fn logout(args: &Logout, output: Output) -> Outcome {
     signed_out(&last, &url, Some(user), output)
 }
 
-/// Says what became of tokens that were given up.
+/// Reports the outcome of revoking tokens.
 fn signed_out(revoked: &Revoked, url: &Url, user: Option<&str>, output: Output) -> Outcome {
     let whose = user.map(|user| format!(" of {}", printable(user))).unwrap_or_default();
     match (revoked, user) {
@@ -305,7 +306,7 @@ fn signed_out(revoked: &Revoked, url: &Url, user: Option<&str>, output: Output) 
     Ok(())
 }
 
-/// Where is signed in, and as which client if the configuration says so.
+/// Returns the URL to sign in to, and the client if the configuration names one.
 fn url_of(site: &Site) -> Outcome<(Url, Option<GivenClient>)> {
     let target = &site.target;
     let found = find(Some(target), &[], &site.reach())?;
@@ -335,12 +336,12 @@ fn report(url: &Url, tokens: &Tokens, output: Output) {
     }
 }
 
-/// What may be known of tokens, which is not what they are.
+/// Public facts about tokens, without the tokens themselves.
 struct Shown<'a> {
     url: &'a str,
     /// It has a query, which is not shown.
     has_query: bool,
-    /// On whose account; empty for whoever runs this.
+    /// Account that the tokens belong to; empty for the user who runs the program.
     account: &'a str,
     issuer: &'a str,
     client_id: &'a str,

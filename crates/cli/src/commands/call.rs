@@ -100,7 +100,7 @@ fn texts(result: &CallToolResult) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Of a host's server that is not there now the list has no tools: it is said how that server is.
+/// Returns the state of a host's server as an error if the server is not ready, because the list then lacks its tools.
 async fn down(client: &Client, tool: &str) -> Option<Failure> {
     let (server, _) = tool.split_once("__")?;
     client.server_info().filter(|info| info.name == hospes_host::implementation().name)?;
@@ -115,7 +115,7 @@ async fn down(client: &Client, tool: &str) -> Option<Failure> {
     Some(Failure::new(Code::Unreachable, why).hint(hint))
 }
 
-/// What may be done about a call that failed.
+/// Converts the error of a failed call and adds a hint.
 fn failed(error: CallError) -> Failure {
     let hint = match &error {
         CallError::Rpc(error) if error.code == code::MISSING_CLIENT_CAPABILITY => {
@@ -145,7 +145,7 @@ fn given(tool: &Tool, source: Source<'_>) -> Outcome<Value> {
     }
 }
 
-/// A result for people: its text as it is, and a line for what is no text.
+/// Formats a result for people: its text as it is, and one line for each block that is not text.
 fn shown(result: &CallToolResult) -> String {
     let mut parts: Vec<String> = result.content.iter().map(block).collect();
     if parts.is_empty() {

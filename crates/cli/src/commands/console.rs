@@ -15,7 +15,7 @@ use crate::exit::Outcome;
 use crate::output::{DIM, Output, is_result_seen, paint};
 use crate::{deciders, local, place};
 
-/// How long the page is left for the browser that was started to read it.
+/// Time the page is kept for the browser that was started to read it.
 const READ: Duration = Duration::from_secs(5);
 
 #[derive(Deserialize)]

@@ -13,7 +13,7 @@ use crate::exit::Outcome;
 use crate::output::{BOLD, DIM, Output, headline, paint, printable};
 use crate::target::{connect, find};
 
-/// How much of a description is shown.
+/// Maximum length of a description in the list.
 const SHOWN: usize = 100;
 
 pub(crate) async fn run(args: List, output: Output) -> Outcome {
@@ -79,7 +79,7 @@ async fn list(client: &Client, output: Output) -> Outcome {
     Ok(())
 }
 
-/// What a server does not offer is an empty list.
+/// Returns an empty list if the server does not offer this kind of item.
 fn offered<T>(listed: Result<Vec<T>, CallError>) -> Outcome<Vec<T>> {
     match listed {
         Ok(items) => Ok(items),

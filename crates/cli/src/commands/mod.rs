@@ -1,4 +1,4 @@
-//! What the program can be told to do.
+//! Commands of the program.
 
 pub(crate) mod audit;
 pub(crate) mod auth;
@@ -25,13 +25,13 @@ use tokio::sync::oneshot;
 
 use crate::exit::{Failure, Outcome};
 
-/// How long the end may take until something is said about it.
+/// Time a shutdown may take before a message is printed.
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Does work until the program is asked to end: Ctrl-C, SIGTERM, or the terminal going away.
 ///
-/// Made before anything is started: a signal that nobody waits for ends the program on the spot, and leaves behind
-/// what it had started.
+/// Create it before anything is started. A signal without a handler ends the program at once and leaves behind the
+/// processes it has started.
 pub(crate) struct Ending {
     asked: Pin<Box<dyn Future<Output = ()> + Send>>,
 }

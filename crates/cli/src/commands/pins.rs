@@ -15,7 +15,7 @@ use crate::output::{
 };
 use crate::{deciders, guard, place};
 
-/// How many lines of one text are shown.
+/// Maximum number of lines shown of one text.
 const MAX_LINES: usize = 60;
 
 pub(crate) async fn run(args: Pins, output: Output) -> Outcome {
@@ -241,7 +241,7 @@ async fn ask(pins: &Pinned, server: &PinnedServer, found: Option<&PinnedItem>, o
     }
 }
 
-/// The things that a yes accepts, in words: `1 changed tool: send_email`.
+/// Describes the items that would be accepted: `1 changed tool: send_email`.
 fn accepted(server: &PinnedServer, differences: &[Difference]) -> String {
     let mut parts = Vec::new();
     if server.state != PinState::Accepted && (server.state != PinState::Changed || server.before.is_some()) {
@@ -317,7 +317,7 @@ fn moment(at: i64) -> impl std::fmt::Display {
     at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-/// What a word on the command line names: a tool, unless it says otherwise.
+/// Parses an item on the command line; the kind is a tool unless given.
 fn item(text: &str) -> Outcome<(ItemKind, String)> {
     let found = ItemKind::ALL
         .into_iter()

@@ -223,21 +223,21 @@ struct Step {
     conditions: Vec<String>,
 }
 
-/// What a tool says it may do, and whether it counts.
+/// Annotations of a tool, and whether they are trusted.
 struct Annotations {
     effects: Effects,
     origin: Origin,
     are_believed: bool,
 }
 
-/// What a decision was made from.
+/// Inputs of a decision.
 struct Facts {
     steps: Vec<Step>,
     labels: Option<Labels>,
     tool: Option<Annotations>,
 }
 
-/// What a call brings into its session and carries out of it, in words.
+/// Describes the data labels that a call brings into its session and carries out of it.
 fn words(labels: Labels) -> String {
     let gives = match (labels.private, labels.untrusted) {
         (true, true) => "private data, and text that nobody vouches for",

@@ -1,4 +1,4 @@
-//! `hospes serve NAME`: a built-in server by itself.
+//! The command `hospes serve NAME`, which runs one built-in server alone.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -72,7 +72,7 @@ pub(crate) fn listen(flag: &str, text: &str) -> Outcome<SocketAddr> {
     })
 }
 
-/// Why an address cannot be listened on, and what to do.
+/// Creates the error for an address that cannot be listened on, with a hint.
 pub(crate) fn taken(address: SocketAddr, flag: &str, error: &std::io::Error) -> Failure {
     let failure = Failure::usage(format!("cannot listen on {address}"));
     match error.kind() {

@@ -13,7 +13,7 @@ use crate::exit::{Code, Failure, Outcome};
 use crate::output::{BOLD, CYAN, DIM, Output, YELLOW, folded, paint, printable, result_width};
 use crate::place;
 
-/// How long a host has to answer.
+/// Maximum time a host may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(args: args::Status, output: Output) -> Outcome {
@@ -63,7 +63,7 @@ pub(crate) async fn run(args: args::Status, output: Output) -> Outcome {
     Ok(())
 }
 
-/// What a server is told, and how its process was started, whole.
+/// Describes what a server is told and how its process was started, without cutting anything.
 fn process(server: &UpstreamStatus, width: Option<usize>) -> String {
     let mut text = String::new();
     let mut row = |what: &str, style: &str, said: &str| {
@@ -116,7 +116,7 @@ async fn ask(url: &str, token: Option<&str>) -> Outcome<Status> {
     tokio::time::timeout(PATIENCE, work).await.map_err(late)?
 }
 
-/// What the host at the other end says of itself, or why it is none.
+/// Reads the status of the connected host. Returns the reason if it has none.
 pub(crate) async fn of(host: &Client) -> Result<Status, String> {
     let read = host.read(STATUS_URI).await.map_err(|error| error.to_string())?;
     let text = read.contents.first().and_then(|contents| contents.as_text());

@@ -40,7 +40,7 @@ pub(crate) async fn run(args: Stdio) -> Outcome {
     served.map_err(|error| Failure::usage("cannot serve over stdin and stdout").because(&error))
 }
 
-/// Says which servers serve nobody here, since nobody signs in.
+/// Warns about servers that are unavailable because they need a user who is signed in.
 pub(crate) fn warn_of_unserved(config: &Config, why: &str, output: Output) {
     for server in config.servers.iter().filter(|server| server.is_per_user() && !server.disabled) {
         output.warn(format_args!(

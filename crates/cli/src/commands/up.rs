@@ -26,9 +26,9 @@ use crate::output::{
 use crate::place;
 use crate::settings::{Loaded, allowed, defaults, host, load};
 
-/// Where the endpoint is unless told otherwise.
+/// Default address of the endpoint.
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7337);
-/// How long calls may go on after the host was asked to end, unless told otherwise.
+/// Default time calls may continue after the host is asked to end.
 const LAST_CALLS: Duration = Duration::from_secs(3);
 
 pub(crate) async fn run(args: Up, output: Output) -> Outcome {
@@ -177,7 +177,7 @@ pub(crate) async fn require(host: &Host) -> Outcome {
     })
 }
 
-/// How the state of rounds is sealed.
+/// Returns the sealing of the request state of rounds.
 pub(crate) fn request_state(host: &Host) -> Outcome<Option<RequestState>> {
     let wrong = |error| Failure::usage("cannot keep what seals the state of calls").because(&error);
     host.request_state().map_err(wrong)
@@ -271,7 +271,7 @@ fn greet(
     output.say(text);
 }
 
-/// What to paste into a few applications.
+/// Returns configuration snippets for a few applications.
 fn snippets(url: &str, token: Option<&str>, files: &[std::path::PathBuf]) -> String {
     let text = |path: &Path| path.display().to_string();
     let program = std::env::current_exe().map_or_else(|_| "hospes".to_owned(), |path| text(&path));
@@ -320,7 +320,7 @@ fn snippets(url: &str, token: Option<&str>, files: &[std::path::PathBuf]) -> Str
     text
 }
 
-/// Says what becomes of the servers, for good.
+/// Reports status changes of the servers. Never returns.
 async fn report(host: &Host, output: Output) -> std::convert::Infallible {
     let mut known: HashMap<String, UpstreamStatus> = HashMap::new();
     let mut seen = 0;
@@ -358,7 +358,7 @@ fn is_same(before: &UpstreamStatus, now: &UpstreamStatus) -> bool {
         && (now.state == State::Ready || outcome(before) == outcome(now))
 }
 
-/// How far what is said of a server stands below its name, in columns.
+/// Indentation of the messages below a server's name, in columns.
 pub(crate) const MARGIN: usize = 6;
 
 /// One server on one line, and what is wrong with it below, in lines no longer than `width`.
@@ -437,7 +437,7 @@ pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
     text
 }
 
-/// What a host says of a server that waits, with the commands that do the same: a person reads it here, no model.
+/// Adds the equivalent commands to a host's message about a server that waits. The reader is a person, not a model.
 fn with_commands(text: &str, server: &str) -> String {
     let commands = format!("`hospes pins show {server}` shows it, `hospes pins accept {server}` accepts it");
     text.replace(PERSON_LOOKS, &commands)
@@ -474,7 +474,7 @@ mod tests {
         assert_eq!(said(&one, &of("retrying", &["a"])), Some(vec!["a".to_owned()]));
     }
 
-    /// Where the name of a server leaves no room, what it offers stands below it, and no line is broken by the terminal.
+    /// Offers of a server with a long name are printed on a line below it, and the terminal breaks no line.
     #[test]
     fn a_long_name_of_a_server_has_a_line_of_its_own() {
         let server = serde_json::json!({

@@ -12,7 +12,7 @@ use crate::output::{BOLD, DIM, Output, YELLOW, paint, printable};
 /// Width of the argument in a line, in columns.
 const GIST: usize = 60;
 
-/// Says what waits for a decision as it comes, and what nobody decided in time. It never ends.
+/// Prints pending approvals as they arrive, and those that were not decided in time. Never returns.
 pub(super) async fn report(host: &Host, output: Output) -> Infallible {
     let Some(desk) = host.guard().map(|guard| guard.desk().clone()) else {
         return std::future::pending().await;
@@ -58,7 +58,7 @@ fn asked(matter: &Matter) -> String {
     format!("  {sign} {} {}  {hint}", paint(BOLD, "waiting for you:"), about(matter))
 }
 
-/// The line about something that nobody decided.
+/// Formats the line about an approval that was missed.
 fn missed(matter: &Matter) -> String {
     format!("  {} {} {}", paint(YELLOW, "✗"), paint(BOLD, "missed, so refused:"), about(matter))
 }

@@ -11,7 +11,7 @@ use secrecy::SecretString;
 
 use crate::exit::{Failure, Outcome};
 
-/// How long what failed is not tried again: every try may ask the person to unlock something.
+/// Time after a failure in which opening is not retried. Each attempt may ask the person to unlock something.
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// A store that is opened when it is first used.
@@ -33,7 +33,7 @@ impl Later {
         Self { open, state: Mutex::new(State::Unopened) }
     }
 
-    /// Why it could not be opened, if it was tried.
+    /// Returns the error of the last attempt to open the store, if it failed.
     pub(crate) fn failure(&self) -> Option<Failure> {
         match &*self.state.lock().unwrap_or_else(PoisonError::into_inner) {
             State::Failed(_, failure) => Some(failure.clone()),

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::{eventually, text};
 
-/// What a session bus allows; nothing is started when it is asked for.
+/// Configuration of a session bus that starts no services on demand.
 const BUS: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig>
@@ -26,7 +26,7 @@ pub(crate) struct Desktop {
     folder: TempDir,
     bus: Child,
     keyring: Option<Child>,
-    /// Where the bus is.
+    /// Address of the bus.
     pub(crate) address: String,
     daemon: String,
     send: String,
@@ -73,7 +73,7 @@ impl Desktop {
         eventually("the keyring is there", || self.locked().contains(&wanted));
     }
 
-    /// What the keyring says of its lock.
+    /// Returns the keyring's answer about its lock.
     fn locked(&self) -> String {
         let mut command = self.command(&self.send);
         command.args(["--print-reply", "--dest=org.freedesktop.secrets"]);
@@ -90,12 +90,12 @@ impl Desktop {
         }
     }
 
-    /// What the keyring has of ours, as libsecret's tool finds it; empty where there is nothing.
+    /// Returns the key in the keyring, as libsecret's tool finds it; empty if there is none.
     pub(crate) fn key(&self) -> String {
         self.tool("lookup")
     }
 
-    /// Takes it away.
+    /// Removes the key from the keyring.
     pub(crate) fn forget(&self) {
         self.tool("clear");
         assert_eq!(self.key(), "");

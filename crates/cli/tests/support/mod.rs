@@ -1,4 +1,4 @@
-//! Runs the program in a folder of its own, with servers scripted for the shell.
+//! Runner of the program in a folder of its own, with servers scripted for the shell.
 
 pub(crate) mod desktop;
 pub(crate) mod site;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// How long anything may take before a test fails.
+/// Maximum time of any step before a test fails.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// A folder with nothing of the person's own in it.
@@ -126,7 +126,7 @@ done
         file.to_string_lossy().into_owned()
     }
 
-    /// Whether the scripted server's process is there.
+    /// Returns true if the scripted server's process exists.
     pub(crate) fn is_running(&self, name: &str) -> bool {
         let pid = self.read(&format!("{name}.pid"));
         let pid = pid.trim();
@@ -139,7 +139,7 @@ fn is_alive(pid: &str) -> bool {
     alive.is_ok_and(|status| status.success())
 }
 
-/// How a run ended.
+/// Result of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,

@@ -1,4 +1,5 @@
-//! A server that wants tokens, an authorization server that gives them to everybody, and a browser that asks nobody.
+//! An MCP server that requires tokens, an authorization server that gives them to everybody, and a browser without
+//! prompts.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,30 +11,30 @@ use serde_json::{Value, json};
 
 use super::{House, Ran};
 
-/// Lets in whoever shows `s3cret-token`.
+/// Site that accepts the token `s3cret-token`.
 pub(crate) struct Site {
     url: String,
     script: Arc<Mutex<Script>>,
 }
 
-/// What it does besides, and what it has seen.
+/// Scripted answers of the site, and the requests it has received.
 #[derive(Default)]
 pub(crate) struct Script {
     /// The token endpoint answers so: a status and a body.
     pub(crate) token: Option<(&'static str, String)>,
-    /// So does the MCP endpoint, whatever it is shown.
+    /// Answer of the MCP endpoint, whatever token it receives.
     pub(crate) mcp: Option<&'static str>,
     /// Clients are given a secret.
     pub(crate) gives_secrets: bool,
     /// Tokens can be renewed.
     pub(crate) renews: bool,
-    /// For how long tokens are good, in seconds; 600 unless said.
+    /// Lifetime of tokens, in seconds; 600 by default.
     pub(crate) lasts: Option<u64>,
     /// The query of every request, and its body.
     pub(crate) seen: Vec<String>,
-    /// What its `Authorization` said.
+    /// `Authorization` headers of the requests.
     pub(crate) shown: Vec<String>,
-    /// Done while whoever asks waits for the answer.
+    /// Callback that runs before a request is answered.
     pub(crate) during: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
@@ -182,7 +183,7 @@ pub(crate) fn browse(url: &str) -> String {
     }
 }
 
-/// Runs a command that signs in with a browser; the page is opened by hand, for there is none here.
+/// Runs a command that signs in with a browser. The test opens the page itself.
 pub(crate) fn signed_in(house: &House, args: &[&str], environment: &[(&str, &str)]) -> Ran {
     let mut command: Command = house.command(args);
     command.env("BROWSER", "false").env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");

@@ -60,7 +60,7 @@ impl Terminal {
         self.master.resize(size).unwrap();
     }
 
-    /// What is seen now.
+    /// Returns the text on the screen.
     pub(crate) fn text(&self) -> String {
         self.screen.lock().unwrap().screen().contents()
     }
@@ -85,7 +85,7 @@ impl Terminal {
         }
     }
 
-    /// Whether the program draws on a screen of its own, and not where the shell is.
+    /// Returns true if the program uses the alternate screen.
     pub(crate) fn has_own_screen(&self) -> bool {
         self.screen.lock().unwrap().screen().alternate_screen()
     }

@@ -1,4 +1,4 @@
-//! What was recorded.
+//! Routes of the recorded activity.
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
@@ -11,10 +11,10 @@ use serde_json::Value;
 use super::{Answer, Refused};
 use crate::Console;
 
-/// How many entries are given at once.
+/// Maximum number of entries in one answer.
 const MAX_LIMIT: usize = 500;
 
-/// What is looked for.
+/// Query of a search in the audit log.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wanted {
@@ -29,7 +29,7 @@ pub(super) struct Wanted {
     pub(super) until: Option<Timestamp>,
     before: Option<u64>,
     limit: Option<usize>,
-    /// Whether repeated failures of a server are one line.
+    /// True if repeated failures of a server are combined into one line.
     #[serde(default)]
     gathered: bool,
 }

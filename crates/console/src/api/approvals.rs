@@ -1,4 +1,4 @@
-//! What waits for a person, and their decisions.
+//! Routes of pending approvals, decisions, grants and rules.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -14,7 +14,7 @@ use super::{Answer, Body, Refused};
 use crate::Console;
 use crate::door::MayDecide;
 
-/// How many of those that are over are told.
+/// Maximum number of closed approvals in an answer.
 const MAX_RECENT: usize = 50;
 
 pub(super) fn desk(console: &Console) -> Result<&Desk, Refused> {
@@ -26,9 +26,9 @@ pub(super) fn desk(console: &Console) -> Result<&Desk, Refused> {
 /// Everything on the desk.
 #[derive(Serialize)]
 pub(super) struct Matters {
-    /// What waits, the oldest first.
+    /// Pending approvals, oldest first.
     open: Vec<Matter>,
-    /// What is over, the newest first.
+    /// Closed approvals, newest first.
     recent: Vec<Matter>,
     /// The time here: what counts down does so by this.
     now: Timestamp,
@@ -87,7 +87,7 @@ pub(super) async fn revoke(
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Rules {
-    /// Whether there are any; without, everything may be called.
+    /// True if there is a policy; without one, every call is allowed.
     has_policy: bool,
     rules: Vec<Rule>,
     trusted: Vec<String>,
@@ -100,7 +100,7 @@ struct Rule {
     decide: String,
     name: Option<String>,
     reason: Option<String>,
-    /// Key and what it says, in words.
+    /// Key of each condition, and its description.
     conditions: Vec<(String, String)>,
 }
 

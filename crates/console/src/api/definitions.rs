@@ -1,4 +1,4 @@
-//! What servers offer, as it was accepted and as it is.
+//! Routes of definitions: what servers offer, as it was accepted and as it is.
 
 use std::collections::HashSet;
 
@@ -22,7 +22,7 @@ fn pins(console: &Console) -> Result<&Pins, Refused> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct All {
-    /// Whether definitions are looked at here.
+    /// True if definitions are pinned.
     is_pinned: bool,
     servers: Vec<PinnedServer>,
 }
@@ -76,11 +76,11 @@ pub(super) async fn history(
     Ok(Json(History { history: pins(&console)?.history(&server, Some((kind, &name))).await? }))
 }
 
-/// What is accepted or rejected: the server with all that it offers, or one thing.
+/// Definitions to accept or reject: the server with everything it offers, or one item.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Decided {
-    /// What was looked at; owed where something is accepted.
+    /// Hash of the definitions that were reviewed; required to accept them.
     hash: Option<Digest>,
     item: Option<Item>,
     /// The hashes of the items that were shown to the person.

@@ -1,4 +1,4 @@
-//! Why a request is not done, and the bodies of those that are.
+//! Errors of the API, and the JSON bodies of requests.
 
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
@@ -14,7 +14,7 @@ use http::StatusCode;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Why a request is not done.
+/// Error of an API request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refused {
     #[error("not let in: {0}")]
@@ -122,7 +122,7 @@ impl From<NoSuchServer> for Refused {
     }
 }
 
-/// A JSON body; what is none is told in our own form.
+/// Extractor of a JSON body. A body that is not valid JSON is reported as an API error.
 pub(crate) struct Body<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {

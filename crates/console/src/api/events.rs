@@ -18,9 +18,9 @@ use crate::Console;
 use crate::door::Caller;
 use crate::news::{Place, Topic};
 
-/// How many streams are open at once.
+/// Maximum number of open streams.
 const MAX_STREAMS: usize = 64;
-/// How often it is looked whether anything was recorded, and whether the session still stands.
+/// Interval at which the audit log and the session are checked.
 const LOOK: Duration = Duration::from_secs(1);
 /// After how long without news a sign of life is sent.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -69,7 +69,7 @@ struct Follower {
     models: Option<watch::Receiver<u64>>,
     servers: Option<u64>,
     recorded: Option<u64>,
-    /// When the next matter is over if nobody decides.
+    /// Time at which the next approval expires if there is no decision.
     expiry: Option<Timestamp>,
     grants: usize,
     _attendance: Option<Attendance>,
@@ -83,7 +83,7 @@ impl Follower {
         "hello"
     }
 
-    /// What is new next; nothing when the session is over.
+    /// Waits for the next event. Returns `None` once the session is over.
     async fn next(&mut self) -> Option<Topic> {
         tokio::time::sleep(PAUSE).await;
         loop {

@@ -1,4 +1,4 @@
-//! What is served: pages for browsers, JSON for both.
+//! Routes of the console: pages for browsers, JSON for browsers and programs.
 
 mod activity;
 mod approvals;
@@ -27,12 +27,12 @@ pub(crate) use error::{Body, Refused};
 
 /// The largest body of a request, in bytes: what a person approves may carry its arguments.
 const MAX_BODY: usize = 4 << 20;
-/// How long an answer may take, with what it needs of the request. Streams go on.
+/// Time limit of a request, with the reading of its body. Event streams may last longer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 type Answer<T> = Result<Json<T>, Refused>;
 
-/// For browsers: behind the door.
+/// Creates the routes for browsers, which require authentication.
 pub(crate) fn for_browsers(console: Console) -> Router {
     let inside = api()
         .route("/sessions/end", post(sessions::sign_out))
@@ -49,7 +49,7 @@ pub(crate) fn for_browsers(console: Console) -> Router {
         .with_state(console)
 }
 
-/// For programs of the same user.
+/// Creates the routes for programs of the same user.
 pub(crate) fn for_programs(console: Console) -> Router {
     let inside = api().route("/links", post(sessions::link));
     Router::new()
@@ -87,7 +87,7 @@ fn api() -> Router<Console> {
         .route("/sessions/{id}/end", post(sessions::end))
 }
 
-/// Who serves.
+/// Description of the host that serves the console.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct About {
@@ -96,7 +96,7 @@ struct About {
     address: String,
     /// The session of the browser that asks.
     session: Option<String>,
-    /// Whether what is called is recorded.
+    /// True if calls are recorded.
     records: bool,
     /// From where decisions are taken: `browser`, `terminal` or `programs`.
     decisions_from: &'static str,

@@ -8,11 +8,11 @@ use serde::Serialize;
 use super::{Answer, Refused};
 use crate::Console;
 
-/// All that there is to know.
+/// All models and budgets.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Models {
-    /// Whether servers are offered any: without a model they are not.
+    /// True if sampling is offered to servers; without a model it is not.
     is_offered: bool,
     #[serde(flatten)]
     overview: Option<Overview>,

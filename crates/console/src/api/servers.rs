@@ -21,7 +21,7 @@ pub(super) async fn all(State(console): State<Console>) -> Json<Status> {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Server {
     status: UpstreamStatus,
-    /// What it offers, as it said it; nothing as long as that is not known.
+    /// Definitions as the server sent them; `None` until they are known.
     offers: Option<Value>,
 }
 

@@ -44,7 +44,7 @@ pub(super) struct NewLink {
     lifetime_ms: u64,
 }
 
-/// A link for a browser: whoever opens it decides as the person does.
+/// Creates a link for a browser. A browser that opens it can decide as the person does.
 pub(super) async fn link(
     State(console): State<Console>,
     Extension(caller): Extension<Caller>,

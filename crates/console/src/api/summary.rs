@@ -1,4 +1,4 @@
-//! What was recorded, counted: how much, how it ended, how long it took.
+//! Statistics of recorded entries: number, outcome and duration.
 
 use std::collections::BTreeMap;
 
@@ -12,27 +12,27 @@ use super::Answer;
 use super::activity::{Asked, record, wanted};
 use crate::Console;
 
-/// How many entries are counted at most: the newest.
+/// Maximum number of entries counted, the newest first.
 const MAX_COUNTED: usize = 20_000;
-/// How many spans of time there are.
+/// Number of periods.
 const SPANS: i64 = 60;
-/// How far it goes back unless told otherwise.
+/// Default length of the time range.
 const USUAL: SignedDuration = SignedDuration::from_hours(24);
 
-/// What was counted.
+/// Statistics of a time range.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Summary {
     since: Timestamp,
     until: Timestamp,
-    /// How many entries.
+    /// Number of entries counted.
     counted: usize,
-    /// Whether there are more than are counted.
+    /// True if there are more entries than were counted.
     is_cut: bool,
     /// The time from `since` to `until` in equal spans.
     spans: Vec<Span>,
     endings: BTreeMap<&'static str, u64>,
-    /// How long calls took that came back.
+    /// Duration of the calls that returned.
     latency: Percentiles,
     servers: Vec<OfServer>,
 }

@@ -130,7 +130,7 @@ async fn the_rules_are_shown_in_words() {
     assert!(rule["conditions"][1][1].as_str().unwrap().contains("/private"), "{rule}");
 }
 
-/// Says that somebody is there, as the console does soon after it has let a browser in.
+/// Reports a person as present, as the console does soon after a browser has signed in.
 fn attended(house: &House) -> Attendance {
     house.host.guard().unwrap().desk().attend(None)
 }

@@ -20,7 +20,7 @@ impl Connector for InMemory {
     }
 }
 
-/// What is pinned of the server, once it was seen.
+/// Waits until the server's definitions are known, and returns its pins.
 async fn seen(host: &Host, browser: &Browser) -> Value {
     let mut changes = host.pins().unwrap().changes();
     let look = async {

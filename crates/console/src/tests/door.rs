@@ -1,4 +1,4 @@
-//! Who is let in, and who is not.
+//! Tests of authentication, and of the checks of host and origin.
 
 use super::*;
 

@@ -22,7 +22,7 @@ use tokio::net::TcpStream;
 
 use crate::{Console, Deciders, Lifetimes, Listening};
 
-/// How long anything may take.
+/// Time limit of any step.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// A host with a console, and what it keeps.
@@ -33,7 +33,7 @@ struct House {
     folder: TempDir,
 }
 
-/// What came back.
+/// Answer to a request.
 #[derive(Debug)]
 struct Answer {
     status: u16,
@@ -138,7 +138,7 @@ impl Browser {
     }
 }
 
-/// One request by hand, so that it can be as wrong as it wants. `headers` may name another host.
+/// Sends a request written by hand, which may be malformed. `headers` may name another host.
 async fn send(address: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> Answer {
     let host = if headers.contains("Host:") { String::new() } else { format!("Host: {address}\r\n") };
     let text = format!(

@@ -1,4 +1,5 @@
-//! What may not be asked: secrets in a form, and URLs that give something away (ELIC-07, ELIC-08, ELIC-26, ELIC-27).
+//! Checks of questions before they are asked: no secrets in a form, and no URLs that give something away (ELIC-07,
+//! ELIC-08, ELIC-26, ELIC-27).
 
 use std::borrow::Cow;
 

@@ -1,10 +1,10 @@
-//! Why a question has no answer.
+//! Errors of questions.
 
 use hospes_model::RpcError;
 
 use super::form::FormError;
 
-/// Why a question has no answer, or none yet.
+/// Reasons a question has no answer, or none yet.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
@@ -14,13 +14,13 @@ pub enum AskError {
     /// The person said no.
     #[error("the person declined to answer: {question}")]
     Declined {
-        /// What they were asked.
+        /// Question that was asked.
         question: String,
     },
     /// The person said nothing, and put the question away.
     #[error("the person put the question away without an answer: {question}")]
     Cancelled {
-        /// What they were asked.
+        /// Question that was asked.
         question: String,
     },
     /// The client did not declare that it can be asked this.
@@ -29,12 +29,12 @@ pub enum AskError {
     /// A form cannot ask for the type.
     #[error(transparent)]
     Form(#[from] FormError),
-    /// The URL to send the person to is none.
+    /// The URL to send the person to is not a valid URL.
     #[error("not a URL to send a person to: {url}")]
     Url {
-        /// What was given.
+        /// URL that was given.
         url: String,
-        /// What is wrong with it.
+        /// Parse error.
         #[source]
         source: url::ParseError,
     },
@@ -53,7 +53,7 @@ pub enum AskError {
     /// The URL to send the person to would give something away.
     #[error("nobody may be sent to this URL: {why}")]
     Unsafe {
-        /// What is wrong with it.
+        /// Description of the problem.
         why: &'static str,
     },
     /// The operating system gave no random numbers for the question's id.
@@ -65,7 +65,7 @@ pub enum AskError {
 }
 
 impl AskError {
-    /// Whether the handler only has to end for now.
+    /// Returns true if the handler only has to return for now.
     #[must_use]
     pub fn is_pending(&self) -> bool {
         matches!(self, Self::Pending)

@@ -19,7 +19,7 @@ pub struct FormError {
     why: String,
 }
 
-/// The content of a filled-in form does not fit it; the words say which field and what it wants.
+/// Error of form content that does not fit the form. The message names the field and what it requires.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Misfit(String);
@@ -43,8 +43,8 @@ pub fn form_for<T: JsonSchema>() -> Result<ElicitSchema, FormError> {
     Form::of::<T>(DEFAULT_FIELD).map(|form| form.schema)
 }
 
-/// Checks what a person filled in: all required fields are there and every field that is there fits (ELIC-14).
-/// Members that the form does not ask for are nobody's business here.
+/// Checks the content that a person filled in. All required fields are present, and every present field fits (ELIC-14).
+/// Members that the form does not ask for are not checked.
 ///
 /// # Errors
 /// The first field that does not fit.
@@ -139,7 +139,7 @@ impl Form {
     }
 }
 
-/// Whether a value fits a field; the words follow the field's name.
+/// Checks a value against a field. The error message is to follow the field's name.
 fn check(field: &PrimitiveSchemaDefinition, value: &Value) -> Result<(), String> {
     match (field, value) {
         (PrimitiveSchemaDefinition::String(field), Value::String(text)) => {
@@ -210,7 +210,8 @@ fn is_email(text: &str) -> bool {
         .is_some_and(|(name, host)| !name.is_empty() && !host.is_empty() && !host.contains('@'))
 }
 
-/// Whether the text has the shape of RFC 3339's `full-date`; the calendar is the type's business.
+/// Returns true if the text has the shape of RFC 3339's `full-date`. The calendar is not checked here; that is left to
+/// the type.
 fn is_date(text: &str) -> bool {
     let fits =
         |(at, byte): (usize, u8)| if at == 4 || at == 7 { byte == b'-' } else { byte.is_ascii_digit() };

@@ -4,9 +4,9 @@
 //! the answers are in, whatever revision the peer speaks. So: **whatever stands before a question runs again; ask
 //! first, act after.** What must not run twice goes into [`Context::once`].
 //!
-//! A question that has been put is always asked, even where the handler goes on without the answer. So
-//! `ctx.elicit("Which seat?").await.unwrap_or(Seat::Aisle)` asks whoever can be asked, and takes the aisle for those who
-//! decline and those who cannot.
+//! Once put, a question is always asked, even if the handler continues without the answer. So `ctx.elicit("Which
+//! seat?").await.unwrap_or(Seat::Aisle)` asks everyone who can be asked. Those who decline and those who cannot be
+//! asked get the aisle.
 //!
 //! ```
 //! use hospes::prelude::*;
@@ -56,7 +56,7 @@ impl Context {
     /// Asks the person to fill in a form; its fields come from `T`.
     ///
     /// `T` is a struct of texts, numbers, switches, enumerations without data and lists of these enumerations, each
-    /// possibly an `Option`; or one such value by itself; or `()`, for a yes. Doc comments become the descriptions.
+    /// possibly an `Option`. It may also be one such value, or `()` for a yes. Doc comments become the descriptions.
     /// Content that does not fit is asked for again. A form never asks for secrets; those are for
     /// [`elicit_url`](Self::elicit_url).
     ///

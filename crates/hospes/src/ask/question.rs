@@ -16,10 +16,10 @@ use crate::deprecated::{Deprecated, warn_once};
             before `.await`; tuples of up to eight of them; and `Vec`s of them"
 )]
 pub trait Question {
-    /// What the answer is decoded into.
+    /// Type that the answer is decoded into.
     type Answer;
 
-    /// Looks for the answer; where there is none yet, adds the question to `missing` and returns `None`.
+    /// Returns the answer. If there is none yet, adds the question to `missing` and returns `None`.
     ///
     /// # Errors
     /// When the answer is a refusal, or the question cannot be put.

@@ -14,7 +14,7 @@ use serde_json::{Map, Number, Value};
 /// The longest chain of references, and of schemas wrapped in one another, that is followed.
 const MAX_HOPS: usize = 32;
 
-/// What a form has no room for, and where it stands.
+/// Part of a schema that a form cannot express, with its path.
 #[derive(Debug)]
 pub(super) struct TooMuch {
     path: String,
@@ -27,7 +27,7 @@ impl fmt::Display for TooMuch {
     }
 }
 
-/// Whether the schema is `null` and nothing else: the type `()`, a question that is only agreed to.
+/// Returns true if the schema is just `null`: the type `()`, a question that is only agreed to.
 pub(super) fn is_null(schema: &Value) -> bool {
     schema.get("type").and_then(Value::as_str) == Some("null")
 }

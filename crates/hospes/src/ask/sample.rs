@@ -16,7 +16,7 @@ use crate::context::Context;
 /// The most tokens wanted where the author does not say: the specification requires a number.
 pub const DEFAULT_MAX_TOKENS: u64 = 1024;
 
-/// What a model is asked with: a text, a message, a conversation.
+/// Prompt for a model: a text, a message or a conversation.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no prompt for a model",
     label = "neither a text nor messages",
@@ -115,19 +115,19 @@ impl<'c> Sample<'c> {
         self
     }
 
-    /// How much a low price matters, from 0 to 1.
+    /// Sets the importance of a low price, from 0 to 1.
     pub fn cost_priority(mut self, weight: f64) -> Self {
         self.wishes().cost_priority = Some(weight.clamp(0.0, 1.0));
         self
     }
 
-    /// How much a quick answer matters, from 0 to 1.
+    /// Sets the importance of a quick answer, from 0 to 1.
     pub fn speed_priority(mut self, weight: f64) -> Self {
         self.wishes().speed_priority = Some(weight.clamp(0.0, 1.0));
         self
     }
 
-    /// How much a clever answer matters, from 0 to 1.
+    /// Sets the importance of a capable model, from 0 to 1.
     pub fn intelligence_priority(mut self, weight: f64) -> Self {
         self.wishes().intelligence_priority = Some(weight.clamp(0.0, 1.0));
         self
@@ -145,7 +145,7 @@ impl<'c> Sample<'c> {
         self
     }
 
-    /// Whether the model may, must or must not ask for a tool.
+    /// Sets whether the model may, must or must not ask for a tool.
     pub fn tool_choice(mut self, mode: ToolChoiceMode) -> Self {
         self.params.tool_choice = Some(ToolChoice::new().with_mode(mode));
         self
@@ -158,7 +158,7 @@ impl<'c> Sample<'c> {
         self
     }
 
-    /// What the model's provider defines, an object.
+    /// Sets metadata that the model's provider defines; an object.
     pub fn metadata(mut self, metadata: impl Into<RawJson>) -> Self {
         self.params.metadata = Some(metadata.into());
         self
@@ -197,7 +197,8 @@ impl IntoFuture for Sample<'_> {
     }
 }
 
-/// What is said to a model, or by it, can be read (SAMP-24): pictures and sounds are Base64, and say what they are.
+/// Checks that content of a sampling message can be read (SAMP-24). Images and audio are Base64 and name their media
+/// type.
 pub(crate) fn check_said(content: &[SamplingMessageContentBlock]) -> Result<(), &'static str> {
     let media = content.iter().filter_map(|block| match block {
         SamplingMessageContentBlock::Image(image) => Some((&image.data, &image.mime_type)),

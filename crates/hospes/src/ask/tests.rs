@@ -332,7 +332,7 @@ fn several_questions_travel_in_one_round() {
     });
 }
 
-/// A refusal decides at once; nobody is asked the rest for nothing.
+/// A refusal decides at once; the remaining questions are not asked.
 #[test]
 fn a_refusal_among_several_asks_nothing_more() {
     block_on(async {

@@ -222,19 +222,19 @@ impl Client {
         self.core.notify(&Method::from_name(method), params.clone()).await
     }
 
-    /// Who the server is. Servers of 2026-07-28 may keep that back.
+    /// Name and version of the server. Servers of 2026-07-28 may omit them.
     #[must_use]
     pub fn server_info(&self) -> Option<&Implementation> {
         self.core.server.info.as_ref()
     }
 
-    /// What the server can do. None where it has not said so; then everything may be tried.
+    /// Capabilities of the server. None if the server did not declare any; every feature may then be tried.
     #[must_use]
     pub fn capabilities(&self) -> Option<&ServerCapabilities> {
         self.core.server.capabilities.as_ref()
     }
 
-    /// How to use the server, for the model.
+    /// Instructions of the server for the model on how to use it.
     #[must_use]
     pub fn instructions(&self) -> Option<&str> {
         self.core.server.instructions.as_deref()
@@ -246,8 +246,8 @@ impl Client {
         &self.core.server.supported
     }
 
-    /// How many calls of this client, as a service, wait for answers from elsewhere, those that fetch the result of a
-    /// task among them, and how many questions for a call.
+    /// Number of parked calls and held questions of this client as a service. Parked calls wait for answers from
+    /// elsewhere; they include calls that fetch the result of a task.
     #[must_use]
     pub fn parked_calls(&self) -> usize {
         self.core.parked.len() + self.core.tasks.fetching.len() + self.core.desk.held.len()
@@ -265,20 +265,20 @@ impl Client {
         self.core.speech.revision.era()
     }
 
-    /// Whether the server is reached over HTTP+SSE, the transport of 2024-11-05; worth remembering per server beside
-    /// the era, for the same reason.
+    /// Returns true if the server is reached over HTTP+SSE, the transport of 2024-11-05. Remember it per server beside
+    /// the era, because detecting it costs a request.
     #[must_use]
     pub fn is_over_sse(&self) -> bool {
         self.core.over_sse
     }
 
-    /// How many lines the server printed on stdout that were no messages, and the first of them.
+    /// Returns the number of lines on the server's stdout that were not messages, and the first of them.
     #[must_use]
     pub fn noise(&self) -> (u64, Option<String>) {
         self.core.link.noise()
     }
 
-    /// How the connection ended, if it has.
+    /// Returns the reason the connection ended, if it has ended.
     #[must_use]
     pub fn closed(&self) -> Option<Arc<Closed>> {
         self.core.desk.closed()

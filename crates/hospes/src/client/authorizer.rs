@@ -1,4 +1,4 @@
-//! Who answers when a server over HTTP wants to know who is there.
+//! Authorization of requests to a server over HTTP.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Method, StatusCode};
 
-/// What an [`Authorizer`] works on.
+/// Future returned by the methods of an [`Authorizer`].
 pub type Authorizing<'a, T> = Pin<Box<dyn Future<Output = Result<T, NotAuthorized>> + Send + 'a>>;
 
 /// Gives requests to a server what lets them in, and deals with refusals. One that speaks OAuth is in the crate
 /// `hospes-auth`.
 ///
-/// It is asked before every request over HTTP, streams and older sessions included, and after each that was answered
-/// with 401 or 403. While it works no time limit of the connection's calls runs, for somebody may have to sign in; over
-/// HTTP+SSE only that of sending does not.
+/// It is called before every request over HTTP, including streams and older sessions, and after each response with
+/// status 401 or 403. Time limits of the connection's calls are suspended while it works, because a person may have to
+/// sign in. Over HTTP+SSE only the time limit of sending is suspended.
 pub trait Authorizer: Send + Sync + fmt::Debug {
     /// The headers that let this request in; none if nothing is known to.
     fn headers<'a>(&'a self, request: Outbound<'a>) -> Authorizing<'a, HeaderMap>;
@@ -36,23 +36,23 @@ pub trait Authorizer: Send + Sync + fmt::Debug {
 pub struct Outbound<'a> {
     /// Its method.
     pub method: &'a Method,
-    /// Where it goes.
+    /// URL that the request is sent to.
     pub url: &'a url::Url,
-    /// Nobody waits for it: the session's own stream, a notification, an answer to the server. What it needs may be
-    /// renewed, but no person is to be asked on its account.
+    /// True if no caller waits for the request: the session's own stream, a notification or an answer to the server.
+    /// Tokens may be refreshed for it, but no person may be prompted.
     pub background: bool,
     /// The server itself has said on its stream that messages go there (HTTP+SSE): it is another URL of the same server.
     pub announced: bool,
 }
 
 impl<'a> Outbound<'a> {
-    /// One of this method that goes there, for which somebody waits.
+    /// Creates a request with this method and URL that a caller waits for.
     #[must_use]
     pub fn new(method: &'a Method, url: &'a url::Url) -> Self {
         Self { method, url, background: false, announced: false }
     }
 
-    /// One for which nobody waits.
+    /// Marks the request as one that no caller waits for.
     #[must_use]
     pub fn background(mut self) -> Self {
         self.background = true;
@@ -73,15 +73,15 @@ impl<'a> Outbound<'a> {
 pub struct Refusal<'a> {
     /// The request.
     pub request: Outbound<'a>,
-    /// What [`Authorizer::headers`] gave it.
+    /// Headers that [`Authorizer::headers`] returned for the request.
     pub sent: &'a HeaderMap,
-    /// What it was for: an MCP method, and whatever that names (`tools/call add`).
+    /// Operation of the request: an MCP method and the item it names (`tools/call add`).
     pub operation: &'a str,
-    /// How it was refused.
+    /// Status of the response, 401 or 403.
     pub status: StatusCode,
     /// The headers of the refusal, `WWW-Authenticate` among them.
     pub headers: &'a HeaderMap,
-    /// How often the same request was sent again before.
+    /// Number of times the same request has been retried.
     pub attempt: u32,
 }
 
@@ -96,7 +96,7 @@ impl fmt::Debug for Refusal<'_> {
     }
 }
 
-/// What becomes of a refused request.
+/// Decision about a request that was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verdict {
@@ -110,14 +110,14 @@ pub enum Verdict {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct NotAuthorized {
-    /// What is the matter, in a few words.
+    /// Short description of the failure.
     pub what: String,
-    /// Where a person could sign in, if that would help.
+    /// URL where a person can sign in, if that would help.
     pub sign_in: Option<String>,
     /// The status of the response that refused it, 401 or 403; none where it was not sent at all. The transport fills
     /// it in.
     pub status: Option<StatusCode>,
-    /// What to do about it.
+    /// Suggested remedy.
     pub hint: Option<String>,
     /// The error underneath.
     pub source: Option<Box<dyn StdError + Send + Sync>>,

@@ -1,4 +1,4 @@
-//! What a client can do, and how long it waits.
+//! Builder of a client: its handlers, capabilities and limits.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::rate::Rate;
 use crate::service::IntoService;
 use crate::tasks::TaskSettings;
 
-/// Makes a [`Client`].
+/// Builder of a [`Client`].
 ///
 /// ```no_run
 /// # use hospes::client::{Client, Target};
@@ -59,13 +59,13 @@ pub struct ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// The name that the server is told.
+    /// Sets the name and version that the client reports to the server.
     pub fn info(mut self, info: Implementation) -> Self {
         self.settings.info = info;
         self
     }
 
-    /// Who answers when the server asks for a model. Declares the capability `sampling`.
+    /// Sets the handler of the server's sampling requests. Declares the capability `sampling`.
     ///
     /// A person's refusal is an [`RpcError`](hospes_model::RpcError) with the code `-1`; it ends the call that the
     /// question came from.
@@ -86,9 +86,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Who answers when the server asks the person to fill in a form. Declares the capability `elicitation.form`.
-    /// Fields that an accepted answer leaves out take the defaults that the form has for them; an answer that does not
-    /// fit the form is not sent.
+    /// Sets the handler of form elicitations. Declares the capability `elicitation.form`. Fields missing from an
+    /// accepted answer take the defaults of the form. An answer that does not match the form is not sent.
     pub fn elicitation<F, Fut>(mut self, handler: F) -> Self
     where
         F: Fn(ElicitParams) -> Fut + Send + Sync + 'static,
@@ -106,22 +105,23 @@ impl ClientBuilder {
         self
     }
 
-    /// Called when the server says that the person has done what a URL was for (2025-11-25), with the elicitation's id.
-    /// It may never come: whatever waits for it needs another way to go on, and one to give up.
+    /// Sets a callback for completed URL elicitations (2025-11-25); it receives the elicitation's id. The notification
+    /// may never arrive, so code that waits for it needs another way to continue and a timeout.
     pub fn on_elicitation_complete(mut self, listener: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.desk.handlers.on_elicitation_complete = Some(Arc::new(listener));
         self
     }
 
-    /// How often the server may ask for a model, and how often for the person; beyond that it is refused. The default is
-    /// [`DEFAULT_QUESTION_RATE`](super::DEFAULT_QUESTION_RATE).
+    /// Sets the maximum rate of sampling requests and of elicitations, counted separately. Requests over the rate are
+    /// refused. The default is [`DEFAULT_QUESTION_RATE`](super::DEFAULT_QUESTION_RATE).
     pub fn question_rate(mut self, rate: Rate) -> Self {
         self.desk.handlers.pace = Pace::new(rate);
         self
     }
 
-    /// Whether `structuredContent` is checked against the `outputSchema` of its tool, as far as the tool has been listed
-    /// (and the feature `validate` is on); a result that does not fit is an error. By default it is.
+    /// Enables validation of `structuredContent` against the `outputSchema` of its tool; the default is true. It
+    /// requires the feature `validate` and applies to tools that have been listed. A result that does not match is an
+    /// error.
     pub fn check_outputs(mut self, check: bool) -> Self {
         self.settings.checks_outputs = check;
         self
@@ -140,8 +140,9 @@ impl ClientBuilder {
 
     /// The folders that the server may work in: paths, or `file:` URIs. Declares the capability `roots`.
     ///
-    /// `..` and symbolic links are resolved here. The server is told of paths only while they can be read and are still
-    /// what they were, and (up to 2025-11-25) of their going and coming; URIs are taken as they are.
+    /// `..` and symbolic links are resolved when the folders are set. A path is reported only while it is readable and
+    /// still leads to the same folder. Up to 2025-11-25 the server is notified when folders disappear or return. URIs
+    /// are reported unchanged.
     pub fn roots<P: AsRef<Path>>(mut self, folders: impl IntoIterator<Item = P>) -> Self {
         self.desk.handlers.roots.set(folders);
         let mut capability = RootsCapability::new();
@@ -150,15 +151,15 @@ impl ClientBuilder {
         self
     }
 
-    /// Asks `tell_if` each time that the server is to be told of [`roots`](Self::roots); if it says no, the server is told
-    /// that there are none.
+    /// Calls `tell_if` each time [`roots`](Self::roots) would be reported to the server. If it returns false, an empty
+    /// list is reported.
     pub fn tell_roots_if(mut self, tell_if: impl Fn(&[Root]) -> bool + Send + Sync + 'static) -> Self {
         self.desk.handlers.roots.tell_if = Some(Arc::new(tell_if));
         self
     }
 
-    /// Declares exactly these capabilities, whatever handlers there are; for a gateway, whose calls carry the questions
-    /// on to somebody else. Extensions whose identifier is none (CAP-14) are left out.
+    /// Declares exactly these capabilities, regardless of the handlers. A gateway uses this, because its calls forward
+    /// questions to another client. Extensions with an invalid identifier (CAP-14) are omitted.
     pub fn capabilities(mut self, mut capabilities: ClientCapabilities) -> Self {
         capabilities.extensions.retain(|identifier, _| match meta_key::check_extension(identifier) {
             Ok(()) => true,
@@ -190,50 +191,50 @@ impl ClientBuilder {
         self
     }
 
-    /// How long a call may take without an answer or progress. [`Duration::MAX`] waits forever.
+    /// Sets the time a call may take without an answer or progress. [`Duration::MAX`] disables the limit.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.settings.times.timeout = limit(timeout);
         self
     }
 
-    /// How long a call may take in all, whatever progress there is. [`Duration::MAX`] waits forever.
+    /// Sets the total time a call may take, regardless of progress. [`Duration::MAX`] disables the limit.
     pub fn max_timeout(mut self, timeout: Duration) -> Self {
         self.settings.times.max_timeout = limit(timeout);
         self
     }
 
-    /// How long connecting may take.
+    /// Sets the time that connecting may take.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.settings.connect_timeout = timeout;
         self
     }
 
-    /// How long an upstream call is kept while somebody else answers its questions, and a question while there is no
-    /// call to ask it with (see [`Client`] as a service).
+    /// Sets the time an upstream call is kept while its questions are answered elsewhere. It also limits how long a
+    /// question waits if there is no call to ask it with (see [`Client`] as a service).
     pub fn park_timeout(mut self, timeout: Duration) -> Self {
         self.settings.park_timeout = timeout;
         self
     }
 
-    /// How many rounds of questions a call may have.
+    /// Sets the maximum number of rounds of questions per call.
     pub fn max_input_rounds(mut self, rounds: u32) -> Self {
         self.settings.max_input_rounds = rounds;
         self
     }
 
-    /// How many bytes of answers are kept that the server said stay fresh for a while (2026-07-28): its lists and
-    /// resources. 0 keeps none; the default is [`DEFAULT_CACHE_BYTES`](super::DEFAULT_CACHE_BYTES). A change that the
-    /// server tells of ends what it concerns at once, so whoever cannot wait for the end of the time it gave
-    /// [listens](Client::listen).
+    /// Sets the size of the response cache in bytes. It holds lists and resources that the server marked as cacheable
+    /// (2026-07-28). 0 disables the cache; the default is [`DEFAULT_CACHE_BYTES`](super::DEFAULT_CACHE_BYTES). A change
+    /// notification invalidates the affected entries at once; to receive changes before entries expire,
+    /// [listen](Client::listen).
     pub fn cache_bytes(mut self, bytes: usize) -> Self {
         self.settings.cache_bytes = bytes;
         self
     }
 
-    /// Reaches servers over HTTP through this proxy: `http://host:port`, with `user:password@` before the host if it
-    /// wants to know who asks. To `https` it is asked for a tunnel. `except` names hosts that are reached without it, in
-    /// the form of `NO_PROXY`: names with their subdomains, addresses, networks, parted by commas. Servers on this
-    /// machine are always reached without it.
+    /// Sets the proxy for servers over HTTP: `http://host:port`, with `user:password@` before the host if the proxy
+    /// requires authentication. Connections to `https` use a tunnel. `except` lists hosts reached directly, in the form
+    /// of `NO_PROXY`: names with their subdomains, addresses and networks, separated by commas. Servers on this machine
+    /// are always reached directly.
     ///
     /// Without this setting the environment decides: `HTTPS_PROXY` for `https`, `HTTP_PROXY` for `http`, `ALL_PROXY` for
     /// either, but for the hosts in `NO_PROXY`; each in capitals or not. What is no URL of such a proxy is an error when
@@ -262,8 +263,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Asks the server regularly whether it is there, and closes the connection when it is not. By default nobody asks:
-    /// calls have time limits of their own.
+    /// Pings the server regularly, and closes the connection when it does not answer. There are no pings by default,
+    /// because calls have time limits of their own.
     pub fn health_check(mut self, check: HealthCheck) -> Self {
         self.settings.health_check = Some(check);
         self
@@ -282,20 +283,20 @@ impl ClientBuilder {
         self
     }
 
-    /// How many calls may wait at once.
+    /// Sets the maximum number of concurrent calls.
     pub fn max_in_flight(mut self, calls: usize) -> Self {
         self.settings.limits.max_in_flight = calls;
         self
     }
 
-    /// How many questions of the server are answered at once; more are refused.
+    /// Sets the maximum number of concurrent requests from the server; further ones are refused.
     pub fn max_server_requests(mut self, requests: usize) -> Self {
         self.settings.limits.max_server_requests = requests;
         self
     }
 
-    /// Called with each log message of the server; not with those of calls that are made for somebody else (see
-    /// [`Client`] as a service), who hears them instead.
+    /// Sets a callback for log messages of the server. Messages of calls made for another client (see [`Client`] as a
+    /// service) go to that client instead.
     pub fn on_log(mut self, listener: impl Fn(LogMessageParams) + Send + Sync + 'static) -> Self {
         self.desk.on_log = Some(Arc::new(listener));
         self
@@ -342,7 +343,7 @@ impl ClientBuilder {
         self
     }
 
-    /// What the server is told is what its questions are held to.
+    /// Finishes the settings: the handlers refuse requests beyond the declared capabilities.
     fn declare(mut self) -> Self {
         if let Some(settings) = self.tasks {
             Receiver::declare(&mut self.settings.capabilities);
@@ -388,8 +389,9 @@ impl ClientBuilder {
         Box::pin(connect::connect_streams(self.declare(), read, write, "a stream")).await
     }
 
-    /// Connects over what `dial` brings: byte streams as [`over`](Self::over) takes them. It is called again, once, when
-    /// the server hung up on being asked what it speaks. `name` stands for the server in errors and logs.
+    /// Connects over the byte streams that `dial` returns, as described at [`over`](Self::over). `dial` is called a
+    /// second time if the server closes the connection on the first version probe. `name` identifies the server in
+    /// errors and logs.
     ///
     /// ```no_run
     /// # #[cfg(unix)]
@@ -404,7 +406,7 @@ impl ClientBuilder {
     /// ```
     ///
     /// # Errors
-    /// When nobody is there, or the other side is no server.
+    /// Returns an error if nothing accepts the connection or the peer is not an MCP server.
     pub async fn dial<D, Fut, R, W>(self, name: &str, dial: D) -> Result<Client, ConnectError>
     where
         D: Fn() -> Fut,

@@ -1,7 +1,7 @@
 //! Answers that may be given again: a server of 2026-07-28 says of its lists and resources how long they stay fresh and
 //! for whom.
 //!
-//! Nothing is fetched because it has become stale; it is fetched when somebody asks for it again.
+//! Stale entries are not refreshed in the background; they are fetched on the next request.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,11 +15,11 @@ use tokio::time::Instant;
 use super::changes::covers;
 use super::link::{Members, Outgoing};
 
-/// How much the answers that are kept may take in all, in bytes, unless told otherwise: the setting `cache_bytes`.
+/// Default size of the response cache in bytes (setting `cache_bytes`).
 pub const DEFAULT_CACHE_BYTES: usize = 8 * 1024 * 1024;
-/// How many answers are kept at once, whatever their size.
+/// Maximum number of cached responses, regardless of their size.
 pub const MAX_CACHED_ANSWERS: usize = 1024;
-/// How long an answer is kept at most, however long the server says that it stays fresh.
+/// Maximum time a response is cached, regardless of the lifetime the server gives.
 pub const MAX_CACHED_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The answers of one connection that are still fresh.
@@ -32,12 +32,12 @@ pub(crate) struct Cache {
 struct State {
     entries: HashMap<Key, Entry>,
     bytes: usize,
-    /// How often something was found out to have changed: what was asked before is not kept after.
+    /// Number of invalidations so far. A response requested before the last one is not cached.
     changes: u64,
     turn: u64,
 }
 
-/// What was asked, and for whom the answer is.
+/// Request and audience of a cached response.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     method: Method,
@@ -49,7 +49,7 @@ struct Key {
 enum Reader {
     /// The server said "public".
     Anybody,
-    /// Whoever asked: one principal, or the client itself.
+    /// The caller only: one principal, or the client itself.
     Only(Option<Arc<str>>),
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Cacheable {
     max_bytes: usize,
 }
 
-/// What a result says of how long it stays fresh, and for whom.
+/// Caching fields of a result: its lifetime and its scope.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Hints<'a> {
@@ -230,7 +230,7 @@ impl State {
         }
     }
 
-    /// What is stale goes first, then what was not used for longest.
+    /// Evicts stale entries first, then the least recently used.
     fn make_room(&mut self, size: usize, max_bytes: usize) {
         if self.bytes + size <= max_bytes && self.entries.len() < MAX_CACHED_ANSWERS {
             return;

@@ -1,4 +1,4 @@
-//! Who wants to hear of which change, on a connection that tells all changes to one place (up to 2025-11-25).
+//! Listeners for changes on a connection that delivers all changes to one place (up to 2025-11-25).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ const MAX_CHANGED_RESOURCES: usize = 4096;
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     listeners: Mutex<Vec<Arc<Listener>>>,
-    /// How many listeners want each resource.
+    /// Number of listeners for each resource.
     wanted: Mutex<HashMap<String, usize>>,
 }
 
@@ -30,14 +30,14 @@ struct News {
     prompts: bool,
     resources: bool,
     updated: BTreeSet<String>,
-    /// How tasks stand that changed; never more than were asked for.
+    /// Status of changed tasks; only tasks named in the filter are stored.
     tasks: BTreeMap<String, Box<Task>>,
     ended: bool,
     waker: Option<Waker>,
 }
 
 impl Changes {
-    /// A new listener, and the resources that nobody wanted before.
+    /// Adds a listener. Returns it and the resources that had no listener before.
     pub(crate) fn listen(&self, filter: SubscriptionFilter) -> (Arc<Listener>, Vec<String>) {
         let mut wanted = locked(&self.wanted);
         let mut new = Vec::new();
@@ -53,7 +53,7 @@ impl Changes {
         (listener, new)
     }
 
-    /// The listener leaves; the resources that nobody wants any more.
+    /// Removes a listener. Returns the resources that have no listener any more.
     pub(crate) fn leave(&self, listener: &Arc<Listener>) -> Vec<String> {
         locked(&self.listeners).retain(|other| !Arc::ptr_eq(other, listener));
         let mut wanted = locked(&self.wanted);
@@ -70,12 +70,12 @@ impl Changes {
             .collect()
     }
 
-    /// Every resource that somebody wants; what a new session has to be told.
+    /// Every resource that has a listener; a new session must subscribe to them.
     pub(crate) fn wanted(&self) -> Vec<String> {
         locked(&self.wanted).keys().cloned().collect()
     }
 
-    /// Tells those who want to know.
+    /// Passes a change to the listeners that subscribed to it.
     pub(crate) fn tell(&self, change: &Notification) {
         for listener in locked(&self.listeners).iter() {
             listener.tell(change);
@@ -144,12 +144,12 @@ fn unique(filter: &SubscriptionFilter) -> BTreeSet<String> {
     filter.resource_subscriptions.iter().cloned().collect()
 }
 
-/// Whether a change of `uri` was asked for: a server may name a part of the resource that was.
+/// Returns true if the filter covers a change of `uri`. A server may name a part of the subscribed resource.
 fn filter_covers(filter: &SubscriptionFilter, uri: &str) -> bool {
     filter.resource_subscriptions.iter().any(|wanted| covers(wanted, uri))
 }
 
-/// Whether `uri` is the resource `whole` or a part of it.
+/// Returns true if `uri` is the resource `whole` or a part of it.
 pub(crate) fn covers(whole: &str, uri: &str) -> bool {
     uri.strip_prefix(whole)
         .is_some_and(|rest| rest.is_empty() || whole.ends_with('/') || rest.starts_with(['/', '?', '#']))

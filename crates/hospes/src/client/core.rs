@@ -30,11 +30,11 @@ use super::tasks::TaskFacts;
 #[cfg(feature = "http")]
 use crate::transport::http_client::{HttpCall, HttpLink};
 
-/// How long a server that only wants to be asked again is left alone: longer each time.
+/// First delay before the next round if a server returns `input_required` without questions; it doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// What carries the messages.
+/// Transport that carries the messages.
 #[derive(Debug)]
 pub(crate) enum Link {
     Duplex(Duplex, Option<Arc<dyn Guard>>),
@@ -42,7 +42,7 @@ pub(crate) enum Link {
     Http(HttpLink),
 }
 
-/// What ends with the connection.
+/// Resource that ends with the connection.
 pub(crate) trait Guard: fmt::Debug + Send + Sync {
     /// Resolves when nothing of it is left.
     fn gone(&self) -> BoxFuture<'_, ()>;
@@ -66,7 +66,7 @@ impl Exchange for LinkCall {
     }
 }
 
-/// Which revision is spoken, and what every request says in `_meta` because of it.
+/// Negotiated revision and the `_meta` members that every request carries because of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Speech {
     pub(crate) revision: Revision,
@@ -82,7 +82,7 @@ impl Link {
         }
     }
 
-    /// How much time was spent on being let in.
+    /// Time spent on authorization.
     pub(crate) fn away(&self) -> std::time::Duration {
         match self {
             Self::Duplex(..) => std::time::Duration::ZERO,
@@ -91,7 +91,7 @@ impl Link {
         }
     }
 
-    /// Sends a notification; nobody learns whether it arrives.
+    /// Sends a notification; delivery is not confirmed.
     pub(crate) fn notify(&self, notification: &Notification, speech: &Speech) {
         match self {
             Self::Duplex(duplex, _) => {
@@ -125,7 +125,7 @@ impl Link {
         }
     }
 
-    /// Where answers to what is asked on `call` go.
+    /// Returns the destination of answers to questions asked on `call`.
     pub(crate) fn reply_to(&self, call: &LinkCall) -> ReplyTo {
         match self {
             Self::Duplex(duplex, _) => duplex.reply_to(),
@@ -141,7 +141,7 @@ impl Link {
         }
     }
 
-    /// How many lines came that were no messages, and the first of them.
+    /// Returns the number of lines that were not messages, and the first of them.
     pub(crate) fn noise(&self) -> (u64, Option<String>) {
         match self {
             Self::Duplex(duplex, _) => duplex.noise(),
@@ -164,7 +164,7 @@ impl Link {
         }
     }
 
-    /// Closes the connection because nobody is there: nothing is waited for.
+    /// Closes the connection to a server that no longer responds, without waiting.
     pub(crate) fn give_up(&self, closed: Closed) {
         match self {
             Self::Duplex(duplex, _) => duplex.give_up(closed),
@@ -173,7 +173,7 @@ impl Link {
         }
     }
 
-    /// Whether a call waits for its answer; a stream of changes does not count.
+    /// Returns true if a call waits for its answer; a listen stream does not count.
     pub(crate) fn is_busy(&self) -> bool {
         match self {
             Self::Duplex(duplex, _) => duplex.is_busy(),
@@ -192,7 +192,7 @@ impl Link {
         }
     }
 
-    /// Whether lists of tools have to be learned from.
+    /// Returns true if the transport needs the lists of tools.
     pub(crate) fn learns_tools(&self, speech: &Speech) -> bool {
         match self {
             #[cfg(feature = "http")]
@@ -202,7 +202,7 @@ impl Link {
     }
 }
 
-/// What the server says of itself.
+/// Description of the server from its handshake or discovery.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServerFacts {
     pub(crate) info: Option<Implementation>,
@@ -222,7 +222,7 @@ pub(crate) struct Core {
     pub(crate) settings: Settings,
     pub(crate) speech: Speech,
     pub(crate) server: ServerFacts,
-    /// Whether it is the older HTTP+SSE that carries the messages.
+    /// True if the connection uses HTTP+SSE, the older transport.
     pub(crate) over_sse: bool,
     pub(crate) log_level: AtomicU8,
     pub(crate) parked: Parked,
@@ -251,7 +251,7 @@ impl Core {
         self.log_level.store(position.unwrap_or(u8::MAX), Ordering::Relaxed);
     }
 
-    /// Tells an older server which log messages are wanted.
+    /// Sends the log level to a server of an older revision.
     pub(crate) async fn send_log_level(&self, level: LoggingLevel) -> Result<(), CallError> {
         let params = members(&SetLevelParams::new(level))?;
         let method = Method::SetLevel;
@@ -269,7 +269,7 @@ impl Core {
         self.run_as(&self.speech, outgoing, on_progress).await
     }
 
-    /// The same with what the request is to say of us.
+    /// Sends a request with the given protocol data and waits for its raw result.
     pub(crate) async fn run_as(
         &self,
         speech: &Speech,
@@ -343,7 +343,8 @@ impl Core {
         }
     }
 
-    /// The same with what the requests are to say of us; the result may be a task, if that is said to be welcome.
+    /// Completes a request with the given protocol data. The result may be a task if that data declares support for
+    /// tasks.
     pub(crate) async fn complete_as(
         &self,
         speech: &Speech,
@@ -413,7 +414,7 @@ impl Core {
         Err(CallError::TooManyRounds(self.settings.max_input_rounds))
     }
 
-    /// Whether a tool's structured result is what the tool says it is.
+    /// Checks a tool's structured result against the tool's output schema.
     fn check_output(&self, outgoing: &Outgoing<'_>, reply: &Reply) -> Result<(), CallError> {
         #[cfg(feature = "validate")]
         if let (Reply::CallTool(result), Some(tool), true) =
@@ -462,8 +463,8 @@ impl Core {
         self.decode_list(method, raw, self.desk.tool_changes())
     }
 
-    /// The same for what may be a list, asked for when the tools had changed so often: from one that has changed since,
-    /// nothing is learned.
+    /// Decodes a result that may be a list of tools. `asked_at` is the tool change count at the time of the request;
+    /// nothing is recorded from a list that has changed since.
     pub(crate) fn decode_list(
         &self,
         method: &Method,

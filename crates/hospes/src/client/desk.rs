@@ -1,4 +1,4 @@
-//! Where everything from the server goes that belongs to no call of ours: its own questions, log messages, changes.
+//! Dispatcher of server messages that belong to no client call: requests, log messages and changes.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,7 +24,7 @@ use super::task_tools::TaskTools;
 #[cfg(feature = "http")]
 use crate::transport::http_client;
 
-/// How much of a reason is logged, in characters.
+/// Maximum number of characters of a reason that are logged.
 const MAX_REASON: usize = 200;
 
 /// A list of the server that can change.
@@ -55,21 +55,21 @@ pub(crate) struct Desk {
     pub(crate) on_notification: Option<OnNotification>,
     pub(crate) on_list_changed: Option<OnListChanged>,
     pub(crate) task_tools: TaskTools,
-    /// How often the tools have changed.
+    /// Number of changes to the list of tools.
     tool_changes: AtomicU64,
-    /// Where it runs what the server asks as tasks.
+    /// Runner of server requests that are made as tasks.
     pub(crate) tasks: Option<Receiver>,
-    /// What it asked while nobody could be asked, and for how long that waits: the setting `park_timeout`.
+    /// Requests held until they can be forwarded, and the time limit for that (the setting `park_timeout`).
     pub(crate) held: Held,
     pub(crate) hold: Duration,
-    /// What the server was told, and is not to be repeated when it is quoted.
+    /// Secrets given to the server; they are redacted when its output is quoted.
     pub(crate) hidden: Arc<Hidden>,
     revision: OnceLock<Revision>,
     running: Mutex<HashMap<Id, AbortHandle>>,
     closed: watch::Sender<Option<Arc<Closed>>>,
 }
 
-/// Who wants the answer to a question.
+/// Destination of the answer to a question.
 #[derive(Clone, Debug)]
 pub(crate) enum ReplyTo {
     Duplex(Arc<duplex::Shared>),
@@ -96,8 +96,8 @@ impl Desk {
         self.revision.get().copied().unwrap_or(Revision::LATEST_LEGACY)
     }
 
-    /// The server asks something, and nobody waits for a call that it could be about. What only somebody else can answer
-    /// waits for the next call.
+    /// Handles a request of the server that belongs to no call. A request that must be forwarded is held until the next
+    /// call.
     pub(crate) fn unasked(self: &Arc<Self>, id: Id, method: Method, params: Option<RawJson>, reply: ReplyTo) {
         let question = InputRequest::decode(&method, params.as_ref().unwrap_or(&RawJson::empty_object()));
         match question {
@@ -108,7 +108,7 @@ impl Desk {
         }
     }
 
-    /// The server asks something: somebody answers, in a task of their own.
+    /// Handles a request of the server in a task of its own.
     pub(crate) fn request(self: &Arc<Self>, id: Id, method: Method, params: Option<RawJson>, reply: ReplyTo) {
         let (desk, key) = (Arc::clone(self), id.clone());
         // The entry must be there before the task can end and remove it.
@@ -158,7 +158,7 @@ impl Desk {
         })
     }
 
-    /// Puts a question to whoever answers it.
+    /// Passes a question to its handler and encodes the answer.
     async fn put(&self, question: InputRequest) -> Result<RawJson, RpcError> {
         let answer = self.handlers.answer(question).await?;
         answer.encode(self.revision()).map_err(|error| RpcError::internal(error.to_string()))
@@ -186,7 +186,7 @@ impl Desk {
         self.tell(notification);
     }
 
-    /// What was known of something that has changed is forgotten.
+    /// Invalidates everything known about a changed item.
     pub(crate) fn changed(&self, change: &Notification) {
         if *change == Notification::ToolsListChanged {
             // First of all: a list that comes now was asked for before.
@@ -198,12 +198,12 @@ impl Desk {
         self.outputs.changed(change);
     }
 
-    /// How often the tools have changed so far.
+    /// Number of changes to the list of tools so far.
     pub(crate) fn tool_changes(&self) -> u64 {
         self.tool_changes.load(Ordering::Acquire)
     }
 
-    /// Tells whoever wants to know.
+    /// Delivers a notification to the caches, callbacks and listeners.
     pub(crate) fn tell(&self, notification: Notification) {
         // First of all: whoever is told may ask at once.
         self.changed(&notification);
@@ -237,7 +237,7 @@ impl Desk {
         self.held.clear();
     }
 
-    /// The connection is gone: nobody waits for answers, nothing changes any more.
+    /// Handles the end of the connection: aborts running handlers and ends the listeners.
     pub(crate) fn connection_lost(&self, closed: Arc<Closed>) {
         self.running().drain().for_each(|(_, task)| task.abort());
         if let Some(tasks) = &self.tasks {
@@ -254,7 +254,7 @@ impl Desk {
         self.closed.send_replace(None);
     }
 
-    /// How the connection ended, if it has.
+    /// Returns the reason the connection ended, if it has ended.
     pub(crate) fn closed(&self) -> Option<Arc<Closed>> {
         self.closed.borrow().clone()
     }

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 /// The key in a list's `_meta` under which [`read_list`] says which entries were left out, one sentence each. It is
 /// never sent.
 pub const UNREADABLE_ENTRIES: &str = "hospes/unreadable";
-/// How many of them are named.
+/// Maximum number of omitted entries that are named.
 const MAX_NAMED: usize = 20;
 
 /// Reads one page of a list as [`Answer::decode`] does; where that fails because of single entries, without them.
@@ -73,7 +73,7 @@ fn without_faults(method: &Method, from: Revision, json: &RawJson) -> Option<Ans
     Some(answer)
 }
 
-/// What to call an entry by.
+/// Returns a label for an entry: its name, its URI or its number.
 fn called(entry: &RawValue, number: usize) -> String {
     #[derive(Deserialize)]
     struct Named {

@@ -1,4 +1,4 @@
-//! What can go wrong between a client and its server.
+//! Errors between a client and its server.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hospes_model::{Revision, RpcError, code};
 
-/// Why a call has no result.
+/// Error of a call.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
@@ -18,11 +18,11 @@ pub enum CallError {
     /// No answer came in time. The server was told that none is wanted any more.
     #[error("{method} was not answered within {after:?} (setting {limit})")]
     Timeout {
-        /// What was asked.
+        /// Method of the request.
         method: Box<str>,
-        /// Which of the limits it was.
+        /// Limit that was exceeded.
         limit: TimeLimit,
-        /// How long it was waited.
+        /// Time that was waited.
         after: Duration,
     },
     /// The connection is gone.
@@ -36,28 +36,28 @@ pub enum CallError {
     NotInRevision {
         /// The method.
         method: Box<str>,
-        /// What is spoken.
+        /// Revision in use.
         revision: Revision,
     },
     /// The answer does not have the shape that the method's result has.
     #[error("the answer to {method} has the wrong shape: {why}")]
     Malformed {
-        /// What was asked.
+        /// Method of the request.
         method: Box<str>,
-        /// What is wrong.
+        /// Description of the fault.
         why: Box<str>,
     },
-    /// What was to be sent could not be written as JSON.
+    /// The arguments could not be serialized as JSON.
     #[error("the arguments cannot be written as JSON: {0}")]
     Arguments(Arc<serde_json::Error>),
     /// A message is longer than a limit allows.
     #[error("{what} of {bytes} bytes is over the limit of {max} (setting {setting})")]
     TooLarge {
-        /// Which message.
+        /// Message that is too large.
         what: &'static str,
-        /// How long it is.
+        /// Size in bytes.
         bytes: usize,
-        /// How long it may be.
+        /// Maximum size in bytes.
         max: usize,
         /// The setting's name.
         setting: &'static str,
@@ -65,22 +65,22 @@ pub enum CallError {
     /// The HTTP server refused or failed, without a message of the protocol.
     #[error("{0}")]
     Http(Arc<HttpFailure>),
-    /// The server refused, and whoever deals with that could do nothing about it.
+    /// The server refused the request, and the authorizer could not resolve that.
     #[cfg(feature = "http")]
     #[error("{0}")]
     NotAuthorized(Arc<super::NotAuthorized>),
     /// The server asked more rounds of questions than are allowed.
     #[error("the server asked more than {0} rounds of questions (setting max_input_rounds)")]
     TooManyRounds(u32),
-    /// The server asked something that nobody here can answer.
+    /// The server asked a question that this client has no handler for.
     #[error("the server asks for {0}, which nobody here answers")]
     NobodyAnswers(Box<str>),
-    /// Whoever was asked on the server's behalf failed or refused.
+    /// The handler of the server's question failed or refused.
     #[error("the server's {method} was refused: {error}")]
     Refused {
-        /// What the server asked.
+        /// Method of the server's question.
         method: Box<str>,
-        /// Why there is no answer.
+        /// Error of the handler.
         error: RpcError,
     },
     /// The server forgot the session. A new one is open, but the call was not repeated: doing it twice may do harm.
@@ -92,16 +92,16 @@ pub enum CallError {
     /// Too many calls wait at once.
     #[error("more than {max} {what} (setting {setting})")]
     TooMany {
-        /// Of what.
+        /// Kind of item that is limited.
         what: &'static str,
-        /// How many there may be.
+        /// Maximum number.
         max: usize,
         /// The setting's name.
         setting: &'static str,
     },
 }
 
-/// Which limit on waiting ran out; its text is the setting's name.
+/// Time limit that was exceeded; its text is the name of the setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TimeLimit {
@@ -120,11 +120,11 @@ impl fmt::Display for TimeLimit {
     }
 }
 
-/// How a connection ended.
+/// Reason a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Closed {
-    /// What happened, in a few words.
+    /// Short description of the event.
     pub what: String,
     /// The last lines that the server's process wrote to stderr.
     pub stderr: Option<String>,
@@ -163,7 +163,7 @@ pub struct HttpFailure {
     pub challenge: Option<String>,
     /// The beginning of the body.
     pub body: Option<String>,
-    /// What happened, in a few words.
+    /// Short description of the failure.
     pub what: String,
 }
 
@@ -193,13 +193,14 @@ impl CallError {
         }
     }
 
-    /// Whether the connection is gone, so that every further call fails too.
+    /// Returns true if the connection is gone, so that every further call fails too.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         matches!(self, Self::Closed(_))
     }
 
-    /// The error for whoever asked through us: the server's own where it is that, else one that says what failed here.
+    /// Converts the error for a client whose call was forwarded. The server's own error is passed on; any other error
+    /// describes the failure here.
     #[must_use]
     pub fn to_rpc(&self) -> RpcError {
         match self {
@@ -212,7 +213,7 @@ impl CallError {
     }
 }
 
-/// How far connecting got.
+/// Stage of connecting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Stage {
@@ -256,11 +257,11 @@ impl fmt::Display for Stage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Attempt {
-    /// What was tried.
+    /// Description of the attempt.
     pub what: String,
-    /// What came of it.
+    /// Outcome of the attempt.
     pub outcome: String,
-    /// How long it took.
+    /// Duration of the attempt.
     pub took: Duration,
 }
 
@@ -270,20 +271,20 @@ impl Attempt {
     }
 }
 
-/// Why there is no connection: at which stage it failed, what was tried, what came back, and what to do next.
+/// Error of connecting: the stage, the attempts, the response and a hint.
 ///
 /// Printed it is one sentence and the details below it.
 pub struct ConnectError(Box<ConnectFailure>);
 
-/// What a [`ConnectError`] says.
+/// Details of a [`ConnectError`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ConnectFailure {
     /// The target, as it may be shown.
     pub target: String,
-    /// How far it got.
+    /// Stage at which connecting failed.
     pub stage: Stage,
-    /// What happened, in a few words.
+    /// Short description of the failure.
     pub what: String,
     /// Everything that was tried, in order.
     pub tried: Vec<Attempt>,
@@ -295,13 +296,13 @@ pub struct ConnectFailure {
     pub body: Option<String>,
     /// The server's error, where it answered with one.
     pub error: Option<RpcError>,
-    /// Where a person could sign in, if that would help.
+    /// URL where a person can sign in, if that would help.
     pub sign_in: Option<String>,
     /// The last lines of the child's stderr.
     pub stderr: Option<String>,
     /// The first line on the child's stdout that was no message.
     pub noise: Option<String>,
-    /// What to do about it.
+    /// Suggested remedy.
     pub hint: Option<String>,
     /// The error underneath.
     pub source: Option<Box<dyn StdError + Send + Sync>>,
@@ -331,7 +332,7 @@ impl ConnectError {
         self
     }
 
-    /// Takes over what a failed call knows.
+    /// Adds the details of a failed call.
     pub(crate) fn because(self, error: &CallError) -> Self {
         self.with(|failure| match error {
             CallError::Rpc(error) => failure.error = Some(error.clone()),

@@ -1,10 +1,10 @@
-//! Params of somebody else's request, made ready to be sent as ours.
+//! Conversion of params for forwarding another client's request.
 
 use hospes_model::{Method, RawJson, Revision, lower_params, meta_key};
 
 use crate::params::Params;
 
-/// What one leg of a conversation says of itself; it never crosses to another.
+/// Keys of `_meta` that describe one connection; they are never forwarded.
 const OWN_META: &[&str] = &[
     meta_key::PROGRESS_TOKEN,
     meta_key::PROTOCOL_VERSION,
@@ -14,7 +14,7 @@ const OWN_META: &[&str] = &[
     meta_key::SUBSCRIPTION_ID,
 ];
 
-/// What is ours to say again in the next round.
+/// Members of params that the client writes itself in each round.
 const OWN_PARAMS: &[&str] = &["_meta", "inputResponses", "requestState"];
 
 /// The members of params and of their `_meta`, written out, as far as they cross.
@@ -43,7 +43,7 @@ impl Forwarded {
         Self { raw: Some(raw), rewritten: Vec::new(), meta }
     }
 
-    /// The same without the wish for a task, which each leg has of its own.
+    /// Removes the `task` member; each connection requests tasks separately.
     pub(crate) fn without_task(self) -> Self {
         let mut text = vec![b'{'];
         text.extend_from_slice(self.members());
@@ -63,7 +63,7 @@ impl Forwarded {
     }
 }
 
-/// What stands between the braces.
+/// Returns the text between the braces.
 fn inside(object: &[u8]) -> &[u8] {
     let inside = object.strip_prefix(b"{").and_then(|rest| rest.strip_suffix(b"}"));
     inside.unwrap_or_default().trim_ascii()

@@ -1,4 +1,4 @@
-//! Who answers what a server asks: the same handlers whether it asks by a request of its own or by `input_required`.
+//! Handlers of the server's questions. They are used for requests of the server and for `input_required` results alike.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -30,8 +30,8 @@ pub(crate) type ExtensionHandler =
 
 pub(crate) type OnElicitationComplete = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// How many URL elicitations are remembered until the server says that they are complete; beyond it the oldest is
-/// forgotten.
+/// Maximum number of URL elicitations remembered until the server reports their completion. Beyond it the oldest is
+/// removed.
 const MAX_OPEN_URLS: usize = 256;
 
 /// Answers for the server.
@@ -42,16 +42,16 @@ pub(crate) struct Handlers {
     /// Answers the requests of extensions.
     pub(crate) extension: Option<ExtensionHandler>,
     pub(crate) roots: Roots,
-    /// What the server was told; what goes beyond it is refused.
+    /// Capabilities declared to the server; requests beyond them are refused.
     pub(crate) declared: ClientCapabilities,
-    /// How often the server may ask for a model, and how often for the person.
+    /// Limits on the rate of sampling requests and of elicitations.
     pub(crate) pace: Pace,
     pub(crate) on_elicitation_complete: Option<OnElicitationComplete>,
     /// The URL elicitations that may still be told to be complete (2025-11-25).
     open_urls: Mutex<VecDeque<String>>,
 }
 
-/// How often the server may ask for a model, and how often for the person.
+/// Limits on the rate of sampling requests and of elicitations.
 #[derive(Debug)]
 pub(crate) struct Pace {
     rate: Rate,
@@ -93,7 +93,7 @@ impl Handlers {
         roots.map(ListRootsResult::new).ok_or_else(|| RpcError::method_not_found("roots/list"))
     }
 
-    /// Whether there is somebody here to answer such a question.
+    /// Returns true if this client has a handler for such a question.
     pub(crate) fn has_answer(&self, question: &InputRequest) -> bool {
         match question {
             InputRequest::CreateMessage(_) => self.sampler.is_some(),
@@ -104,13 +104,13 @@ impl Handlers {
         }
     }
 
-    /// Whether nobody here answers such a question, and yet the server was told that it may be asked: a gateway speaks
-    /// for somebody else.
+    /// Returns true if such a question is declared as supported but has no handler here. A gateway forwards it to
+    /// another client.
     pub(crate) fn is_for_others(&self, question: &InputRequest) -> bool {
         question.required_capability(&self.declared).is_ok() && !self.has_answer(question)
     }
 
-    /// Whether there may be such questions.
+    /// Returns true if such questions are possible with the declared capabilities.
     pub(crate) fn speak_for_others(&self) -> bool {
         (self.declared.sampling.is_some() && self.sampler.is_none())
             || (self.declared.elicitation.is_some() && self.elicitor.is_none())
@@ -199,8 +199,8 @@ impl Handlers {
         Ok(result)
     }
 
-    /// The server says that the person has done what a URL was for. It is told once, and only of elicitations that are
-    /// known and not over (ELIC-22).
+    /// Handles the server's report that a URL elicitation is complete. The callback runs once, and only for
+    /// elicitations that are known and still open (ELIC-22).
     pub(crate) fn elicitation_complete(&self, id: &str) {
         if self.close_url(id)
             && let Some(listener) = &self.on_elicitation_complete
@@ -219,7 +219,7 @@ impl Handlers {
         self.open_urls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the person went to every one of these URLs.
+    /// Sends the person to each of these URLs. Returns true if all of them were accepted.
     pub(crate) async fn visit_all(&self, urls: Vec<ElicitUrlParams>) -> Result<bool, RpcError> {
         for url in urls {
             let answer = self.answer(ElicitParams::Url(url).into()).await?;
@@ -247,7 +247,7 @@ impl Handlers {
     }
 }
 
-/// What a handler's error means to the server.
+/// Converts a handler's error to the error for the server.
 fn refusal(error: &Error) -> RpcError {
     error.protocol().cloned().unwrap_or_else(|| RpcError::internal(error.to_string()))
 }
@@ -278,7 +278,7 @@ fn filled_in(mut result: ElicitResult, form: &ElicitSchema) -> Result<ElicitResu
     Ok(result)
 }
 
-/// What a server leaves the model to choose (SAMP-35).
+/// Constraints on the model's tool calls from the server's request (SAMP-35).
 struct Choice {
     mode: ToolChoiceMode,
     tools: Vec<String>,

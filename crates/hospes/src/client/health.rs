@@ -1,4 +1,4 @@
-//! Whether the server is still there, asked regularly.
+//! Health check: regular pings of the server.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -10,18 +10,18 @@ use super::core::Core;
 use super::error::{CallError, Closed};
 use super::link::Outgoing;
 
-/// How long the answer to a ping is waited for, unless told otherwise.
+/// Default time to wait for the answer to a ping.
 pub const DEFAULT_PING_TIMEOUT: Duration = Duration::from_secs(10);
 /// Servers are not pinged more often than this.
 pub const MIN_PING_INTERVAL: Duration = Duration::from_secs(1);
-/// How many pings in a row may go unanswered, unless told otherwise.
+/// Default maximum of consecutive unanswered pings.
 const DEFAULT_MAX_UNANSWERED: u32 = 3;
 
-/// How a connection's health is checked.
+/// Settings of a connection's health check.
 ///
-/// Pinged is a connection on which nothing is waited for: a call under way has time limits of its own, and there are
-/// servers that do one thing at a time. Whatever the server answers is a sign of life, an error too, but that a proxy
-/// cannot reach it.
+/// Pings are sent only while no call is in flight. Calls have time limits of their own, and some servers handle one
+/// request at a time. Any answer counts as a sign of life, including an error, except a proxy's report that it cannot
+/// reach the server.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -47,7 +47,7 @@ impl HealthCheck {
         Self { interval, timeout: DEFAULT_PING_TIMEOUT, max_unanswered: DEFAULT_MAX_UNANSWERED }
     }
 
-    /// How long an answer may take; it depends on the network. The default is [`DEFAULT_PING_TIMEOUT`].
+    /// Sets the time to wait for an answer; it depends on the network. The default is [`DEFAULT_PING_TIMEOUT`].
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -108,7 +108,7 @@ async fn keep_checking(core: Weak<Core>, check: HealthCheck) {
     }
 }
 
-/// Whether somebody is there who did not like the question.
+/// Returns true if the error shows that the server is reachable.
 fn is_answer(error: &CallError) -> bool {
     match error {
         CallError::Rpc(_) | CallError::Malformed { .. } => true,

@@ -1,4 +1,4 @@
-//! Questions that a server asks while nobody waits for a call of it.
+//! Requests of a server that arrive while no call is in flight.
 //!
 //! A gateway declares what the application behind it can do, and can pass a question on only along with a call. What an
 //! older server asks in between (many want the roots right after the handshake) waits here for the next call.
@@ -12,7 +12,7 @@ use tokio::task::AbortHandle;
 
 use super::desk::ReplyTo;
 
-/// How many questions wait for a call at once on one connection; further ones are refused.
+/// Maximum number of held questions per connection; further ones are refused.
 const MAX_HELD_QUESTIONS: usize = 16;
 
 /// The questions of one connection that wait.
@@ -50,7 +50,7 @@ impl Held {
         waiting.push_back(Question { id, request, reply, is_refused: true, timer });
     }
 
-    /// Takes out what somebody with these capabilities can be asked.
+    /// Removes and returns the questions that a client with these capabilities can answer.
     pub(crate) fn take(&self, theirs: &ClientCapabilities) -> Vec<(Id, InputRequest, ReplyTo)> {
         let mut waiting = lock(&self.0);
         if waiting.is_empty() {
@@ -74,13 +74,13 @@ impl Held {
         }
     }
 
-    /// Nobody can be answered any more.
+    /// Discards all questions without an answer, because the connection is gone.
     pub(crate) fn clear(&self) {
         let mut all = std::mem::take(&mut *lock(&self.0));
         all.iter_mut().for_each(|question| question.is_refused = false);
     }
 
-    /// How many there are.
+    /// Number of held questions.
     pub(crate) fn len(&self) -> usize {
         lock(&self.0).len()
     }

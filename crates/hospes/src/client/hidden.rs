@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt;
 
-/// What stands for a secret.
+/// Replacement text for a secret.
 const HIDDEN: &str = "[redacted]";
 /// Shorter values are words such as `debug` and `true`; to hide them would spoil more than it saves.
 #[cfg(feature = "stdio")]
@@ -28,7 +28,7 @@ impl Hidden {
         Self(secrets)
     }
 
-    /// The same text without secrets.
+    /// Returns the text with all secrets replaced.
     pub(crate) fn hide<'t>(&self, text: Cow<'t, str>) -> Cow<'t, str> {
         self.0.iter().fold(text, |text, secret| {
             if text.contains(secret.as_str()) { text.replace(secret.as_str(), HIDDEN).into() } else { text }

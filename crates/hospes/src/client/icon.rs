@@ -1,22 +1,22 @@
-//! What has to be looked at before an icon of a server is fetched, and before it is shown.
+//! Checks of a server's icon before it is fetched and before it is shown.
 //!
-//! The SDK fetches no icons. Whoever shows them asks here what may be fetched and how, and whether what came may be
-//! shown.
+//! The SDK fetches no icons. An application that shows icons checks here which may be fetched, how, and which contents
+//! may be shown.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use url::Url;
 
-/// How long an icon may be, in bytes.
+/// Maximum size of an icon in bytes.
 pub const MAX_ICON_BYTES: usize = 1024 * 1024;
-/// How wide and how high an icon may be, in pixels.
+/// Maximum width and height of an icon in pixels.
 pub const MAX_ICON_SIDE: u32 = 4096;
-/// How many frames an icon that moves may have.
+/// Maximum number of frames of an animated icon.
 pub const MAX_ICON_FRAMES: u32 = 120;
-/// How many redirects are followed.
+/// Maximum number of redirects.
 const MAX_REDIRECTS: u8 = 3;
 
-/// Where an icon comes from.
+/// Source of an icon.
 ///
 /// ```
 /// # use hospes::client::IconSource;
@@ -30,7 +30,7 @@ const MAX_REDIRECTS: u8 = 3;
 pub enum IconSource {
     /// It came with its URI, and has been looked at.
     Here {
-        /// What it is, by its content.
+        /// Kind of image, detected from the content.
         kind: IconKind,
         /// The image.
         bytes: Vec<u8>,
@@ -39,15 +39,15 @@ pub enum IconSource {
     Fetch(IconFetch),
 }
 
-/// An icon that may be fetched: with `GET`, by a client that sends nothing of the person's (no cookies, no
-/// `Authorization`) and follows no redirect by itself.
+/// Icon that may be fetched with `GET`. The HTTP client must send no personal data (no cookies, no `Authorization`) and
+/// must not follow redirects by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IconFetch {
     url: Url,
     redirects: u8,
 }
 
-/// What an icon is, by its content; what the server or an HTTP header says of it is no more than a hint.
+/// Kind of an icon, detected from its content. Types given by the server or by an HTTP header are only hints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IconKind {
@@ -61,7 +61,7 @@ pub enum IconKind {
     Svg,
 }
 
-/// Why an icon is not fetched or not shown.
+/// Reason an icon is not fetched or not shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IconRefusal {
@@ -138,7 +138,7 @@ impl IconFetch {
         [("accept", "image/png, image/jpeg, image/webp, image/svg+xml")]
     }
 
-    /// Where a redirect leads: to the same origin, by the same scheme, or nowhere.
+    /// Returns the fetch for a redirect. It must lead to the same origin with the same scheme.
     ///
     /// # Errors
     /// When it must not be followed.

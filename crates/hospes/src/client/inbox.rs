@@ -1,4 +1,4 @@
-//! What comes for a caller before its answer, on whatever connection.
+//! Events queued for a caller before its answer, on any transport.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use super::link::LinkEvent;
 /// The most events that wait for one caller; beyond it the oldest notification is dropped.
 const MAX_EVENTS: usize = 1024;
 
-/// What waits for one caller.
+/// Event queue of one caller.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox(VecDeque<LinkEvent>);
 
@@ -31,7 +31,7 @@ impl Inbox {
         self.0.pop_front()
     }
 
-    /// The questions that nobody has looked at.
+    /// Ids of the questions that the caller has not read.
     pub(crate) fn questions(&self) -> impl Iterator<Item = &Id> {
         self.0.iter().filter_map(|event| match event {
             LinkEvent::Question(id, ..) => Some(id),
@@ -40,7 +40,7 @@ impl Inbox {
     }
 }
 
-/// What has to be known of a report of progress to hand it on.
+/// Fields of a progress notification that are needed to route it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Progress {
@@ -49,7 +49,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// None where the report is none.
+    /// Returns none if the notification cannot be decoded.
     pub(crate) fn of(params: Option<&RawJson>) -> Option<Self> {
         params?.decode().ok()
     }

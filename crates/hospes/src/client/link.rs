@@ -9,7 +9,7 @@ use hospes_proto::session::client::TimeLimits;
 
 use super::error::CallError;
 
-/// A request of ours, before it has an id.
+/// Outgoing request, before it has an id.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing<'a> {
     pub(crate) method: &'a Method,
@@ -23,23 +23,23 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) more: &'a [u8],
     pub(crate) meta: Meta<'a>,
     pub(crate) limits: TimeLimits,
-    /// What its caller does with what comes before the answer.
+    /// Events that the caller receives before the answer.
     pub(crate) ears: Ears,
-    /// Whom the call is for, where it is somebody else's.
+    /// Principal that the call is made for, if it is another client's.
     pub(crate) principal: Option<&'a Arc<str>>,
-    /// Whether the server is to be asked even if an answer of it is still fresh.
+    /// True if the server is asked even when a cached response is still fresh.
     pub(crate) refresh: bool,
 }
 
-/// What a caller wants to hear besides the answer.
+/// Events that a caller receives besides the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ears {
     /// Nothing.
     Deaf,
     /// Its notifications.
     Notifications,
-    /// Those, and the server's questions: the caller stands for somebody else, whose answers they want, and who alone
-    /// hears the call's log messages.
+    /// Notifications and the server's questions. The caller forwards for another client, whose answers are needed and
+    /// who alone receives the call's log messages.
     Questions,
 }
 
@@ -57,7 +57,8 @@ pub(crate) enum Members<'a> {
 pub(crate) struct Meta<'a> {
     /// Any, written out, without the braces.
     pub(crate) members: &'a [u8],
-    /// Whether progress is wanted. It is asked for wherever work may take long, because it puts the timeout off.
+    /// True if progress is requested. It is requested wherever work may take long, because progress extends the
+    /// timeout.
     pub(crate) progress: bool,
     /// The least severe log message wanted, where requests say so.
     pub(crate) log_level: Option<LoggingLevel>,
@@ -100,7 +101,7 @@ impl<'a> Outgoing<'a> {
         out.extend_from_slice(if open { &b"}}"[..] } else { b"}" });
     }
 
-    /// Whether there were any.
+    /// Writes the members. Returns true if there were any.
     fn write_members(&self, out: &mut Vec<u8>) -> bool {
         const PARAMS: &[u8] = b",\"params\":{";
         match self.members {
@@ -171,7 +172,7 @@ pub(crate) fn written_notification(method: &Method, members: &[u8], meta: &[u8],
     out
 }
 
-/// What happens to a request of ours.
+/// Event of an outgoing request.
 #[derive(Debug)]
 pub(crate) enum LinkEvent {
     /// A notification that belongs to it.
@@ -184,7 +185,7 @@ pub(crate) enum LinkEvent {
 
 /// A request under way. Dropping it cancels it.
 pub(crate) trait Exchange: Send + Unpin {
-    /// What happens next. Must not be called again after [`LinkEvent::Done`].
+    /// Polls for the next event. Must not be called again after [`LinkEvent::Done`].
     fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<LinkEvent>;
 }
 

@@ -25,7 +25,7 @@ use crate::exchange::{Event, Exchange};
 use crate::peer::Peer;
 use crate::service::{BoxService, Call, Outcome};
 
-/// How long a listen stream that ended is left alone before it is opened again: longer each time, until news comes.
+/// First delay before a listen stream that ended is opened again. It doubles each time and is reset by a notification.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
@@ -84,7 +84,7 @@ impl Client {
 }
 
 impl Subscription {
-    /// What the server said it will tell: of what was asked for, perhaps not all.
+    /// Changes that the server agreed to report; they may be fewer than requested.
     #[must_use]
     pub fn honoured(&self) -> &SubscriptionFilter {
         &self.honoured
@@ -98,7 +98,7 @@ impl Subscription {
         }
     }
 
-    /// Why the stream has ended, where it was not the server's wish.
+    /// Error that ended the stream, unless the server ended it regularly.
     #[must_use]
     pub fn error(&self) -> Option<&RpcError> {
         self.ended.as_ref()
@@ -173,7 +173,7 @@ impl Core {
         }
     }
 
-    /// Tells what the session tells, as far as it was asked for.
+    /// Forwards the changes that the session reports, as far as they were requested.
     async fn listen_to_session(
         self: &Arc<Self>,
         wanted: SubscriptionFilter,
@@ -203,7 +203,7 @@ impl Core {
         }
     }
 
-    /// As much of a filter as the server declared.
+    /// Restricts a filter to the changes that the server declared.
     fn honour(&self, mut filter: SubscriptionFilter) -> SubscriptionFilter {
         let undeclared = ServerCapabilities::new();
         let has = self.server.capabilities.as_ref().unwrap_or(&undeclared);
@@ -263,7 +263,7 @@ impl Core {
 
 #[cfg(feature = "http")]
 impl Core {
-    /// What a session was told is told again to the one that takes its place.
+    /// Repeats subscriptions and the log level on a session that replaces another.
     pub(super) fn follow_session(self: &Arc<Self>) {
         let super::core::Link::Http(http) = &self.link else { return };
         let weak = Arc::downgrade(self);
@@ -287,7 +287,8 @@ impl Core {
         });
     }
 
-    /// Nobody told what changed between two sessions, and the server behind them may be another.
+    /// Reports all lists and resources as possibly changed. Changes between two sessions are not reported, and the new
+    /// session may reach another server.
     fn tell_all_may_have_changed(&self, resources: Vec<String>) {
         let told = self.told_lists();
         let lists = [
@@ -341,7 +342,7 @@ async fn keep_listening(core: Weak<Core>, params: SubscriptionsListenParams) {
     }
 }
 
-/// A listener of a session; leaving, it unsubscribes from what nobody else wants.
+/// Registered listener of a session. When it is dropped, it unsubscribes from resources that no other listener wants.
 struct Leave {
     core: Weak<Core>,
     listener: Arc<Listener>,

@@ -14,7 +14,7 @@ use super::core::malformed;
 use super::error::CallError;
 use super::link::{Members, Outgoing, write_text};
 
-/// The most pages that one list may have: a server that always says there is more must not keep us for good.
+/// Maximum number of pages of one list. It ends the listing of a server that always returns another cursor.
 pub const MAX_PAGES: usize = 10_000;
 
 /// A page: its items, and where the next one begins.
@@ -114,8 +114,8 @@ impl<'c, T: Listed> Listing<'c, T> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Whatever a server gives as a cursor is one, even an empty text; only its absence is the end. The same cursor
-    /// twice would be a circle.
+    /// Follows a cursor. Any value is a cursor, even an empty string; only a missing cursor ends the list. A repeated
+    /// cursor is an error, because the pages would never end.
     fn follow(&mut self, cursor: Option<String>) -> Next<'c, T> {
         let Some(cursor) = cursor else { return Next::Done };
         if self.seen.len() >= MAX_PAGES {

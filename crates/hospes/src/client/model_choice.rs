@@ -1,4 +1,4 @@
-//! Which model a server would like to be asked.
+//! Selection of a model by the server's preferences.
 
 use hospes_model::ModelPreferences;
 
@@ -8,11 +8,11 @@ use hospes_model::ModelPreferences;
 pub struct ModelCandidate {
     /// Its name; hints of servers are parts of names.
     pub name: String,
-    /// How cheap it is: 1 is the cheapest.
+    /// Rating of its cost: 1 is the cheapest.
     pub cheapness: f64,
-    /// How fast it is.
+    /// Rating of its speed.
     pub speed: f64,
-    /// How much it can.
+    /// Rating of its capability.
     pub intelligence: f64,
 }
 
@@ -22,7 +22,7 @@ impl ModelCandidate {
         Self { name: name.into(), cheapness: 0.5, speed: 0.5, intelligence: 0.5 }
     }
 
-    /// How cheap and fast it is and how much it can, each from 0 to 1.
+    /// Sets the ratings for cost, speed and capability, each from 0 to 1.
     #[must_use]
     pub fn rated(mut self, cheapness: f64, speed: f64, intelligence: f64) -> Self {
         (self.cheapness, self.speed, self.intelligence) = (cheapness, speed, intelligence);

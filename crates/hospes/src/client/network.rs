@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// What a client is told of the network.
+/// Network settings of a client.
 #[derive(Clone, Default)]
 pub(crate) struct Network {
     pub(crate) proxy: Proxy,
@@ -14,13 +14,13 @@ pub(crate) struct Network {
 /// Through which proxy.
 #[derive(Clone, Default)]
 pub(crate) enum Proxy {
-    /// What the environment says.
+    /// The proxy from the environment.
     #[default]
     Environment,
     None,
     Given {
         url: String,
-        /// For whom it is not, as `NO_PROXY` says it.
+        /// Hosts reached directly, in the form of `NO_PROXY`.
         except: String,
     },
 }

@@ -26,7 +26,7 @@ use super::settings::MAX_PARKED_CALLS;
 use crate::service::{Call, Outcome};
 use crate::tasks::{TaskWish, not_declared};
 
-/// How long a server that says it needs to know something is given to ask it.
+/// Time a server has to send its question after a task reports `input_required`.
 const QUESTION_WAIT: Duration = Duration::from_secs(2);
 
 /// The calls that fetch results and have questions, by their tasks.
@@ -36,10 +36,9 @@ pub(crate) struct Fetching(Mutex<HashMap<String, Arc<Fetch>>>);
 /// The call that fetches one task's result.
 #[derive(Debug, Default)]
 struct Fetch {
-    /// Whoever looks at it has it for themselves: with a second call beside it, what is asked on one would be answered
-    /// on the other.
+    /// Locked during a poll. With two concurrent polls, a question asked on one call would be answered on the other.
     call: tokio::sync::Mutex<Option<ParkedCall>>,
-    /// How often somebody has looked.
+    /// Number of finished polls.
     looks: AtomicU64,
     timer: Mutex<Option<AbortHandle>>,
 }
@@ -49,7 +48,7 @@ impl Fetching {
         self.lock().get(id).cloned()
     }
 
-    /// The one of this task, made if there is none; whether it was made.
+    /// Returns the entry of this task, created if it does not exist, and true if it was created.
     fn enter(&self, id: &str) -> Result<(Arc<Fetch>, bool), CallError> {
         let mut all = self.lock();
         if let Some(fetch) = all.get(id) {
@@ -64,13 +63,13 @@ impl Fetching {
         Ok((fetch, true))
     }
 
-    /// The task needs it no longer; what it asked is refused once nobody looks at it.
+    /// Removes the entry of a task. Its open questions are refused once no poll uses it.
     fn forget(&self, id: &str) {
         // Dropped once the lock is let go.
         let _gone = self.lock().remove(id);
     }
 
-    /// The same, unless another has taken its place.
+    /// Removes the entry of a task unless another one has replaced it.
     fn leave(&self, id: &str, fetch: &Arc<Fetch>) {
         let mut all = self.lock();
         let gone = all.get(id).is_some_and(|other| Arc::ptr_eq(other, fetch)).then(|| all.remove(id));
@@ -100,7 +99,8 @@ impl Drop for Fetch {
 }
 
 impl Core {
-    /// How an older server takes a call of a tool: with the wish for a task, as it is, or not at all.
+    /// Returns the `task` member for a tool call to an older server, or none for a normal call. Returns an error if the
+    /// call cannot be made.
     pub(super) async fn older_wish(self: &Arc<Self>, call: &Call) -> Result<Option<Vec<u8>>, CallError> {
         let wish = call.context.task_wish();
         if call.method != Method::ToolsCall {
@@ -124,7 +124,7 @@ impl Core {
         }
     }
 
-    /// Makes a task at an older server.
+    /// Creates a task on an older server.
     pub(super) async fn make_older_task(&self, outgoing: &Outgoing<'_>) -> Result<Outcome, CallError> {
         let raw = self.run(&Outgoing { ears: Ears::Deaf, ..*outgoing }, &mut None).await?;
         match Answer::decode_task(outgoing.method, &raw) {
@@ -167,7 +167,7 @@ impl Core {
         Ok(Outcome::Complete(reply))
     }
 
-    /// How a task stands, with what it has come to, or needs to know.
+    /// Returns the status of a task with its result, its error or its questions.
     async fn older_status(self: &Arc<Self>, call: &Call, id: &str) -> Result<GetTaskResult, CallError> {
         let mut found = GetTaskResult::new(self.task(id).await?.task);
         self.complete_status(call, &mut found).await?;
@@ -203,7 +203,7 @@ impl Core {
         Ok(())
     }
 
-    /// What a task that is over has come to, in the words of the newest revision.
+    /// Fetches the result of a finished task and converts it to the newest revision.
     async fn fetch(&self, id: &str) -> Result<RawJson, CallError> {
         let raw = self.ask_task(&Method::TasksResult, id, &TaskParams::new(id), self.settings.times).await;
         let raw = raw.map_err(|error| self.lift_error(&Method::ToolsCall, error))?;

@@ -1,4 +1,4 @@
-//! Whether structured results are what their tools say they are (TOOL-33).
+//! Validation of structured results against the output schemas of tools (TOOL-33).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -7,9 +7,9 @@ use hospes_model::{CallToolResult, Notification, RawJson, Tool};
 
 use crate::json_schema::{compile, is_bounded};
 
-/// Of how many tools the schema of the result is remembered.
+/// Maximum number of tools whose output schema is remembered.
 const MAX_SCHEMAS: usize = 4096;
-/// How long such a schema may be, in bytes; results are not checked against a longer one.
+/// Maximum size of a schema in bytes; results are not checked against a larger one.
 const MAX_SCHEMA_BYTES: usize = 256 * 1024;
 
 /// Output schemas of tools that were listed, compiled when a result is first checked. Of at most 4096 tools, each schema of
@@ -58,12 +58,12 @@ impl OutputSchemas {
         }
     }
 
-    /// Whether no tool has a schema.
+    /// Returns true if no tool has a schema.
     pub fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
 
-    /// Whether results of this tool are checked.
+    /// Returns true if results of this tool are checked.
     pub fn has(&self, tool: &str) -> bool {
         self.lock().contains_key(tool)
     }

@@ -1,4 +1,4 @@
-//! Upstream calls that wait while somebody else answers their questions.
+//! Upstream calls that wait while another client answers their questions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -22,9 +22,9 @@ pub(crate) struct Parked(Mutex<HashMap<String, (ParkedCall, AbortHandle)>>);
 pub(crate) struct ParkedCall {
     pub(crate) call: LinkCall,
     asked: Vec<Asked>,
-    /// Where the answers to what is asked on it go.
+    /// Destination of answers to questions asked on the call.
     reply: ReplyTo,
-    /// Whom the call is for: nobody else may go on with it.
+    /// Principal that the call is made for; no other principal may resume it.
     principal: Option<Arc<str>>,
 }
 
@@ -33,7 +33,7 @@ struct Asked {
     key: String,
     id: Id,
     request: InputRequest,
-    /// Who wants the answer: what was asked between calls comes from elsewhere.
+    /// Destination of the answer; a question held between calls has another one than the call.
     reply: ReplyTo,
 }
 
@@ -48,7 +48,7 @@ impl ParkedCall {
         self.ask_for(id, request, reply)
     }
 
-    /// One more question, whoever wants the answer.
+    /// Adds a question whose answer has its own destination. Returns the key of the answer.
     pub(crate) fn ask_for(&mut self, id: Id, request: InputRequest, reply: ReplyTo) -> String {
         let mut key = format!("u{id}");
         // Questions of two sessions may have one id.
@@ -59,12 +59,12 @@ impl ParkedCall {
         key
     }
 
-    /// Where the answers to what is asked on it go.
+    /// Returns the destination of answers to questions asked on the call.
     pub(crate) fn reply_to(&self) -> ReplyTo {
         self.reply.clone()
     }
 
-    /// What is wrong with the answers, if one of them is none to its question.
+    /// Returns an error if one of the answers does not match its question.
     pub(crate) fn malformed(&self, answers: &BTreeMap<String, RawJson>) -> Option<RpcError> {
         let given = self.asked.iter().filter_map(|asked| Some((asked, answers.get(&asked.key)?)));
         let decoded =
@@ -128,8 +128,8 @@ impl Parked {
         Ok(handle)
     }
 
-    /// The call of this handle, once; it stays parked where the answers are none, so that better ones can be sent
-    /// (MRTR-15).
+    /// Removes and returns the call of this handle. It stays parked if an answer is malformed, so that the client can
+    /// send better ones (MRTR-15).
     pub(crate) fn take(
         &self,
         handle: &str,
@@ -152,7 +152,7 @@ impl Parked {
         Ok(call)
     }
 
-    /// How many calls are parked.
+    /// Number of parked calls.
     pub(crate) fn len(&self) -> usize {
         self.lock().len()
     }
@@ -181,13 +181,13 @@ impl Drop for Abandon {
     }
 }
 
-/// Whether there was anything to give up.
+/// Drops a parked call. Returns true if it was still parked.
 fn abandon(core: &Weak<Core>, handle: &str) -> bool {
     // The call is dropped once the lock is let go.
     core.upgrade().and_then(|core| core.parked.remove(handle)).is_some()
 }
 
-/// A handle that nobody can guess.
+/// Creates an unguessable handle.
 fn new_handle() -> Result<String, CallError> {
     let mut random = [0_u8; 16];
     getrandom::fill(&mut random).map_err(|_| CallError::Rpc(RpcError::internal("no randomness")))?;

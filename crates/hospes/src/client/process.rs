@@ -1,6 +1,6 @@
-//! What becomes of the process of a server.
+//! Events of a server's process.
 
-/// What has become of the process of a server: see [`ClientBuilder::on_process`](super::ClientBuilder::on_process).
+/// Event of a server's process: see [`ClientBuilder::on_process`](super::ClientBuilder::on_process).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum ProcessNews<'n> {
@@ -11,18 +11,18 @@ pub enum ProcessNews<'n> {
     },
     /// It could not be started.
     NotStarted {
-        /// What the system says.
+        /// Error of the operating system.
         why: &'n std::io::Error,
     },
     /// It has ended; what it started itself may still be there.
     Ended {
         /// Its process id, as it was when it was started.
         pid: Option<u32>,
-        /// How, after "the server": `exited with status 3`, `was ended by signal 9`.
+        /// Description of the exit, to follow "the server": `exited with status 3`, `was ended by signal 9`.
         how: &'n str,
-        /// Whether we had asked it to.
+        /// True if the client requested the exit.
         was_asked: bool,
-        /// Whether it said that all is well: its status is 0.
+        /// True if the exit status is 0.
         is_success: bool,
     },
 }

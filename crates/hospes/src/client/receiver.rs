@@ -23,7 +23,7 @@ const REVISION: Revision = Revision::V2025_11_25;
 /// The tasks that a client runs for its server.
 pub(crate) struct Receiver {
     tasks: Home,
-    /// How many may run at once: as many as may be answered without tasks.
+    /// Permits for running tasks, as many as requests that may be answered without tasks.
     places: Arc<Semaphore>,
     max_running: usize,
 }
@@ -35,7 +35,7 @@ impl Receiver {
         Self { tasks, places: Arc::new(Semaphore::new(max_running)), max_running }
     }
 
-    /// Declares what is run as a task: whatever there is somebody to answer for.
+    /// Declares task support for every capability that has a handler.
     pub(crate) fn declare(capabilities: &mut ClientCapabilities) {
         let empty = || Some(RawJson::empty_object());
         let mut requests = ClientTaskRequests::new();
@@ -55,7 +55,7 @@ impl Receiver {
         capabilities.tasks = Some(tasks);
     }
 
-    /// Makes a task of a question, if that is wished for.
+    /// Runs a question as a task if the server requested that.
     pub(crate) async fn take<F>(
         &self,
         question: &InputRequest,
@@ -96,7 +96,7 @@ impl Receiver {
         Some(written(&CreateTaskResult::new(task).into(), &method))
     }
 
-    /// The server is gone: nobody will fetch what runs.
+    /// Ends all running tasks, because the server is gone.
     pub(crate) fn close(&self) {
         self.tasks.close();
     }

@@ -121,13 +121,13 @@ impl<'c, T: FromReply> Request<'c, T> {
         self
     }
 
-    /// How long it may take without an answer or progress. [`Duration::MAX`] waits forever.
+    /// Sets the time the call may take without an answer or progress. [`Duration::MAX`] disables the limit.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// How long it may take in all. [`Duration::MAX`] waits forever.
+    /// Sets the total time the call may take. [`Duration::MAX`] disables the limit.
     pub fn max_timeout(mut self, timeout: Duration) -> Self {
         self.max_timeout = Some(timeout);
         self
@@ -211,7 +211,7 @@ impl<'c, T: FromReply> Request<'c, T> {
         self.on_progress.take()
     }
 
-    /// The request as it goes out; `heard`, somebody wants to know of its progress.
+    /// Builds the outgoing request. `heard` is true if the caller receives progress.
     pub(super) fn outgoing(&self, heard: bool) -> Outgoing<'_> {
         let mut outgoing = Outgoing {
             name: self.name,

@@ -9,19 +9,19 @@ use hospes_model::{Notification, Root};
 
 use super::core::Core;
 
-/// How often it is looked whether a folder has gone or come back.
+/// Interval between checks for folders that disappeared or returned.
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 
-/// What the application has given: these, and nothing else, is ever told (ROOT-08).
+/// Roots given by the application; nothing else is reported to the server (ROOT-08).
 #[derive(Default)]
 pub(crate) struct Roots {
     /// None where the client has no roots to speak of.
     given: Mutex<Option<Vec<Given>>>,
-    /// Has the last word each time they are told.
+    /// Predicate that decides each time whether the roots are reported.
     pub(crate) tell_if: Option<TellIf>,
 }
 
-/// Whether a server may be told of these roots now.
+/// Predicate that returns true if these roots may be reported now.
 pub(crate) type TellIf = Arc<dyn Fn(&[Root]) -> bool + Send + Sync>;
 
 /// A folder of this machine as it was when it was given. What takes its place later, or a link that has come to lead
@@ -29,12 +29,12 @@ pub(crate) type TellIf = Arc<dyn Fn(&[Root]) -> bool + Send + Sync>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RootFolder {
     given: PathBuf,
-    /// Where it is without symbolic links; for what is not there yet, where it has to come.
+    /// Path without symbolic links; for a folder that does not exist yet, the path it must have.
     real: PathBuf,
 }
 
 impl RootFolder {
-    /// The folder at this path; `..` is resolved as it is written, links as they lead now.
+    /// Creates a root from a path. `..` is resolved lexically, and symbolic links by their current targets.
     #[must_use]
     pub fn new(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref();
@@ -52,7 +52,7 @@ impl RootFolder {
         &self.real
     }
 
-    /// Whether it is there, still the same, and can be read.
+    /// Returns true if the folder exists, is still the same and is readable.
     #[must_use]
     pub fn is_there(&self) -> bool {
         if self.given.canonicalize().ok().as_deref() != Some(&*self.real) {
@@ -77,7 +77,7 @@ impl RootFolder {
 #[derive(Clone, Debug)]
 struct Given {
     root: Root,
-    /// What is looked at before the server is told; none for a URI, which need not be a file of this machine.
+    /// Folder that is checked before the server is told. None for a URI, which need not name a file of this machine.
     folder: Option<RootFolder>,
 }
 
@@ -100,7 +100,7 @@ impl Roots {
         Some(looked.await.unwrap_or_default())
     }
 
-    /// Whether there is anything to say about roots, be it that there are none.
+    /// Returns true if roots were set, even to an empty list.
     pub(crate) fn are_given(&self) -> bool {
         self.lock().is_some()
     }
@@ -180,7 +180,8 @@ fn without_dots(path: &Path) -> PathBuf {
 }
 
 impl Core {
-    /// Tells an older server when a folder goes or comes back (ROOT-18). A modern one asks anew with every call.
+    /// Notifies an older server when a folder disappears or returns (ROOT-18). Modern servers request the roots with
+    /// every call.
     pub(super) fn keep_watching_roots(self: &Arc<Self>) {
         let tells =
             self.settings.capabilities.roots.as_ref().is_some_and(|roots| roots.list_changed == Some(true));
@@ -302,7 +303,7 @@ mod tests {
         assert_eq!(told().await, [two, inner, PathBuf::from("later/inner")]);
     }
 
-    /// However often a folder and a link to another take turns, nothing but the folder is told.
+    /// A folder is replaced repeatedly by a link to another one; only the folder is ever reported.
     #[cfg(unix)]
     #[tokio::test]
     async fn a_race_tells_nothing_else() {

@@ -1,11 +1,10 @@
 //! A client as a [`Service`]: what a gateway is made of.
 //!
-//! A call goes up as it came, and its result comes down as it came; what belongs to one leg only (ids, tokens, what
-//! each side says of itself) is said anew on the other. A question of the server goes to whoever made the call. A
-//! server of 2026-07-28 gives its state along with the question, which is carried down and up again. A server of an older
-//! revision goes on waiting for the answer to its request, so its call is *parked* meanwhile, for as long as the
-//! setting `park_timeout` says, and carried is the handle to it. What such a server asks while nothing is called waits
-//! for the next call.
+//! Calls and results pass through unchanged. Members that belong to one connection (ids, tokens, descriptions of client
+//! and server) are written anew for the other. A question of the server goes to the client that made the call. A server
+//! of 2026-07-28 sends its state with the question; the state travels down and up again. A server of an older revision
+//! keeps waiting for the answer to its request. Its call is therefore *parked* for at most the setting `park_timeout`,
+//! and the state is a handle to it. Questions such a server asks between calls wait for the next call.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -33,7 +32,7 @@ use crate::tasks::TaskWish;
 
 /// Stands in place of a handle where a call is to be made again from the start.
 const AGAIN: &str = "again";
-/// How long a server that only wants to be asked again is left alone.
+/// Delay before the next round if a server returns `input_required` without questions.
 const PAUSE: Duration = Duration::from_millis(200);
 
 impl Service for Client {
@@ -51,7 +50,7 @@ impl Service for Client {
 }
 
 impl Client {
-    /// Makes a call for somebody else, as the client does as a [`Service`].
+    /// Forwards a call of another client, as the client does as a [`Service`].
     ///
     /// # Errors
     /// Whatever fails on the way; what the server itself refuses is [`Outcome::Failed`], or [`CallError::Rpc`].
@@ -193,7 +192,7 @@ impl Core {
         }
     }
 
-    /// Waits for the result, or for questions, and passes on what is told meanwhile.
+    /// Waits for the result or for questions, and forwards notifications meanwhile.
     async fn wait(self: &Arc<Self>, call: &Call, mut parked: ParkedCall) -> Result<Outcome, CallError> {
         let context = &call.context;
         let round = context.round();
@@ -242,8 +241,8 @@ impl Core {
         Ok(Outcome::InputRequired(Questions::new(requests, round)))
     }
 
-    /// Of a round's questions those that whoever made the call cannot answer, and this client can, are answered here:
-    /// a host has roots of its own. The answers wait in the round for the others.
+    /// Answers those questions of a round here that the caller cannot answer and this client can; a host has roots of
+    /// its own, for example. The answers are kept in the round with the remaining questions.
     async fn answer_ours(
         &self,
         call: &Call,
@@ -335,12 +334,12 @@ impl Core {
     }
 }
 
-/// Whether a method is one of those about tasks that callers of the newest revision have.
+/// Returns true if the method is a task method of the newest revision.
 fn is_of_tasks(method: &Method) -> bool {
     matches!(method, Method::TasksGet | Method::TasksUpdate | Method::TasksCancel)
 }
 
-/// The next event; none when there is nothing for now and that is what is wanted to be known.
+/// Returns the next event. With `only_ready` it returns none if no event is ready.
 pub(super) async fn next_event(call: &mut LinkCall, only_ready: bool) -> Option<LinkEvent> {
     poll_fn(|cx| match call.poll_event(cx) {
         Poll::Ready(event) => Poll::Ready(Some(event)),
@@ -350,8 +349,8 @@ pub(super) async fn next_event(call: &mut LinkCall, only_ready: bool) -> Option<
     .await
 }
 
-/// The answers of this round, whoever gave them, and the server's own state, as the next round wants them. (Those of
-/// earlier rounds were let go when this one's questions came.)
+/// Writes the answers of this round and the server's state as params of the next round. Answers of earlier rounds were
+/// dropped when the questions of this round arrived.
 fn answers_for(round: &Round) -> Vec<u8> {
     let answers = round.answers.iter().map(|(key, answer)| (key.as_str(), answer.clone()));
     write_round(&answers.collect(), round.carried.as_deref())
@@ -386,7 +385,7 @@ fn principal(context: &Context) -> Option<Arc<str>> {
     context.peer().principal.clone()
 }
 
-/// What a server that says nothing of itself is taken to offer.
+/// Returns the capabilities assumed of a server that declares none.
 fn everything() -> ServerCapabilities {
     let mut capabilities = ServerCapabilities::new();
     capabilities.tools = Some(hospes_model::ToolsCapability::new());

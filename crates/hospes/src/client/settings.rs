@@ -1,4 +1,4 @@
-//! What a client is told before it connects.
+//! Settings of a client.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use super::health::HealthCheck;
 use super::network::Network;
 use crate::rate::Rate;
 
-/// How long a call may take without an answer or progress, unless told otherwise.
+/// Default time a call may take without an answer or progress.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
-/// How long a call may take in all, unless told otherwise.
+/// Default total time of a call.
 pub const DEFAULT_MAX_TIMEOUT: Duration = Duration::from_secs(60 * 60);
-/// How long connecting may take, unless told otherwise. (Some commands download their server first.)
+/// Default time for connecting. Some commands download their server first.
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long an upstream call is kept while its questions are answered elsewhere, unless told otherwise.
+/// Default time an upstream call is kept while its questions are answered elsewhere.
 pub const DEFAULT_PARK_TIMEOUT: Duration = Duration::from_secs(10 * 60);
-/// How many upstream calls may be kept so at once.
+/// Maximum number of parked calls.
 pub const MAX_PARKED_CALLS: usize = 1024;
-/// How many rounds of questions a call may have, unless told otherwise.
+/// Default maximum number of rounds of questions per call.
 pub const DEFAULT_MAX_INPUT_ROUNDS: u32 = 32;
-/// How often a server may ask for a model, and how often for the person, unless told otherwise.
+/// Default rate of sampling requests and of elicitations that a server may send.
 pub const DEFAULT_QUESTION_RATE: Rate = Rate::per_minute(120);
 /// The longest request sent over stdio, unless told otherwise: there are servers whose reader gives up the connection
 /// at 10 MiB.

@@ -1,4 +1,4 @@
-//! What a client connects to: a command to start, or a URL.
+//! Targets of a client: a command to start, or a URL.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -21,9 +21,9 @@ pub enum Target {
     Url(Url),
     /// Text that is neither; connecting says why.
     Invalid {
-        /// What was given.
+        /// Text that was given.
         text: String,
-        /// Why it is no target.
+        /// Reason it is not a target.
         why: String,
     },
 }
@@ -38,11 +38,11 @@ pub struct Command {
     pub args: Vec<OsString>,
     /// Variables set besides those that every child gets.
     pub env: Vec<(OsString, OsString)>,
-    /// The folder it starts in; ours when there is none.
+    /// Working directory of the program; none inherits the client's.
     pub cwd: Option<PathBuf>,
     /// The names of our own variables that it gets, in place of the few that every child gets.
     pub inherited: Option<Vec<OsString>>,
-    /// What starts it, in our place.
+    /// Program that starts the server instead of the client.
     pub launcher: Option<Launcher>,
     shown: Option<String>,
 }
@@ -59,13 +59,13 @@ pub struct Launcher {
     pub program: PathBuf,
     /// Its own arguments.
     pub args: Vec<OsString>,
-    /// What stands before the names of the server's variables in its environment: a variable that changes how programs are
-    /// loaded is meant for the server.
+    /// Prefix of the names of the server's variables in the launcher's environment. It keeps variables that change how
+    /// programs are loaded from affecting the launcher itself.
     pub env_prefix: OsString,
 }
 
 impl Launcher {
-    /// A program with its arguments, which is told the server's variables behind this prefix.
+    /// Creates a launcher from a program, its arguments and the prefix of the server's variables.
     #[must_use]
     pub fn new(program: impl Into<PathBuf>, args: Vec<OsString>, env_prefix: impl Into<OsString>) -> Self {
         Self { program: program.into(), args, env_prefix: env_prefix.into() }
@@ -110,8 +110,8 @@ impl Target {
         }
     }
 
-    /// What `text` means: a URL if it starts with `http://` or `https://`, else a command line. A command line is split
-    /// at blanks as a shell does it, with quotes and backslashes; no shell runs, so nothing is expanded.
+    /// Parses `text` as a URL if it starts with `http://` or `https://`, otherwise as a command line. A command line is
+    /// split at blanks as in a shell, with quotes and backslashes. No shell runs, so nothing is expanded.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let text = text.trim();
@@ -184,7 +184,8 @@ impl Command {
         self
     }
 
-    /// What stands for it in errors and logs. Without this its arguments are shown, which may hold secrets.
+    /// Sets the text that identifies the command in errors and logs. By default its arguments are shown, which may
+    /// contain secrets.
     #[must_use]
     pub fn shown_as(mut self, text: impl Into<String>) -> Self {
         self.shown = Some(text.into());
@@ -200,7 +201,7 @@ impl Url {
         self
     }
 
-    /// Who answers when the server wants to know who is there. What they say takes the place of a header given here.
+    /// Sets the authorizer of requests to the server. Its headers replace headers of the same name set here.
     #[cfg(feature = "http")]
     #[must_use]
     pub fn authorizer(mut self, authorizer: std::sync::Arc<dyn super::Authorizer>) -> Self {
@@ -208,8 +209,8 @@ impl Url {
         self
     }
 
-    /// What stands for it in errors and logs. Without this it is shown without user, password and query; its path may
-    /// hold secrets, too.
+    /// Sets the text that identifies the URL in errors and logs. By default the URL is shown without user, password and
+    /// query; its path may also contain secrets.
     #[must_use]
     pub fn shown_as(mut self, text: impl Into<String>) -> Self {
         self.shown = Some(text.into());

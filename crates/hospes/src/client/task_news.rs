@@ -1,5 +1,5 @@
-//! What an older server tells of its tasks, in the words of the newest revision: those tell with the end what the task
-//! has come to, and with a question what it is.
+//! Task notifications of an older server, converted to the newest revision. There a notification includes the result of
+//! a finished task, and the questions of a waiting one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use tokio::time::sleep;
 use super::core::Core;
 use crate::service::Call;
 
-/// For how many tasks at once something is fetched on behalf of one listener.
+/// Maximum number of concurrent fetches for one listener.
 const FETCH_AT_ONCE: usize = 8;
-/// How often a result is asked for that does not come, and how long is waited in between.
+/// Maximum number of attempts to fetch a result, and the delay between them.
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// The news of tasks for which something has to be fetched before they are told. Nobody waits for it but they.
+/// Task updates that need a fetch before they are delivered. Other updates do not wait for them.
 pub(super) struct TaskNews<'c> {
     core: &'c Arc<Core>,
     call: &'c Call,
@@ -44,7 +44,7 @@ impl<'c> TaskNews<'c> {
         }
     }
 
-    /// Whether this will come back from [`TaskNews::next`], with what belongs to it.
+    /// Queues an update that needs a fetch. Returns true if it will be delivered by [`TaskNews::next`].
     pub(super) fn takes(&mut self, found: &GetTaskResult) -> bool {
         let wants = match found.task.status {
             TaskStatus::Completed | TaskStatus::Failed => true,
@@ -79,7 +79,8 @@ impl<'c> TaskNews<'c> {
     }
 }
 
-/// How a task stands with what belongs to it. That it is over is told in any case: nobody will say it again.
+/// Fetches the result or the questions of a task. The end of a task is reported even if its result cannot be fetched,
+/// because the server will not report it again.
 async fn complete(core: &Arc<Core>, call: &Call, mut found: GetTaskResult) -> GetTaskResult {
     let mut tries = 1;
     loop {

@@ -1,4 +1,4 @@
-//! Which tools an older server runs as tasks, as its list says (TASK-04).
+//! Task support of an older server's tools, from its list of tools (TASK-04).
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,25 +8,25 @@ use hospes_model::{ListToolsResult, Notification, TaskSupport};
 use super::Client;
 use super::error::CallError;
 
-/// How many tools are remembered for whether they run as tasks.
+/// Maximum number of tools whose task support is remembered.
 const MAX_LEARNED: usize = 10_000;
-/// How often the list is asked for in a row because it changes meanwhile.
+/// Maximum number of consecutive listings while the list keeps changing.
 const MAX_LISTINGS: usize = 3;
 
-/// What is known of a server's tools.
+/// Task support of a server's tools.
 #[derive(Debug, Default)]
 pub(crate) struct TaskTools {
     known: Mutex<Known>,
-    /// Held while the list is asked for; whoever else wants it waits.
+    /// Held during a listing; other callers wait for it.
     listing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct Known {
     support: HashMap<Box<str>, TaskSupport>,
-    /// Whether the whole list has come since it changed.
+    /// True if the whole list has been read since the last change.
     is_whole: bool,
-    /// How often it has changed.
+    /// Number of changes.
     changes: u64,
 }
 
@@ -46,7 +46,7 @@ impl TaskTools {
         }
     }
 
-    /// What the server says of a tool, as far as it is known.
+    /// Returns the task support of a tool, if it is known.
     pub(super) fn find(&self, tool: &str) -> Option<TaskSupport> {
         self.lock().support.get(tool).cloned()
     }

@@ -24,21 +24,21 @@ use super::older_tasks::Fetching;
 use super::request::{FromReply, Request};
 use crate::tasks::is_not_declared;
 
-/// How long is waited between two polls where the server does not say.
+/// Poll interval if the server gives none.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// The shortest time between two polls, should a server say less.
 const LEAST_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What is known of the server's tasks.
+/// State of the server's tasks.
 #[derive(Debug, Default)]
 pub(crate) struct TaskFacts {
     speech: OnceLock<Speech>,
-    /// Of an older server, for callers elsewhere.
+    /// Result fetches at an older server, for forwarded calls.
     pub(super) fetching: Fetching,
 }
 
 impl Client {
-    /// Takes up a task again by its id: of an earlier connection, of an earlier run of this program.
+    /// Returns a handle of an existing task by its id, from an earlier connection or an earlier run of the program.
     #[must_use]
     pub fn task(&self, id: impl Into<String>) -> RunningTask {
         RunningTask::new(self.clone(), Stage::Running(id.into()))
@@ -56,8 +56,8 @@ impl Client {
 }
 
 impl<'c> Request<'c, CallToolResult> {
-    /// Calls the tool so that it may go on as a task: what comes back is a handle, with which the result is awaited, or
-    /// the task cancelled, at any time.
+    /// Calls the tool so that it may continue as a task. The returned handle is used to await the result or to cancel
+    /// the task at any time.
     ///
     /// A server of 2026-07-28 decides whether it makes a task of the call; where it does not, the handle has the result
     /// already. A server of 2025-11-25 is asked for one.
@@ -84,7 +84,7 @@ pub struct TaskRequest<'c> {
 }
 
 impl TaskRequest<'_> {
-    /// How long the server shall keep the task, its result included (2025-11-25; newer servers decide).
+    /// Sets the time the server keeps the task and its result (2025-11-25; newer servers decide themselves).
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
@@ -153,14 +153,13 @@ fn complete(answer: Answer, method: &Method) -> Result<Reply, CallError> {
 
 /// A call that is a task of the server, or was answered before it became one.
 ///
-/// Dropping this changes nothing: the task goes on, and [`Client::task`] takes it up again. [`RunningTask::cancel`] ends
-/// it.
+/// Dropping it has no effect on the task; [`Client::task`] resumes it. [`RunningTask::cancel`] ends it.
 #[derive(Debug)]
 pub struct RunningTask {
     client: Client,
     stage: Stage,
     last: Option<Task>,
-    /// The questions that have been answered: nobody is asked twice.
+    /// Keys of the questions already answered; each question is asked only once.
     answered: HashSet<String>,
 }
 
@@ -304,7 +303,7 @@ impl RunningTask {
 }
 
 impl Core {
-    /// How requests speak that may be answered with tasks.
+    /// Returns the protocol data of requests that may be answered with tasks.
     pub(super) fn task_speech(&self) -> &Speech {
         if self.speech.revision.is_legacy() {
             return &self.speech;
@@ -320,7 +319,7 @@ impl Core {
         self.desk.task_tools.learn(list, is_current);
     }
 
-    /// Whether an older server runs tools as tasks.
+    /// Returns true if an older server runs tools as tasks.
     pub(super) fn runs_tasks(&self) -> bool {
         let tasks = self.server.capabilities.as_ref().and_then(|has| has.tasks.as_ref());
         let requests = tasks.and_then(|tasks| tasks.requests.as_ref());
@@ -328,8 +327,8 @@ impl Core {
             && requests.and_then(|requests| requests.tools.as_ref()).is_some_and(|tools| tools.call.is_some())
     }
 
-    /// Whether a tool has to be called as a task, as an older server's list says (TASK-04). The list is asked for once,
-    /// of servers that run tasks alone.
+    /// Returns true if an older server's list requires the tool to be called as a task (TASK-04). The list is requested
+    /// once, and only from servers that run tasks.
     pub(super) async fn must_be_task(&self, client: &Client, tool: &str) -> bool {
         self.runs_tasks()
             && matches!(Box::pin(self.support(client, tool)).await, Ok(Some(TaskSupport::Required)))
@@ -347,7 +346,7 @@ impl Core {
         Ok(tools.find(tool))
     }
 
-    /// Whether an older server takes this call as a task (TASK-02, TASK-03).
+    /// Checks that an older server accepts this call as a task (TASK-02, TASK-03).
     async fn may_be_task(&self, client: &Client, tool: &str) -> Result<(), CallError> {
         if self.speech.revision < Revision::V2025_11_25 {
             let method = "tasks/get".into();
@@ -362,7 +361,7 @@ impl Core {
         }
     }
 
-    /// Whether a call was refused because it has to be a task.
+    /// Returns true if a call was refused because it must be a task.
     pub(super) async fn wants_task(&self, client: &Client, tool: &str, error: &CallError) -> bool {
         match error {
             CallError::Rpc(error) if !self.speech.revision.is_legacy() => is_not_declared(error),
@@ -373,7 +372,7 @@ impl Core {
         }
     }
 
-    /// How a task stands.
+    /// Fetches the status of a task.
     pub(super) async fn task(&self, id: &str) -> Result<GetTaskResult, CallError> {
         let method = Method::TasksGet;
         let raw = self.ask_task(&method, id, &TaskParams::new(id), self.settings.times).await?;

@@ -6,7 +6,7 @@ use hospes_model::meta_key::{BAGGAGE, TRACEPARENT, TRACESTATE};
 /// Most list members of a `tracestate`, as W3C Trace Context has it.
 const MAX_STATES: usize = 32;
 
-/// Whether `json` may stand under `key`: anything, unless the key is one of a trace.
+/// Returns true if `json` is valid under `key`. Only the keys of a trace restrict their values.
 pub(super) fn may_be(key: &str, json: &[u8]) -> bool {
     let fits: fn(&str) -> bool = match key {
         TRACEPARENT => is_parent,

@@ -1,12 +1,12 @@
-//! What a person has to see of a URL before it is opened.
+//! Review of a URL before a person opens it.
 
 use std::fmt;
 
 /// A URL that a server wants a person to visit, taken apart for showing (ELIC-29, ELIC-31).
 ///
-/// Looking at it fetches nothing. Whoever shows it shows the whole [`url`](Self::url), sets the
-/// [`domain`](Self::domain) off, says the [`warnings`](Self::warnings), and opens it in a browser of the person's, never
-/// through a shell, once they have agreed.
+/// A review fetches nothing. An application shows the whole [`url`](Self::url), highlights the [`domain`](Self::domain)
+/// and displays the [`warnings`](Self::warnings). Once the person agrees, it opens the URL in their browser, never
+/// through a shell.
 ///
 /// ```
 /// # use hospes::client::UrlReview;
@@ -22,11 +22,11 @@ pub struct UrlReview {
     pub url: String,
     /// The host, in ASCII.
     pub domain: String,
-    /// What should make a person look twice.
+    /// Warnings for the person.
     pub warnings: Vec<UrlWarning>,
 }
 
-/// What should make a person look twice.
+/// Reason to check a URL carefully.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UrlWarning {
@@ -48,7 +48,7 @@ impl fmt::Display for UrlWarning {
     }
 }
 
-/// Why a URL is not one to send a person to.
+/// Reason a person must not be sent to a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UrlRefusal {
@@ -64,7 +64,7 @@ pub enum UrlRefusal {
 }
 
 impl UrlReview {
-    /// Takes a URL apart.
+    /// Parses and checks a URL.
     ///
     /// # Errors
     /// When no person should be sent there.

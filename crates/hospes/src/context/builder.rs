@@ -1,4 +1,4 @@
-//! Makes the surroundings of a call.
+//! Builder of a call's context.
 
 use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -11,7 +11,7 @@ use crate::round::Round;
 use crate::spent::Ticket;
 use crate::tasks::TaskWish;
 
-/// Makes a [`Context`]; for adapters, gateways and tests.
+/// Builder of a [`Context`]; for adapters, gateways and tests.
 #[derive(Debug)]
 pub struct ContextBuilder {
     pub(super) peer: Arc<Peer>,
@@ -63,28 +63,28 @@ impl ContextBuilder {
         self
     }
 
-    /// What handlers may want to know of the transport.
+    /// Sets the values that the transport passes to handlers.
     #[must_use]
     pub fn extensions(mut self, extensions: http::Extensions) -> Self {
         self.extensions = extensions;
         self
     }
 
-    /// What the caller makes of tasks.
+    /// Sets whether the caller accepts or asks for a task.
     #[must_use]
     pub fn task(mut self, wish: TaskWish) -> Self {
         self.task = wish;
         self
     }
 
-    /// Whether the stream that the answer travels on can be taken up again after it was closed.
+    /// Sets whether the stream of the answer can be resumed after it was closed.
     #[must_use]
     pub fn closable(mut self, closable: bool) -> Self {
         self.closable = closable;
         self
     }
 
-    /// What is known from earlier rounds.
+    /// Sets the state from earlier rounds.
     #[must_use]
     pub fn round(mut self, round: Round) -> Self {
         self.round = round;

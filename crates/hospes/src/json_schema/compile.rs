@@ -6,11 +6,11 @@ use serde_json::Value;
 use super::MAX_SUBSCHEMAS;
 use super::composition::Composition;
 
-/// How many mistakes are told of one value.
+/// Maximum number of mistakes reported for one value.
 const MAX_TOLD: usize = 5;
 
-/// Whether `value` is valid under the JSON Schema `schema`, as somebody else wrote it: within the limits of
-/// [`MAX_SUBSCHEMAS`](crate::server::MAX_SUBSCHEMAS), and without looking anything up elsewhere.
+/// Checks `value` against the JSON Schema `schema`, which may come from a third party. The schema must be within the
+/// limits of [`MAX_SUBSCHEMAS`](crate::server::MAX_SUBSCHEMAS). Nothing is looked up elsewhere.
 ///
 /// # Errors
 /// In words: the first five mistakes with their places, or what is wrong with the schema.

@@ -1,5 +1,5 @@
-//! How many schemas are applied to one value: thirty short definitions that each refer twice to the next ask for a
-//! thousand million checks (JSCH-11).
+//! Bounds on the number of schemas applied to one value. Thirty short definitions that each refer twice to the next ask
+//! for a thousand million checks (JSCH-11).
 
 use std::collections::HashMap;
 

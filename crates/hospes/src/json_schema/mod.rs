@@ -1,4 +1,4 @@
-//! JSON Schemas that somebody else wrote: how large they may be, and how values are checked against them.
+//! JSON Schemas from third parties: limits on their size, and checks of values against them.
 
 #[cfg(feature = "validate")]
 mod compile;
@@ -17,10 +17,10 @@ pub(crate) use compile::compile;
 
 /// The most nested schemas that one tool's schema may have; beyond it checking arguments costs too much (JSCH-11).
 pub const MAX_SUBSCHEMAS: usize = 10_000;
-/// How deep they may nest.
+/// Maximum nesting depth of schemas.
 pub const MAX_SCHEMA_DEPTH: usize = 64;
 
-/// Whether a schema is small enough to check arguments against.
+/// Returns true if a schema is small enough to check arguments against.
 pub(crate) fn is_bounded(schema: &RawJson) -> bool {
     // Nearly all have fewer brackets than may stand inside one another.
     if memchr::memchr2_iter(b'{', b'[', schema.as_bytes()).count() <= 2 * MAX_SCHEMA_DEPTH {

@@ -16,7 +16,7 @@ use crate::server::mistakes;
 #[cfg(feature = "validate")]
 use crate::server::validate::Validator;
 
-/// What the arguments of one tool must be.
+/// Rules for the arguments of one tool.
 pub(crate) struct Arguments {
     pub(crate) tool: Box<str>,
     /// The input schema; always an object.
@@ -24,10 +24,10 @@ pub(crate) struct Arguments {
     pub(crate) schema: Value,
     /// The only arguments there are; none where the schema is open.
     pub(crate) known: Option<Box<[Box<str>]>>,
-    /// For schemas that want more than decoding checks.
+    /// Validator of schemas that need more than the checks of decoding.
     #[cfg(feature = "validate")]
     pub(crate) validator: Option<Validator>,
-    /// For the other schemas, to explain a mistake once there is one.
+    /// Validator of the other schemas, compiled once there is a mistake to explain.
     #[cfg(feature = "validate")]
     pub(crate) explainer: std::sync::OnceLock<Option<Validator>>,
 }
@@ -36,7 +36,7 @@ impl Arguments {
     /// Decodes the arguments into `T`.
     ///
     /// # Errors
-    /// Mistakes in the arguments, in words that help a model to correct them (TOOL-18).
+    /// Mistakes in the arguments, described so that a model can correct them (TOOL-18).
     pub(crate) fn decode<T: DeserializeOwned>(&self, raw: &RawJson) -> Result<T, Error> {
         // Checked already against the whole schema, if that is needed: what is left to find is what the type refuses.
         let unknown = Cell::new(false);
@@ -101,7 +101,7 @@ struct Watch<'k, T> {
     at: At,
 }
 
-/// What is looked at.
+/// Kind of value that is being visited.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
     /// The object whose members' names count.
@@ -111,7 +111,7 @@ enum At {
 }
 
 impl<'k, T> Watch<'k, T> {
-    /// The same around something else.
+    /// Wraps another value with the same state.
     fn with<U>(&self, inner: U) -> Watch<'k, U> {
         Watch { inner, known: self.known, at: self.at }
     }

@@ -25,8 +25,8 @@ pub(crate) fn running() -> usize {
     RUNNING.load(Ordering::Acquire)
 }
 
-/// Makes a handler of a synchronous function or closure, which may block: it runs on a thread of the runtime's pool for
-/// blocking work, and the connection goes on meanwhile.
+/// Makes a handler of a synchronous function or closure that may block. It runs on a thread of the runtime's blocking
+/// pool, and the connection is served meanwhile.
 ///
 /// ```
 /// use hospes::server::{Server, blocking};
@@ -38,8 +38,8 @@ pub(crate) fn running() -> usize {
 /// A call costs a change of threads and back, some ten microseconds. What does not block needs none of that: an `async`
 /// closure without an `await` runs in place. At most [`MAX_BLOCKING_CALLS`] of one server run at once.
 ///
-/// A synchronous function cannot be interrupted. When its call is cancelled nobody waits for it any more, but its thread
-/// is busy until it returns.
+/// A synchronous function cannot be interrupted. When its call is cancelled its result is discarded, but its thread is
+/// busy until it returns.
 pub fn blocking<F>(function: F) -> Blocking<F> {
     Blocking(Arc::new(function))
 }
@@ -109,7 +109,7 @@ impl Drop for Counted {
     }
 }
 
-/// Takes work that has not begun out of the pool's queue.
+/// Removes work that has not started from the pool's queue when dropped.
 struct Withdrawn(AbortHandle);
 
 impl Drop for Withdrawn {

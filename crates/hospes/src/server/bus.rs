@@ -1,4 +1,4 @@
-//! Who wants to hear of which changes, and what they have not heard of yet.
+//! Subscriptions to changes of a server, and the changes each listener has not received yet.
 //!
 //! A change is noted with every listener that asked for it, and merged with one that it has not heard of yet: a slow
 //! listener hears of each thing once, and of nothing too late. So there is no queue that could overflow.
@@ -10,7 +10,7 @@ use std::task::{Poll, Waker};
 
 /// The most resources that one listener may ask for.
 pub const MAX_SUBSCRIBED_URIS: usize = 1024;
-/// How many changed resources a listener is told of before it has to come again.
+/// Maximum number of changed resources in one event; a listener polls again for the rest.
 const AT_ONCE: usize = 64;
 
 /// A list that can change.
@@ -29,7 +29,7 @@ impl List {
     }
 }
 
-/// What a listener asks for.
+/// Changes that a listener asks for.
 #[derive(Debug, Default)]
 pub(crate) struct Wants {
     lists: u8,
@@ -42,7 +42,7 @@ impl Wants {
     }
 }
 
-/// What has changed since a listener last heard.
+/// Changes since a listener last polled.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
     Changes {
@@ -61,7 +61,7 @@ pub(crate) struct Bus(Mutex<Inner>);
 struct Inner {
     slots: Vec<Option<Slot>>,
     free: Vec<usize>,
-    /// Who asked for a resource: slot, and position among the slot's URIs.
+    /// Listeners of each resource: slot, and position among the slot's URIs.
     by_uri: HashMap<Box<str>, Vec<(usize, usize)>>,
     closed: bool,
 }
@@ -73,7 +73,7 @@ struct Slot {
     waker: Option<Waker>,
 }
 
-/// What a listener costs here, besides the URIs that it asks for.
+/// Size of a listener in bytes, besides the URIs that it asks for.
 #[cfg(test)]
 pub(crate) const SLOT_SIZE: usize = size_of::<Option<Slot>>();
 
@@ -121,7 +121,7 @@ impl Bus {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// Tells every listener, and those to come, that there will be no more changes.
+    /// Ends the events of every listener, including later ones.
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
         inner.closed = true;
@@ -131,7 +131,7 @@ impl Bus {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// How many listen.
+    /// Returns the number of listeners.
     pub(crate) fn listeners(&self) -> usize {
         let inner = self.lock();
         inner.slots.len() - inner.free.len()
@@ -156,7 +156,7 @@ pub(crate) struct Listener<'b> {
 }
 
 impl Listener<'_> {
-    /// What has changed since last time; `waker` is woken when something does.
+    /// Returns the changes since the last call; `waker` is woken when there are any.
     pub(crate) fn poll(&self, waker: &Waker) -> Poll<Heard> {
         let mut inner = self.bus.lock();
         let closed = inner.closed;

@@ -1,4 +1,4 @@
-//! All that is registered with a server, and its lists, page by page.
+//! Registered items of a server, and their lists, page by page.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -60,7 +60,7 @@ impl Catalogue {
         }
     }
 
-    /// Takes in all of `other`, after what is here.
+    /// Adds all of `other` behind the present items.
     pub(crate) fn merge(&mut self, other: Self) -> Result<(), RegisterError> {
         self.tools.merge(other.tools)?;
         self.prompts.merge(other.prompts)?;
@@ -77,14 +77,14 @@ impl Catalogue {
     }
 }
 
-/// How lists are given out.
+/// Settings of lists.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Listing {
     pub(crate) page_size: usize,
     pub(crate) cache: Cache,
 }
 
-/// How long answers may be kept, and by whom.
+/// Cache lifetime and scope of answers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cache {
     pub(crate) ttl_ms: Option<u64>,
@@ -92,19 +92,19 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// The same, with what it does not say from `other`.
+    /// Fills in the missing values from `other`.
     pub(crate) fn or(self, other: Self) -> Self {
         Self { ttl_ms: self.ttl_ms.or(other.ttl_ms), scope: self.scope.or(other.scope) }
     }
 }
 
-/// What a registry holds.
+/// Entry of a registry.
 pub(crate) trait Entry {
-    /// What it is called in errors.
+    /// Name of the kind in errors.
     const KIND: &'static str;
-    /// What tells its cursors from others'.
+    /// Tag that distinguishes its cursors from those of other lists.
     const TAG: u8;
-    /// What is listed of it.
+    /// Type of its entries in lists.
     type Listed: Clone;
 
     fn key(&self) -> &str;
@@ -179,7 +179,7 @@ impl<E> Clone for Registry<E> {
 }
 
 impl<E: Entry> Registry<E> {
-    /// Whether there is, or ever was, something here.
+    /// Returns true if there is, or ever was, an entry.
     pub(crate) fn was_used(&self) -> bool {
         self.last > 0
     }

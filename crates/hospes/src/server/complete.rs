@@ -13,7 +13,7 @@ use crate::server::handler::{Handler, Run, Running, erase};
 use crate::server::rules::Feature;
 use crate::server::variables::Variables;
 
-/// What is completed: an argument of a prompt, or a variable of a resource template.
+/// Argument to complete: of a prompt, or a variable of a resource template.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[must_use]
 pub struct Completes {
@@ -21,7 +21,7 @@ pub struct Completes {
     pub(crate) argument: Box<str>,
 }
 
-/// What an argument belongs to.
+/// Owner of an argument.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Of {
     Prompt(Box<str>),
@@ -29,7 +29,7 @@ pub(crate) enum Of {
 }
 
 impl Of {
-    /// What a caller must be allowed to use.
+    /// Returns the feature that a caller must be allowed to use.
     pub(crate) fn feature(&self, all: &Catalogue) -> Feature<'_> {
         match self {
             Self::Prompt(name) => Feature::Prompt(name),
@@ -58,8 +58,8 @@ impl Completes {
     }
 }
 
-/// What the handler of a completion can return: values, the best first. Of more than a hundred the first hundred are
-/// sent, and how many there are.
+/// Return type of completion handlers: values, the best first. If there are more than a hundred, the first hundred and
+/// the total number are sent.
 #[diagnostic::on_unimplemented(
     message = "a completion cannot return `{Self}`",
     label = "not values to choose from",
@@ -108,15 +108,15 @@ where
     }
 }
 
-/// Where completions come from: a handler that takes [`Typed`](crate::server::Typed), or a list of all the values
-/// there are, of which those are offered that fit what has been typed, the likeliest first.
+/// Source of completions: a handler that takes [`Typed`](crate::server::Typed), or a list of all values. From a list
+/// the values that match the typed text are offered, the likeliest first.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not where completions can come from",
     label = "neither a handler nor a list",
     note = "give a list of strings, or an async function that takes `Typed` and returns a list of strings"
 )]
 pub trait Suggests<Marker>: Sized {
-    /// Makes it a way to complete.
+    /// Converts into a completer.
     #[doc(hidden)]
     fn into_completer(self) -> Completer;
 }

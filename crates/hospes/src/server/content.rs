@@ -1,4 +1,4 @@
-//! What a prompt's messages must be (PRM-08 to PRM-10).
+//! Checks of the messages of a prompt (PRM-08 to PRM-10).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use crate::server::resource::is_uri;
 /// are some.
 ///
 /// # Errors
-/// What is wrong, in words for whoever wrote the handler.
+/// A description of the problem, for the author of the handler.
 pub(crate) fn complete(block: &mut ContentBlock) -> Result<(), String> {
     match block {
         ContentBlock::Image(content) => media("image", &content.data, &content.mime_type),
@@ -51,7 +51,7 @@ fn media_type(text: &str) -> Result<(), String> {
     if is_media_type(text) { Ok(()) } else { Err(format!("{text:?} is not a media type")) }
 }
 
-/// Whether the text is `type/subtype`, perhaps with parameters (RFC 9110, 8.3.1).
+/// Returns true if the text is `type/subtype`, optionally with parameters (RFC 9110, 8.3.1).
 pub(crate) fn is_media_type(text: &str) -> bool {
     let token = |text: &str| {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);

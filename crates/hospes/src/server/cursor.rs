@@ -1,4 +1,4 @@
-//! Cursors: where a page begins, in a form that nobody else should read (PAGE-10).
+//! Cursors: the start of a page, in an opaque form (PAGE-10).
 //!
 //! A cursor holds the number under which the last entry of the page before was registered. It stays good when
 //! entries come and go, and in every process that registers the same things in the same order.

@@ -52,7 +52,7 @@ impl Service for Server {
     }
 }
 
-/// What became of running a tool.
+/// Result of running a tool.
 pub(super) enum Ran {
     /// It is done.
     Done(Outcome),
@@ -60,7 +60,7 @@ pub(super) enum Ran {
     ForTask(TaskMode),
 }
 
-/// Whether `resources` is declared.
+/// Returns true if the `resources` capability is declared.
 fn has_resources(catalogue: &Catalogue) -> bool {
     catalogue.resources.was_used() || catalogue.templates.was_used()
 }
@@ -305,7 +305,7 @@ impl Server {
         })
     }
 
-    /// What the server is and offers.
+    /// Returns the server's identity and capabilities.
     fn discover(&self, call: &Call) -> DiscoverResult {
         let mut capabilities = ServerCapabilities::new().with_logging(RawJson::empty_object());
         let changes = self.changes.then_some(true);
@@ -345,7 +345,7 @@ impl Server {
         result
     }
 
-    /// Tells of changes until the call is dropped or the server ends all such calls.
+    /// Sends changes until the call is dropped or the server ends all such calls.
     async fn listen(&self, call: &Call) -> Outcome {
         let SubscriptionsListenParams { notifications: asked, .. } = match call.decode() {
             Ok(params) => params,

@@ -1,8 +1,8 @@
-//! What cannot be registered.
+//! Errors of registration.
 
 use crate::server::template::BadTemplate;
 
-/// Why something cannot be registered with a server.
+/// Error of registering an item with a server.
 ///
 /// The builder panics with it, at the caller's line; a [`ServerHandle`](crate::server::ServerHandle) returns it.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -11,7 +11,7 @@ pub enum RegisterError {
     /// There is one already.
     #[error("there is a {kind} called {name:?} already")]
     Duplicate {
-        /// What: a tool, a prompt, a resource, a resource template, a completion.
+        /// Kind of item: a tool, a prompt, a resource, a resource template, a completion.
         kind: &'static str,
         /// Its name or URI.
         name: String,
@@ -30,7 +30,7 @@ pub enum RegisterError {
     BadSchema {
         /// The tool.
         tool: String,
-        /// What is wrong with it.
+        /// Description of the problem.
         why: String,
     },
     /// `Args<T>` of something that is no struct.
@@ -49,13 +49,13 @@ pub enum RegisterError {
         /// The tool, prompt or resource.
         name: String,
     },
-    /// A URI that is none (RES-17).
+    /// Invalid URI (RES-17).
     #[error("{uri:?} is not a URI: it must begin with a scheme, such as `notes://`")]
     BadUri {
         /// The text.
         uri: String,
     },
-    /// A URI template that is none.
+    /// Invalid URI template.
     #[error(transparent)]
     BadTemplate(#[from] BadTemplate),
     /// A handler that wants a variable which its URI template does not have.
@@ -74,10 +74,10 @@ pub enum RegisterError {
         /// The argument.
         argument: String,
     },
-    /// A key of `_meta`, or the identifier of an extension, that may not be chosen.
+    /// Key of `_meta`, or identifier of an extension, that is invalid or reserved.
     #[error(transparent)]
     BadMetaKey(#[from] hospes_model::BadMetaKey),
-    /// A media type that is none.
+    /// Invalid media type.
     #[error("{mime_type:?} is no media type of {of:?}: one is written `type/subtype`")]
     BadMediaType {
         /// The resource or the template.

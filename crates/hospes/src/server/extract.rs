@@ -1,4 +1,4 @@
-//! What handlers take: typed arguments, shared state, the call's context.
+//! Parameters of handlers: typed arguments, shared state, the call's context.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
@@ -17,17 +17,17 @@ use crate::server::shared::Shared;
 use crate::server::variables::{self, Variables};
 use crate::{Context, Error};
 
-/// What a handler can take from a call; the types of its parameters implement it.
+/// Parameter of a handler, extracted from the call.
 #[diagnostic::on_unimplemented(
     message = "a handler cannot take `{Self}`",
     label = "not something that a call has",
     note = "typed arguments are taken as `Args<{Self}>`, with `#[derive(Deserialize, JsonSchema)]`; what the server shares as `State<{Self}>`"
 )]
 pub trait FromCall: Sized + Send {
-    /// Says at registration what it will need; most need nothing.
+    /// Declares the parameter's needs at registration; most have none.
     fn declare(_declaration: &mut Declaration) {}
 
-    /// Takes it from the call.
+    /// Extracts the parameter from the call.
     ///
     /// # Errors
     /// When this call does not have it. An [`RpcError`] becomes that protocol error; any other error becomes, in a
@@ -35,21 +35,21 @@ pub trait FromCall: Sized + Send {
     fn from_call(parts: &Parts<'_>) -> Result<Self, Error>;
 }
 
-/// What the parameters of a handler declare at registration.
+/// Needs that the parameters of a handler declare at registration.
 #[derive(Debug, Default)]
 pub struct Declaration {
     pub(crate) arguments: Declared,
 }
 
-/// How a handler takes its arguments.
+/// Form in which a handler takes its arguments.
 #[derive(Debug, Default)]
 pub(crate) enum Declared {
     /// Not at all.
     #[default]
     Nothing,
-    /// As a type, whose schema this is.
+    /// A type with this schema.
     Typed { schema: serde_json::Value, type_name: &'static str },
-    /// As raw JSON.
+    /// Raw JSON.
     Raw,
     /// More than once, which cannot be meant.
     Twice,
@@ -78,7 +78,7 @@ pub struct Parts<'a> {
     pub(crate) input: Input<'a>,
 }
 
-/// What came with the call.
+/// Input of the call, by kind.
 pub(crate) enum Input<'a> {
     /// Nothing yet.
     Nothing,
@@ -88,7 +88,7 @@ pub(crate) enum Input<'a> {
     Prompt { variables: &'a Variables },
     /// A resource's URI, and what the template found in it.
     Resource { uri: &'a str, variables: &'a Variables },
-    /// What has been typed, and what is settled already.
+    /// Typed text, and the arguments already given.
     Completion { typed: &'a str, variables: &'a Variables },
 }
 
@@ -166,7 +166,7 @@ impl FromCall for RawJson {
     }
 }
 
-/// What the server shares among its handlers, given to it by [`Server::state`](crate::Server::state).
+/// Value shared among the server's handlers, set by [`Server::state`](crate::Server::state).
 #[derive(Debug)]
 #[expect(clippy::exhaustive_structs, reason = "taken apart in the parameters of handlers")]
 pub struct State<T>(pub Arc<T>);
@@ -201,8 +201,8 @@ impl<T: Send + Sync + 'static> FromCall for State<T> {
 /// A value that a layer left for handlers: over HTTP in the extensions of the request (a tower or axum layer around the
 /// endpoint), or by a layer around the service in the [context's](Context::extensions).
 ///
-/// A call that carries none of this type is refused with an internal error; `Option<Extension<T>>` takes both. Calls over
-/// stdio and over HTTP+SSE, whose answers belong to no request of theirs, carry none of a request.
+/// A call without a value of this type is refused with an internal error; `Option<Extension<T>>` accepts both. Calls
+/// over stdio and HTTP+SSE carry no values of a request, because their answers belong to none of their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "taken apart in the parameters of handlers")]
 pub struct Extension<T>(pub T);
@@ -233,7 +233,7 @@ impl FromCall for Uri {
     }
 }
 
-/// What has been typed so far of the argument that is to be completed.
+/// Typed text of the argument to complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "taken apart in the parameters of handlers")]
 pub struct Typed(pub String);
@@ -274,7 +274,7 @@ impl States {
         Arc::clone(value).downcast().ok()
     }
 
-    /// Takes in the values of `other` whose types are not here yet.
+    /// Adds the values of `other` whose types are missing here.
     pub(crate) fn merge(&mut self, other: Self) {
         for (id, value) in other.0 {
             self.0.entry(id).or_insert(value);

@@ -39,7 +39,7 @@ impl ServerHandle {
         self.change(List::Tools, |catalogue| catalogue.tools.add(entry))
     }
 
-    /// Removes a tool; false if there is none of that name. Calls under way go on.
+    /// Removes a tool and returns false if there is none of that name. Running calls continue.
     pub fn remove_tool(&self, name: &str) -> bool {
         self.remove(List::Tools, |catalogue| catalogue.tools.remove(name))
     }
@@ -57,7 +57,7 @@ impl ServerHandle {
         self.change(List::Prompts, |catalogue| catalogue.prompts.add(entry))
     }
 
-    /// Removes a prompt; false if there is none of that name.
+    /// Removes a prompt and returns false if there is none of that name.
     pub fn remove_prompt(&self, name: &str) -> bool {
         self.remove(List::Prompts, |catalogue| catalogue.prompts.remove(name))
     }
@@ -75,7 +75,7 @@ impl ServerHandle {
         self.change(List::Resources, |catalogue| catalogue.resources.add(entry))
     }
 
-    /// Removes a resource; false if there is none at that URI.
+    /// Removes a resource and returns false if there is none at that URI.
     pub fn remove_resource(&self, uri: &str) -> bool {
         self.remove(List::Resources, |catalogue| catalogue.resources.remove(uri))
     }
@@ -93,7 +93,7 @@ impl ServerHandle {
         self.change(List::Resources, |catalogue| catalogue.templates.add(entry))
     }
 
-    /// Removes a resource template; false if there is none such.
+    /// Removes a resource template and returns false if there is no such template.
     pub fn remove_resource_template(&self, template: &str) -> bool {
         self.remove(List::Resources, |catalogue| catalogue.templates.remove(template))
     }
@@ -108,14 +108,14 @@ impl ServerHandle {
         shared.change(|catalogue| catalogue.complete(what, completer))
     }
 
-    /// Tells those who asked for this resource that it has changed.
+    /// Notifies the subscribers of this resource that it has changed.
     pub fn resource_updated(&self, uri: &str) {
         if let Some(shared) = self.0.upgrade() {
             shared.bus.updated(uri);
         }
     }
 
-    /// How many listen for changes.
+    /// Returns the number of listeners for changes.
     #[must_use]
     pub fn listeners(&self) -> usize {
         self.0.upgrade().map_or(0, |shared| shared.bus.listeners())

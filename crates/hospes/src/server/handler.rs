@@ -27,15 +27,15 @@ use crate::server::extract::{Declaration, FromCall, Parts};
     note = "a closure must be `async move` inside, and what it holds must be `Send + Sync + 'static`"
 )]
 pub trait Handler<Parameters>: Send + Sync + 'static {
-    /// What it returns.
+    /// Return type of the handler.
     type Output: 'static;
-    /// What it returns, when it has run.
+    /// Future of the handler's result.
     type Future: Future<Output = Self::Output> + Send + 'static;
 
-    /// Says what its parameters need to know at registration.
+    /// Declares the needs of its parameters at registration.
     fn declare(declaration: &mut Declaration);
 
-    /// Takes its parameters from the call and starts it.
+    /// Extracts its parameters from the call and starts it.
     ///
     /// # Errors
     /// When a parameter cannot be had from this call.

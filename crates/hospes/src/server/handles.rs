@@ -12,7 +12,7 @@ use crate::Context;
 /// The most values that are kept at once unless told otherwise.
 pub const MAX_HANDLES: usize = 10_000;
 
-/// Values that outlive the call that made them: a search to go on with, a cart, a connection.
+/// Values that outlive the call that made them: a search to continue, a cart, a connection.
 ///
 /// There are no sessions to keep them in (2026-07-28), so a tool returns a handle and takes it back as an argument. A
 /// handle cannot be guessed, serves only the caller who was given it, and for a time. Share the store as a
@@ -47,7 +47,7 @@ type Values<T> = HashMap<Box<str>, Kept<T>>;
 
 struct All<T> {
     values: Values<T>,
-    /// Whether somebody takes out what is old.
+    /// True while a task removes expired values.
     swept: bool,
 }
 
@@ -61,17 +61,17 @@ struct Kept<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadHandle {
-    /// Unknown, expired, or somebody else's: a caller is not told which.
+    /// Unknown, expired, or owned by another caller; the caller is not told which.
     #[error("there is nothing under this handle, or no longer: begin again")]
     Unknown,
-    /// As many are kept as may be (setting `max_handles`).
+    /// The maximum number of values is stored (setting `max_handles`).
     #[error("too much is kept already (setting max_handles); try again later")]
     Full,
 }
 
 impl<T: Send + Sync + 'static> Handles<T> {
-    /// Keeps each value for so long after it was last asked for, and at most [`MAX_HANDLES`] of them. Then it is
-    /// dropped, if nobody has it at that moment.
+    /// Creates a store of at most [`MAX_HANDLES`] values. Each is dropped once it has not been used for `lifetime` and
+    /// is not in use.
     #[must_use]
     pub fn new(lifetime: Duration) -> Self {
         let all = All { values: HashMap::new(), swept: false };
@@ -125,7 +125,7 @@ impl<T: Send + Sync + 'static> Handles<T> {
         Ok(Arc::clone(&kept.value))
     }
 
-    /// Takes the value under a handle out, which is then worth nothing.
+    /// Removes the value under a handle, which is invalid afterwards.
     ///
     /// # Errors
     /// [`BadHandle::Unknown`].
@@ -141,7 +141,7 @@ fn lock<T>(kept: &Mutex<All<T>>) -> MutexGuard<'_, All<T>> {
     kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes out what is old, until there is nothing left.
+/// Removes expired values until none are left.
 async fn sweep<T>(kept: Weak<Mutex<All<T>>>) {
     /// Time for what is due together to go together.
     const LEAST: Duration = Duration::from_millis(10);

@@ -1,5 +1,5 @@
-//! Says what is wrong with a tool's arguments, so that a model can put it right: each path, what was wanted there,
-//! and what was given (TOOL-18).
+//! Descriptions of mistakes in a tool's arguments, so that a model can correct them: each path, the expected value, and
+//! the given one (TOOL-18).
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::Error;
 use crate::server::arguments::Arguments;
 use crate::server::suggest::did_you_mean;
 
-/// The most mistakes that are told at once.
+/// Maximum number of mistakes reported at once.
 pub(crate) const MAX_MISTAKES: usize = 20;
 /// The most characters of a wrong value that are shown.
 const SHOWN: usize = 80;
@@ -137,7 +137,7 @@ fn push_name(path: &mut String, name: &str) {
     path.push_str(&shortened(name, SHOWN));
 }
 
-/// Lines and columns mean nothing to somebody who wrote no text.
+/// Removes the position: lines and columns are meaningless to a model that wrote no text.
 fn without_position(message: &str) -> String {
     message.split(" at line ").next().unwrap_or(message).to_owned()
 }

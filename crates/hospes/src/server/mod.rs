@@ -32,13 +32,13 @@
 //! # What blocks
 //!
 //! Handlers are polled in the task of their connection, so that a quick one is answered without a detour. An async
-//! handler must therefore not block: what waits is awaited, and what computes for long or calls something that blocks
-//! goes to a thread of its own, with [`blocking`](fn@blocking) or `tokio::task::spawn_blocking`. Synchronous methods of
-//! `#[hospes::server]` do so by themselves; `#[tool(inline)]` keeps a tiny one in place.
+//! handler must therefore not block. Await what waits, and move long computations and blocking calls to a thread with
+//! [`blocking`](fn@blocking) or `tokio::task::spawn_blocking`. Synchronous methods of `#[hospes::server]` do this
+//! automatically; `#[tool(inline)]` runs a tiny one in place.
 //!
-//! An async handler that does not yield all the same (a loop without an `await`) has one thread of the runtime until it
-//! does. On a runtime with several threads the connection goes on: calls of tools, prompts and resources that were not
-//! seen to return quickly have tasks of their own. On a `current_thread` runtime nothing else is answered meanwhile. In
+//! An async handler that does not yield (a loop without an `await`) holds one thread of the runtime until it does. On a
+//! runtime with several threads the connection is still served. Calls of tools, prompts and resources that were not
+//! seen to return quickly have tasks of their own. On a `current_thread` runtime nothing else is answered meanwhile. On
 //! neither can it keep the process from ending; see
 //! [`StdioServer::serve`](crate::transport::stdio_server::StdioServer::serve).
 
@@ -105,10 +105,10 @@ pub use template::{BadTemplate, MAX_URI_LENGTH, UriTemplate};
 pub use tool::{MAX_TOOL_NAME, Tool};
 pub use variables::{Variable, Variables};
 
-/// How many entries a page of a list has, unless [`Server::page_size`] says otherwise.
+/// Default number of entries on a page of a list; see [`Server::page_size`].
 pub const DEFAULT_PAGE_SIZE: usize = 1000;
 
-/// What can be made into a [`Server`]: a server, or a type with `#[hospes::server]` on its `impl` block.
+/// Conversion into a [`Server`]: a server, or a type with `#[hospes::server]` on its `impl` block.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a server",
     label = "not a server",
@@ -130,8 +130,8 @@ impl IntoServer for Server {
 /// Registering something twice, a name that no tool may have, or a schema that cannot be used is a mistake in the
 /// program, and panics at the caller's line.
 ///
-/// A clone is the same server: what a [`ServerHandle`] changes, all clones offer. But what is said to one of them here
-/// is said to that one alone; from then on it is a server of its own, and handles taken before stay with the others.
+/// A clone is the same server: all clones offer the changes of a [`ServerHandle`]. A builder method called on a clone
+/// separates it from the others. Handles taken before stay with the others.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Server {
@@ -143,7 +143,7 @@ pub struct Server {
     listing: Listing,
     reading: Cache,
     discovery: Cache,
-    /// Whether what is offered may change while the server runs.
+    /// True if the offered items may change while the server runs.
     changes: bool,
     states: States,
     shared: Arc<Shared>,
@@ -179,13 +179,13 @@ impl Server {
         self
     }
 
-    /// What the server is.
+    /// Sets the description of the server.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.info.description = Some(description.into());
         self
     }
 
-    /// How to use the server, for the model.
+    /// Sets the instructions for the model on how to use the server.
     pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
         self.instructions = Some(instructions.into());
         self
@@ -197,7 +197,7 @@ impl Server {
         self
     }
 
-    /// Where to read about it.
+    /// Sets the URL of a page about the server.
     pub fn website_url(mut self, url: impl Into<String>) -> Self {
         self.info.website_url = Some(url.into());
         self
@@ -206,7 +206,7 @@ impl Server {
     /// Declares an extension with its settings (2026-07-28). None is declared unless said.
     ///
     /// # Panics
-    /// When the identifier is none: a name under a prefix of one's own, such as `com.example/name`.
+    /// Panics if the identifier is invalid: it must be a name under a prefix of one's own, such as `com.example/name`.
     #[track_caller]
     pub fn extension(mut self, identifier: impl Into<String>, settings: impl Into<RawJson>) -> Self {
         let identifier = identifier.into();
@@ -263,7 +263,8 @@ impl Server {
     /// Templates are tried in the order of their registration, after the resources with exactly that URI.
     ///
     /// # Panics
-    /// When there is such a template, it is none, or the function wants a variable that it does not have.
+    /// Panics if there is such a template already, if it is invalid, or if the function takes a variable that the
+    /// template lacks.
     #[track_caller]
     pub fn resource_template<M>(self, template: impl Into<Template>, source: impl Source<M>) -> Self {
         let entry = or_panic(TemplateEntry::new(template.into(), source));
@@ -294,7 +295,7 @@ impl Server {
         self
     }
 
-    /// All that `other` offers as well; its name, instructions and settings are left behind.
+    /// Adds all items of `other`, without its name, instructions and settings.
     ///
     /// # Panics
     /// When both offer something of the same name.
@@ -306,7 +307,7 @@ impl Server {
         self.register(|catalogue| catalogue.merge(shared.catalogue()))
     }
 
-    /// How many entries a page of a list has.
+    /// Sets the number of entries on a page of a list.
     ///
     /// # Panics
     /// When it is zero.
@@ -317,37 +318,37 @@ impl Server {
         self.cut_lists_anew()
     }
 
-    /// How long lists may be kept, and by whom (2026-07-28).
+    /// Sets the cache lifetime and scope of lists (2026-07-28).
     pub fn cache_lists(mut self, time: Duration, scope: CacheScope) -> Self {
         self.listing.cache = cache(time, scope);
         self.cut_lists_anew()
     }
 
-    /// How long what is read of resources may be kept, and by whom (2026-07-28), where a handler does not say.
+    /// Sets the default cache lifetime and scope of resource contents (2026-07-28); a handler may set its own.
     pub fn cache_reads(mut self, time: Duration, scope: CacheScope) -> Self {
         self.reading = cache(time, scope);
         self
     }
 
-    /// How long the answer to `server/discover` may be kept, and by whom (2026-07-28).
+    /// Sets the cache lifetime and scope of the answer to `server/discover` (2026-07-28).
     pub fn cache_discovery(mut self, time: Duration, scope: CacheScope) -> Self {
         self.discovery = cache(time, scope);
         self
     }
 
-    /// How [tasks](crate::tasks) are kept; see [`Tool::task`].
+    /// Sets the lifetimes and limits of [tasks](crate::tasks); see [`Tool::task`].
     pub fn task_settings(mut self, settings: TaskSettings) -> Self {
         self.tasks = self.tasks.with_settings(settings);
         self
     }
 
-    /// Where [tasks](crate::tasks) are kept, if not in this process's memory.
+    /// Sets the store of [tasks](crate::tasks); the default is this process's memory.
     pub fn task_store(mut self, store: impl TaskStore) -> Self {
         self.tasks = self.tasks.with_store(Arc::new(store));
         self
     }
 
-    /// Says that nothing which is offered will ever change, so that clients need not listen for changes.
+    /// Declares that the offered items never change, so that clients need not listen for changes.
     pub fn unchanging(mut self) -> Self {
         self.changes = false;
         self
@@ -375,7 +376,7 @@ impl Server {
         &self.info
     }
 
-    /// What a transport puts on results: who the server is.
+    /// Returns the server's identity, which transports add to results.
     #[must_use]
     pub fn stamp(&self) -> Stamp {
         RawJson::from_serialize(&self.info).map_or_else(|_| Stamp::anonymous(), |info| Stamp::new(&info))

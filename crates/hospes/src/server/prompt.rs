@@ -15,7 +15,7 @@ use crate::server::schema;
 use crate::server::suggest::did_you_mean;
 use crate::server::variables::Variables;
 
-/// What is said of a prompt when it is registered. A plain name is enough.
+/// Description of a prompt for registration. A plain name is enough.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Prompt {
@@ -34,7 +34,7 @@ impl Prompt {
         self
     }
 
-    /// What it is for. Without it, the doc comment of the arguments' type is used.
+    /// Sets the description. The default is the doc comment of the arguments' type.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.listed.description = Some(description.into());
         self
@@ -72,7 +72,7 @@ impl From<String> for Prompt {
     }
 }
 
-/// What the handler of a prompt can return: text (the person says it), messages, or a whole result.
+/// Return type of prompt handlers: text (as the user's message), messages, or a whole result.
 #[diagnostic::on_unimplemented(
     message = "a prompt cannot return `{Self}`",
     label = "not a prompt's messages",
@@ -141,7 +141,7 @@ where
 /// A registered prompt.
 pub(crate) struct PromptEntry {
     pub(crate) listed: hospes_model::Prompt,
-    /// Whether it may be given arguments that it does not list.
+    /// True if it accepts arguments that it does not list.
     open: bool,
     run: Run<GetPromptResult>,
 }
@@ -156,7 +156,7 @@ impl PromptEntry {
         Self::build(prompt, Declaration::of::<H, P>().arguments, run)
     }
 
-    /// All that does not depend on the handler's type.
+    /// Builds the parts that do not depend on the handler's type.
     fn build(prompt: Prompt, declared: Declared, run: Run<GetPromptResult>) -> Result<Self, RegisterError> {
         let Prompt { mut listed } = prompt;
         if listed.name.is_empty() {

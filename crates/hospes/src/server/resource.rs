@@ -34,7 +34,7 @@ macro_rules! described {
                 self
             }
 
-            /// What it is.
+            /// Sets the description.
             pub fn description(mut self, description: impl Into<String>) -> Self {
                 self.listed.description = Some(description.into());
                 self
@@ -79,7 +79,7 @@ macro_rules! described {
     };
 }
 
-/// What is said of a resource when it is registered. A plain URI is enough.
+/// Description of a resource for registration. A plain URI is enough.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Resource {
@@ -102,7 +102,7 @@ impl Resource {
 
 described!(Resource);
 
-/// What is said of a family of resources when it is registered. A plain URI template (RFC 6570) is enough.
+/// Description of a resource template for registration. A plain URI template (RFC 6570) is enough.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Template {
@@ -119,7 +119,7 @@ impl Template {
 
 described!(Template);
 
-/// What the handler of a resource can return: text, bytes, [`Json`], or contents that say all of it themselves.
+/// Return type of resource handlers: text, bytes, [`Json`], or complete contents.
 ///
 /// `None`, and no contents at all, mean that there is no such resource (RES-22).
 #[diagnostic::on_unimplemented(
@@ -135,7 +135,7 @@ pub trait IntoContents {
     fn into_contents(self) -> Result<Contents, Error>;
 }
 
-/// What was read.
+/// Contents of a resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contents(Kind);
 
@@ -143,7 +143,7 @@ pub struct Contents(Kind);
 enum Kind {
     /// One content of the URI that was read; with a media type if it is another than the resource's.
     One { body: ResourceBody, mime_type: Option<&'static str> },
-    /// As the handler says.
+    /// Complete contents from the handler.
     Whole(ReadResourceResult),
     /// No such resource.
     Nothing,
@@ -248,14 +248,14 @@ where
     }
 }
 
-/// Where a resource's contents come from: a handler, or the contents themselves (text, or bytes).
+/// Source of a resource's contents: a handler, or the contents themselves (text, or bytes).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not where a resource's contents can come from",
     label = "neither a handler nor contents",
     note = "give text, bytes, or an async function that returns something that implements `IntoContents`"
 )]
 pub trait Source<Marker>: Sized {
-    /// Makes it a way to read.
+    /// Converts into a reader.
     #[doc(hidden)]
     fn into_reader(self) -> Reader;
 }
@@ -443,7 +443,7 @@ pub(crate) fn not_found(uri: &str) -> RpcError {
     RpcError::invalid_params(format!("resource not found: {shown}")).with_data(&Data { uri })
 }
 
-/// Whether the text is a URI, or an IRI, with a scheme.
+/// Returns true if the text is a URI, or an IRI, with a scheme.
 pub(crate) fn is_uri(text: &str) -> bool {
     iri_string::types::IriStr::new(text).is_ok()
 }

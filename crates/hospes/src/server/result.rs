@@ -1,4 +1,4 @@
-//! What the handlers of tools return.
+//! Return types of tool handlers.
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::Error;
 use crate::server::schema;
 
-/// What the handler of a tool can return.
+/// Return type of tool handlers.
 ///
 /// Strings, numbers and booleans become text; `()` becomes an empty result; [`Json`] becomes structured content, with
 /// the schema of its type as the tool's output schema; [`ContentBlock`]s stay what they are. An `Err` with an
@@ -40,9 +40,9 @@ pub trait IntoToolResult {
 
 /// A value as JSON: structured content of a tool, or a resource's contents.
 ///
-/// Up to 2025-11-25 structured content is an object. A value that is none, such as a `Vec<T>` or a number, reaches clients of
-/// these revisions as `{ "result": … }`, with an output schema to match; from 2026-07-28 on it goes as it is.
-/// [`CallToolResult::parse`](crate::model::CallToolResult::parse) reads both.
+/// Up to 2025-11-25 structured content is an object. Any other value, such as a `Vec<T>` or a number, is sent to
+/// clients of these revisions as `{ "result": … }`, with an output schema to match. From 2026-07-28 on it is sent
+/// unchanged. [`CallToolResult::parse`](crate::model::CallToolResult::parse) reads both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "built by handlers")]
 pub struct Json<T>(pub T);

@@ -1,4 +1,4 @@
-//! What a server asks of its callers, and of what it says, besides what its handlers do.
+//! Rules of a server for its callers and for its output, beyond its handlers.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,11 +16,10 @@ use crate::server::Server;
 use crate::server::catalogue::Cache;
 use crate::{Context, redact};
 
-/// How many completions a caller may ask for unless told otherwise; the setting `completion_rate`. A person who types
-/// asks for a few a second.
+/// Default rate of completions per caller; the setting `completion_rate`. A person who types asks for a few a second.
 pub const DEFAULT_COMPLETION_RATE: Rate = Rate::per_second(100).burst(200);
 
-/// How many callers are counted apart; those beyond share one count.
+/// Maximum number of callers with a count of their own; further ones share one count.
 pub const MAX_COUNTED_CALLERS: usize = 10_000;
 
 /// Something of a server that a caller may or may not use.
@@ -66,17 +65,17 @@ impl Rules {
         &self.logging
     }
 
-    /// Whether every caller may use everything.
+    /// Returns true if every caller may use everything.
     pub(crate) fn is_open(&self) -> bool {
         self.guard.is_none()
     }
 
-    /// Whether this caller may use it.
+    /// Returns true if this caller may use the feature.
     pub(crate) fn allows(&self, context: &Context, feature: Feature<'_>) -> bool {
         self.guard.as_ref().is_none_or(|guard| guard(context, feature))
     }
 
-    /// What is given out to one caller alone, when callers may use different things, is nobody else's (CACHE-13).
+    /// Restricts caching to the caller if callers may use different things (CACHE-13).
     pub(crate) fn cache(&self, cache: Cache) -> Cache {
         if self.is_open() { cache } else { Cache { scope: Some(CacheScope::Private), ..cache } }
     }
@@ -107,8 +106,9 @@ impl fmt::Debug for Rules {
 }
 
 impl Server {
-    /// Who may use what: called with each call and each entry of a list. What a caller may not use does not exist for
-    /// them: it is in no list, cannot be called, read, completed or subscribed to, and is named in no error.
+    /// Sets the authorization rule, which is called with each call and each entry of a list. A denied feature does not
+    /// exist for the caller. It is in no list, cannot be called, read, completed or subscribed to, and is named in no
+    /// error.
     ///
     /// Decide by who the caller is ([`Context::principal`], the headers in [`Context::http`]), so that the same caller
     /// always sees the same: not by the connection, nor by what was called before. What has to wait for an answer from
@@ -133,8 +133,9 @@ impl Server {
         self
     }
 
-    /// How often a caller may call tools, all of them together; [`Tool::rate`](crate::server::Tool::rate) says it of one.
-    /// Nothing is counted unless said; how many run at once is bounded by the transport (`max_concurrent_calls`).
+    /// Sets the rate of tool calls per caller, over all tools; [`Tool::rate`](crate::server::Tool::rate) sets it for
+    /// one tool. There is no limit by default. The number of concurrent calls is bounded by the transport
+    /// (`max_concurrent_calls`).
     ///
     /// Callers who are signed in are counted apart, all others as one. A call too many is answered with a result that
     /// tells the model when to try again.
@@ -143,19 +144,20 @@ impl Server {
         self
     }
 
-    /// How often a caller may ask for completions; [`DEFAULT_COMPLETION_RATE`] unless said.
+    /// Sets the rate of completions per caller; the default is [`DEFAULT_COMPLETION_RATE`].
     pub fn completion_rate(mut self, rate: Rate) -> Self {
         self.rules.completions = Arc::new(Limiter::new(rate));
         self
     }
 
-    /// How many log messages a peer is sent; [`DEFAULT_LOG_RATE`](crate::DEFAULT_LOG_RATE) unless said.
+    /// Sets the rate of log messages to one peer; the default is [`DEFAULT_LOG_RATE`](crate::DEFAULT_LOG_RATE).
     pub fn log_rate(mut self, rate: Rate) -> Self {
         Arc::make_mut(&mut self.rules.logging).rate = rate;
         self
     }
 
-    /// How many reports of progress a call sends; [`DEFAULT_PROGRESS_RATE`](crate::DEFAULT_PROGRESS_RATE) unless said.
+    /// Sets the rate of progress reports of one call; the default is
+    /// [`DEFAULT_PROGRESS_RATE`](crate::DEFAULT_PROGRESS_RATE).
     pub fn progress_rate(mut self, rate: Rate) -> Self {
         Arc::make_mut(&mut self.rules.logging).progress = rate;
         self
@@ -181,9 +183,9 @@ impl Server {
     }
 }
 
-/// Takes out of a result's texts what a person does not see but a model reads or a terminal obeys: control characters
-/// other than line breaks and tabs, Unicode's tag characters, and the overrides of writing direction. For
-/// [`Server::sanitize_results`]; not for tools whose texts must arrive byte for byte.
+/// Removes characters from a result's texts that a person does not see but a model reads or a terminal obeys. These are
+/// control characters other than line breaks and tabs, Unicode's tag characters, and the overrides of writing
+/// direction. For [`Server::sanitize_results`]; not for tools whose texts must arrive byte for byte.
 pub fn hide_invisible(_tool: &str, result: &mut CallToolResult) {
     for block in &mut result.content {
         match block {
@@ -212,7 +214,8 @@ fn visible(text: &str) -> Cow<'_, str> {
     if text.contains(hidden) { Cow::Owned(text.replace(hidden, "")) } else { Cow::Borrowed(text) }
 }
 
-/// Counts by caller: those who are signed in apart, all others as one, because nobody knows who they are.
+/// Rate limiter by caller. Signed-in callers are counted separately, all others together, because they cannot be told
+/// apart.
 pub(crate) struct Limiter {
     rate: Rate,
     anybody: Bucket,
@@ -275,7 +278,7 @@ pub(crate) struct TooMany {
 }
 
 impl TooMany {
-    /// As a protocol error, with the time to wait in its data.
+    /// Converts into a protocol error with the time to wait in its data.
     pub(crate) fn to_rpc(&self) -> RpcError {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]

@@ -32,18 +32,18 @@ pub(crate) fn anything() -> Value {
     json!({ "type": "object", "additionalProperties": true })
 }
 
-/// What became of a type's schema on its way to being a tool's input schema.
+/// Input schema of a tool, derived from the schema of a type.
 pub(crate) struct Shaped {
     pub(crate) schema: Value,
-    /// What the type's doc comment says.
+    /// Doc comment of the type.
     pub(crate) description: Option<String>,
-    /// Whether the schema wants more than decoding into the type checks.
+    /// True if the schema requires more than decoding into the type checks.
     pub(crate) exacting: bool,
     /// The only arguments there are, where the schema is closed at its root.
     pub(crate) known: Option<Box<[Box<str>]>>,
 }
 
-/// Makes the schema of a type into that of a tool's arguments.
+/// Converts the schema of a type into that of a tool's arguments.
 ///
 /// # Errors
 /// When the type is not an object, so that its values cannot be arguments.
@@ -128,7 +128,7 @@ pub(crate) fn resolve<'a>(schema: &'a Value, root: &'a Map<String, Value>) -> Op
     None
 }
 
-/// Whether `additionalProperties: false` says no more than what the type says: it must see all the properties.
+/// Returns true if `additionalProperties: false` adds nothing to the type's own rules: it must see all the properties.
 fn may_be_closed(root: &Map<String, Value>) -> bool {
     const OPEN: [&str; 11] = [
         "additionalProperties",
@@ -185,7 +185,8 @@ fn is_number_format(format: &str) -> bool {
     )
 }
 
-/// Whether the schema of a type, as schemars made it, has keywords that decoding into the type does not enforce.
+/// Returns true if the schema of a type, as schemars made it, has keywords that decoding into the type does not
+/// enforce.
 fn wants_more_than_decoding(schema: &Value) -> bool {
     let Value::Object(members) = schema else { return false };
     let format = members.get("format").and_then(Value::as_str).unwrap_or_default();
@@ -245,7 +246,7 @@ fn is_bound_of_a_type(format: &str, key: &str, value: &Value) -> bool {
     value.as_i64() == Some(bound)
 }
 
-/// Whether the root of a schema says that it is an object's.
+/// Returns true if the root of a schema has the type object.
 pub(crate) fn is_of_object(schema: &RawJson) -> bool {
     let kind = schema.members().filter(|member| member.key() == "type").last();
     kind.and_then(|kind| kind.text()).as_deref() == Some("object")
@@ -282,7 +283,7 @@ mod tests {
         wide: u32,
     }
 
-    /// What a type's own bounds say is left to decoding; what a person wrote is not, even where the number looks like
+    /// A type's own bounds are left to decoding. Bounds that a person wrote are checked, even if the number looks like
     /// the bound of another type.
     #[test]
     fn bounds_by_hand_are_checked() {

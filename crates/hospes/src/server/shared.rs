@@ -1,4 +1,5 @@
-//! What a server and its handles share: the catalogue, which may change while calls are answered, and the listeners.
+//! State shared by a server and its handles: the catalogue, which may change while calls are answered, and the
+//! listeners.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -10,12 +11,12 @@ use crate::server::bus::Bus;
 use crate::server::catalogue::Catalogue;
 use crate::server::error::RegisterError;
 
-/// What a server and its handles share.
+/// State shared by a server and its handles.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// What was registered before anybody else could see it; read without a lock for as long as nothing changes.
+    /// Catalogue registered before the server was shared; read without a lock as long as nothing changes.
     base: Catalogue,
-    /// What has taken its place.
+    /// Catalogue that has replaced it.
     live: RwLock<Option<Arc<Catalogue>>>,
     changed: AtomicBool,
     pub(crate) bus: Bus,
@@ -30,7 +31,7 @@ impl Default for Shared {
 }
 
 impl Shared {
-    /// What offers this from the start.
+    /// Creates the state of a server that offers this catalogue at the start.
     pub(crate) fn of(base: Catalogue) -> Self {
         Self {
             base,
@@ -77,7 +78,7 @@ impl Shared {
         this.change(change)
     }
 
-    /// All that is registered.
+    /// Returns a copy of the catalogue.
     pub(crate) fn catalogue(&self) -> Catalogue {
         self.read(Catalogue::clone)
     }

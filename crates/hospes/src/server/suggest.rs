@@ -28,7 +28,7 @@ fn simplified(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// How many characters must be changed, put in, left out or swapped with their neighbour.
+/// Number of characters that must be changed, inserted, removed or swapped with their neighbour.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut before_last = vec![0; b.len() + 1];

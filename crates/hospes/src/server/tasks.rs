@@ -25,7 +25,7 @@ use crate::service::Questions;
 use crate::tasks::{Home, Live, MemoryTasks, News, TaskSettings, TaskStore, TaskWish, Tasks, not_declared};
 use crate::{Call, Outcome};
 
-/// How a server keeps its tasks. They are made ready when the first one is.
+/// Task manager of a server, created with the first task.
 #[derive(Clone, Default)]
 pub(crate) struct Keeping {
     settings: TaskSettings,
@@ -42,7 +42,8 @@ impl Keeping {
         Self { settings: self.settings, store: Some(store), tasks: Arc::default() }
     }
 
-    /// For what runs as a task: it has no tasks of its own, and does not keep the server's.
+    /// Creates a manager without tasks, for calls that run as a task: they have no tasks of their own and do not keep
+    /// the server's alive.
     fn none() -> Self {
         Self::default()
     }
@@ -65,13 +66,13 @@ impl fmt::Debug for Keeping {
 type Work = BoxFuture<'static, Outcome>;
 
 impl Server {
-    /// Whether there are tools that run as tasks, or were.
+    /// Returns true if there are tools that run as tasks, or were.
     pub(super) fn has_tasks(&self) -> bool {
         self.tasks.tasks.get().is_some()
             || self.shared.read(|all| all.tools.iter().any(|tool| tool.tasks.is_some()))
     }
 
-    /// What 2025-11-25 calls this. Tasks are listed to those who can be told apart only (TASK-25).
+    /// Returns the tasks capability of 2025-11-25. Tasks are listed only to callers that can be told apart (TASK-25).
     pub(super) fn legacy_tasks(&self, signed_in: bool) -> ServerTasksCapability {
         let empty = RawJson::empty_object;
         let requests = ServerTaskRequests::new().with_tools(ToolTaskRequests::new().with_call(empty()));
@@ -293,7 +294,7 @@ impl TaskRun {
         self.live.say(related(notification, &self.id));
     }
 
-    /// Asks, and waits for the answers; false when nobody will give any.
+    /// Asks and waits for the answers; returns false when none will come.
     async fn ask(&mut self, questions: Questions) -> Result<bool, RpcError> {
         let Questions { requests, mut round } = questions;
         if round.number >= MAX_ROUNDS {
@@ -329,7 +330,7 @@ fn weight(call: &Call) -> usize {
     call.params.raw().as_bytes().len() + head
 }
 
-/// What a task has come to, in the words of the newest revision.
+/// Returns the result of a task in the form of the newest revision.
 fn result(reply: &Reply) -> Result<RawJson, RpcError> {
     if let Reply::CallTool(result) = reply {
         return RawJson::from_serialize(result).map_err(|error| RpcError::internal(error.to_string()));
@@ -341,7 +342,7 @@ fn result(reply: &Reply) -> Result<RawJson, RpcError> {
     RawJson::parse(out).map_err(|error| RpcError::internal(error.to_string()))
 }
 
-/// Says which task a message belongs to (TASK-17); newer revisions do not say it, and do not get the message.
+/// Adds the id of the task to a message (TASK-17). Newer revisions have no such field and do not get the message.
 fn related(mut notification: Notification, id: &str) -> Notification {
     let meta = match &mut notification {
         Notification::Progress(params) => &mut params.meta,

@@ -23,7 +23,7 @@ const MAX_STEPS: u32 = 10_000;
 pub struct UriTemplate {
     text: Box<str>,
     parts: Box<[Part]>,
-    /// Whether a variable comes twice.
+    /// True if a variable occurs twice.
     repeats: bool,
 }
 
@@ -34,7 +34,7 @@ pub struct UriTemplate {
 pub struct BadTemplate {
     /// The text.
     pub template: String,
-    /// What is wrong with it.
+    /// Description of the problem.
     pub why: String,
 }
 
@@ -42,7 +42,7 @@ impl UriTemplate {
     /// Parses a template.
     ///
     /// # Errors
-    /// When the text is none.
+    /// When the text is not a valid template.
     pub fn parse(template: impl Into<Box<str>>) -> Result<Self, BadTemplate> {
         let text = template.into();
         let bad = |why: String| BadTemplate { template: text.to_string(), why };
@@ -122,8 +122,8 @@ impl fmt::Display for UriTemplate {
 struct Search<'a> {
     template: &'a UriTemplate,
     uri: &'a str,
-    /// Which pairs of part and position lead nowhere. Where a variable comes twice it depends on what was found
-    /// before, so nothing is noted then.
+    /// Pairs of part and position that lead to no match. If a variable occurs twice the result depends on earlier
+    /// matches, so nothing is recorded.
     dead: Vec<bool>,
     fuel: u32,
 }
@@ -188,12 +188,12 @@ impl Search<'_> {
     }
 }
 
-/// Whether the variables make this URI, but for what is escaped and need not be.
+/// Returns true if the variables expand to this URI, apart from needless escapes.
 fn is_expansion(template: &UriTemplate, variables: &Variables, uri: &str) -> bool {
     template.expand(variables).is_ok_and(|expanded| decoded(&expanded) == decoded(uri))
 }
 
-/// How much of `rest` the literal covers; percent escapes are the same in either case.
+/// Returns the length of `rest` that the literal covers; percent escapes match in either case.
 fn literal_length(literal: &str, rest: &str) -> Option<usize> {
     if rest.starts_with(literal) {
         return Some(literal.len());
@@ -331,7 +331,7 @@ fn put(variable: &Spec, value: Variable, found: &mut Variables) -> bool {
     }
 }
 
-/// Whether each percent sign begins an escape.
+/// Returns true if each percent sign begins an escape.
 fn percents_are_encodings(text: &str) -> bool {
     let digits = |at: usize| text.as_bytes().get(at + 1..at + 3);
     text.match_indices('%').all(|(at, _)| digits(at).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit)))
@@ -357,7 +357,7 @@ fn decoded(text: &str) -> Option<String> {
 }
 
 impl Kind {
-    /// How far an expansion of this kind can reach into `rest`.
+    /// Returns the maximum length of `rest` that an expansion of this kind can cover.
     ///
     /// Readers put values into templates without escaping them more often than not, so this lets through more than
     /// an expansion would hold: all but what ends a path segment, a query or a fragment.

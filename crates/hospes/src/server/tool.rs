@@ -23,8 +23,8 @@ use crate::server::schema;
 /// The longest name a tool may have (TOOL-38).
 pub const MAX_TOOL_NAME: usize = 128;
 
-/// What is said of a tool when it is registered. A plain name is enough:
-/// `server.tool("add", handler)` is `server.tool(Tool::new("add"), handler)`.
+/// Description of a tool for registration. A plain name is enough: `server.tool("add", handler)` is
+/// `server.tool(Tool::new("add"), handler)`.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Tool {
@@ -53,31 +53,31 @@ impl Tool {
         self
     }
 
-    /// What it does, for the model. Without it, the doc comment of the arguments' type is used.
+    /// Sets the description for the model. The default is the doc comment of the arguments' type.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.listed.description = Some(description.into());
         self
     }
 
-    /// Whether it changes nothing (a hint; unsaid means that it does).
+    /// Declares whether the tool leaves its environment unchanged (a hint; default false).
     pub fn read_only(mut self, yes: bool) -> Self {
         self.annotations.read_only_hint = Some(yes);
         self
     }
 
-    /// Whether it may destroy something, rather than only add (a hint; unsaid means that it may).
+    /// Declares whether the tool may destroy something rather than only add (a hint; default true).
     pub fn destructive(mut self, yes: bool) -> Self {
         self.annotations.destructive_hint = Some(yes);
         self
     }
 
-    /// Whether a second call with the same arguments changes nothing more (a hint; unsaid means that it does).
+    /// Declares whether repeated calls with the same arguments have no further effect (a hint; default false).
     pub fn idempotent(mut self, yes: bool) -> Self {
         self.annotations.idempotent_hint = Some(yes);
         self
     }
 
-    /// Whether it reaches things outside a closed set, the web for one (a hint; unsaid means that it does).
+    /// Declares whether the tool reaches things outside a closed set, such as the web (a hint; default true).
     pub fn open_world(mut self, yes: bool) -> Self {
         self.annotations.open_world_hint = Some(yes);
         self
@@ -95,20 +95,20 @@ impl Tool {
         self
     }
 
-    /// How it may be run (2025-11-25).
+    /// Sets the execution properties (2025-11-25).
     pub fn execution(mut self, execution: ToolExecution) -> Self {
         self.listed.execution = Some(execution);
         self
     }
 
-    /// How often a caller may call it; as often as they like unless said. Callers who are signed in are counted apart, all
-    /// others as one. A call too many is answered with a result that tells the model when to try again.
+    /// Sets the rate of calls per caller; there is no limit by default. Signed-in callers are counted separately, all
+    /// others together. Calls beyond the limit get a result that tells the model when to try again.
     pub fn rate(mut self, rate: Rate) -> Self {
         self.rate = Some(rate);
         self
     }
 
-    /// Whether its calls may be, or have to be, run as [tasks](crate::tasks).
+    /// Sets whether calls may or must run as [tasks](crate::tasks).
     ///
     /// What takes long only sometimes is `Optional`: a call that is done at once is answered at once, and for callers
     /// that take no tasks it is simply a long call. What is `Required` is refused to them, except by clients of
@@ -124,7 +124,7 @@ impl Tool {
         self
     }
 
-    /// The JSON Schema of its arguments, listed exactly as it is written here, and enforced.
+    /// Sets the JSON Schema of the arguments. It is listed exactly as written and enforced.
     ///
     /// Without it the schema is that of the handler's [`Args`](crate::server::Args). The dialects that are spoken are
     /// 2020-12, which is meant where `$schema` names none and is the one to write, 2019-09, draft 7, draft 6 and draft 4.
@@ -161,23 +161,23 @@ pub(crate) struct ToolEntry {
     takes: Takes,
     /// The arguments that HTTP headers repeat.
     pub(crate) mirror: Mirror,
-    /// How often it may be called.
+    /// Rate limit of its calls.
     pub(crate) limit: Option<Limiter>,
-    /// How it runs as a task, if it does.
+    /// Task mode, if it runs as a task.
     pub(crate) tasks: Option<TaskMode>,
     /// An output schema that was given by hand.
     promise: Option<Arc<Promise>>,
     run: Run<CallToolResult>,
 }
 
-/// How a tool runs as a task.
+/// Mode in which a tool runs as a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TaskMode {
     pub(crate) required: bool,
     pub(crate) ask_first: bool,
 }
 
-/// What the handler makes of the arguments.
+/// Form in which the handler takes the arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Takes {
     Nothing,
@@ -195,7 +195,7 @@ impl ToolEntry {
         Self::build(tool, Declaration::of::<H, P>().arguments, <H::Output>::output_schema, run)
     }
 
-    /// All that does not depend on the handler's type: a program has it once, however many tools it has.
+    /// Builds the parts that do not depend on the handler's type, so that a program contains this code once.
     fn build(
         tool: Tool,
         declared: Declared,
@@ -301,13 +301,13 @@ impl ToolEntry {
         (self.run)(&Parts { input: Input::Tool { raw: arguments, rules: &self.rules }, ..*parts })
     }
 
-    /// What results must keep, where that is not given by their type.
+    /// Returns the contract of the results, if it is not given by their type.
     pub(crate) fn promise(&self) -> Option<Arc<Promise>> {
         self.promise.clone()
     }
 }
 
-/// An output schema that was given by hand: what a type returns by itself fits its own.
+/// Output schema that the author gave by hand. Results of typed handlers fit their own schema by construction.
 pub(crate) struct Promise {
     tool: Box<str>,
     #[cfg(feature = "validate")]

@@ -1,4 +1,4 @@
-//! What is wrong with a value, in words.
+//! Descriptions of mistakes in a value.
 
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
@@ -26,12 +26,12 @@ impl Validator {
         Ok(Self { compiled })
     }
 
-    /// Whether `value` is valid.
+    /// Returns true if `value` is valid.
     pub(crate) fn fits(&self, value: &Value) -> bool {
         self.compiled.is_valid(value)
     }
 
-    /// What is wrong with `value`, if anything.
+    /// Returns the mistakes in `value`.
     pub(crate) fn mistakes(&self, value: &Value, schema: &Value) -> Vec<Mistake> {
         let nothing = Map::new();
         let root = schema.as_object().unwrap_or(&nothing);
@@ -46,7 +46,7 @@ impl Validator {
     }
 }
 
-/// Tells a mistake; of a choice among several schemas, the mistakes in the one that comes nearest.
+/// Collects a mistake. For a choice among several schemas, collects the mistakes against the nearest one.
 fn tell(error: &ValidationError<'_>, schema: &Value, root: &Map<String, Value>, mistakes: &mut Vec<Mistake>) {
     // The schema that holds the failed keyword.
     let holder = error.schema_path().as_str().rsplit_once('/').map_or("", |(holder, _)| holder);
@@ -144,9 +144,8 @@ fn wrong_tag(holder: &Value, root: &Map<String, Value>, path: &str, given: &Valu
     }
 }
 
-/// Of several schemas that an object does not fit, the one that it comes nearest to: first by what a member must be
-/// exactly (such members tell the variants of a type apart), then by how little is wrong. None where it fits none by
-/// being an object.
+/// Returns the nearest of several schemas that an object does not fit. Members with exact values (which distinguish the
+/// variants of a type) count first, then the number of mistakes. None if all of them require another type.
 fn nearest<'e>(
     branches: &'e [Vec<ValidationError<'static>>],
     path: &str,
@@ -161,7 +160,7 @@ fn nearest<'e>(
     possible.min_by_key(|errors| (errors.iter().filter(exact).count(), errors.len()))
 }
 
-/// What a schema wants, in few words: `integer`, `one of "a", "b"`, `array of string`.
+/// Describes a schema in few words: `integer`, `one of "a", "b"`, `array of string`.
 fn wanted(schema: &Value, root: &Map<String, Value>) -> String {
     let Some(schema) = resolve(schema, root) else { return "another value".into() };
     if let Some(value) = schema.get("const") {

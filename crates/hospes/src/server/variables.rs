@@ -60,13 +60,13 @@ impl Variables {
         self.0.iter().map(|(name, value)| (&**name, value))
     }
 
-    /// How many there are.
+    /// Returns the number of variables.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no variables.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -18,9 +18,9 @@ use super::live::{Live, Meter};
 use super::record::TaskRecord;
 use super::store::{StoreError, TaskPlace, TaskStore};
 
-/// How many tasks a page of a list has.
+/// Number of tasks on a page of a list.
 const PAGE: usize = 100;
-/// How often a change is tried again when somebody else changed the task meanwhile.
+/// Maximum number of attempts at a change when the task is changed concurrently.
 const MAX_TRIES: usize = 16;
 
 /// All tasks of a server, or those that a client runs for its server.
@@ -45,8 +45,8 @@ impl Tasks {
         })
     }
 
-    /// Makes a task for a request with this method, which takes so many bytes for as long as it runs. When this is done,
-    /// it can be asked for (TSKX-06).
+    /// Creates a task for a request of this method, which takes so many bytes while it runs. Once this returns, the
+    /// task can be queried (TSKX-06).
     pub(crate) async fn create(
         self: &Arc<Self>,
         method: &str,
@@ -95,7 +95,7 @@ impl Tasks {
         })
     }
 
-    /// A task, whoever's it is.
+    /// Returns a task of any owner.
     pub(super) async fn peek(&self, id: &str) -> Result<Option<TaskRecord>, StoreError> {
         self.store.get(id).await
     }
@@ -118,7 +118,7 @@ impl Tasks {
         Ok(page)
     }
 
-    /// Takes in answers to the questions of a task that [`Tasks::get`] has found.
+    /// Records answers to the questions of a task found by [`Tasks::get`].
     pub(crate) async fn answer(&self, found: &TaskRecord, answers: InputResponses) -> Result<(), RpcError> {
         let id = &found.task.task_id;
         self.change(id, |record, now| record.answer(answers.clone(), now)).await.map(drop)
@@ -159,7 +159,7 @@ impl Tasks {
         }
     }
 
-    /// A word on how a task goes; failing to say it harms nobody.
+    /// Sets the status message of a task. A failure is harmless.
     pub(crate) async fn say(&self, id: &str, message: &str) {
         let said = self.change(id, |record, now| record.say(message, now)).await;
         if let Err(error) = said {
@@ -167,7 +167,7 @@ impl Tasks {
         }
     }
 
-    /// What a task has come to. What was cancelled stays cancelled (TASK-21).
+    /// Records the result of a task. A cancelled task stays cancelled (TASK-21).
     pub(crate) async fn finish(&self, id: &str, outcome: Result<RawJson, RpcError>) {
         let failed = outcome.is_err();
         let mut kept = self.change(id, |record, now| record.finish(outcome.clone(), now)).await;
@@ -209,7 +209,8 @@ impl Tasks {
         }
     }
 
-    /// Changes a task and tells those who wait. False when `change` says that there is nothing to change.
+    /// Changes a task and wakes those who wait for it. Returns false if `change` reports that there is nothing to
+    /// change.
     async fn change(
         &self,
         id: &str,
@@ -243,7 +244,7 @@ impl Tasks {
         }
         let weak = Arc::downgrade(self);
         tokio::spawn(async move {
-            /// How long a store that fails, or knows of no task, is left alone.
+            /// Time after which a store that fails, or has no tasks, is queried again.
             const AGAIN: Duration = Duration::from_secs(60);
             loop {
                 let Some(tasks) = weak.upgrade() else { return };
@@ -298,7 +299,7 @@ impl Tasks {
         next
     }
 
-    /// How many tasks of this process are remembered.
+    /// Number of tasks of this process that are remembered.
     #[cfg(test)]
     pub(super) fn remembered(&self) -> usize {
         self.lock().len()
@@ -357,14 +358,14 @@ impl Drop for Home {
     }
 }
 
-/// An id that nobody can guess (TASK-25, TSKX-18).
+/// Creates an unguessable id (TASK-25, TSKX-18).
 fn new_id() -> Result<String, RpcError> {
     let mut random = [0_u8; 18];
     getrandom::fill(&mut random).map_err(|_| RpcError::internal("no randomness"))?;
     Ok(URL_SAFE_NO_PAD.encode(random))
 }
 
-/// As much of an id as may stand in a log: whoever knows the whole may have the task.
+/// Returns the part of an id that may be logged. The whole id grants access to the task.
 pub(crate) fn shown(id: &str) -> &str {
     id.get(..6).unwrap_or_default()
 }

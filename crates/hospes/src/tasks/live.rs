@@ -12,22 +12,22 @@ use tokio::task::AbortHandle;
 
 use super::book::Tasks;
 
-/// How many notifications of a task wait for somebody to hear them; then the oldest are dropped.
+/// Maximum number of queued notifications of a task; beyond it the oldest are dropped.
 const MAX_SAID: usize = 64;
 
 /// A task that was made in this process.
 pub(crate) struct Live {
     /// Grows whenever there is news.
     news: watch::Sender<u64>,
-    /// Progress and log messages that nobody has heard yet: whoever listens first hears them, once.
+    /// Progress and log messages that have not been delivered. The first listener gets them, once.
     said: Mutex<VecDeque<Notification>>,
     work: Mutex<Work>,
     meter: Meter,
-    /// When it is to be forgotten, in milliseconds since 1970.
+    /// Time at which it is forgotten, in milliseconds since 1970.
     due: u64,
 }
 
-/// What runs for a task.
+/// Work of a task.
 enum Work {
     None,
     Runs(AbortHandle),
@@ -59,7 +59,7 @@ impl Live {
         self.due
     }
 
-    /// What runs for it.
+    /// Sets the work of the task.
     pub(crate) fn runs(&self, work: AbortHandle) {
         let mut place = self.work();
         match *place {
@@ -92,7 +92,7 @@ impl Live {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whatever it said and nobody heard is not told any more.
+    /// Drops the undelivered notifications.
     fn hush(&self) {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -134,12 +134,12 @@ impl fmt::Debug for Live {
     }
 }
 
-/// How often something was asked for in the present second.
+/// Counter of requests in the current second.
 #[derive(Debug, Default)]
 pub(super) struct Meter(Mutex<(u64, u32)>);
 
 impl Meter {
-    /// Whether one more is within `most` a second.
+    /// Returns true if one more request is within `most` a second.
     pub(super) fn admits(&self, now_ms: u64, most: u32) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let second = now_ms / 1000;
@@ -152,7 +152,7 @@ impl Meter {
 }
 
 impl Tasks {
-    /// What happens to a task from its version `told` on; ends when the task is over, or gone.
+    /// Events of a task from its version `told` on; ends when the task is over, or gone.
     pub(crate) fn news(
         self: &Arc<Self>,
         id: String,

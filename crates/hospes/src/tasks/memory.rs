@@ -9,11 +9,11 @@ use futures::future::{BoxFuture, ready};
 use super::record::TaskRecord;
 use super::store::{Expired, StoreError, TaskPlace, TaskStore};
 
-/// How many tasks are kept at once, unless told otherwise.
+/// Default maximum number of tasks.
 pub const DEFAULT_MAX_TASKS: usize = 10_000;
-/// How many tasks of one owner are kept at once, unless told otherwise. (Callers that are not signed in are one owner.)
+/// Default maximum number of tasks of one owner. All callers that are not signed in are one owner.
 pub const DEFAULT_MAX_TASKS_PER_OWNER: usize = 1_000;
-/// How many bytes of running requests, answers and results are kept at once, unless told otherwise.
+/// Default maximum size of running requests, answers and results, in bytes.
 pub const DEFAULT_MAX_BYTES: usize = 256 * 1024 * 1024;
 
 /// Tasks in memory: bounded, and gone with the process.
@@ -51,21 +51,21 @@ impl MemoryTasks {
         Self::default()
     }
 
-    /// How many tasks are kept at once.
+    /// Sets the maximum number of tasks.
     #[must_use]
     pub fn max_tasks(mut self, tasks: usize) -> Self {
         self.max_tasks = tasks;
         self
     }
 
-    /// How many tasks of one owner are kept at once.
+    /// Sets the maximum number of tasks of one owner.
     #[must_use]
     pub fn max_tasks_per_owner(mut self, tasks: usize) -> Self {
         self.max_tasks_per_owner = tasks;
         self
     }
 
-    /// How many bytes of running requests, answers and results are kept at once.
+    /// Sets the maximum size of running requests, answers and results, in bytes.
     #[must_use]
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes;

@@ -6,9 +6,9 @@
 //! there too and are answered by `tasks/update`. For peers of 2025-11-25, whose tasks are another dialect, the
 //! adapter translates; to clients of older revisions the call is answered when it is done.
 //!
-//! What is known of tasks is kept by a [`TaskStore`]: in memory ([`MemoryTasks`]) unless the server is given another.
-//! Whoever is signed in when a task is made is its owner, and nobody else gets to it. Without sign-in a task is
-//! whoever's knows its id, which nobody can guess; so use short lifetimes there.
+//! Tasks are kept by a [`TaskStore`]: in memory ([`MemoryTasks`]) unless the server is given another. The signed-in
+//! creator of a task is its owner and has sole access to it. Without sign-in, its id grants access. The id cannot be
+//! guessed, but use short lifetimes there.
 //!
 //! A task outlives the connection on which it was made, for its caller may come back. What runs for it ends when it is
 //! cancelled, when its time is over, or when the [`Server`](crate::Server) and all its clones are gone.
@@ -33,27 +33,27 @@ pub use store::{Expired, StoreError, TaskPlace, TaskStore};
 pub(crate) use book::{Home, Tasks};
 pub(crate) use live::{Live, News};
 
-/// How long a task is kept from its making, unless its caller or the settings say otherwise.
+/// Default lifetime of a task from its creation, unless its caller asks for another.
 pub const DEFAULT_TTL: Duration = Duration::from_secs(60 * 60);
 /// The longest that a task is kept, whatever its caller asks for, unless the settings say otherwise.
 pub const DEFAULT_MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long callers are told to wait between two polls, unless the settings say otherwise.
+/// Default interval between two polls that callers are told.
 pub const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How many requests a second one task answers, unless the settings say otherwise; of tasks that do not exist, how many
-/// are answered in all.
+/// Default maximum number of requests a second that one task answers. For tasks that do not exist, the maximum over all
+/// of them.
 pub const DEFAULT_MAX_REQUESTS_PER_SECOND: u32 = 100;
 
-/// How tasks are kept.
+/// Lifetimes and limits of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskSettings {
-    /// How long a task is kept from its making, where its caller does not say.
+    /// Lifetime of a task from its creation, unless its caller asks for another.
     pub ttl: Duration,
     /// The longest that a task is kept, whatever its caller asks for. Then it ends, even if it still runs.
     pub max_ttl: Duration,
-    /// How long callers are told to wait between two polls.
+    /// Interval between two polls that callers are told.
     pub poll_interval: Duration,
-    /// How many requests a second one task answers.
+    /// Maximum number of requests a second that one task answers.
     pub max_requests_per_second: u32,
 }
 
@@ -75,7 +75,7 @@ impl TaskSettings {
         Self::default()
     }
 
-    /// How long a task is kept from its making, where its caller does not say.
+    /// Sets the lifetime of a task from its creation, unless its caller asks for another.
     #[must_use]
     pub fn with_ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
@@ -89,14 +89,14 @@ impl TaskSettings {
         self
     }
 
-    /// How long callers are told to wait between two polls.
+    /// Sets the interval between two polls that callers are told.
     #[must_use]
     pub fn with_poll_interval(mut self, interval: Duration) -> Self {
         self.poll_interval = interval;
         self
     }
 
-    /// How many requests a second one task answers.
+    /// Sets the maximum number of requests a second that one task answers.
     #[must_use]
     pub fn with_max_requests_per_second(mut self, requests: u32) -> Self {
         self.max_requests_per_second = requests;
@@ -104,7 +104,7 @@ impl TaskSettings {
     }
 }
 
-/// What a caller makes of tasks, for one call.
+/// Preference of a caller for or against a task, for one call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "each is answered in its own way")]
 pub enum TaskWish {
@@ -135,7 +135,7 @@ pub fn not_declared() -> RpcError {
     RpcError::missing_client_capability(&required)
 }
 
-/// Whether an error says [`not_declared`].
+/// Returns true if the error is that of [`not_declared`].
 pub(crate) fn is_not_declared(error: &RpcError) -> bool {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -1,4 +1,4 @@
-//! What is kept of a task, and how it may change.
+//! Stored record of a task, and its transitions.
 //!
 //! ```text
 //!              ask                      finish, cancel
@@ -15,20 +15,20 @@ use serde::{Deserialize, Serialize};
 
 use super::clock::iso8601;
 
-/// What is kept of a task. Stores keep it as it is, and may write it as JSON.
+/// Stored record of a task. Stores keep it unchanged, and may write it as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TaskRecord {
     /// The task as its caller sees it.
     pub task: Task,
-    /// Who was signed in when it was made; nobody else gets to it.
+    /// Signed-in creator, who alone has access.
     #[serde(default)]
     pub owner: Option<String>,
-    /// The method of the request that it stands for.
+    /// Method of the request that runs as the task.
     pub method: String,
-    /// When it was made, in milliseconds since 1970.
+    /// Time of creation, in milliseconds since 1970.
     pub created_ms: u64,
-    /// When it is to be forgotten, in milliseconds since 1970; none means never.
+    /// Time at which it is forgotten, in milliseconds since 1970; none means never.
     #[serde(default)]
     pub expires_ms: Option<u64>,
     /// The questions that wait for answers.
@@ -37,10 +37,10 @@ pub struct TaskRecord {
     /// The answers to questions that were asked before.
     #[serde(default)]
     pub answers: InputResponses,
-    /// What the request has come to.
+    /// Result of the request.
     #[serde(default)]
     pub result: Option<RawJson>,
-    /// Why the request failed.
+    /// Error of the request.
     #[serde(default)]
     pub error: Option<RpcError>,
     /// The bytes of the request, which are kept for as long as its work runs.
@@ -95,7 +95,7 @@ impl TaskRecord {
         request + result + answers + error.map_or(0, |data| data.as_bytes().len())
     }
 
-    /// Whether it will never change.
+    /// Returns true if the task has ended and will not change.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.task.status.is_terminal()
@@ -110,7 +110,7 @@ impl TaskRecord {
         self.turn(TaskStatus::InputRequired, now)
     }
 
-    /// Takes the answers to questions that wait, and no others (TSKX-12). False when there were none.
+    /// Takes the answers to pending questions, and no others (TSKX-12). Returns false if there were none.
     pub(super) fn answer(&mut self, answers: InputResponses, now: u64) -> bool {
         if self.is_over() {
             return false;
@@ -131,7 +131,7 @@ impl TaskRecord {
         self.turn(status, now)
     }
 
-    /// What it has come to. False when it is over.
+    /// Records the result. Returns false if the task has ended.
     pub(super) fn finish(&mut self, outcome: Result<RawJson, RpcError>, now: u64) -> bool {
         if self.is_over() {
             return false;
@@ -152,7 +152,7 @@ impl TaskRecord {
         self.turn(status, now)
     }
 
-    /// Nobody wants it any more. False when it is over.
+    /// Cancels the task. Returns false if it has ended.
     pub(super) fn cancel(&mut self, why: &str, now: u64) -> bool {
         if self.is_over() {
             return false;

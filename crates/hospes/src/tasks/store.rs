@@ -4,7 +4,7 @@ use futures::future::BoxFuture;
 
 use super::record::TaskRecord;
 
-/// What keeps tasks: memory, a database.
+/// Storage of tasks: memory, a database.
 ///
 /// A store only keeps; the rules of what a task may become, and who may see it, are ours. Several processes may share
 /// one store: a task runs where it was made, and everywhere it can be asked for, answered and cancelled.
@@ -36,7 +36,7 @@ pub trait TaskStore: Send + Sync + 'static {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub struct TaskPlace {
-    /// When the task was made, in milliseconds since 1970.
+    /// Time at which the task was created, in milliseconds since 1970.
     pub created_ms: u64,
     /// Its id.
     pub id: String,
@@ -49,13 +49,13 @@ impl TaskPlace {
     }
 }
 
-/// What [`TaskStore::expire`] has done.
+/// Result of [`TaskStore::expire`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Expired {
     /// The tasks that are gone.
     pub ids: Vec<String>,
-    /// When the next one is due, in milliseconds since 1970; none when none ever is.
+    /// Time at which the next one is due, in milliseconds since 1970; none if none ever is.
     pub next_ms: Option<u64>,
 }
 
@@ -67,7 +67,7 @@ impl Expired {
     }
 }
 
-/// Why a store did not do it.
+/// Error of a task store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {

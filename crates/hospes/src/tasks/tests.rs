@@ -228,7 +228,7 @@ async fn a_change_of_somebody_elses_is_not_overwritten() {
     assert!(ours.answers(&id, &["a".to_owned()]).await.is_none(), "and who waits finds out");
 }
 
-/// What runs keeps its request, which counts for as long as it does.
+/// A running task keeps its request, whose size counts while it runs.
 #[tokio::test(start_paused = true)]
 async fn the_requests_of_running_tasks_are_counted() {
     let tasks = with(MemoryTasks::new().max_bytes(100));
@@ -316,7 +316,7 @@ async fn what_runs_ends_with_those_who_could_ask_for_it() {
     assert_eq!(status(&elsewhere, &done).await, TaskStatus::Completed);
 }
 
-/// What was stopped before it ran stayed a task that is worked on, until its time was over.
+/// A task that was stopped before it ran used to stay in the working state until it expired.
 #[tokio::test(start_paused = true)]
 async fn a_task_that_is_stopped_before_it_runs_is_over() {
     let tasks = tasks();

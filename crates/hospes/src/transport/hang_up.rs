@@ -7,14 +7,14 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use tokio::sync::oneshot;
 
-/// Waits for the other side of stdin to close. What is written meanwhile wakes nobody.
+/// Waits for the other side of stdin to close. Data written meanwhile does not wake it.
 pub(super) struct HangUp {
     input: OwnedFd,
     stop: PipeReader,
 }
 
 impl HangUp {
-    /// Tells `hung_up` once it happens. It ends when what is returned is dropped.
+    /// Notifies `hung_up` once it happens. The watch ends when the returned value is dropped.
     ///
     /// # Errors
     /// When there is no descriptor or no thread for it.

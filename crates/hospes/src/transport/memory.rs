@@ -5,7 +5,7 @@ use tokio::io::{DuplexStream, duplex};
 use super::stdio_server::StdioServer;
 use crate::service::IntoService;
 
-/// How much may be on its way in one direction before the writer has to wait.
+/// Size of the buffer in each direction, in bytes; a writer waits when it is full.
 const ROOM: usize = 256 * 1024;
 
 /// Two ends of a connection in memory: what is written to one is read from the other.
@@ -14,12 +14,12 @@ pub fn pair() -> (DuplexStream, DuplexStream) {
     duplex(ROOM)
 }
 
-/// Serves `service` in a task of its own; the client's end comes back. The server ends when that is dropped.
+/// Serves `service` in a task of its own and returns the client's end. The server ends when that is dropped.
 pub fn serve(service: impl IntoService) -> DuplexStream {
     serve_with(StdioServer::new(service))
 }
 
-/// The same with settings.
+/// Serves `server`, which may have settings, like [`serve`].
 pub fn serve_with(server: StdioServer) -> DuplexStream {
     let (ours, theirs) = pair();
     let (input, output) = tokio::io::split(ours);

@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 #[derive(Debug)]
 pub struct MessageReader<S> {
     messages: S,
-    /// What is left of a message and its line end.
+    /// Rest of a message and its line end.
     line: Bytes,
     line_end: bool,
 }
@@ -100,7 +100,7 @@ where
     K: Sink<Bytes, Error = E> + Unpin,
     E: Into<Box<dyn StdError + Send + Sync>>,
 {
-    /// Takes what is there of one line.
+    /// Writes the available part of one line.
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut TaskContext<'_>,

@@ -29,10 +29,10 @@ struct State {
     finished: AtomicUsize,
 }
 
-/// A resource whose changes nobody is told of.
+/// Resource whose changes are not sent.
 pub(crate) const UNTOLD: &str = "x:secret";
 
-/// What the listeners hear of.
+/// Change that listeners receive.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     Tools,
@@ -55,7 +55,7 @@ impl Probe {
         let _ = self.0.changes.send(change);
     }
 
-    /// How many handlers run.
+    /// Returns the number of running handlers.
     pub(crate) fn running(&self) -> usize {
         self.0.running.load(Ordering::SeqCst)
     }
@@ -65,12 +65,12 @@ impl Probe {
         self.0.most_running.load(Ordering::SeqCst)
     }
 
-    /// How many streams of changes are open.
+    /// Returns the number of open streams of changes.
     pub(crate) fn listening(&self) -> usize {
         self.0.listening.load(Ordering::SeqCst)
     }
 
-    /// How many slow handlers came to their end.
+    /// Returns the number of slow handlers that have finished.
     pub(crate) fn finished(&self) -> usize {
         self.0.finished.load(Ordering::SeqCst)
     }

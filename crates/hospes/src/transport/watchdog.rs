@@ -1,7 +1,7 @@
-//! Ends the process where a handler that does not give back its thread keeps it from ending by itself.
+//! Watchdog that ends the process if a handler that holds its thread keeps it from ending.
 //!
-//! It watches from threads of its own, with a runtime of its own: whatever the server's runtime is doing, signals
-//! arrive here, and so does the end of stdin.
+//! It runs on threads of its own, with a runtime of its own. Signals and the end of stdin are noticed regardless of the
+//! server's runtime.
 
 use std::io;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use super::signal::Signals;
 
 /// Time beyond the shutdown timeout for handlers to stop and for answers to go out.
 const LAST_WORDS: Duration = Duration::from_millis(1500);
-/// Maximum time that the process goes on after the end of the server while a handler still has its thread.
+/// Maximum time that the process continues after the end of the server while a handler still has its thread.
 const REMAINS: Duration = Duration::from_millis(200);
 /// Interval of its checks while something ends.
 const TICK: Duration = Duration::from_millis(20);
-/// The exit code where nobody asked for the end with a signal, whose code it would be.
+/// Exit code if the end was not requested by a signal, which has its own code.
 const STUCK: i32 = 1;
 
 /// Progress of a connection with reading and writing.

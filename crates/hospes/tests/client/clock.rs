@@ -3,8 +3,8 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// The stopped clock of the test's runtime; it goes on standing still when this is dropped, but runs ahead again
-/// whenever there is nothing to do.
+/// Paused clock of the test's runtime. It stays paused when this is dropped, but advances again whenever the runtime is
+/// idle.
 pub(crate) struct Clock(#[expect(dead_code, reason = "a task waits for its end")] mpsc::Sender<()>);
 
 impl Clock {

@@ -1,4 +1,4 @@
-//! An HTTP server that does as it is told, and remembers what it was asked.
+//! Scripted HTTP server that records its requests.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ pub(crate) struct Asked {
     pub(crate) path: String,
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: Value,
-    /// Which connection it came on, counted from 0.
+    /// Number of the connection, from 0.
     pub(crate) connection: usize,
 }
 
@@ -29,13 +29,13 @@ impl Asked {
         self.headers.get(name).map(String::as_str)
     }
 
-    /// What a tool is called with.
+    /// Name of the called tool.
     pub(crate) fn tool(&self) -> &str {
         self.body["params"]["name"].as_str().unwrap_or_default()
     }
 }
 
-/// What is said back.
+/// Scripted response.
 pub(crate) struct Said {
     status: u16,
     headers: Vec<(String, String)>,
@@ -49,7 +49,7 @@ pub(crate) enum Step {
     Cut,
     /// Nothing more comes, and nothing ends.
     Hang,
-    /// Whatever is put in at the other end, until that is dropped.
+    /// Everything sent into the other end of the channel, until that is dropped.
     Relay(tokio::sync::mpsc::Receiver<String>),
 }
 
@@ -203,7 +203,7 @@ async fn read(socket: &mut TcpStream, buffer: &mut Vec<u8>, connection: usize) -
     Some(Asked { verb, path, headers, body, connection })
 }
 
-/// Whether the connection goes on.
+/// Writes a response. Returns true if the connection stays open.
 async fn write(socket: &mut TcpStream, said: Said) -> bool {
     let mut head = format!("HTTP/1.1 {} Whatever\r\n", said.status);
     for (name, value) in &said.headers {

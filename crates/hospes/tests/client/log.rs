@@ -7,7 +7,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// What was logged, a line an event. Set it as the default of the test's thread.
+/// Captured log, one line per event. It must be set as the default of the test's thread.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<String>>);
 

@@ -68,7 +68,7 @@ async fn a_sign_in_counts_towards_no_limit_though_the_answer_streams() {
     assert_eq!(outcome.unwrap().all_text(), "hello");
 }
 
-/// Lets in whatever somebody waits for, and remembers who asked.
+/// Authorizer that admits foreground requests and records all of them.
 #[derive(Debug, Default)]
 struct Doorkeeper {
     asked: Mutex<Vec<(http::Method, bool)>>,

@@ -1,4 +1,4 @@
-//! Which era a server is of.
+//! Tests of era detection.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What the headers repeat.
+//! Tests of headers that repeat parameters.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The client over HTTP, against a server that is told what to answer.
+//! Tests of the client over HTTP, against a scripted server.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "../client/fake_http.rs"]
@@ -62,7 +62,8 @@ fn legacy(
     }
 }
 
-/// The same with a stream of the session's own for each of two sessions; what is put in at the other end comes out.
+/// Creates a server of an older revision with a stream for each of two sessions. Text sent into the channels appears on
+/// the streams.
 fn legacy_with_streams(
     call: impl Fn(&Asked) -> Said + Send + Sync + 'static,
 ) -> (impl Fn(&Asked) -> Said + Send + Sync + 'static, [mpsc::Sender<String>; 2]) {
@@ -106,7 +107,7 @@ async fn newer(fake: &Fake) -> Client {
     Client::builder().revision(Revision::V2026_07_28).connect(&fake.url).await.unwrap()
 }
 
-/// What a server asks a person, as an event.
+/// Elicitation request of a server, as an event.
 fn question(id: u32) -> String {
     let form = json!({ "message": "Who?", "requestedSchema": { "type": "object", "properties": {} } });
     let question = json!({ "jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": form });

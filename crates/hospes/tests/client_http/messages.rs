@@ -1,4 +1,4 @@
-//! What is posted, and what may come back.
+//! Tests of posted messages and their responses.
 
 use super::*;
 

@@ -13,7 +13,7 @@ use super::*;
 /// A name that no resolver knows; the proxy does.
 const NAME: &str = "server.test";
 
-/// What a proxy was asked: the first line of a request, and who asked.
+/// Requests that a proxy received: the first line and the credentials of each.
 type Memory = Arc<Mutex<Vec<(String, Option<String>)>>>;
 
 /// A proxy for servers on this machine, whatever they are called.
@@ -23,7 +23,7 @@ struct Proxy {
 }
 
 impl Proxy {
-    /// One that lets everybody through, or nobody.
+    /// Starts a proxy that admits all requests or none.
     async fn start(lets_through: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -187,7 +187,7 @@ async fn servers_on_this_machine_need_no_proxy_and_wrong_settings_have_names() {
     }
 }
 
-/// The server that a process of its own is to call.
+/// URL of the server that the child process calls.
 const URL: &str = "HOSPES_TEST_URL";
 
 #[tokio::test]

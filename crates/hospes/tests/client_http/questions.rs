@@ -1,4 +1,4 @@
-//! What a server asks.
+//! Tests of a server's questions.
 
 use super::*;
 
@@ -100,8 +100,8 @@ async fn fence(client: &Client) {
     assert!(matches!(error, CallError::Http(_)), "{error}");
 }
 
-/// Servers made with a widely used SDK ask on the session's own stream what they ask during a call. Nobody was there to
-/// answer, because whoever made the call was not asked.
+/// Servers built with a widely used SDK ask questions of a call on the session's own stream. They remained unanswered,
+/// because they were not passed to the caller.
 #[tokio::test]
 async fn a_question_on_the_sessions_stream_goes_to_whoever_made_the_call() {
     let (answer, answering) = mpsc::channel(4);

@@ -100,7 +100,7 @@ async fn a_forgotten_session_is_opened_again_and_the_refused_call_is_sent_once_m
     assert_eq!(opened[1].header("mcp-session-id"), None, "a new session is opened without an id");
 }
 
-/// Whoever reconnects without pause may do so 30,000 times in a night.
+/// A client that reconnects without a pause may do so 30,000 times in a night.
 #[tokio::test]
 async fn a_stream_that_ends_at_once_is_not_opened_again_and_again() {
     let gets = std::sync::Arc::new(Mutex::new(Vec::new()));
@@ -127,7 +127,7 @@ async fn a_stream_that_ends_at_once_is_not_opened_again_and_again() {
     }
 }
 
-/// What a server asks in a new session was taken for what it had asked in the one before, and was not answered.
+/// A question of a new session was taken for one of the previous session, and was not answered.
 #[tokio::test]
 async fn a_new_session_asks_anew_under_the_ids_of_the_old_one() {
     let (serve, ask) = legacy_with_streams(|asked| match (asked.method(), asked.header("mcp-session-id")) {
@@ -164,8 +164,8 @@ async fn a_new_session_asks_anew_under_the_ids_of_the_old_one() {
     entered.close();
 }
 
-/// The answer to what a server had asked in a session that was over went to what it asked in the next one under the
-/// same id: somebody's consent to something else.
+/// The answer to a question of an ended session went to a question of the next session with the same id. It could have
+/// consented to something else.
 #[tokio::test]
 async fn an_answer_to_a_session_that_is_over_goes_nowhere() {
     let (serve, ask) = legacy_with_streams(|asked| match (asked.method(), asked.tool()) {
@@ -212,7 +212,7 @@ async fn an_answer_to_a_session_that_is_over_goes_nowhere() {
     assert_eq!(answers[0].body["result"]["action"], "decline");
 }
 
-/// What ran as a task for a session that is over went on, with nobody to fetch what it came to.
+/// A task of an ended session kept running, although no session could fetch its result.
 #[tokio::test]
 async fn what_runs_for_a_session_that_is_over_ends_with_it() {
     struct Ended(mpsc::Sender<&'static str>);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Whether it is asked anew is for the caller to say: the server may have done what it was asked.
+/// The caller decides about a retry, because the server may have executed the request.
 ///
 /// covers: HTTP-43
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! What is fresh is not asked for again.
+//! Tests of the response cache.
 
 use std::time::Duration;
 

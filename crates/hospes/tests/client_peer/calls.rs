@@ -317,7 +317,7 @@ async fn several_subscriptions_each_hear_their_own() {
     assert_eq!(first.next().await, Some(Notification::ToolsListChanged));
 }
 
-/// A tool that is asked in the middle reports from the start again; whoever listens hears of one call.
+/// A tool that asks a question reports its progress from the start again; the caller sees the progress of one call.
 ///
 /// covers: PROG-05
 #[tokio::test(start_paused = true)]
@@ -354,7 +354,7 @@ async fn reasons_of_cancellation_are_logged_on_both_sides() {
     assert_eq!(lines.len(), 2, "said by the client, heard by the server: {lines:#?}");
 }
 
-/// Whatever is asked for, and though nobody set a limit.
+/// Every kind of request has a time limit, even if none is set.
 ///
 /// covers: TIME-01
 #[tokio::test(start_paused = true)]

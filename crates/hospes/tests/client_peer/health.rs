@@ -1,4 +1,4 @@
-//! Whether the server is still there.
+//! Tests of the health check.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

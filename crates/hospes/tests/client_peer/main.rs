@@ -1,4 +1,4 @@
-//! The client against a peer in memory that does as it is told; the clock is virtual.
+//! Tests of the client against a scripted in-memory peer, with a virtual clock.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod cache;
@@ -20,7 +20,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStrea
 use tokio::sync::Notify;
 use tracing::subscriber::DefaultGuard;
 
-/// What the peer says to a message; nothing to say is silence.
+/// Answer of the peer to a message; none means no answer.
 type Answer = Box<dyn FnMut(&Value) -> Option<Value> + Send>;
 
 /// The server's side of a connection.
@@ -46,7 +46,7 @@ impl Peer {
         Self::connect_offering(builder, revision, &capabilities, answer).await
     }
 
-    /// The same with other capabilities.
+    /// Connects to a peer that declares other capabilities.
     async fn connect_offering(
         builder: ClientBuilder,
         revision: Revision,
@@ -100,7 +100,7 @@ impl Peer {
         output.write_all(format!("{message}\n").as_bytes()).await.unwrap();
     }
 
-    /// Tells the client something.
+    /// Sends a notification to the client.
     async fn tell(&self, method: &str, params: Value) {
         self.say(&json!({ "jsonrpc": "2.0", "method": method, "params": params })).await;
     }
@@ -117,7 +117,7 @@ impl Peer {
         self.heard.lock().unwrap().clone()
     }
 
-    /// How many messages with this method came.
+    /// Number of received messages with this method.
     fn count(&self, method: &str) -> usize {
         self.heard().iter().filter(|message| message["method"] == method).count()
     }
@@ -140,7 +140,7 @@ impl Peer {
     }
 }
 
-/// What is logged meanwhile on this thread, from debug messages on.
+/// Log of this thread from level debug on.
 struct Log(Arc<Mutex<Vec<u8>>>, #[expect(dead_code, reason = "it ends with this")] DefaultGuard);
 
 impl Log {

@@ -77,8 +77,8 @@ async fn a_tools_own_failure_is_a_result_that_the_model_can_be_given() {
     }
 }
 
-/// Results of a tool whose schema cannot be used are not checked, and the log says why. A listener stands where a `$ref`
-/// points: nobody comes.
+/// Results of a tool with an unusable schema are not checked, and the log says why. A listener at the target of the
+/// `$ref` receives no connection.
 ///
 /// covers: JSCH-04 JSCH-07
 #[tokio::test(start_paused = true)]

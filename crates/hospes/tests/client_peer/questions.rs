@@ -1,4 +1,4 @@
-//! What the server asks, and what it is not answered.
+//! Tests of a server's questions and their refusal.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ fn form() -> Value {
     } } })
 }
 
-/// Whoever is asked says this.
+/// Creates a builder whose elicitation handler gives this answer.
 fn saying(content: Value) -> ClientBuilder {
     Client::builder().elicitation(move |_| {
         let content = content.clone();
@@ -254,7 +254,7 @@ async fn the_model_keeps_to_the_choice_it_was_given() {
     }
 }
 
-/// What is said to a model is checked on its way to it, and what it says on its way back, by the client and the server.
+/// Media sent to a model and received from it is checked by both the client and the server.
 ///
 /// covers: SAMP-24
 #[tokio::test(start_paused = true)]
@@ -316,7 +316,7 @@ async fn pictures_and_sounds_that_are_none_are_not_passed_on() {
     }
 }
 
-/// What the tool `draw` says when whoever asks it answers with this picture, checked by nobody before.
+/// Result of the tool `draw` when a raw client answers its question with this unchecked picture.
 async fn drawn_by_hand(server: &hospes::Server, revision: &str, data: &str, kind: &str) -> String {
     use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
     let (input, mut output) = tokio::io::split(hospes::transport::memory::serve(server.clone()));

@@ -15,7 +15,7 @@ fn form(message: &str) -> Value {
     json!({ "message": message, "requestedSchema": { "type": "object", "properties": {} } })
 }
 
-/// A server that answers no call by itself, and an application in front of it, with one of ours between them.
+/// Connects an application to a scripted server through a forwarding client. The server answers no call by itself.
 async fn chain(application: ClientBuilder) -> (Client, Client, Peer) {
     let capabilities = hospes::model::ClientCapabilities::new();
     let capabilities = capabilities.with_elicitation(ElicitationCapability::new());
@@ -31,7 +31,7 @@ fn calling(application: &Client) -> JoinHandle<Result<CallToolResult, CallError>
     tokio::spawn(async move { application.call("work", ()).await })
 }
 
-/// Who says yes, no with an error, or nothing, as the question wants it.
+/// Builder whose handler accepts, refuses with an error or does not answer, depending on the question.
 fn person() -> ClientBuilder {
     Client::builder().elicitation(|params| async move {
         let hospes::model::ElicitParams::Form(form) = params else { panic!("no form") };
@@ -55,7 +55,8 @@ async fn finish(peer: &Peer, calling: JoinHandle<Result<CallToolResult, CallErro
     assert_eq!((peer.count("tools/call"), peer.count("notifications/cancelled")), (1, 0));
 }
 
-/// What a server had asked between calls came along with the next one, which failed when the application refused it.
+/// A question asked between calls was sent with the next call. That call failed when the application refused the
+/// question.
 #[tokio::test(start_paused = true)]
 async fn a_refused_question_does_not_fail_the_call_it_came_along_with() {
     let (application, between, peer) = chain(person()).await;

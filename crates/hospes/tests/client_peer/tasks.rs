@@ -331,7 +331,7 @@ async fn a_tool_that_an_older_server_runs_as_a_task_only_is_always_called_as_one
     assert_eq!(peer.count("tools/list"), 1);
 }
 
-/// What the client answers to a request.
+/// Sends a request and returns the client's answer.
 async fn ask(peer: &Peer, id: u32, method: &str, params: Value) -> Value {
     peer.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await;
     peer.wait(1, |message| message["id"] == id && message.get("method").is_none()).await.remove(0)
@@ -564,7 +564,8 @@ async fn tools_that_change_are_asked_anew_whether_they_are_tasks() {
     }
 }
 
-/// It has ended, and nobody will say so again; and what is fetched for one task holds no other news up.
+/// The end of a task is reported even if its result cannot be fetched, because it is not reported again. A slow fetch
+/// for one task does not delay other updates.
 /// covers: TSKX-14
 #[tokio::test(start_paused = true)]
 async fn the_end_of_an_older_task_is_told_whatever_becomes_of_its_result() {

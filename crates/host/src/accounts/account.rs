@@ -15,21 +15,21 @@ use tokio::time::Instant;
 use super::{Accounts, Inner};
 use crate::upstream::Entrances;
 
-/// How often it is looked whether another program has signed in or out, at most.
+/// Minimum interval between checks whether another program has signed in or out.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// Lets requests to a server in on somebody's account.
+/// Authorizes requests to a server with an account.
 pub(crate) struct Account {
     this: Weak<Self>,
     oauth: OAuthClient,
-    /// What the operator calls the server.
+    /// Name of the server in the configuration.
     server: Arc<str>,
-    /// Where the account is.
+    /// Host at which the account exists.
     host: String,
     /// Whose it is; none if it is the operator's.
     owner: Option<Owner>,
     changes: watch::Sender<Entrances>,
-    /// Of whose tokens requests were shown last.
+    /// Mark of the tokens that requests last carried.
     mark: Mutex<Option<String>>,
     looked: Mutex<Instant>,
 }
@@ -55,7 +55,7 @@ impl Account {
         })
     }
 
-    /// How it is.
+    /// Returns the current status of the account.
     pub(super) async fn status(&self) -> Result<AccountStatus, FlowError> {
         self.oauth.recheck().await?;
         let mut status = AccountStatus::new(Arc::clone(&self.server), self.host.clone());
@@ -94,12 +94,13 @@ impl Account {
         }
     }
 
-    /// Counts how often somebody has signed in or out.
+    /// Returns a receiver that counts sign-ins and sign-outs.
     pub(crate) fn changes(&self) -> watch::Receiver<Entrances> {
         self.changes.subscribe()
     }
 
-    /// Finds out whether it is still who it was. `is_told` if somebody is known to have come or gone.
+    /// Detects whether the account now belongs to another identity. `is_told` is true if a sign-in or sign-out is
+    /// already known.
     async fn compare(&self, is_told: bool) {
         let now = match self.oauth.tokens().await {
             Ok(tokens) => tokens.map(|tokens| tokens.mark.clone()),
@@ -156,7 +157,7 @@ impl Account {
         self.compare(false).await;
     }
 
-    /// Whether it is known who it was.
+    /// Returns true if the mark of the previous tokens is known.
     fn has_mark(&self) -> bool {
         self.mark.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
@@ -192,7 +193,7 @@ impl Account {
         })
     }
 
-    /// A link of ours in the place of the page where the user is to sign in: whoever opens it has to be the one.
+    /// Creates a link that replaces the server's sign-in page. Only the account's user can open it.
     fn link(&self, accounts: &Accounts, owner: &Owner, page: &str, wanted: Option<String>) -> Option<String> {
         let account = self.this.upgrade()?;
         let id = Seed::from_system().ok()?.draw_text();

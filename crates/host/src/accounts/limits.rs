@@ -1,4 +1,4 @@
-//! How much there may be of everything.
+//! Limits of users' accounts and of the links that connect them.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ pub const MAX_LINK_LIFETIME: Duration = Duration::from_secs(300);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AccountLimits {
-    /// How long a link is good by which a user connects an account; [`MAX_LINK_LIFETIME`] without this, and at most.
+    /// Lifetime of a link with which a user connects an account. Default and maximum: [`MAX_LINK_LIFETIME`].
     pub link_lifetime: Duration,
-    /// How many such links there are at once, of all users: 16384. At the limit the oldest goes.
+    /// Maximum number of such links at once, for all users: 16384. At the limit the oldest link is removed.
     pub max_links: usize,
-    /// How many of one account: 8. At the limit the oldest goes.
+    /// Maximum number of links of one account: 8. At the limit the oldest link is removed.
     pub max_links_per_account: usize,
-    /// How many sign-ins of one account are waited for at once: 16. Further ones fail.
+    /// Maximum number of pending sign-ins of one account: 16. Further sign-ins fail.
     pub max_pending_sign_ins: usize,
-    /// How many users there are at once: 1000. Calls of further ones fail.
+    /// Maximum number of users at once: 1000. Calls of further users fail.
     pub max_users: usize,
-    /// How long a call waits, once its user has agreed to go and sign in, before it asks again: 50 seconds. Whoever stands
-    /// between us and the application may have no more patience with a silent request.
+    /// Time that a call waits for its user to sign in, after they agreed to, before it asks again: 50 seconds. Proxies
+    /// before the host may time out a silent request if this is longer.
     pub sign_in_wait: Duration,
 }
 

@@ -9,10 +9,10 @@ use tokio::time::Instant;
 
 use super::{Account, AccountLimits, MAX_LINK_LIFETIME};
 
-/// How far a link has come.
+/// Progress of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Nobody has gone on from it yet.
+    /// The link has not been opened yet.
     Open,
     /// The user signs in elsewhere.
     Taken,
@@ -27,7 +27,7 @@ pub(crate) enum Stage {
 struct Entry {
     link: Link,
     account: Arc<Account>,
-    /// What for: the scopes that the server wanted.
+    /// Scopes that the server required, if any.
     wanted: Option<String>,
     until: Instant,
     stage: watch::Sender<Stage>,
@@ -48,7 +48,7 @@ impl Entry {
 pub(crate) struct Links(HashMap<String, Entry>);
 
 impl Links {
-    /// Makes a link. Where there are as many as may be, the oldest goes: of its account, or of all.
+    /// Creates a link. At a limit the oldest link is removed, of this account or of all accounts.
     pub(super) fn make(
         &mut self,
         id: String,
@@ -84,12 +84,12 @@ impl Links {
         self.0.get(id).filter(|entry| entry.is_at(stage))
     }
 
-    /// The link of this id, while nobody has used it and it is not too old.
+    /// Returns the link with this id if it is unused and has not expired.
     pub(super) fn open(&self, id: &str) -> Option<Link> {
         self.at(id, Stage::Open).map(|entry| entry.link.clone())
     }
 
-    /// A link of this account that somebody could still use, for the same.
+    /// Returns an unused link of this account for the same scopes.
     pub(super) fn of(&self, account: &Account, wanted: Option<&str>) -> Option<&str> {
         let fits = |entry: &Entry| entry.is_of(account) && entry.wanted.as_deref() == wanted;
         let mut all = self.0.iter();
@@ -113,7 +113,7 @@ impl Links {
         self.0.retain(|_, entry| !entry.is_of(account));
     }
 
-    /// What came of a link. Once the account is connected, so it is for all of its links.
+    /// Records the result of a link. Once the account is connected, all of its links are settled as connected.
     pub(super) fn settle(&mut self, id: &str, stage: Stage) {
         let Some(entry) = self.0.get(id) else { return };
         let account = Arc::clone(&entry.account);

@@ -1,8 +1,8 @@
 //! Accounts at the servers behind the host: one of the operator's for everybody, or one for each user.
 //!
-//! A user's account is theirs alone: its tokens are kept under the server and the user's whole name, its connections are
-//! made for that user, and a link to sign in at the server opens for nobody else. What users show to us goes no further;
-//! servers are shown what they have issued themselves.
+//! A user's account is private to that user. Its tokens are stored under the server and the user's full principal. Its
+//! connections are made for that user only, and its sign-in links open for no other user. Credentials that users
+//! present to this host are never forwarded; servers receive only tokens that they have issued themselves.
 
 mod account;
 mod limits;
@@ -32,10 +32,10 @@ pub struct Accounts(Arc<Inner>);
 
 struct Inner {
     store: Arc<dyn Store>,
-    /// Where browsers come back to, and below what links are; none where nobody signs in with a browser.
+    /// Redirect URI for browsers, and base URL of links. None if no user signs in with a browser.
     place: Option<Place>,
     limits: AccountLimits,
-    /// Who we are, where servers read that.
+    /// URL of the client metadata document that describes this host to authorization servers.
     document: Option<ClientId>,
     clock: Clock,
     /// The servers at which each user has an account, once the host has started.
@@ -53,7 +53,7 @@ struct Place {
 }
 
 impl Accounts {
-    /// Accounts whose tokens are kept in `store`. Without more nobody is asked to sign in.
+    /// Creates accounts whose tokens are kept in `store`. Users are not asked to sign in until an issuer is set.
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self(Arc::new(Inner {
@@ -68,8 +68,8 @@ impl Accounts {
         }))
     }
 
-    /// The same where users come with their browsers: `issuer` is our own authorization server, which has been told of
-    /// these accounts ([`AuthServer::connecting`](hospes_auth::server::AuthServer::connecting)).
+    /// Enables sign-in with a browser. `issuer` is this host's authorization server, which must know these accounts
+    /// ([`AuthServer::connecting`](hospes_auth::server::AuthServer::connecting)).
     ///
     /// # Errors
     /// When browsers cannot be sent there.
@@ -85,14 +85,15 @@ impl Accounts {
         self.with(|inner| inner.limits = limits)
     }
 
-    /// The same where what [`Self::client_document`] says is published at `url`: authorization servers that read such
-    /// documents know us by it, and we register with them no more.
+    /// Sets the `url` at which the document of [`Self::client_document`] is published. Authorization servers that
+    /// support such documents identify this host by it, and the host does not register with them.
     #[must_use]
     pub fn described_at(self, url: ClientId) -> Self {
         self.with(|inner| inner.document = Some(url))
     }
 
-    /// What says who we are to the servers' authorization servers: where browsers come back to, and `more` places.
+    /// Returns the client metadata document for the servers' authorization servers. It lists the redirect URI of this
+    /// host and those in `more`.
     ///
     /// # Errors
     /// Why there can be none; most of all [`InvalidDocument::NoUrl`] if it was not said where it is.
@@ -103,13 +104,13 @@ impl Accounts {
         settings.document([vec![place.callback.clone()], more].concat(), None)
     }
 
-    /// What tells the time.
+    /// Sets the clock.
     #[must_use]
     pub fn clock(self, clock: Clock) -> Self {
         self.with(|inner| inner.clock = clock)
     }
 
-    /// Changes accounts that nobody has yet.
+    /// Changes the settings of accounts that have not been shared yet.
     fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.0) {
             change(inner);
@@ -148,7 +149,7 @@ impl Accounts {
         Some(Account::new(oauth, server.name.as_str().into(), host_of(http), None))
     }
 
-    /// The account of one user at a server; none where nobody can sign in.
+    /// Returns the account of one user at a server. None if users cannot sign in.
     pub(crate) fn of(&self, server: &ServerConfig, user: &Arc<str>) -> Option<Arc<Account>> {
         let Transport::Http(http) = &server.transport else { return None };
         let place = self.0.place.as_ref()?;
@@ -194,12 +195,12 @@ impl Accounts {
         format!("{folder}{id}")
     }
 
-    /// The id of a link of ours, from its address.
+    /// Parses the id of a link from its URL. None if the URL is not a link of this host.
     pub(crate) fn id<'a>(&self, url: &'a str) -> Option<&'a str> {
         url.strip_prefix(self.0.place.as_ref()?.folder.as_str())
     }
 
-    /// Whether somebody could still use this link.
+    /// Returns true if this link has not been used and has not expired.
     pub(crate) fn is_open(&self, id: &str) -> bool {
         self.links().open(id).is_some()
     }
@@ -219,7 +220,7 @@ impl Accounts {
         let _first = self.0.servers.set(servers);
     }
 
-    /// How the accounts of this user are.
+    /// Returns the status of all accounts of this user.
     pub(crate) async fn status(&self, user: &Arc<str>) -> Result<Vec<AccountStatus>, FlowError> {
         let mut all = Vec::new();
         for server in self.0.servers.get().into_iter().flatten() {
@@ -229,7 +230,7 @@ impl Accounts {
         Ok(all)
     }
 
-    /// Where users see their accounts, and give them up.
+    /// Returns the URL of the page where users see and disconnect their accounts.
     pub(crate) fn page(&self) -> Option<String> {
         Some(format!("{}accounts", self.0.place.as_ref()?.folder))
     }
@@ -295,7 +296,7 @@ pub fn user_of<'a>(principal: &'a str, issuer: &str) -> Option<&'a str> {
     principal.strip_prefix(issuer)?.strip_prefix(" user ")
 }
 
-/// Whether a principal is a person, who could sign in elsewhere.
+/// Returns true if a principal is a person who can sign in at other servers.
 pub(crate) fn is_user(principal: &str) -> bool {
     // No issuer has a space in it.
     principal.split_once(' ').is_some_and(|(_, rest)| rest.starts_with("user "))

@@ -1,4 +1,4 @@
-//! Stands before an endpoint for which nobody signs in, and lets in programs of its user.
+//! Middleware for an endpoint without sign-in. It admits programs of the host's user.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -30,7 +30,7 @@ pub enum Rule {
 pub struct CallerFront {
     rule: Rule,
     local: SocketAddr,
-    /// Whether this process is the administrator's.
+    /// True if this process runs as the administrator.
     is_administrator: bool,
     /// The hash of the token, so that how long a comparison takes says nothing of it.
     token: [u8; 32],

@@ -49,10 +49,11 @@ pub(super) fn of_process(pid: u32, uid: u32) -> Result<Caller, Unknown> {
     Ok(Caller { uid, is_server: is_server(&line, &own), process })
 }
 
-/// The device that stands for the controlling terminal of whoever opens it, `/dev/tty`.
+/// Device number of `/dev/tty`, which every process resolves to its own controlling terminal.
 const OWN_TERMINAL: u64 = 5 << 8;
 
-/// Whether a process is in the foreground of its controlling terminal and has it as standard input, output or error.
+/// Returns true if a process is in the foreground of its controlling terminal and uses it as standard input, output or
+/// error.
 pub(super) fn is_at_terminal(pid: u32) -> bool {
     let Some(stat) = stat(pid).filter(|stat| stat.terminal != 0 && stat.group == stat.foreground) else {
         return false;
@@ -78,7 +79,8 @@ fn own_line() -> Vec<u32> {
     line(std::process::id()).unwrap_or_default().iter().map(|stat| stat.pid).collect()
 }
 
-/// Returns whether a process is a helper that starts servers: this program, or another copy of it, with a word that says so.
+/// Returns true if a process is a helper that starts servers: a copy of this program with [`HELPER_WORD`] as its first
+/// argument.
 fn is_helper(pid: u32) -> bool {
     let Ok(command) = fs::read(format!("/proc/{pid}/cmdline")) else { return false };
     command.split(|byte| *byte == 0).nth(1) == Some(HELPER_WORD.as_bytes())
@@ -277,7 +279,7 @@ mod tests {
         assert_eq!(of_process(child.id(), 0), Err(Unknown::Hidden { uid: 0 }));
     }
 
-    /// What another host has started cannot be told by its line, but by what stays beside it.
+    /// A server that another host started is recognized by the helper process that stays beside it.
     #[test]
     fn a_server_of_another_host_is_one_too() {
         let mut child = Command::new("sh")

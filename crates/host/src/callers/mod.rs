@@ -1,9 +1,9 @@
-//! Which program it is that connects: the process at the other end of a local connection, and whether it is a server of
-//! a host's.
+//! Identification of the program that connects: the process at the other end of a local connection. It also reports
+//! whether that process is a server that a host started.
 //!
-//! Known on Linux alone, from `/proc`: of a TCP connection over loopback the table of sockets says whose the other end is,
-//! and the descriptors of the processes say which of them hold it. What starts servers is the reaper of all that they
-//! start, so that no process of theirs gets out of the line of its ancestors.
+//! Supported on Linux alone, from `/proc`. For a TCP connection over loopback, the table of sockets gives the owner and
+//! inode of the other end. The file descriptors of processes show which of them hold that socket. The helper that
+//! starts servers is the subreaper of all processes they start, so that these keep it among their ancestors.
 //!
 //! What cannot be read is [`Unknown`]: the process may have ended, be another user's, not let itself be looked at (as
 //! `sshd` does), or live where this one does not see it.
@@ -36,7 +36,7 @@ pub enum Unknown {
     /// No such socket is open on this machine, or it is closed already.
     #[error("no socket of this machine is at the other end")]
     Elsewhere,
-    /// Nobody who can be looked at holds the other end.
+    /// No process that can be inspected holds the other end.
     #[error("no process that can be looked at holds the other end")]
     Hidden {
         /// Whose socket it is.
@@ -136,7 +136,7 @@ fn own_user() -> u32 {
     linux::own_user()
 }
 
-/// Whether this program runs as the administrator.
+/// Returns true if this program runs as the administrator.
 fn is_administrator() -> bool {
     #[cfg(target_os = "linux")]
     return own_user() == 0;

@@ -50,7 +50,7 @@ impl Terminal {
 }
 
 impl Process {
-    /// Its name and origin in words: `python3, process 5, started by bash, sshd`.
+    /// Returns its name and origin as text: `python3, process 5, started by bash, sshd`.
     #[must_use]
     pub fn words(&self) -> String {
         let Self { pid, program, parents, .. } = self;
@@ -61,7 +61,7 @@ impl Process {
     }
 }
 
-/// A name that can stand in a line: whoever starts a program chooses it.
+/// Makes a program's name safe to print in one line. The program's author or user chooses the name.
 #[cfg(target_os = "linux")]
 pub(super) fn clean(name: &str) -> String {
     let name = name.strip_suffix(" (deleted)").unwrap_or(name);

@@ -18,7 +18,7 @@ const META_KEYS: [&str; 2] = ["ui/resourceUri", "openai/outputTemplate"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Labelled<'a> {
     scheme: &'a str,
-    /// All that stands behind `://`.
+    /// Everything after `://`.
     rest: &'a str,
 }
 

@@ -1,4 +1,4 @@
-//! What all servers offer to one kind of application, as one list of each kind.
+//! Lists of everything that all servers offer to one kind of application, one list per kind.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,13 +29,13 @@ pub(crate) struct Catalogue {
     pub(crate) resources: Arc<Shelf<Resource>>,
     pub(crate) templates: Arc<Shelf<ResourceTemplate>>,
     pub(crate) uris: Uris,
-    /// What is shown by none of its names, one sentence each.
+    /// Items that are not listed because their names or URIs collide or cannot carry a label; one sentence each.
     pub(crate) collisions: Vec<String>,
-    /// Whether URIs can only be one server's.
+    /// True if every URI belongs to a single server.
     pub(crate) is_alone: bool,
 }
 
-/// What one server brings.
+/// Contribution of one server to the catalogue.
 #[derive(Clone, Debug)]
 pub(crate) struct Part<'a> {
     pub(crate) server: &'a str,
@@ -200,7 +200,7 @@ fn kept<T: Item>(now: Shelf<T>, before: Option<&Arc<Shelf<T>>>) -> Arc<Shelf<T>>
     }
 }
 
-/// How the servers are.
+/// The resource that reports the status of the servers.
 pub(crate) fn status_resource() -> Resource {
     Resource::new(STATUS_URI, "status")
         .with_title("How the servers are")
@@ -208,7 +208,7 @@ pub(crate) fn status_resource() -> Resource {
         .with_mime_type("application/json")
 }
 
-/// How the accounts of the calling user are.
+/// The resource that reports the status of the calling user's accounts.
 pub(crate) fn accounts_resource() -> Resource {
     Resource::new(ACCOUNTS_URI, "accounts")
         .with_title("Your accounts")

@@ -1,4 +1,4 @@
-//! What all servers offer, merged under names that can be taken apart again.
+//! Everything that the servers offer, merged under names that can be mapped back to their servers.
 
 mod labels;
 mod merged;

@@ -35,13 +35,13 @@ pub const MAX_NAME: usize = 64;
 /// The longest prefix taken from a server's name; a longer one is cut and gets a hash.
 pub const MAX_PREFIX: usize = 32;
 
-/// What stands between the server's prefix and the tool's name.
+/// Separator between the server's prefix and the tool's name.
 pub const SEPARATOR: &str = "__";
 
 /// Hexadecimal digits of a hash suffix.
 const HASH_DIGITS: usize = 8;
 
-/// The part of a shown name that stands for the server.
+/// Part of a shown name that identifies the server.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix(String);
 
@@ -72,7 +72,8 @@ impl Prefix {
         &self.0
     }
 
-    /// What two prefixes are compared by: some clients lower the case of the host part of a URI.
+    /// Key by which two prefixes are compared. It is lower case, because some clients lower the case of the host part
+    /// of a URI.
     pub(super) fn key(&self) -> String {
         self.0.to_ascii_lowercase()
     }
@@ -177,7 +178,7 @@ pub enum PrefixCollision {
     },
 }
 
-/// Where a shown name comes from.
+/// Origin of a shown name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub struct Origin {
@@ -207,7 +208,7 @@ impl std::fmt::Display for Origin {
 pub struct Collision {
     /// The name they would share.
     pub name: String,
-    /// Where they come from, sorted.
+    /// Origins of the colliding items, sorted.
     pub origins: Vec<Origin>,
 }
 
@@ -259,7 +260,7 @@ impl Names {
         names
     }
 
-    /// Where a shown name comes from.
+    /// Returns the origin of a shown name.
     pub fn origin(&self, shown: &str) -> Option<&Origin> {
         self.origins.get(shown)
     }
@@ -274,12 +275,12 @@ impl Names {
         self.origins.iter().map(|(name, origin)| (name.as_str(), origin))
     }
 
-    /// How many names are shown.
+    /// Number of shown names.
     pub fn len(&self) -> usize {
         self.origins.len()
     }
 
-    /// Whether nothing is shown.
+    /// Returns true if no names are shown.
     pub fn is_empty(&self) -> bool {
         self.origins.is_empty()
     }
@@ -464,7 +465,7 @@ mod tests {
         assert_eq!(Prefixes::assign(["git_hub", "Git Hub"]).unwrap_err(), collision);
     }
 
-    /// Nobody who approves a call of one is to take it for one of the other.
+    /// A person who approves a call of one server must not mistake it for the other.
     #[test]
     fn servers_whose_names_look_alike_are_refused_and_told_apart() {
         for (one, other) in [("a-b", "a_b"), ("m\u{430}il", "mail"), ("db1", "dbl"), ("x", "x\u{200b}")] {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use hospes_model::{Prepared, Reply, RpcError};
 
-/// How many items one page has unless told otherwise: the setting `page_size`. There are clients that read only
-/// the first page, so it is large.
+/// Default number of items on one page: the setting `page_size`. It is large because some clients read only the first
+/// page.
 pub const DEFAULT_PAGE_SIZE: usize = 1000;
 
-/// What an item is found and sorted by, and how a list of items is answered.
+/// An item of a merged list: its sort key and the result type of its list request.
 pub(crate) trait Item: Clone + PartialEq + Send + Sync + 'static {
-    /// What it is shown under.
+    /// The name or URI under which the item is shown. The list is sorted by it and searched by it.
     fn key(&self) -> &str;
 
     /// The answer to a request for a list.
@@ -27,12 +27,12 @@ pub(crate) struct Shelf<T> {
     origins: HashMap<Box<str>, Place>,
 }
 
-/// Where something shown comes from.
+/// Location of a shown item: its server and its name there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// The position of the server.
     pub(crate) server: usize,
-    /// What the server calls it.
+    /// The item's name at the server.
     pub(crate) name: Arc<str>,
 }
 
@@ -57,12 +57,12 @@ impl<T: Item> Shelf<T> {
         Self { items, pages, page_size, origins }
     }
 
-    /// Where something shown comes from.
+    /// Returns the location of a shown item.
     pub(crate) fn origin(&self, shown: &str) -> Option<&Place> {
         self.origins.get(shown)
     }
 
-    /// What is shown under a name.
+    /// Returns the item that is shown under this name.
     pub(crate) fn get(&self, shown: &str) -> Option<&T> {
         let at = self.items.binary_search_by(|item| item.key().cmp(shown)).ok()?;
         self.items.get(at)
@@ -86,13 +86,13 @@ impl<T: Item> Shelf<T> {
         Ok(Reply::Prepared(Arc::new(page(&self.items, start, self.page_size).0)))
     }
 
-    /// Whether the same is shown, and comes from the same places.
+    /// Returns true if both lists show the same items from the same locations.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.origins == other.origins && self.items == other.items && self.page_size == other.page_size
     }
 }
 
-/// What our cursors begin with.
+/// Prefix of the host's cursors.
 const CURSOR: &str = "after:";
 
 fn page<T: Item>(items: &[T], start: usize, size: usize) -> (Prepared, Option<String>) {

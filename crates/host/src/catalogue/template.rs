@@ -1,7 +1,8 @@
-//! Whether a URI is an expansion of a URI template (RFC 6570).
+//! Matching of URIs against URI templates (RFC 6570).
 
-/// Whether `uri` may be an expansion of `template`. Values of variables are not recovered, only the shape is looked
-/// at: a simple expression stands for text without `/`, `?` and `#`, the others for what their operator allows.
+/// Returns true if `uri` may be an expansion of `template`. Only the shape is compared; values of variables are not
+/// recovered. A simple expression matches text without `/`, `?` and `#`; the others match the text that their operator
+/// allows.
 pub(crate) fn matches(template: &str, uri: &str) -> bool {
     let Some(parts) = parse(template) else { return false };
     let text = uri.as_bytes();
@@ -39,7 +40,7 @@ pub(crate) fn matches(template: &str, uri: &str) -> bool {
 enum Part<'a> {
     Literal(&'a str),
     Expression {
-        /// What a non-empty expansion begins with.
+        /// First character of a non-empty expansion.
         optional_lead: Option<u8>,
         allowed: fn(u8) -> bool,
     },

@@ -100,7 +100,7 @@ impl Uris {
         uris
     }
 
-    /// The same, where the tools of servers name URIs that need not be listed; given as pairs of a server and a URI.
+    /// Adds URIs that the tools of servers name without listing them, as pairs of a server and a URI.
     #[must_use]
     pub fn with_named<'a>(mut self, named: impl IntoIterator<Item = (&'a str, String)>) -> Self {
         for (server, uri) in named {
@@ -274,7 +274,7 @@ pub struct Target<'a> {
     pub uri: Cow<'a, str>,
 }
 
-/// Why a URI could not be routed to a server.
+/// Reasons a URI cannot be routed to a server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RouteError {
@@ -294,7 +294,7 @@ pub enum RouteError {
     },
 }
 
-/// Whether a URI is in our own scheme, in any case.
+/// Returns true if a URI uses the host's own scheme, in any case.
 fn is_reserved(uri: &str) -> bool {
     scheme(uri).is_some_and(|scheme| scheme == SCHEME)
 }
@@ -489,7 +489,7 @@ mod tests {
         }
     }
 
-    /// Whatever a server sends comes back to that server, unchanged.
+    /// Every URI that a server sends routes back to that server unchanged.
     #[test]
     fn show_then_route_is_the_identity() {
         let texts = [

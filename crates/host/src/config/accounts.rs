@@ -5,23 +5,24 @@ use std::time::Duration;
 use super::table::{Report, Table};
 use crate::accounts::MAX_LINK_LIFETIME;
 
-/// What is said of the accounts of users at servers. What is not said is as [`AccountLimits`](crate::AccountLimits) has it.
+/// Settings of the accounts of users at servers. Missing values default to those of
+/// [`AccountLimits`](crate::AccountLimits).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AccountsConfig {
-    /// How long a link is good by which a user connects an account; five minutes at most.
+    /// Lifetime of a link with which a user connects an account; five minutes at most.
     pub link_lifetime: Option<Duration>,
-    /// How many such links there are at once, of all users.
+    /// Maximum number of such links at once, for all users.
     pub max_links: Option<usize>,
-    /// How many of one account.
+    /// Maximum number of links of one account.
     pub max_links_per_account: Option<usize>,
-    /// How many sign-ins of one account are waited for at once.
+    /// Maximum number of pending sign-ins of one account.
     pub max_pending_sign_ins: Option<usize>,
-    /// How many users there are at once.
+    /// Maximum number of users at once.
     pub max_users: Option<usize>,
-    /// How long a call waits for its user to sign in before it asks again.
+    /// Time that a call waits for its user to sign in before it asks again.
     pub sign_in_wait: Option<Duration>,
-    /// Whether the host says who it is in a document of its own, where its public address is https.
+    /// True if the host publishes a client metadata document of itself. Requires a public address with https.
     pub client_document: Option<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! Who may use the endpoint: the table `[auth]`.
+//! Authentication at the endpoint: the table `[auth]`.
 
 use std::path::PathBuf;
 
@@ -7,84 +7,86 @@ use super::expand::Scope;
 use super::secret::Secret;
 use super::table::{Report, Table};
 
-/// Who may use the endpoint.
+/// Authentication settings of the endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AuthConfig {
-    /// Whether tokens are asked for. Unless told: beyond loopback yes, and on loopback when anything else is said here.
+    /// True if tokens are required. Default: true beyond loopback; on loopback true if any other setting of this table
+    /// is present.
     pub enabled: Option<bool>,
     /// The public address of the endpoint's origin, which tokens are made out for.
     pub base_url: Option<String>,
-    /// Whether applications may introduce themselves to our authorization server.
+    /// True if applications may register dynamically at the built-in authorization server.
     pub registration: Option<bool>,
     /// Reverse proxies before this host whose word about the client's address is taken, as addresses or networks in CIDR
     /// notation. Default: none, so that the client is who has opened the connection.
     pub trusted_proxies: Vec<String>,
-    /// Who may sign in, with a password or the hash of one.
+    /// Users who may sign in, each with a password or its hash.
     pub users: Vec<(String, Secret)>,
-    /// Tokens that never change, by the name of whoever has them.
+    /// Static tokens, by the name of their holder.
     pub tokens: Vec<(String, Secret)>,
     /// Applications that need not introduce themselves.
     pub clients: Vec<AuthClient>,
     /// Further redirects that applications may register, as these exact strings: those to private-use schemes.
     pub redirect_uris: Vec<String>,
-    /// An authorization server elsewhere, in place of ours.
+    /// Issuer of an external authorization server that replaces the built-in one.
     pub issuer: Option<String>,
-    /// What its tokens are made out for, if not for the endpoint's address.
+    /// Audience of its tokens, if it is not the endpoint's address.
     pub audience: Option<String>,
-    /// How users of that issuer sign in at our own pages, where they connect their accounts elsewhere.
+    /// Sign-in of that issuer's users at this host's own pages, where they connect their accounts at servers.
     pub sign_in: Option<AuthSignIn>,
-    /// Where users sign in, in place of our own page.
+    /// OpenID provider at which users sign in, in place of the built-in sign-in page.
     pub provider: Option<AuthProvider>,
     /// The scopes that tokens must have, besides those of the host itself. Our authorization server asks users for them.
     pub scopes: Vec<String>,
-    /// Whether tokens are bound to a key of the application that shows them (DPoP). Unless told, only where it offers one.
+    /// DPoP: binding of tokens to a key of the application. By default a token is bound only if the application offers
+    /// a key.
     pub dpop: Option<Dpop>,
-    /// Whether proofs of such a key have to carry a nonce of ours.
+    /// True if DPoP proofs must carry a nonce of this host.
     pub dpop_nonces: bool,
     /// Identity providers whose word about their users is taken, from applications that are `enterprise_managed`.
     pub identity_providers: Vec<String>,
-    /// What ours makes out tokens for besides the endpoint: hosts that name it as their `issuer`. Its tokens are signed
-    /// then, so that those can read them.
+    /// Further resources for which the built-in authorization server issues tokens: hosts that name it as their
+    /// `issuer`. Its tokens are then signed, so that those hosts can read them.
     pub resources: Vec<String>,
-    /// Where ours keeps what it must.
+    /// Folder in which the built-in authorization server stores its state.
     pub store: Option<PathBuf>,
-    /// What secrets are sealed under there, where several hosts share a store. Unless told, each user of a machine has a
-    /// key in a file of their own.
+    /// Key that encrypts secrets in that store, if several hosts share it. By default each user of a machine has a key
+    /// in a separate file.
     pub key: Option<Secret>,
 }
 
-/// An OpenID provider at which users sign in. Our authorization server goes on making out the tokens.
+/// OpenID provider at which users sign in. The built-in authorization server still issues the tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AuthProvider {
-    /// What it calls itself.
+    /// Issuer identifier of the provider.
     pub issuer: String,
-    /// What it calls us.
+    /// Client id of this host at the provider.
     pub client_id: String,
     /// The secret that it gave us.
     pub client_secret: Option<Secret>,
-    /// What is asked for there; `openid` unless told.
+    /// Scopes that are requested; default `openid`.
     pub scopes: Vec<String>,
-    /// What else it wants to be sent with every user.
+    /// Additional parameters of the authorization request.
     pub parameters: Vec<(String, String)>,
-    /// Who is let in.
+    /// Users who are admitted.
     pub allow: Allowed,
-    /// What its tokens are sealed under, if not under [`AuthConfig::key`].
+    /// Key that encrypts its tokens, if it is not [`AuthConfig::key`].
     pub key: Option<Secret>,
 }
 
-/// How users of an authorization server elsewhere sign in at pages of ours: by OpenID Connect, at that server.
+/// Sign-in of an external authorization server's users at this host's pages, by OpenID Connect at that server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AuthSignIn {
-    /// What it calls us.
+    /// Client id of this host at that server.
     pub client_id: String,
     /// The secret that it gave us.
     pub client_secret: Option<Secret>,
-    /// What is asked for there; `openid` unless told.
+    /// Scopes that are requested; default `openid`.
     pub scopes: Vec<String>,
-    /// What else it wants to be sent with every user.
+    /// Additional parameters of the authorization request.
     pub parameters: Vec<(String, String)>,
 }
 
@@ -92,17 +94,17 @@ pub struct AuthSignIn {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Allowed {
-    /// Whoever can sign in there.
+    /// All users who can sign in there.
     Everybody,
     /// Those of whom each of these claims has one of its values.
     Claims(Vec<(String, Vec<String>)>),
 }
 
-/// Whether tokens are bound to a key of the application that shows them (RFC 9449).
+/// Binding of tokens to a key of the application that presents them (DPoP, RFC 9449).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Dpop {
-    /// Those of applications that prove one, which are told that they may.
+    /// Tokens of applications that prove possession of a key are bound. The metadata advertises this.
     Allowed,
     /// All of them.
     Required,
@@ -130,11 +132,12 @@ pub struct AuthClient {
     pub secret: Option<Secret>,
     /// Its public keys, if it signs instead (`private_key_jwt`).
     pub keys: Option<AuthKeys>,
-    /// Whether it may hand in what one of the identity providers has signed about a user, in place of their consent.
+    /// True if it may exchange an assertion that an identity provider signed about a user, in place of that user's
+    /// consent.
     pub enterprise_managed: bool,
     /// The resources that it serves: it may ask whose the tokens for these are (introspection).
     pub serves: Vec<String>,
-    /// Where answers may be sent.
+    /// Redirect URIs that it may use.
     pub redirect_uris: Vec<String>,
 }
 
@@ -236,7 +239,7 @@ fn trusted_proxies(table: &mut Table<'_>, report: &mut Report) -> Vec<String> {
     proxies
 }
 
-/// What says nothing beside something else that is said, and would be passed over.
+/// Reports settings that have no effect in combination with another setting.
 fn refuse_combinations(table: &Table<'_>, report: &mut Report) {
     let mut refuse = |entry: &Entry, expected: String, hint: &str| {
         table.invalid::<()>(&entry.node.at, &table.field(entry), expected, hint.to_owned(), report);
@@ -289,7 +292,7 @@ fn client(entry: &Entry, scope: &Scope<'_>, report: &mut Report) -> Option<AuthC
     Some(AuthClient { id: entry.key.clone(), name, secret, keys, enterprise_managed, serves, redirect_uris })
 }
 
-/// A JSON Web Key Set: as it is, or as the text that a file holds.
+/// Reads a JSON Web Key Set, either as a table or as the text of a file.
 fn jwks(
     table: &Table<'_>,
     entry: &Entry,
@@ -307,7 +310,7 @@ fn jwks(
     }
 }
 
-/// A value of the file as JSON, as it is written.
+/// Converts a value of the file to JSON, as written.
 fn json(node: &Node) -> serde_json::Value {
     match &node.value {
         Value::Null | Value::Date => serde_json::Value::Null,
@@ -339,7 +342,7 @@ fn revealed(texts: Vec<(String, Secret)>) -> Vec<(String, String)> {
     texts.into_iter().map(|(name, value)| (name, value.reveal().to_owned())).collect()
 }
 
-/// The fewest characters of a key: a text that somebody made up is soon guessed.
+/// Minimum length of a key, in characters. Shorter texts can be guessed.
 const KEY_CHARACTERS: usize = 32;
 
 fn provider(entry: &Entry, scope: &Scope<'_>, report: &mut Report) -> Option<AuthProvider> {
@@ -368,7 +371,7 @@ fn provider(entry: &Entry, scope: &Scope<'_>, report: &mut Report) -> Option<Aut
     })
 }
 
-/// What something is sealed under.
+/// Reads an encryption key.
 fn key(table: &mut Table<'_>, scope: &Scope<'_>, report: &mut Report) -> Option<Secret> {
     let entry = table.take(&["key"], report)?;
     let text = table.expanded(&entry.node, &table.field(entry), scope, report)?;
@@ -380,7 +383,7 @@ fn key(table: &mut Table<'_>, scope: &Scope<'_>, report: &mut Report) -> Option<
     table.invalid(&entry.node.at, &table.field(entry), expected, "", report)
 }
 
-/// Who is let in, which has to be said: at many providers anybody can make an account.
+/// Reads which users are admitted. The setting is required, because at many providers anybody can create an account.
 fn allow(table: &mut Table<'_>, provider: &Entry, scope: &Scope<'_>, report: &mut Report) -> Option<Allowed> {
     const FORM: &str = "who is let in: claims such as { email = [\"ann@example.org\"] }, or \"everybody\"";
     let field = "auth.provider.allow";

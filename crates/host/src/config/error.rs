@@ -1,4 +1,4 @@
-//! Where something stands in a file, and what can be wrong with it.
+//! Locations in configuration files, and configuration errors.
 
 use std::fmt;
 use std::io;
@@ -30,7 +30,7 @@ impl Source {
         Self { file: Path::new(what).into(), line: 0, column: 0 }
     }
 
-    /// The file, as it was named by whoever asked for it.
+    /// The file, under the name with which it was requested.
     pub fn file(&self) -> &Path {
         &self.file
     }
@@ -79,11 +79,11 @@ impl fmt::Display for Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Warning {
-    /// Where it stands.
+    /// Location of the ignored setting.
     pub at: Source,
     /// The server it concerns, if one.
     pub server: Option<String>,
-    /// What was passed over, and why.
+    /// Explanation of what was ignored and why.
     pub message: String,
 }
 
@@ -108,16 +108,16 @@ pub enum ConfigError {
     Read {
         /// The file.
         file: PathBuf,
-        /// Why not.
+        /// Cause of the failure.
         #[source]
         source: io::Error,
     },
     /// The file is no text in UTF-8.
     #[error("{at}: the byte here is not UTF-8{hint}")]
     NotText {
-        /// Where the first byte stands that is none.
+        /// Location of the first invalid byte.
         at: Source,
-        /// What it may be instead.
+        /// Encoding that the file may have instead.
         hint: &'static str,
     },
     /// The file is larger than [`MAX_FILE`](super::MAX_FILE).
@@ -131,11 +131,11 @@ pub enum ConfigError {
     /// The file is not what its name says.
     #[error("{at}: not valid {format}: {message}")]
     Syntax {
-        /// Where reading stopped.
+        /// Location at which parsing stopped.
         at: Source,
         /// The format it was read as.
         format: &'static str,
-        /// What the parser says.
+        /// Message of the parser.
         message: String,
     },
     /// The file names no servers under any key we know.
@@ -149,7 +149,7 @@ pub enum ConfigError {
     /// A value has the wrong type.
     #[error("{at}: {place}: expected {expected}, found {found}")]
     WrongType {
-        /// Where the value stands.
+        /// Location of the value.
         at: Source,
         /// The setting.
         place: Place,
@@ -161,19 +161,19 @@ pub enum ConfigError {
     /// A value has the right type and still cannot be used.
     #[error("{at}: {place}: expected {expected}{hint}")]
     Invalid {
-        /// Where the value stands.
+        /// Location of the value.
         at: Source,
         /// The setting.
         place: Place,
-        /// What would do.
+        /// Description of valid values.
         expected: String,
-        /// What may have been meant.
+        /// Suggested value.
         hint: String,
     },
-    /// A key nobody reads.
+    /// Unknown key.
     #[error("{at}: unknown key {place}{hint}")]
     UnknownKey {
-        /// Where the key stands.
+        /// Location of the key.
         at: Source,
         /// The key.
         place: Place,
@@ -215,26 +215,26 @@ pub enum ConfigError {
     /// A variable is not set and has no default.
     #[error("{at}: {place}: the environment variable `{variable}` is not set, and no default is given")]
     Unset {
-        /// Where the text that names it stands.
+        /// Location of the text that names it.
         at: Source,
         /// The setting.
         place: Place,
         /// The variable.
         variable: String,
     },
-    /// `${input:…}` asks for something nobody was asked for.
+    /// `${input:…}` refers to an input whose value is not set.
     #[error(
         "{at}: {place}: `${{input:{id}}}`{description} would have to be asked for; set the environment variable \
          `{variable}` instead"
     )]
     Input {
-        /// Where the text that names it stands.
+        /// Location of the text that names it.
         at: Source,
         /// The setting.
         place: Place,
         /// The input's id.
         id: String,
-        /// What the file says it is, in parentheses.
+        /// Description from the file, in parentheses.
         description: String,
         /// The environment variable that answers it.
         variable: String,
@@ -242,11 +242,11 @@ pub enum ConfigError {
     /// `${…}` holds something that is not a reference.
     #[error("{at}: {place}: expected {expected} in the reference that begins with `{start}`")]
     Reference {
-        /// Where the text stands.
+        /// Location of the text.
         at: Source,
         /// The setting.
         place: Place,
-        /// What a reference may hold.
+        /// Description of valid references.
         expected: String,
         /// The beginning of the reference, without a default.
         start: String,
@@ -254,13 +254,13 @@ pub enum ConfigError {
     /// A file that a setting names could not be read.
     #[error("{at}: {place}: cannot read {}", .file.display())]
     File {
-        /// Where the setting stands.
+        /// Location of the setting.
         at: Source,
         /// The setting.
         place: Place,
         /// The file it names.
         file: PathBuf,
-        /// Why not.
+        /// Cause of the failure.
         #[source]
         source: io::Error,
     },
@@ -269,9 +269,9 @@ pub enum ConfigError {
     DuplicateServer {
         /// The server.
         name: String,
-        /// Where it stands first.
+        /// Location of the first occurrence.
         first: Source,
-        /// Where it stands again.
+        /// Location of the second occurrence.
         second: Source,
     },
     /// Two files disagree about a setting there is only one of.
@@ -279,9 +279,9 @@ pub enum ConfigError {
     DuplicateSetting {
         /// The setting.
         setting: &'static str,
-        /// Where it stands first.
+        /// Location of the first occurrence.
         first: Source,
-        /// Where it stands again.
+        /// Location of the second occurrence.
         second: Source,
     },
 }

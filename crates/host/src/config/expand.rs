@@ -15,8 +15,8 @@
 //! | `{env:NAME}`, `{file:path}` | as above | OpenCode: servers under `mcp` |
 //! | `$${` | a literal `${` | Hospes' own TOML |
 //!
-//! `${…}` that holds none of these is an error in Hospes' own TOML, and stays as it is, with a warning, in the
-//! files of others: it may be shell. Codex expands nothing, so neither do we in its files.
+//! An unknown `${…}` is an error in Hospes' own TOML. In the files of other applications it is kept as written, with a
+//! warning, because it may be shell syntax. Codex expands nothing, so nothing is expanded in its files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,14 +37,14 @@ pub(super) enum Dialect {
     Goose,
 }
 
-/// What references can refer to.
+/// Values to which references can refer.
 pub(super) struct Scope<'a> {
     pub(super) dialect: Dialect,
-    /// Where `${VAR}` is looked up.
+    /// Function that looks up `${VAR}`.
     pub(super) variable: &'a dyn Fn(&str) -> Option<String>,
     pub(super) home: Option<&'a Path>,
     pub(super) workspace: &'a Path,
-    /// Where relative paths of `${file:…}` begin.
+    /// Base folder of relative paths in `${file:…}`.
     pub(super) folder: &'a Path,
     /// Descriptions of the inputs the file declares.
     pub(super) inputs: &'a [(String, String)],
@@ -52,7 +52,7 @@ pub(super) struct Scope<'a> {
     pub(super) allow_unset: bool,
 }
 
-/// Why a text could not be expanded.
+/// Error of expanding a text.
 #[derive(Debug)]
 pub(super) enum Failure {
     Unset(String),
@@ -68,15 +68,15 @@ pub(super) struct Outcome {
     pub(super) left: Vec<String>,
 }
 
-/// What a reference stands for; `None` stands for itself.
+/// Value of a reference; `None` keeps the reference as written.
 type Found = Option<String>;
 
 /// A reference at the beginning of a text.
 struct Reference<'t> {
-    /// How it is shown: as written, without its default.
+    /// The reference as shown in messages: as written, without its default.
     shown: String,
     found: Found,
-    /// What follows it.
+    /// Text after the reference.
     after: &'t str,
 }
 
@@ -248,7 +248,7 @@ impl Scope<'_> {
         found.map_or_else(String::new, |(_, text)| format!(" ({text})"))
     }
 
-    /// Makes a path absolute: `~` is the home folder, relative paths begin at `base`.
+    /// Makes a path absolute. `~` is the home folder; relative paths start at `base`.
     pub(super) fn path(&self, base: &Path, path: &str) -> PathBuf {
         match (path.strip_prefix('~'), self.home) {
             (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with(std::path::is_separator) => {

@@ -17,7 +17,7 @@ use super::spellings::FOREIGN;
 
 const ROOTS: [&str; 5] = ["mcpServers", "servers", "mcp_servers", "mcp", "context_servers"];
 
-/// Whether a TOML file is somebody else's.
+/// Returns true if a TOML file belongs to another application.
 pub(super) fn is_foreign_toml(file: &Path, root: &Node) -> bool {
     let has = |key| root.get(key).is_some();
     let ours = has("servers") || has("endpoint") || has("defaults");
@@ -139,7 +139,7 @@ fn others<'n>(root: &'n Node, chosen: &str) -> impl Iterator<Item = &'n Entry> {
     })
 }
 
-/// Whether a table has nothing in it but what looks like servers.
+/// Returns true if all entries of a table look like servers.
 fn are_servers(node: &Node) -> bool {
     let entries = node.as_object().unwrap_or_default();
     let looks_right = |entry: &Entry| {

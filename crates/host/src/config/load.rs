@@ -56,15 +56,15 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Takes variables from elsewhere; the home folder is `HOME`, or `USERPROFILE`.
+    /// Sets the function that looks up variables. The home folder is `HOME` or `USERPROFILE`.
     #[must_use]
     pub fn variables(mut self, look_up: impl Fn(&str) -> Option<String> + Send + Sync + 'a) -> Self {
         self.variables = Box::new(look_up);
         self
     }
 
-    /// What `${workspaceFolder}` stands for. By default it is the folder of each file, or the one above where
-    /// an application keeps its settings in a folder such as `.vscode`.
+    /// Sets the value of `${workspaceFolder}`. Default: the folder of each file, or its parent if the file is in a
+    /// settings folder such as `.vscode`.
     #[must_use]
     pub fn workspace(mut self, folder: impl Into<PathBuf>) -> Self {
         self.workspace = Some(folder.into());
@@ -198,7 +198,7 @@ pub(super) struct Setting<T> {
     pub(super) at: Source,
 }
 
-/// What one file says.
+/// Settings of one file.
 #[derive(Debug, Default)]
 pub(super) struct Part {
     pub(super) listen: Option<Setting<SocketAddr>>,
@@ -310,7 +310,7 @@ impl Merge {
     }
 }
 
-/// Takes over a setting that only one file may make, or all of them alike.
+/// Merges a setting that may occur in one file only, or with the same value in several.
 fn once<T: PartialEq>(
     setting: &'static str,
     known: &mut Option<Setting<T>>,

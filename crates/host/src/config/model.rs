@@ -1,4 +1,4 @@
-//! What a configuration says, whatever file format and spelling it was written in.
+//! Configuration model, independent of file format and spelling.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,40 +23,40 @@ use crate::pins::PinMode;
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Config {
-    /// Where the endpoint listens.
+    /// Address on which the endpoint listens.
     pub listen: Option<SocketAddr>,
     /// Names of this machine, besides loopback, that requests may be addressed to (the `Host` header).
     pub allowed_hosts: Vec<String>,
     /// Web origins, besides loopback, whose pages may send requests (the `Origin` header).
     pub allowed_origins: Vec<String>,
-    /// Which programs may use the endpoint where no tokens of `[auth]` are asked for, if anything is said of that.
+    /// Programs that may use the endpoint if no tokens of `[auth]` are required, if configured.
     pub callers: Option<Callers>,
-    /// Who may use the endpoint, if anything is said of that.
+    /// Authentication settings of the endpoint, if configured.
     pub auth: Option<AuthConfig>,
-    /// Where the console listens, if anything is said of that.
+    /// Address on which the console listens, if configured.
     pub console: Option<ConsoleConfig>,
-    /// How long entries of the audit record are kept; none for ever.
+    /// Retention time of audit log entries; none for no limit.
     pub audit_kept_for: Option<Duration>,
-    /// What is said of the accounts of users at servers.
+    /// Settings of the accounts of users at servers.
     pub accounts: AccountsConfig,
     /// True if questions of servers to a person are answered at the console where the application cannot ask. By default
     /// wherever a console is served.
     pub console_questions: Option<bool>,
-    /// From where decisions are taken, if anything is said of that; of several files the strictest.
+    /// Sources from which decisions are accepted, if configured. If several files set it, the strictest value applies.
     pub decisions_from: Option<DecisionsFrom>,
     /// Models, and what servers may spend on them.
     pub models: ModelsConfig,
-    /// How long the first lists wait for servers that are being started.
+    /// Time that the first lists wait for servers that are being started.
     pub start_wait: Option<Duration>,
     /// The servers, in the order of the files.
     pub servers: Vec<ServerConfig>,
     /// Servers with a mistake in their entry; always empty unless the loader was told to keep going.
     pub rejected: Vec<Rejected>,
-    /// What was passed over while reading.
+    /// Warnings about ignored settings.
     pub warnings: Vec<Warning>,
 }
 
-/// Which programs may use an endpoint for which nobody signs in.
+/// Programs that may use an endpoint without sign-in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Callers {
@@ -65,11 +65,11 @@ pub enum Callers {
     SameUser,
     /// Programs that show the endpoint's token.
     Token,
-    /// All that reach it.
+    /// All programs that can reach it.
     Any,
 }
 
-/// Where the console listens.
+/// Address on which the console listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConsoleConfig {
@@ -92,7 +92,7 @@ impl Config {
 pub struct Rejected {
     /// Its name.
     pub name: String,
-    /// Where its entry stands.
+    /// Location of its entry.
     pub source: Source,
     /// The mistakes.
     pub errors: ConfigErrors,
@@ -102,29 +102,29 @@ pub struct Rejected {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerConfig {
-    /// What the operator calls it.
+    /// Name of the server in the configuration.
     pub name: String,
-    /// How it is reached.
+    /// Transport that reaches the server.
     pub transport: Transport,
-    /// Whether it is configured but not to be started.
+    /// True if the server is configured but is not started.
     pub disabled: bool,
-    /// Whether the host is not to start without it.
+    /// True if the host does not start without the server.
     pub required: bool,
-    /// How long to wait for it.
+    /// Timeouts of the server.
     pub timeouts: Timeouts,
-    /// How many connections there may be to it.
+    /// Maximum number of connections to the server.
     pub max_connections: Option<usize>,
-    /// Which of its tools are shown.
+    /// Filter of the tools that are listed.
     pub tools: ToolFilter,
-    /// Who accepts what it offers, if that is said of it.
+    /// Mode in which its definitions are accepted, if configured.
     pub pins: Option<PinMode>,
     /// The era to speak with it, if it is not to be found out.
     pub era: Option<EraChoice>,
-    /// What it may touch, if it is a child process.
+    /// Sandbox of the server, if it is a child process.
     pub sandbox: Sandbox,
-    /// The folders that it is told it may work in; none where it is told what the host tells all servers.
+    /// Folders that it is given as roots. None if it is given those that the host gives to all servers.
     pub roots: Option<Vec<PathBuf>>,
-    /// Where its entry stands.
+    /// Location of its entry.
     pub source: Source,
 }
 
@@ -147,14 +147,14 @@ impl ServerConfig {
         }
     }
 
-    /// Whether each user has an account of their own there.
+    /// Returns true if each user has a separate account at the server.
     #[must_use]
     pub fn is_per_user(&self) -> bool {
         matches!(&self.transport, Transport::Http(http) if http.account == AccountChoice::PerUser)
     }
 }
 
-/// How a server is reached.
+/// Transport that reaches a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Transport {
@@ -219,11 +219,11 @@ impl Transport {
     }
 }
 
-/// Why a text is no target.
+/// Error of parsing a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TargetError {
-    /// It begins like a URL and is none.
+    /// It begins like a URL but is not a valid one.
     #[error("not a URL")]
     Url(#[from] url::ParseError),
     /// It cannot be taken apart.
@@ -271,7 +271,7 @@ impl Stdio {
         self.command_line_of(self.command.written())
     }
 
-    /// The same with another text for the program, as which file it is.
+    /// Returns the command line with another text in place of the program, such as the path of the executed file.
     pub fn command_line_of(&self, program: &str) -> String {
         redact_command(std::iter::once(program).chain(self.args.iter().map(Expanded::written)))
     }
@@ -301,15 +301,15 @@ pub struct Http {
     pub url: ServerUrl,
     /// Headers sent with every request, names as written.
     pub headers: Vec<(String, Secret)>,
-    /// Which of the HTTP transports it speaks.
+    /// HTTP transport that the server supports.
     pub flavour: HttpFlavour,
-    /// As whom it is used.
+    /// Account with which the server is used.
     pub account: AccountChoice,
-    /// How its authorization server knows us, where that was agreed on before.
+    /// Client that is registered with its authorization server, if there is one.
     pub client: Option<Box<HttpClient>>,
 }
 
-/// A client that somebody has registered with a server's authorization server.
+/// Client that was registered in advance with a server's authorization server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpClient {
@@ -322,7 +322,8 @@ pub struct HttpClient {
 }
 
 impl HttpClient {
-    /// It, as a sign-in is told of it; none if its id or its issuer is none, which a configuration that was read has none of.
+    /// Converts to the client that a sign-in expects. None if the id or the issuer is invalid, which a loaded
+    /// configuration excludes.
     #[must_use]
     pub fn given(&self) -> Option<GivenClient> {
         let mut given = GivenClient::new(ClientId::new(&*self.id).ok()?);
@@ -336,18 +337,18 @@ impl HttpClient {
     }
 }
 
-/// As whom a server at a URL is used, where it wants to know.
+/// Account with which a server at a URL is used, if it requires authorization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum AccountChoice {
-    /// As whoever runs the host, for everybody.
+    /// The account of the operator, for all users.
     #[default]
     Shared,
-    /// As the user on whose behalf a call is made, each with an account of their own.
+    /// An account of the user on whose behalf a call is made.
     PerUser,
 }
 
-/// Which of the HTTP transports a server speaks.
+/// HTTP transport that a server supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum HttpFlavour {
@@ -366,7 +367,7 @@ pub enum HttpFlavour {
 pub struct Builtin {
     /// Its name in this program.
     pub name: String,
-    /// What it is told, in the form of command-line arguments.
+    /// Settings of the server, in the form of command-line arguments.
     pub args: Vec<Expanded>,
 }
 
@@ -379,17 +380,17 @@ impl fmt::Debug for Builtin {
     }
 }
 
-/// How long to wait for a server; absent means the host's default.
+/// Timeouts of a server. Missing values default to those of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Timeouts {
     /// From starting or dialling until it is ready.
     pub connect: Option<Duration>,
-    /// For one request, counted again from each progress notification.
+    /// Timeout of one request, restarted by each progress notification.
     pub request: Option<Duration>,
-    /// How long a call of an older server waits for the answers to its questions.
+    /// Time that a call of a server of an older revision waits for the answers to its questions.
     pub park: Option<Duration>,
-    /// How often it is asked whether it is still there; zero for never.
+    /// Interval between health checks; zero for none.
     pub health_check: Option<Duration>,
 }
 
@@ -414,7 +415,7 @@ impl EraChoice {
     }
 }
 
-/// Which of a server's tools are shown, by the server's own names; `*` stands for any text.
+/// Filter of a server's tools, by the server's own names. `*` matches any text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ToolFilter {
@@ -425,14 +426,14 @@ pub struct ToolFilter {
 }
 
 impl ToolFilter {
-    /// Whether the tool is shown; excluding wins over including.
+    /// Returns true if the tool is listed. Exclusion takes precedence over inclusion.
     pub fn allows(&self, tool: &str) -> bool {
         let listed = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, tool));
         !listed(&self.exclude) && self.include.as_deref().is_none_or(listed)
     }
 }
 
-/// Matches a pattern in which `*` stands for any text, in time linear in the text for each `*`.
+/// Matches a pattern in which `*` matches any text, in time linear in the text for each `*`.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((head, tail)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut rest) = text.strip_prefix(head) else { return false };

@@ -11,22 +11,22 @@ use super::expand::Scope;
 use super::table::{Report, Table};
 use crate::sampling::Sampler;
 
-/// What is said of models, and of what servers may spend on them.
+/// Settings of models, and of the servers' budgets for them.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct ModelsConfig {
     /// The models, in the order of the file.
     pub models: Vec<Model>,
-    /// What a server may spend that has no allowance of its own; nothing where this is not set.
+    /// Allowance of servers without their own; nothing if it is not set.
     pub every_server: Option<Allowance>,
-    /// What servers may spend, by name.
+    /// Allowances of servers, by name.
     pub servers: Vec<(String, Allowance)>,
-    /// How long a person has for each look at a request for a model's answer.
+    /// Time that a person has to review one request for a model's answer.
     pub review_timeout: Option<Duration>,
 }
 
 impl ModelsConfig {
-    /// What answers servers; nothing without a model.
+    /// Creates the sampler that answers servers. None without a model.
     #[must_use]
     pub fn sampler(self) -> Option<Sampler> {
         if self.models.is_empty() {
@@ -135,7 +135,7 @@ fn allowance(table: &Table<'_>, entry: &Entry, path: &str, report: &mut Report) 
     }
 }
 
-/// A table as its type. What is wrong with it is told by its key: its value could be a secret.
+/// Deserializes a table as its type. Errors name the key, never the value, which could be a secret.
 fn typed<T: DeserializeOwned>(
     table: &Table<'_>,
     entry: &Entry,

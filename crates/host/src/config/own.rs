@@ -152,7 +152,7 @@ pub fn parse_console(text: &str) -> Option<ConsoleConfig> {
     parse_listen(text).filter(|address| address.ip().is_loopback()).map(ConsoleConfig::Listen)
 }
 
-/// What the place of the console looks like.
+/// Description of a valid console address.
 pub const CONSOLE_FORM: &str =
     "a loopback address and a port such as \"127.0.0.1:7338\", a port alone, or \"off\"";
 
@@ -196,19 +196,19 @@ fn callers(table: &Table<'_>, entry: &Entry, report: &mut Report) -> Option<Call
     }
 }
 
-/// What a name of this machine looks like.
+/// Description of a valid host name.
 pub const HOST_FORM: &str = "a name such as `mcp.example.org`, or with a port `mcp.example.org:8443`";
 
-/// What a web origin looks like.
+/// Description of a valid web origin.
 pub const ORIGIN_FORM: &str =
     "an origin such as `https://example.org`, or with any port `https://example.org:*`";
 
-/// Whether the text can be compared with the `Host` of a request: a name or an address, with or without a port, or `*`.
+/// Returns true if the text is a pattern for the `Host` header: a name or an address, with or without a port, or `*`.
 pub fn is_host(text: &str) -> bool {
     AllowedHosts::knows(text)
 }
 
-/// Whether the text can be compared with the `Origin` of a request: `scheme://host`, with a port or `:*`; `null`; `*`.
+/// Returns true if the text is a pattern for the `Origin` header: `scheme://host`, with a port or `:*`; `null`; `*`.
 pub fn is_origin(text: &str) -> bool {
     AllowedOrigins::knows(text)
 }

@@ -39,7 +39,7 @@ impl Reader<'_, '_, '_> {
         })
     }
 
-    /// How the server's authorization server knows us.
+    /// Reads the client that is registered with the server's authorization server.
     fn client(&mut self, headers: &[(String, Secret)]) -> Option<Box<HttpClient>> {
         let spellings = self.spellings;
         let mut given = None;

@@ -1,4 +1,4 @@
-//! Reading what an entry says about what its server may touch: files, network, variables, and the folders it is told of.
+//! Reader of the settings that confine a server: files, network, variables and roots.
 
 use std::path::PathBuf;
 
@@ -10,11 +10,11 @@ use super::server::Reader;
 use super::table::Table;
 use super::words::is_env_name;
 
-/// What a server that runs as a child process may touch.
+/// Sandbox settings of a server that runs as a child process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Sandbox {
-    /// What is enforced.
+    /// Profile that is enforced.
     pub profile: Profile,
     /// The names of our own variables that it gets, in place of the few that every child gets.
     pub environment: Option<Vec<String>>,
@@ -65,7 +65,7 @@ impl Reader<'_, '_, '_> {
         sandbox
     }
 
-    /// The folders that it is told it may work in; none where that is the same for all servers.
+    /// Reads the folders that the server is given as roots. None if it gets those of all servers.
     pub(super) fn roots(&mut self) -> Option<Vec<PathBuf>> {
         let entry = self.take(self.spellings.roots)?;
         let items = self.table.items(entry, self.report)?;

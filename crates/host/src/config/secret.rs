@@ -206,7 +206,7 @@ pub(super) fn redact_argument(word: &str) -> String {
     redact_url(word)
 }
 
-/// How well-known services begin their keys.
+/// Prefixes of the keys of well-known services.
 const KEY_PREFIXES: [&str; 8] = ["sk-", "ghp_", "gho_", "github_pat_", "glpat-", "xoxb-", "AKIA", "eyJ"];
 
 const SECRET_WORDS: [&str; 13] = [
@@ -233,7 +233,7 @@ fn is_secret_name(name: &str) -> bool {
         && (name == "auth" || name == "key" || SECRET_WORDS.iter().any(|word| name.contains(word)))
 }
 
-/// Whether the text is one reference to a variable and nothing else.
+/// Returns true if the text is exactly one reference to a variable.
 fn is_reference(text: &str) -> bool {
     let inner = text
         .strip_prefix("${")

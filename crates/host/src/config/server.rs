@@ -17,14 +17,14 @@ use super::words::{is_env_name, parse_env_file, split_command};
 use crate::pins::PinMode;
 use crate::settings::DEFAULT_HEALTH_CHECK;
 
-/// What an entry came to.
+/// Result of reading an entry.
 pub(super) enum Reading {
     Server(Box<ServerConfig>),
     /// Nothing to start, and a warning that says so.
     Skipped,
 }
 
-/// What holds for every server of a file that does not say otherwise.
+/// Defaults for every server of a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Defaults {
     pub(super) timeouts: Timeouts,
@@ -157,7 +157,7 @@ impl<'n> Reader<'_, 'n, '_> {
         });
     }
 
-    /// `Ok(None)` stands for a mistake that was reported.
+    /// `Ok(None)` means an error that has been reported.
     fn transport(&mut self) -> Result<Option<Transport>, NoTransport> {
         let kind = self.kind();
         let command = self.take(self.spellings.command);
@@ -430,7 +430,8 @@ impl<'n> Reader<'_, 'n, '_> {
         Some(self.scope.path(self.base(), path.reveal()))
     }
 
-    /// Where relative paths begin: beside our own file, in the workspace for others'.
+    /// Returns the base folder of relative paths: the file's folder for Hospes' own format, the workspace for other
+    /// formats.
     pub(super) fn base(&self) -> &std::path::Path {
         if self.scope.dialect == Dialect::Own { self.scope.folder } else { self.scope.workspace }
     }

@@ -1,4 +1,4 @@
-//! What the settings of a server are called, by us and by others.
+//! Names of a server's settings, in Hospes' own format and in others.
 
 /// Alternative spellings of one key.
 type Keys = &'static [&'static str];
@@ -13,9 +13,9 @@ pub(super) struct Spellings {
     /// Names of variables to hand on from our own environment.
     pub(super) pass_env: Keys,
     pub(super) cwd: Keys,
-    /// What a child process may touch.
+    /// Sandbox of a child process.
     pub(super) sandbox: Keys,
-    /// The folders it is told of.
+    /// Folders that it is given as roots.
     pub(super) roots: Keys,
     pub(super) url: Keys,
     pub(super) headers: Keys,
@@ -23,12 +23,12 @@ pub(super) struct Spellings {
     pub(super) env_headers: Keys,
     /// The environment variable with a bearer token.
     pub(super) bearer_env: Keys,
-    /// As whom the server is used.
+    /// Account with which the server is used.
     pub(super) account: Keys,
-    /// How the server's authorization server knows us.
+    /// Client id at the server's authorization server.
     pub(super) client_id: Keys,
     pub(super) client_secret: Keys,
-    /// Which authorization server that is.
+    /// Issuer of that authorization server.
     pub(super) client_issuer: Keys,
     pub(super) kind: Keys,
     pub(super) enabled: Keys,

@@ -9,7 +9,7 @@ use super::nearest::hint;
 use super::secret::Expanded;
 use crate::pins::PinMode;
 
-/// What is found wrong or odd while reading.
+/// Errors and warnings that are found while reading.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) errors: Vec<ConfigError>,
@@ -21,7 +21,7 @@ pub(super) struct Table<'n> {
     pub(super) server: Option<&'n str>,
     entries: &'n [Entry],
     read: Vec<bool>,
-    /// What stands before a key in messages: `endpoint.`.
+    /// Prefix of keys in messages: `endpoint.`.
     path: String,
     /// Every key asked for so far, for suggestions.
     known: Vec<&'static str>,
@@ -68,23 +68,23 @@ impl<'n> Table<'n> {
         Self::new(&entry.node, self.server, &path, report)
     }
 
-    /// What is under a key, which counts as read no more than before.
+    /// Returns the entry under a key without marking it as read.
     pub(super) fn entry(&self, key: &str) -> Option<&'n Entry> {
         self.entries.iter().find(|entry| entry.key == key)
     }
 
-    /// Whether there is something under a key.
+    /// Returns true if there is an entry under a key.
     pub(super) fn has(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| entry.key == key)
     }
 
-    /// The entries nobody asked for.
+    /// Returns the entries that have not been read.
     pub(super) fn unread(&self) -> impl Iterator<Item = &'n Entry> {
         let entries = self.entries;
         entries.iter().zip(self.read.clone()).filter(|(_, read)| !read).map(|(entry, _)| entry)
     }
 
-    /// Adds keys that are no mistakes even where nobody asked for them.
+    /// Adds keys that are valid even if they are never read.
     pub(super) fn know(&mut self, groups: &[&[&'static str]]) {
         for key in groups.iter().copied().flatten() {
             if !self.known.contains(key) {
@@ -142,7 +142,7 @@ impl<'n> Table<'n> {
         }
     }
 
-    /// Who accepts what is new.
+    /// Reads the pin mode.
     pub(super) fn pins(&mut self, report: &mut Report) -> Option<PinMode> {
         let entry = self.take(&["pins"], report)?;
         let text = entry.node.as_str().unwrap_or_default();
@@ -158,7 +158,7 @@ impl<'n> Table<'n> {
         })
     }
 
-    /// How often something is done: a span of time, `true` for the usual one, or `false` for never, which is zero.
+    /// Reads an interval: a duration, `true` for the default, or `false` for never, which is zero.
     pub(super) fn interval(
         &mut self,
         spellings: &[&'static str],

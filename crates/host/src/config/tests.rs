@@ -1,4 +1,4 @@
-//! Whole files: every format people have, and what is said about mistakes in them.
+//! Tests of whole files, in every supported format, and of the messages about errors.
 
 mod auth;
 mod foreign;

@@ -1,6 +1,6 @@
 //! A command line, and a file of environment variables, taken apart without a shell.
 
-/// Why a command line cannot be taken apart.
+/// Error of splitting a command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WordsError {
@@ -80,7 +80,7 @@ pub fn split_command(line: &str) -> Result<Vec<String>, WordsError> {
     if words.is_empty() { Err(WordsError::Empty) } else { Ok(words) }
 }
 
-/// Reads a file of `NAME=value` lines; on a line that is none, gives its number.
+/// Reads a file of `NAME=value` lines. The error is the number of the first invalid line.
 ///
 /// Blank lines and lines beginning with `#` are skipped, `export` before a name is allowed, one pair of quotes
 /// around a value is removed, and nothing is expanded.

@@ -9,7 +9,7 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span, Tag};
 use super::document::{Entry, Node, Value};
 use super::error::{ConfigError, Source};
 
-/// How deep tables and lists may stand in each other.
+/// Maximum depth of nested tables and lists.
 pub(super) const MAX_DEPTH: usize = 64;
 
 /// Reads a file's one document.
@@ -47,7 +47,7 @@ impl From<ScanError> for Mistake {
     }
 }
 
-/// What was begun and is not at its end, and what came out.
+/// Builder of the tree: open collections, and the finished root.
 struct Tree<'a> {
     file: &'a Arc<Path>,
     open: Vec<Open>,

@@ -1,8 +1,8 @@
-//! Who may decide, and how a decision was made: in a browser of the console, at a terminal, or by a program.
+//! Sources of decisions: a browser of the console, a terminal, or a program.
 //!
-//! Processes of one user are not protected from each other by the system: a program that opens a terminal of its own, or
-//! writes into the state folder, passes for the person. What is checked here keeps out programs that simply run a
-//! command, and has the record say where each decision came from.
+//! The system does not isolate processes of one user from each other. A program that opens a pseudo-terminal, or writes
+//! into the state folder, is indistinguishable from the person. These checks keep out programs that only run a command.
+//! They also let the audit log name the source of each decision.
 
 mod tokens;
 
@@ -67,7 +67,7 @@ pub enum Decider {
 }
 
 impl Decider {
-    /// What the system says of this process.
+    /// Describes a process, from the system's information.
     #[must_use]
     pub fn of(caller: &Caller) -> Self {
         let program = caller.process.words();
@@ -87,7 +87,7 @@ impl Decider {
         }
     }
 
-    /// Whether it may decide; `token` is the name of the person's token that it has shown.
+    /// Checks that the program may decide. `token` is the name of the decision token that it has presented.
     ///
     /// # Errors
     /// [`NotADecider`]: why not.
@@ -100,7 +100,8 @@ impl Decider {
         }
     }
 
-    /// Whether it may have a link that lets a browser in: whoever has one decides as the person does.
+    /// Checks that the program may get a sign-in link to the console. A holder of that link can decide as the person
+    /// does.
     ///
     /// # Errors
     /// [`NotADecider`]: why not.
@@ -111,7 +112,8 @@ impl Decider {
         }
     }
 
-    /// As the record has it: `the person at the terminal pts/3: hospes, process 5, started by bash`.
+    /// Returns the description for the audit log: `the person at the terminal pts/3: hospes, process 5, started by
+    /// bash`.
     #[must_use]
     pub fn words(&self, token: Option<&str>) -> String {
         match (self, token) {
@@ -128,7 +130,7 @@ impl Decider {
     }
 }
 
-/// Why a program may not decide. A model may read it through the program that it runs, so it names no command.
+/// Reasons a program may not decide. A model may read them through the program that it runs, so they name no command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotADecider {

@@ -22,15 +22,15 @@ const MIN_SECRET: usize = 20;
 pub struct DecisionToken {
     /// The name that the person gave it.
     pub name: String,
-    /// When it was made.
+    /// Time of creation.
     pub created: Timestamp,
-    /// When it ends.
+    /// Time of expiry.
     pub expires: Timestamp,
     /// SHA-256 of the secret, in hexadecimal digits.
     sha256: String,
 }
 
-/// Why a token is not made or found.
+/// Error of creating or finding a token.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
@@ -40,7 +40,7 @@ pub enum TokenError {
     /// There is one of that name.
     #[error("there is a token of the name {0} already")]
     Taken(String),
-    /// There is none of that name.
+    /// There is no token of that name.
     #[error("there is no token of the name {0}")]
     Missing(String),
     /// There are [`MAX_TOKENS`].
@@ -54,7 +54,7 @@ pub enum TokenError {
     File {
         /// The file.
         file: PathBuf,
-        /// Why not.
+        /// Cause of the failure.
         source: io::Error,
     },
 }
@@ -90,7 +90,7 @@ impl DecisionTokens {
     /// Adds a token with this secret. Tokens whose time is over make room.
     ///
     /// # Errors
-    /// When the name is none or is taken, there are too many, or the file cannot be written.
+    /// The name is invalid or taken, there are too many tokens, or the file cannot be written.
     pub fn add(&self, name: &str, secret: &str, expires: Timestamp) -> Result<DecisionToken, TokenError> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_plain) {
@@ -117,7 +117,7 @@ impl DecisionTokens {
     /// Ends a token.
     ///
     /// # Errors
-    /// When there is none of that name, or the file cannot be written.
+    /// There is no token of that name, or the file cannot be written.
     pub fn end(&self, name: &str) -> Result<(), TokenError> {
         let mut tokens = self.list()?;
         let before = tokens.len();

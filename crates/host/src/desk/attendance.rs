@@ -1,11 +1,11 @@
-//! Whether a person is there to decide, or can come.
+//! Presence of a person who can decide, at an open console or at one that is served.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::Desk;
 
-/// Where a person can decide in a browser.
+/// URL at which a person can decide in a browser.
 #[derive(Clone, Debug)]
 pub(crate) struct ConsoleUrl(Arc<str>);
 
@@ -41,8 +41,8 @@ impl Drop for ConsoleRegistration {
 }
 
 impl Desk {
-    /// Says that somebody shows the desk to a person, at `url` if in a browser: from now on calls wait for their decision
-    /// rather than be refused at once.
+    /// Registers a viewer that shows the queue to a person, at `url` if in a browser. From then on calls wait for a
+    /// decision instead of being rejected at once.
     pub fn attend(&self, url: Option<&str>) -> Attendance {
         let mut state = self.state();
         state.count += 1;
@@ -58,18 +58,18 @@ impl Desk {
         ConsoleRegistration(self.clone())
     }
 
-    /// Whether a person is there to decide, or can come to a console that is served.
+    /// Returns true if a person is present to decide, or a console is served to which one can come.
     pub(crate) fn is_decidable(&self) -> bool {
         let state = self.state();
         !state.attending.is_empty() || state.consoles > 0
     }
 
-    /// Whether somebody is there to decide.
+    /// Returns true if a person is present to decide.
     pub(crate) fn is_attended(&self) -> bool {
         !self.state().attending.is_empty()
     }
 
-    /// Where a person can decide in a browser.
+    /// Returns the URL at which a person can decide in a browser.
     pub(crate) fn console(&self) -> Option<ConsoleUrl> {
         self.state().attending.iter().find_map(|(_, url)| url.clone()).map(ConsoleUrl)
     }

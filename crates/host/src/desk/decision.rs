@@ -8,21 +8,21 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::grant::Scope;
 use super::matter::MatterState;
 
-/// How long a reason may be, in bytes.
+/// Maximum length of a reason, in bytes.
 pub const MAX_REASON: usize = 2000;
 
-/// What a person decides about a [`Matter`](super::Matter). There is no decision that is one by default.
+/// A person's decision about a [`Matter`](super::Matter). There is no default decision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "decision", rename_all = "snake_case", try_from = "Written")]
 #[expect(clippy::exhaustive_enums, reason = "whoever acts on it must not overlook one")]
 pub enum Decision {
     /// It happens.
     Allow {
-        /// What happens instead of what was asked for: arguments of a call, params or a result of sampling, the content
-        /// of a form.
+        /// Edited content that replaces the original: arguments of a call, params or a result of sampling, or the
+        /// content of a form.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         edited: Option<RawJson>,
-        /// For how long the person is not asked again.
+        /// Scope within which the person is not asked again.
         #[serde(default, skip_serializing_if = "Scope::is_once")]
         scope: Scope,
     },
@@ -31,7 +31,7 @@ pub enum Decision {
         /// Told to the model; at most 2000 bytes ([`MAX_REASON`]).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// Whether the same tool is denied from now on, too.
+        /// True if the same tool is denied from now on, too.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         block: bool,
     },
@@ -50,7 +50,7 @@ impl Decision {
         Self::Deny { reason: None, block: false }
     }
 
-    /// How a matter stands that was decided so.
+    /// Returns the state of a matter after this decision.
     pub(super) fn state(&self) -> MatterState {
         match self {
             Self::Allow { .. } => MatterState::Allowed,
@@ -65,7 +65,7 @@ impl Decision {
     }
 }
 
-/// A [`Decision`] as it is read: JSON that is kept as it came does not get through an enum with a tag.
+/// Fields of a [`Decision`] as they are deserialized. Raw JSON cannot pass through an internally tagged enum.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -105,15 +105,15 @@ impl TryFrom<Written> for Decision {
     }
 }
 
-/// What was decided, by whom, when.
+/// A decision with its author and time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Decided {
-    /// When.
+    /// Time of the decision.
     pub at: Timestamp,
     /// By whom: "the person at the console".
     pub by: String,
-    /// What.
+    /// The decision.
     #[serde(flatten)]
     pub decision: Decision,
 }
@@ -132,7 +132,7 @@ impl<'de> Deserialize<'de> for Decided {
     }
 }
 
-/// Why something cannot be decided so.
+/// Error of making a decision.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecideError {
@@ -142,13 +142,13 @@ pub enum DecideError {
     /// It does not wait any more.
     #[error("it is decided already, or its time is over, or whoever asked has gone away")]
     Over,
-    /// What was answered was not offered for this matter.
+    /// The decision was not offered for this matter.
     #[error("{0} is not offered here")]
     NotOffered(&'static str),
-    /// What would happen instead cannot.
+    /// The edit is invalid.
     #[error("this does not do: {0}")]
     Edit(String),
-    /// The lasting permission is none.
+    /// The lasting permission is invalid.
     #[error("the permission cannot be given: {0}")]
     Rule(String),
     /// The reason is longer than [`MAX_REASON`].

@@ -13,7 +13,7 @@ use super::{Check, Digest, FOREVER, Session, Settled, id};
 
 pub(super) struct Entry {
     pub(super) matter: Matter,
-    /// How many bytes are shown of it.
+    /// Size of the shown content, in bytes.
     pub(super) size: usize,
     /// In which order it was asked.
     pub(super) number: u64,
@@ -22,10 +22,10 @@ pub(super) struct Entry {
     pub(super) asker: Digest,
     /// The program of the asker.
     pub(super) share: Digest,
-    /// Whether the application that asks may say what its person decided.
+    /// True if the application may report its person's decision.
     pub(super) is_weak: bool,
     pub(super) timeout: Duration,
-    /// What a lasting decision is bound to beside what the matter says.
+    /// Hash of the definition to which a lasting decision is bound, besides the matter's own fields.
     pub(super) definition: Option<String>,
     pub(super) target: String,
     pub(super) check: Option<Check>,
@@ -34,7 +34,8 @@ pub(super) struct Entry {
     pub(super) session: Option<Session>,
 }
 
-/// Tells the programs of one asker apart: by what the transport found out, else by the name that the application gave.
+/// Computes a key that distinguishes the programs of one asker: from the transport's identification, or else from the
+/// application's name.
 pub(super) fn share(caller: Option<&str>, application: Option<&str>) -> Digest {
     let mut text = Sha256::new();
     text.update([u8::from(caller.is_some()), u8::from(application.is_some())]);
@@ -47,13 +48,13 @@ impl Entry {
         self.matter.state == MatterState::Open && self.is_shown()
     }
 
-    /// Whether a person can see it: what is to be kept is nothing before it is.
+    /// Returns true if a person can see it. A matter that is to be persisted is hidden until that has happened.
     pub(super) fn is_shown(&self) -> bool {
         self.keeping != Keeping::Writing
     }
 
-    /// Whether this may be decided; the part that lasts, if one does. `checker` looks at an edit where nothing of its own
-    /// does.
+    /// Checks that this decision can be made, and returns its lasting part, if any. `checker` validates an edit if the
+    /// matter has no check.
     pub(super) fn allows(
         &self,
         decision: &Decision,

@@ -8,10 +8,10 @@ use tokio::sync::watch;
 
 use super::{Desk, Inner};
 
-/// How often it is noted when lasting permissions were used.
+/// Interval at which the last uses of lasting permissions are written.
 const NOTE_USES: Duration = Duration::from_secs(10);
 
-/// Keeps what lasts and what waits as it is in the host's state, for as long as the desk is there.
+/// Synchronizes lasting decisions and matters with the host's state, for as long as the desk exists.
 pub(super) async fn follow(desk: Weak<Inner>, mut changes: watch::Receiver<u64>) {
     let mut is_stale = false;
     let mut ticks = tokio::time::interval(NOTE_USES);

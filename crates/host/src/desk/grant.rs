@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use super::matter::CallKind;
 
-/// How long a permission lasts that does not say it.
+/// Default lifetime of a permission.
 pub const DEFAULT_PERMISSION: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// How long a permission may last.
+/// Maximum lifetime of a permission.
 pub const MAX_PERMISSION: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// For how long a person who says yes is not asked again.
+/// Scope of an approval within which the person is not asked again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(clippy::exhaustive_enums, reason = "whoever acts on it must not overlook one")]
@@ -22,7 +22,7 @@ pub enum Scope {
     /// Not at all: the next call is asked about again.
     #[default]
     Once,
-    /// As long as the session of the application that asked, whatever the arguments; in 2026-07-28 for the process that
+    /// Until the session of the application that asked ends, for any arguments. In 2026-07-28: for the process that
     /// asked, and [one hour](super::SESSION_LIFETIME).
     Session,
     /// Within a rule, until a day.
@@ -35,22 +35,22 @@ impl Scope {
     }
 }
 
-/// What a lasting permission covers beside the tool, as it is defined, of the server that was asked about.
+/// Limits of a lasting permission, in addition to the server and the tool's definition that it was given for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Permission {
-    /// What must hold of the arguments, as in a rule of the policy's file: `{"path": {"under": "/srv"}}`. Without any,
-    /// they may be whatever they are.
+    /// Conditions on the arguments, as in a rule of the policy's file: `{"path": {"under": "/srv"}}`. Empty for any
+    /// arguments.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub arguments: BTreeMap<String, Value>,
-    /// Where everything that the arguments point to must be, as in a rule; without any, anywhere.
+    /// Destinations to which the arguments may refer, as in a rule. Empty for any destination.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub destinations: Vec<String>,
-    /// When it ends; by default after [`DEFAULT_PERMISSION`], at the latest after [`MAX_PERMISSION`].
+    /// Time of expiry. Default: [`DEFAULT_PERMISSION`] from now; maximum: [`MAX_PERMISSION`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// Whether it is for whatever application asks, and not only for the one that did.
+    /// True if it holds for all applications, not only for the one that asked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub any_application: bool,
 }
@@ -59,30 +59,30 @@ pub struct Permission {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Grant {
-    /// What it is revoked by.
+    /// Id with which it is revoked.
     pub id: String,
-    /// When it was given.
+    /// Time at which it was given.
     pub given_at: Timestamp,
     /// By whom: "the person at the console".
     pub by: String,
-    /// When it ends; nothing for as long as its session, or for a denial, which ends when it is revoked.
+    /// Time of expiry. None if it ends with its session, and for a denial, which ends when it is revoked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// For which session it is, in words; nothing if it is not bound to one.
+    /// Description of the session to which it is bound; none if it is not bound to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// What it does.
+    /// Effect of the grant.
     pub effect: GrantEffect,
-    /// Who must be signed in; nothing where nobody was.
+    /// Principal who must be signed in; none for calls without sign-in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
-    /// Which application must ask, as it calls itself; nothing for one without a name.
+    /// Name that the application must report; none for one without a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
-    /// Whether it is for whatever application asks.
+    /// True if it holds for all applications.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub any_application: bool,
-    /// Whether an application said it for its person: where a rule wants a strong approval it is none.
+    /// True if an application reported it for its person. It does not satisfy a rule that requires a strong approval.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub weak: bool,
     /// The server.
@@ -91,40 +91,40 @@ pub struct Grant {
     /// allowed anything by it. A denial has none, and holds for whatever has the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// Of what kind `name` is.
+    /// Kind of call that `name` refers to.
     pub what: CallKind,
     /// The tool or prompt, by its server's own name, or the URI.
     pub name: String,
     /// The hash of the tool's definition as it was when this was given; nothing for any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<String>,
-    /// What must hold of the arguments, as in a rule.
+    /// Conditions on the arguments, as in a rule.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub arguments: BTreeMap<String, Value>,
-    /// Where everything must be that the arguments point to, as in a rule.
+    /// Destinations to which the arguments may refer, as in a rule.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub destinations: Vec<String>,
-    /// When it was last used.
+    /// Time of the last use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_at: Option<Timestamp>,
-    /// How often it was used.
+    /// Number of uses.
     #[serde(default)]
     pub uses: u64,
 }
 
-/// What a [`Grant`] does.
+/// Effect of a [`Grant`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(clippy::exhaustive_enums, reason = "whoever acts on it must not overlook one")]
 pub enum GrantEffect {
-    /// What fits is not asked about.
+    /// Matching calls are allowed without asking.
     Allow,
-    /// What fits is denied.
+    /// Matching calls are denied.
     Deny,
 }
 
 impl Permission {
-    /// When it ends, at `now`.
+    /// Computes the time of expiry, at `now`.
     ///
     /// # Errors
     /// In words, when that is in the past or too far away.
@@ -152,7 +152,7 @@ pub(super) struct Conditions(Option<Policy>);
 
 impl Conditions {
     /// # Errors
-    /// In words, when a condition is none.
+    /// A description of the condition that is invalid.
     pub(super) fn new(arguments: &BTreeMap<String, Value>, destinations: &[String]) -> Result<Self, String> {
         #[derive(Serialize)]
         struct File<'a> {
@@ -191,7 +191,7 @@ impl Conditions {
 }
 
 impl Grant {
-    /// Whether it outlives the host.
+    /// Returns true if it persists across restarts of the host.
     pub(super) fn is_kept(&self) -> bool {
         self.session.is_none() && (self.until.is_some() || self.effect == GrantEffect::Deny)
     }

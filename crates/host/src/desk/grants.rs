@@ -1,4 +1,4 @@
-//! What a person decided for longer.
+//! Lasting decisions of a person.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -13,10 +13,10 @@ use super::decision::DecideError;
 use super::grant::{Conditions, Grant, GrantEffect, Permission};
 use super::matter::CallKind;
 
-/// How many decisions may last at once.
+/// Maximum number of lasting decisions at once.
 pub const MAX_GRANTS: usize = 4096;
 
-/// What a call is to the grants.
+/// Properties of a call that are compared with grants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subject<'a> {
     pub(crate) asked: &'a Asked<'a>,
@@ -26,16 +26,16 @@ pub(crate) struct Subject<'a> {
     pub(crate) name: &'a str,
     /// The hash of the tool's definition.
     pub(crate) definition: Option<&'a str>,
-    /// Whether what an application said for its person does not count.
+    /// True if decisions that an application reported for its person do not count.
     pub(crate) strong: bool,
-    /// Who calls, for permissions that are bound to a session: without it none of these fits.
+    /// Peer that calls. Permissions that are bound to a session match only if it is given.
     pub(crate) peer: Option<&'a Arc<Peer>>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Grants {
     all: RwLock<HashMap<String, Given>>,
-    /// What was used since it was last written down.
+    /// Uses since the last write to the store.
     used: Mutex<HashMap<String, (Timestamp, u64)>>,
 }
 
@@ -88,7 +88,7 @@ impl Grants {
         });
     }
 
-    /// What was used since this was asked last.
+    /// Returns the uses since the previous call of this function.
     pub(super) fn take_used(&self) -> Vec<(String, Timestamp, u64)> {
         let used = std::mem::take(&mut *self.used.lock().unwrap_or_else(PoisonError::into_inner));
         used.into_iter().map(|(id, (at, uses))| (id, at, uses)).collect()
@@ -111,7 +111,7 @@ impl Grants {
     }
 
     /// # Errors
-    /// When what it says of the arguments is no condition.
+    /// The condition on the arguments is invalid.
     pub(super) fn check(permission: &Permission, now: Timestamp) -> Result<Timestamp, DecideError> {
         let until = permission.end(now).map_err(DecideError::Rule)?;
         Conditions::new(&permission.arguments, &permission.destinations).map_err(DecideError::Rule)?;

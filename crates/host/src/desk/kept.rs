@@ -1,8 +1,8 @@
 //! Matters whose askers go away and come back for them: they are kept in the host's state, and there again after a
 //! restart, whether they wait or are decided and not used yet.
 //!
-//! What stands in the state decides; what is in memory is what was last seen of it. So all who share a state show the same
-//! matters, whoever decides first decides for all, and a decision is used by one of them, once.
+//! The host's state is authoritative; memory holds a copy of it. All processes that share a state therefore show the
+//! same matters. The first decision counts for all of them, and a decision is used exactly once, by one of them.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -23,12 +23,12 @@ use super::{Desk, Digest, FOREVER, Lists, Refused, Session};
 /// Looks whether an edit of a matter can be done that was asked before a restart.
 pub(crate) type Checker = Box<dyn Fn(&Matter, &RawJson) -> Result<(), String> + Send + Sync>;
 
-/// Whether a matter is kept in the host's state.
+/// Persistence of a matter in the host's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keeping {
-    /// It is not: whoever asked waits for it.
+    /// The matter is not persisted; the asker waits for it.
     No,
-    /// It is to be, and nobody is told of it before.
+    /// The matter is being written, and is not shown yet.
     Writing,
     /// It is.
     Yes,
@@ -36,7 +36,7 @@ pub(super) enum Keeping {
     Taking,
 }
 
-/// A matter as it is written.
+/// Serialized form of a matter.
 #[derive(Serialize, Deserialize)]
 struct Written {
     matter: Matter,
@@ -117,7 +117,7 @@ impl Desk {
         }
     }
 
-    /// Takes one out of the state that is about to be used. From here on nobody uses it again, whatever happens.
+    /// Removes a matter from the state before it is used. From then on it cannot be used again, whatever happens.
     pub(super) async fn take_kept(&self, id: &str) -> Result<(), Refused> {
         let matters = self.0.matters.as_ref().ok_or(Refused::Expired)?;
         let taken = matters.take(id.to_owned(), Timestamp::now()).await;
@@ -148,7 +148,7 @@ impl Desk {
         }
     }
 
-    /// Takes over what is kept by now: what others put there, decided, used or withdrew.
+    /// Reloads the persisted matters, with the changes of other processes: new, decided, used and withdrawn ones.
     pub(super) async fn look_at_kept(&self) -> Result<(), StoreError> {
         let Some(matters) = &self.0.matters else { return Ok(()) };
         let (known, kept) = {
@@ -285,12 +285,13 @@ impl Written {
     }
 }
 
-/// When this much time has passed from then on.
+/// Computes the time at which this span has passed.
 fn deadline(from: Timestamp, span: Duration) -> Timestamp {
     SignedDuration::try_from(span).ok().and_then(|span| from.checked_add(span).ok()).unwrap_or(Timestamp::MAX)
 }
 
-/// The same moment by the clock here. Nothing has longer than it was given, however the clock on the wall was set.
+/// Converts a deadline to the monotonic clock. The remaining time never exceeds the timeout, even if the wall clock was
+/// set.
 fn instant(deadline: Timestamp, timeout: Duration, now: Timestamp) -> Instant {
     let left = Duration::try_from(deadline.duration_since(now)).unwrap_or_default().min(timeout);
     let now = Instant::now();

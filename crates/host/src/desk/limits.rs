@@ -1,15 +1,16 @@
-//! How much may wait.
+//! Limits of the pending matters.
 
-/// How much may wait for a decision: what comes beyond is refused at once, with the limit and its setting.
+/// Limits of the matters that wait for a decision. Matters beyond a limit are rejected at once, with the limit and its
+/// setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeskLimits {
-    /// How many matters: the setting `max_waiting`; by default 1024.
+    /// Maximum number of matters: the setting `max_waiting`; by default 1024.
     pub waiting: usize,
     /// The largest number of them of one user, or of all together who are not signed in. One program may have at most as
     /// many as are left for the others. The setting `max_waiting_of_one`; by default 256.
     pub of_one: usize,
-    /// How many bytes of what would be shown: the setting `max_waiting_bytes`; by default 64 MiB.
+    /// Maximum size of the shown content of all matters, in bytes: the setting `max_waiting_bytes`; by default 64 MiB.
     pub bytes: usize,
 }
 
@@ -19,7 +20,7 @@ impl Default for DeskLimits {
     }
 }
 
-/// What there is too much of.
+/// Limit that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
     Waiting(usize),
@@ -35,7 +36,7 @@ pub(crate) enum Full {
 }
 
 impl Full {
-    /// As the end of a sentence.
+    /// Returns the reason as the end of a sentence.
     pub(super) fn words(self) -> String {
         match self {
             Self::Waiting(most) => {

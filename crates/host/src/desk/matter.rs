@@ -10,23 +10,23 @@ use super::decision::Decided;
 
 /// Something that waits for a person's decision, as the person is shown it.
 ///
-/// What comes from servers and models stands in it as it came: whoever shows it makes visible what hides in it
-/// ([`hospes_policy::visible`]), and takes none of it for text of ours.
+/// Content from servers and models is stored unchanged. A viewer must make hidden characters visible
+/// ([`hospes_policy::visible`]) and must keep this content apart from Hospes' own text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Matter {
-    /// What it is decided by. Cannot be guessed.
+    /// Id with which it is decided. It cannot be guessed.
     pub id: String,
-    /// When it was put on the desk.
+    /// Time at which it was submitted.
     pub asked_at: Timestamp,
-    /// When nobody can decide any more; silence is a no.
+    /// Time after which it can no longer be decided. Without a decision it counts as denied.
     pub expires_at: Timestamp,
-    /// How it stands.
+    /// State of the matter.
     pub state: MatterState,
-    /// What was decided, once it was.
+    /// The decision, once it was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided: Option<Decided>,
-    /// Who signed in at the application, if somebody did.
+    /// Principal who is signed in at the application, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
     /// The application, as it calls itself.
@@ -34,17 +34,17 @@ pub struct Matter {
     pub application: Option<String>,
     /// The server that it is about, by the name that the person gave it.
     pub server: String,
-    /// For whom and until when a permission for the session would hold, where one is offered: "node, process 4711 of user
+    /// Description of the session for which a permission is offered, with its lifetime: "node, process 4711 of user
     /// 1000, for one hour".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// What may be answered beside yes and no.
+    /// Additional options of the decision.
     pub offers: Offers,
-    /// What it is.
+    /// Content of the matter.
     pub card: Card,
 }
 
-/// How a [`Matter`] stands.
+/// State of a [`Matter`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -55,27 +55,27 @@ pub enum MatterState {
     Allowed,
     /// A person denied it.
     Denied,
-    /// Nobody decided in time.
+    /// The time limit passed without a decision.
     Expired,
-    /// Whoever asked has gone away.
+    /// The asker went away.
     Withdrawn,
 }
 
-/// What may be answered beside yes and no.
+/// Additional options of a decision, besides allow and deny.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Offers {
-    /// Whether what would happen can be changed first.
+    /// True if the content can be edited first.
     pub edit: bool,
-    /// Whether a yes may last for the session that asks ([`Matter::session`]).
+    /// True if an approval can last for the session that asks ([`Matter::session`]).
     pub session: bool,
-    /// Whether a yes may last longer, within a rule.
+    /// True if an approval can last longer, within a rule.
     pub always: bool,
-    /// Whether a no may last.
+    /// True if a denial can last.
     pub block: bool,
 }
 
-/// What a [`Matter`] is about.
+/// Content of a [`Matter`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -86,7 +86,7 @@ pub enum Card {
     Result(Box<ResultCard>),
     /// A server asks for a model's answer: what would be sent. An edit is the params that are sent instead.
     SamplingRequest(Box<SamplingRequestCard>),
-    /// What the model answered, before the server gets it. An edit is the result that it gets instead.
+    /// The model's answer, before the server gets it. An edit is the result that it gets instead.
     SamplingResult(Box<SamplingResultCard>),
     /// A server asks the person to fill in a form. The yes carries the content as its edit.
     Form(Box<FormCard>),
@@ -117,7 +117,7 @@ impl<'de> Deserialize<'de> for Card {
     }
 }
 
-/// What kind of thing would go to a server.
+/// Kind of a call to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -134,33 +134,33 @@ pub enum CallKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CallCard {
-    /// What kind of thing.
+    /// Kind of the call.
     pub what: CallKind,
     /// The tool or prompt, by its server's own name, or the URI.
     pub name: String,
     /// The title that the server gives a tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What the server says that a tool does.
+    /// Description of the tool, from its server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What a tool's arguments have to be.
+    /// JSON Schema of a tool's arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_schema: Option<RawJson>,
-    /// What would be sent, an object.
+    /// Arguments that would be sent, an object.
     pub arguments: RawJson,
-    /// What was sent the last time that a call of this tool was approved for the same application.
+    /// Arguments of the last approved call of this tool for the same application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_arguments: Option<RawJson>,
-    /// What a tool may do, as its server says.
+    /// Effects of a tool that its server declares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effects: Option<SaidEffects>,
-    /// What the arguments point to, as far as it can be seen: hosts and paths.
+    /// Hosts and paths to which the arguments refer, as far as they can be recognized.
     #[serde(default)]
     pub destinations: Vec<String>,
-    /// Why the person is asked: the rule, in words.
+    /// Rule that requires the decision, as text.
     pub because: String,
-    /// What the session has read that this could carry out, where that has it asked about.
+    /// Data that the session has read and that this call could send out, if this is a reason to ask.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_flow: Option<Flow>,
     /// Conditions on the arguments that a narrow lasting permission could have: what the editor begins with.
@@ -168,7 +168,7 @@ pub struct CallCard {
     pub suggestion: Option<RawJson>,
 }
 
-/// What a server says that its tool may do.
+/// Effects of a tool that its server declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SaidEffects {
@@ -180,7 +180,7 @@ pub struct SaidEffects {
     pub idempotent: bool,
     /// It reaches things outside a closed set.
     pub open_world: bool,
-    /// Whether the operator believes the server.
+    /// True if the operator trusts the server's declaration.
     pub trusted: bool,
 }
 
@@ -195,19 +195,19 @@ impl SaidEffects {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ResultCard {
-    /// What kind of thing was called.
+    /// Kind of the call.
     pub what: CallKind,
     /// The tool or prompt, by its server's own name, or the URI.
     pub name: String,
-    /// What was sent.
+    /// Arguments that were sent.
     pub arguments: RawJson,
-    /// What came back, an object.
+    /// Result of the call, an object.
     pub result: RawJson,
-    /// Why it is shown: the rule, in words.
+    /// Rule that requires the review, as text.
     pub because: String,
 }
 
-/// What a server wants a model to be asked.
+/// Request of a server for a model's answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SamplingRequestCard {
@@ -216,28 +216,28 @@ pub struct SamplingRequestCard {
     pub cause: Option<String>,
     /// The params of `sampling/createMessage`, as they would be sent.
     pub request: RawJson,
-    /// What `includeContext` stands for here: the text that would be added, or nothing.
+    /// Text that `includeContext` would add, or nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
     /// The model that would be asked; another of `models` may be named in an edit's `model`.
     pub model: String,
-    /// Why this model, in words.
+    /// Reason that this model was chosen.
     pub reason: String,
     /// The models that could be asked.
     #[serde(default)]
     pub models: Vec<String>,
     /// About how many tokens would be sent.
     pub tokens: u64,
-    /// How many tokens the answer may have at most.
+    /// Maximum number of tokens of the answer.
     pub max_tokens: u64,
-    /// What it may cost at most, in the currency of the prices; nothing where there are none.
+    /// Maximum cost, in the currency of the prices; none without prices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<String>,
-    /// What is left of the server's budget, in words.
+    /// Rest of the server's budget, as text.
     pub remaining: String,
 }
 
-/// What a model answered.
+/// Answer of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SamplingResultCard {
@@ -248,13 +248,13 @@ pub struct SamplingResultCard {
     pub request: RawJson,
     /// The result of `sampling/createMessage` as the server would get it.
     pub result: RawJson,
-    /// What looks like a secret in it, in words.
+    /// Descriptions of content that looks like a secret.
     #[serde(default)]
     pub findings: Vec<String>,
     /// Tokens that were sent and received, where the provider says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<(u64, u64)>,
-    /// What it cost, in the currency of the prices.
+    /// Cost of the answer, in the currency of the prices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<String>,
 }
@@ -266,7 +266,7 @@ pub struct FormCard {
     /// The tool, prompt or URI whose call it comes from, if it comes from one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// What the server says.
+    /// Message of the server.
     pub message: String,
     /// The form: `requestedSchema`.
     pub schema: RawJson,
@@ -282,13 +282,13 @@ pub struct UrlCard {
     /// The tool, prompt or URI whose call it comes from, if it comes from one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// What the server says.
+    /// Message of the server.
     pub message: String,
     /// The whole URL. It is not fetched before the person goes there.
     pub url: String,
     /// Its host, in ASCII.
     pub host: String,
-    /// What should make a person look twice.
+    /// Warnings that the person should see.
     #[serde(default)]
     pub warnings: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Where a person decides: everything that waits for them, and what they decided for longer.
+//! Approval queue: matters that wait for a person, and the person's lasting decisions.
 //!
 //! Whatever needs a person's word is put on the desk as a [`Matter`]. A console, a terminal or the application that asked
 //! decides about it, the first one for all of them. Silence is a no, and so is a caller that went away.
@@ -50,10 +50,10 @@ pub use matter::{
 pub use session::SESSION_LIFETIME;
 pub(crate) use session::Session;
 
-/// How many matters that are over can still be looked at.
+/// Maximum number of finished matters that can still be read.
 const MAX_DONE: usize = 256;
 
-/// How many bytes these may be.
+/// Maximum size of all finished matters, in bytes.
 const MAX_DONE_BYTES: usize = 16 * 1024 * 1024;
 
 /// Far enough away.
@@ -65,7 +65,7 @@ pub(crate) type Digest = [u8; 32];
 /// Looks whether an edit can be done.
 pub(crate) type Check = Box<dyn Fn(&RawJson) -> Result<(), String> + Send + Sync>;
 
-/// Where a person decides. Cheap to clone; all clones are one desk.
+/// Queue of approvals. Cheap to clone; all clones share one queue.
 #[derive(Clone, Default)]
 pub struct Desk(Arc<Inner>);
 
@@ -77,14 +77,14 @@ struct Inner {
     turn: tokio::sync::Mutex<()>,
     /// The host's state.
     store: Option<State>,
-    /// Where what lasts is kept.
+    /// Store of lasting decisions.
     kept: Option<hospes_store::grants::Grants>,
-    /// Where matters are kept whose askers come back for them.
+    /// Store of matters whose askers come back for them.
     matters: Option<hospes_store::matters::Matters>,
     /// Looks at edits of those that were asked before a restart.
     checker: OnceLock<Checker>,
     changes: watch::Sender<u64>,
-    /// Where every decision is recorded.
+    /// Audit log in which every decision is recorded.
     audit: OnceLock<Audit>,
 }
 
@@ -93,7 +93,7 @@ struct Lists {
     /// Open, or decided and not yet used.
     entries: HashMap<String, Entry>,
     limits: DeskLimits,
-    /// Of what waits, as it would be shown.
+    /// Size of the pending matters, as they are shown, in bytes.
     bytes: usize,
     /// Over, the newest last, each with its size.
     done: VecDeque<(Matter, usize)>,
@@ -102,11 +102,11 @@ struct Lists {
     over: HashSet<String>,
     /// Those that are kept and cannot be read, nor shown.
     unreadable: HashSet<String>,
-    /// How many there were.
+    /// Number of matters submitted so far.
     count: u64,
     /// Those who show the desk to a person.
     attending: Vec<(u64, Option<Arc<str>>)>,
-    /// How many consoles are served at which a person can come to decide.
+    /// Number of served consoles at which a person can decide.
     consoles: usize,
 }
 
@@ -118,13 +118,13 @@ pub(crate) struct Asking {
     pub(crate) offers: Offers,
     pub(crate) card: Card,
     pub(crate) timeout: Duration,
-    /// What the decision is bound to.
+    /// Digest to which the decision is bound.
     pub(crate) bond: Digest,
-    /// Who asks: of one there may be only so many.
+    /// Identity of the asker, to which the limit for one asker applies.
     pub(crate) asker: Digest,
     /// The program that asks, where it is known: it has a share of what its user may have waiting.
     pub(crate) caller: Option<Arc<str>>,
-    /// Whether the application that asks may say what its person decided.
+    /// True if the application may report its person's decision.
     pub(crate) is_weak: bool,
     pub(crate) definition: Option<String>,
     /// The hash of the server's command line or URL, where a decision may last.
@@ -132,12 +132,12 @@ pub(crate) struct Asking {
     pub(crate) check: Option<Check>,
     /// The session that asks, where a permission for it is offered.
     pub(crate) session: Option<Session>,
-    /// Whether whoever asks goes away and comes back for it, perhaps after a restart: [`Waiting::keep`] then has to be
-    /// called, and nobody sees it before.
+    /// True if the asker goes away and comes back for the decision, perhaps after a restart. [`Waiting::keep`] must
+    /// then be called; the matter is hidden before.
     pub(crate) returns: bool,
 }
 
-/// Why a matter is not, or no longer, on the desk for what wants it.
+/// Reasons a matter cannot be submitted or redeemed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// It was used, or its time is over, or it never was.
@@ -152,7 +152,7 @@ pub(crate) enum Refused {
     Store,
 }
 
-/// What became of a matter.
+/// Outcome of a matter.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Settled {
     /// It may happen, perhaps in another form; by whom it was allowed, and whether for longer.
@@ -189,14 +189,14 @@ impl Desk {
         Ok(desk)
     }
 
-    /// What the state of rounds is sealed with, the same after a restart; none where nothing is kept.
+    /// Returns the keys that seal the request state, the same after a restart. None without a store.
     pub(crate) fn request_keys(&self) -> Result<Option<KeyRing>, StoreError> {
         let Some(state) = &self.0.store else { return Ok(None) };
         let secret = state.secret("request state")?;
         Ok(Some(KeyRing::single(Key::from_bytes(*secret))))
     }
 
-    /// How much may wait from now on; what waits already does.
+    /// Sets the limits of new matters. Matters that already wait stay.
     pub fn set_limits(&self, limits: DeskLimits) {
         self.state().limits = limits;
     }
@@ -211,7 +211,8 @@ impl Desk {
         open.into_iter().map(|entry| entry.matter.clone()).collect()
     }
 
-    /// The same without what is kept for applications that come back for it: of those who share a state any may have asked.
+    /// Returns the pending matters without those that are persisted for applications that come back, which another
+    /// process may have submitted.
     #[must_use]
     pub fn held(&self) -> Vec<Matter> {
         let kept: HashSet<String> = {
@@ -222,7 +223,7 @@ impl Desk {
         self.matters().into_iter().filter(|matter| !kept.contains(&matter.id)).collect()
     }
 
-    /// What waited lately and is over, the newest first.
+    /// Returns the matters that were finished lately, the newest first.
     #[must_use]
     pub fn recent(&self) -> Vec<Matter> {
         let mut state = self.state();
@@ -245,8 +246,8 @@ impl Desk {
         here.map(|entry| &entry.matter).or(done).cloned()
     }
 
-    /// Decides about a matter, `by` whom the record says; returns it as it is then. An edit is looked at first, and so is a
-    /// lasting permission.
+    /// Decides about a matter and returns its new state. `by` names the author for the audit log. An edit and a lasting
+    /// permission are validated first.
     ///
     /// # Errors
     /// [`DecideError`]: it does not wait any more, this was not offered, or it cannot be done. Then it still waits.
@@ -317,7 +318,7 @@ impl Desk {
         Ok(entry)
     }
 
-    /// What is allowed or denied for longer, the newest first.
+    /// Returns the lasting decisions, the newest first.
     #[must_use]
     pub fn grants(&self) -> Vec<Grant> {
         self.0.grants.list()
@@ -326,8 +327,8 @@ impl Desk {
     /// Ends what was allowed or denied for longer; what that was.
     ///
     /// # Errors
-    /// [`DecideError::Unknown`] if there is none of this id.
-    /// [`DecideError::Store`] if it cannot be written; then it holds.
+    /// [`DecideError::Unknown`] if there is no grant with this id. [`DecideError::Store`] if the removal cannot be
+    /// written; the grant then still holds.
     pub async fn revoke(&self, id: &str) -> Result<Grant, DecideError> {
         let turn = self.0.turn.lock().await;
         let grant =
@@ -418,12 +419,12 @@ impl Desk {
         Ok(Waiting { desk: self.clone(), id, bond, detached: false })
     }
 
-    /// Waits for a decision about a matter that somebody asks for again.
+    /// Waits for the decision about a matter whose asker has come back.
     pub(crate) fn resume(&self, id: &str, bond: Digest) -> Waiting {
         Waiting { desk: self.clone(), id: id.to_owned(), bond, detached: false }
     }
 
-    /// Whether this is a matter of what has this bond, undecided or not used.
+    /// Returns true if a matter with this id and binding exists and has not been used.
     pub(crate) fn has(&self, id: &str, bond: &Digest) -> bool {
         let mut state = self.state();
         self.expire(&mut state);
@@ -441,8 +442,8 @@ impl Desk {
         self.changed();
     }
 
-    /// The program ends: what nobody comes back for afterwards is withdrawn, and that is recorded; what is kept in the
-    /// host's state is there again when it is started anew.
+    /// Prepares for the end of the program. Matters that are not persisted are withdrawn, and that is recorded.
+    /// Persisted matters are available again after a restart.
     pub async fn end(&self) {
         let withdrawn: Vec<Matter> = {
             let mut state = self.state();
@@ -480,7 +481,7 @@ impl Desk {
         }
     }
 
-    /// Takes a matter off the desk; what became of it if that was nothing yet.
+    /// Removes a matter from the queue. Returns its final state if it was still undecided.
     fn finish(&self, state: &mut Lists, id: &str, how: MatterState) -> Option<Matter> {
         let entry = state.entries.remove(id)?;
         let (is_shown, is_open) = (entry.is_shown(), entry.is_open());
@@ -508,7 +509,7 @@ impl Desk {
 }
 
 impl Refused {
-    /// As the end of a sentence.
+    /// Returns the reason as the end of a sentence.
     pub(crate) fn words(self) -> Cow<'static, str> {
         match self {
             Self::Expired => {
@@ -525,7 +526,7 @@ impl Refused {
         }
     }
 
-    /// As the record has it.
+    /// Returns the decision for the audit log.
     pub(crate) fn decision(self) -> &'static str {
         match self {
             Self::Expired => "expired",
@@ -547,7 +548,7 @@ fn waiting<'s>(state: &'s mut Lists, id: &str) -> Result<&'s mut Entry, DecideEr
     entry.ok_or(if is_over { DecideError::Over } else { DecideError::Unknown })
 }
 
-/// What cannot be guessed.
+/// Generates a random id that cannot be guessed.
 pub(crate) fn id() -> Result<String, Refused> {
     let mut random = [0_u8; 16];
     aws_lc_rs::rand::fill(&mut random).map_err(|_| Refused::NoId)?;

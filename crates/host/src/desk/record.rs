@@ -13,7 +13,7 @@ impl Desk {
         let _another = self.0.audit.set(audit.clone());
     }
 
-    /// Records what was decided about a matter: it is on the disk before whoever decided hears that it was.
+    /// Records the decision about a matter. The entry is on disk before the decision is confirmed to its author.
     pub(super) async fn record(&self, matter: &Matter) {
         let (Some(audit), Some(entry)) = (self.0.audit.get(), entry(matter)) else { return };
         if let Err(error) = audit.record(entry.clone()).await {
@@ -24,7 +24,7 @@ impl Desk {
         }
     }
 
-    /// The same without waiting.
+    /// Records the decision about a matter without waiting.
     pub(super) fn record_at_once(&self, matter: &Matter) {
         let (Some(audit), Some(entry)) = (self.0.audit.get(), entry(matter)) else { return };
         if audit.try_note(entry).is_err() {
@@ -32,7 +32,7 @@ impl Desk {
         }
     }
 
-    /// Records that nobody decided about a matter, because nobody waits for it any more.
+    /// Records that a matter ended without a decision, because its asker no longer waits.
     pub(super) fn record_withdrawn(&self, matter: &Matter, by: &str) {
         let Some(audit) = self.0.audit.get() else { return };
         let mut entry = about(matter);
@@ -79,7 +79,7 @@ fn about(matter: &Matter) -> Entry {
     entry
 }
 
-/// What it was about: names, never what was said.
+/// Describes the subject of a matter for the audit log: names only, no content.
 fn subject(card: &Card) -> String {
     let (what, cause) = match card {
         Card::Call(card) => return card.name.clone(),

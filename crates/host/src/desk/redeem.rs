@@ -9,13 +9,13 @@ use super::kept::Keeping;
 use super::matter::MatterState;
 use super::{Desk, Digest, Refused, Settled};
 
-/// What an application's person said, and by whom the record says that it was said.
+/// Decision that an application reports for its person, and its author for the audit log.
 type Answer = (Decision, &'static str);
 
 impl Desk {
-    /// Uses up what was decided about a matter. `answer` is what the application's person said, which counts unless
-    /// somebody was quicker. Nothing while nobody has decided. What is kept in the host's state is gone there when this
-    /// comes back.
+    /// Redeems the decision about a matter. `answer` is the decision that the application reports for its person, which
+    /// counts unless another decision came first. None while the matter is undecided. A persisted matter is removed
+    /// from the host's state before this returns.
     pub(crate) async fn redeem(
         &self,
         id: &str,
@@ -48,7 +48,7 @@ impl Desk {
         done.await.unwrap_or(Err(Refused::Store))
     }
 
-    /// The same of what is kept nowhere, or nowhere any more.
+    /// Redeems a matter that is not, or no longer, persisted.
     fn redeem_here(
         &self,
         id: &str,
@@ -100,7 +100,8 @@ impl Desk {
 }
 
 impl Entry {
-    /// Whether the application's word counts: an approval may be somebody else's to give, a denial never is.
+    /// Returns true if the application's decision counts. An approval may be reserved for another person; a denial
+    /// always counts.
     fn heeds(&self, (decision, _): &Answer) -> bool {
         self.is_weak || matches!(decision, Decision::Deny { .. })
     }

@@ -5,18 +5,18 @@ use std::sync::{Arc, Weak};
 use hospes::Peer;
 use jiff::{SignedDuration, Timestamp};
 
-/// How long a permission for a session lasts in 2026-07-28, which has no sessions whose end would be known.
+/// Lifetime of a permission for a session in 2026-07-28, which has no sessions with a defined end.
 pub const SESSION_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 
 /// Whose session it is. What an application calls itself is not part of it: anybody can choose that, and the grant
 /// compares it besides.
 #[derive(Clone, Debug)]
 pub(crate) enum Session {
-    /// A session over HTTP or a connection over pipes, of a revision before 2026-07-28. It ends when nobody holds its peer
-    /// any more; until then the peer's memory is not used again, so that its address is its name.
+    /// A session over HTTP or a connection over pipes, of a revision before 2026-07-28. It ends when its peer is
+    /// dropped. Until then the peer's memory is not reused, so its address identifies the session.
     Connection(Weak<Peer>),
-    /// The process that calls with 2026-07-28, as the transport has identified it; none where it has not, and the signed-in
-    /// user or the single connection of this host stands for it.
+    /// The calling process with 2026-07-28, as the transport has identified it. None if it has not; then the signed-in
+    /// user or the host's single connection identifies the session.
     Process(Option<Arc<str>>),
 }
 
@@ -29,7 +29,7 @@ impl Session {
         }
     }
 
-    /// Whether a call of this peer belongs to it.
+    /// Returns true if a call of this peer belongs to the session.
     pub(super) fn includes(&self, peer: &Arc<Peer>) -> bool {
         match self {
             Self::Connection(known) => Weak::as_ptr(known) == Arc::as_ptr(peer),
@@ -41,7 +41,8 @@ impl Session {
         matches!(self, Self::Connection(peer) if peer.strong_count() == 0)
     }
 
-    /// When what is given for it at `now` ends at the latest; none where the session's end is known when it comes.
+    /// Returns the latest end of a permission that is given for the session at `now`. None if the session's own end is
+    /// known when it comes.
     pub(super) fn end(&self, now: Timestamp) -> Option<Timestamp> {
         match self {
             Self::Connection(_) => None,
@@ -49,7 +50,7 @@ impl Session {
         }
     }
 
-    /// For whom and until when a permission for it holds, as a person reads it after "for".
+    /// Describes the session and the lifetime of a permission for it, to be read after "for".
     pub(crate) fn words(&self) -> String {
         match self {
             Self::Connection(_) => "this connection of the application, until it ends".to_owned(),

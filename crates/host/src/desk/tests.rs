@@ -60,7 +60,7 @@ fn allowed(by: &str) -> Settled {
     Settled::Allowed { edited: None, by: by.to_owned(), lasts: false }
 }
 
-/// Whether a call of the tool is granted.
+/// Returns true if a call of the tool is granted.
 fn is_granted(desk: &Desk, who: Option<&str>, application: &str, definition: &str, path: &str) -> bool {
     is_granted_at("t1", desk, who, application, definition, path)
 }
@@ -345,7 +345,7 @@ async fn a_lasting_permission_is_for_the_server_that_was_there() {
     }
 }
 
-/// Whoever has no name is nobody in particular, and not everybody.
+/// A permission for an application without a name does not hold for other applications.
 #[tokio::test]
 async fn what_a_nameless_application_may_no_other_may() {
     let desk = Desk::new();
@@ -386,7 +386,7 @@ async fn what_is_blocked_stays_so_whoever_asks_and_whatever_the_tool_becomes() {
     }
 }
 
-/// What the console sends and gets.
+/// JSON that the console sends and receives.
 #[test]
 fn decisions_are_written_as_a_reader_would_guess() {
     for (text, decision) in [
@@ -428,7 +428,7 @@ async fn somebody_is_there_for_as_long_as_they_say() {
     assert!(!desk.is_attended());
 }
 
-/// What a person decided for longer is there after a restart, and what other programs make of it counts here.
+/// A lasting decision persists across a restart, and changes by other processes take effect here.
 #[tokio::test]
 async fn what_lasts_outlives_the_host() {
     let folder = tempfile::tempdir().unwrap();
@@ -460,7 +460,7 @@ async fn what_lasts_outlives_the_host() {
     assert!(Desk::open(&state()).await.unwrap().grants().is_empty());
 }
 
-/// What cannot be kept is not decided.
+/// A decision that cannot be stored is not made.
 #[tokio::test]
 async fn what_cannot_be_kept_does_not_hold() {
     let folder = tempfile::tempdir().unwrap();
@@ -475,7 +475,7 @@ async fn what_cannot_be_kept_does_not_hold() {
     desk.decide(&id, Decision::allow(), CONSOLE).await.unwrap();
 }
 
-/// Programs read what the desk shows, and write what it is told, as JSON.
+/// Matters and decisions survive serialization to JSON.
 #[test]
 fn matters_and_decisions_come_through_json_as_they_were() {
     let desk = Desk::new();
@@ -551,7 +551,7 @@ async fn every_decision_is_recorded_when_it_is_made() {
     assert!(!format!("{all:?}").contains("secret"));
 }
 
-/// Whoever shows a matter reads it from JSON first: the terminal does.
+/// A viewer such as the terminal reads a matter from JSON first.
 #[test]
 fn a_matter_that_is_read_keeps_the_digits_of_its_numbers() {
     let arguments = r#"{"a":9007199254740993,"b":1.50,"c":1E2,"d":12345678901234567890123}"#;

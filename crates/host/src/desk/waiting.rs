@@ -10,7 +10,7 @@ pub(crate) struct Waiting {
     pub(super) desk: Desk,
     pub(super) id: String,
     pub(super) bond: Digest,
-    /// Whether it goes on without whoever waits here.
+    /// True if the matter stays in the queue after the waiter is dropped.
     pub(super) detached: bool,
 }
 
@@ -19,14 +19,15 @@ impl Waiting {
         &self.id
     }
 
-    /// It goes on without whoever waits here, who comes back for it as long as the host runs.
+    /// Detaches the matter from this waiter. It stays in the queue, and the asker can come back for it while the host
+    /// runs.
     pub(crate) fn detach(mut self) -> String {
         self.detached = true;
         self.id.clone()
     }
 
-    /// The same where the desk has a state to keep it in, after a restart, too. When this comes back it is kept, and
-    /// shown.
+    /// Detaches the matter and persists it, if the desk has a state, so that it survives a restart. When this returns,
+    /// the matter is stored and shown.
     ///
     /// # Errors
     /// [`Refused::Store`] when it cannot be kept; then it is withdrawn.

@@ -2,21 +2,20 @@
 
 /// State of an upstream, under the name of the upstream.
 ///
-/// Between rounds it travels in [`Round::carried`](hospes::Round), which the transport seals together with a digest
-/// of the call, so that nobody can point it elsewhere; that it names the server the call goes to is checked all the
-/// same.
+/// Between rounds the state travels in [`Round::carried`](hospes::Round). The transport seals it together with a digest
+/// of the call, so it cannot be redirected. The gateway also checks that it names the server the call goes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Carried<'a> {
     /// The server that asked.
     pub(super) server: &'a str,
     /// The connection that holds the call, where one does: a call of the older era cannot be taken up on another.
     pub(super) connection: Option<u64>,
-    /// What that server's client left.
+    /// State that the server's client has left for the next round.
     pub(super) inner: Option<&'a str>,
 }
 
 impl<'a> Carried<'a> {
-    /// As text.
+    /// Encodes the state as text.
     pub(super) fn write(&self) -> String {
         let connection = self.connection.map_or_else(|| "-".to_owned(), |id| id.to_string());
         // Its length goes first because a server may be called anything.

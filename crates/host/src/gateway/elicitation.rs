@@ -76,7 +76,7 @@ pub(super) fn name_server(server: &str, params: &mut ElicitParams) {
     *message = format!("The server `{}` asks: {message}", visible_line(server));
 }
 
-/// The same request as an application gets it: checked, and with the name of its server.
+/// Returns the request as an application receives it: screened, and with the name of its server.
 pub(super) fn present(server: &str, request: InputRequest) -> Result<InputRequest, ElicitationError> {
     let InputRequest::Elicit(params) = request else { return Ok(request) };
     let mut params = screen(*params)?;
@@ -84,7 +84,8 @@ pub(super) fn present(server: &str, request: InputRequest) -> Result<InputReques
     Ok(InputRequest::Elicit(Box::new(params)))
 }
 
-/// Error -32042 as an application gets it; any other error is returned as it is.
+/// Returns error -32042 as an application receives it: screened, and with the name of its server. Any other error is
+/// returned unchanged.
 pub(super) fn present_error(server: &str, error: RpcError) -> RpcError {
     let Some(elicitations) = error.url_elicitations() else { return error };
     let presented: Result<Vec<_>, _> = elicitations
@@ -145,7 +146,7 @@ fn screen_url(mut params: ElicitUrlParams) -> Result<ElicitUrlParams, Elicitatio
     Ok(params)
 }
 
-/// Returns whether a label of an ASCII domain stands for letters that mix scripts or are drawn like Latin ones.
+/// Returns true if a label of an ASCII domain encodes letters that mix scripts or look like Latin letters.
 fn looks_like_others(domain: &str) -> bool {
     let (name, read) = idna::domain_to_unicode(domain);
     read.is_err()

@@ -1,8 +1,9 @@
-//! Where a call needs an account that its user has not connected: they are sent to connect it, and the call goes on.
+//! Sign-in to upstream accounts. A call that needs an account its user has not connected asks the user to connect it,
+//! then continues.
 //!
-//! An application that can show URLs is asked for that, in the way of its revision, and the call is made once the account
-//! is there; any other is told the URL in words. A server that shows nothing before somebody has signed in is shown with
-//! one tool, by which they can.
+//! An application that can show URLs is asked to open one, in the way of its revision. The call is made once the
+//! account is connected. Any other application receives the URL in an error message. A server that lists nothing before
+//! sign-in is shown with a single tool that starts the sign-in.
 
 use std::sync::Arc;
 
@@ -25,9 +26,9 @@ use crate::upstream::{Listing, wants_sign_in};
 pub(super) const CONNECT_ACCOUNT: &str = "connect_account";
 /// Under which key the user is asked to go to the URL.
 const KEY: &str = "connect-account";
-/// How the state of a call begins that waits for an account.
+/// Prefix of the request state of a call that waits for an account.
 const STATE: &str = "account ";
-/// What a server shows at which the user has to sign in first.
+/// Returns the listing of a server at which the user has to sign in first.
 pub(super) fn listing() -> Listing {
     let schema = RawJson::from(json!({ "type": "object", "additionalProperties": false }));
     let mut tool = Tool::new(CONNECT_ACCOUNT, schema);
@@ -81,7 +82,7 @@ impl Gateway {
         (!is_theirs).then_some(server)
     }
 
-    /// What the calling user may know of their accounts: which there are, and where they give them up.
+    /// Returns the calling user's accounts and the URL of the page where they can be disconnected.
     pub(super) async fn read_accounts(&self, using: &InUse) -> Result<Outcome, RpcError> {
         let (Some(accounts), Some(user)) = (&self.shared.accounts, &using.view.user) else {
             let why =
@@ -120,7 +121,7 @@ impl Gateway {
     }
 }
 
-/// What a call that had to wait for an account does when it comes back: none when it goes on.
+/// Resumes a call that waited for an account. Returns none if the call continues, or the outcome if it ends here.
 async fn resume(
     accounts: &Accounts,
     context: &Context,
@@ -175,14 +176,15 @@ async fn resume(
     }
 }
 
-/// Where an error says that this user has to go first.
+/// The sign-in that an error asks this user for.
 struct Wanted {
     id: String,
     server: Arc<str>,
     params: ElicitUrlParams,
 }
 
-/// What an error says of that; none if it is another error, or about somebody else.
+/// Returns the sign-in that an error asks for. Returns none for any other error, and an error if the link does not
+/// belong to this user.
 fn wanted(accounts: &Accounts, context: &Context, error: &RpcError) -> Option<Result<Wanted, RpcError>> {
     let [params] = <[ElicitUrlParams; 1]>::try_from(error.url_elicitations()?).ok()?;
     let id = accounts.id(&params.url)?.to_owned();
@@ -197,12 +199,13 @@ fn can_be_asked(context: &Context, method: &Method) -> bool {
     method.info().is_some_and(|info| info.input_required) && context.peer().capabilities.elicits_urls()
 }
 
-/// Whether an error becomes a question, after which the call goes on.
+/// Returns true if an error becomes an elicitation, after which the call continues.
 pub(super) fn is_put(accounts: &Accounts, context: &Context, method: &Method, error: &RpcError) -> bool {
     can_be_asked(context, method) && matches!(wanted(accounts, context, error), Some(Ok(_)))
 }
 
-/// The question that an error stands for which says where this user has to go first; any other error is what it is.
+/// Turns an error that asks the user to sign in into an elicitation, or into words for an application that cannot show
+/// URLs. Any other error is returned unchanged.
 fn ask(
     accounts: &Accounts,
     context: &Context,

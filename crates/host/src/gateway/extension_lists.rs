@@ -23,7 +23,7 @@ const MAX_PAGES: usize = 256;
 const MAX_ENTRIES: usize = 10_000;
 /// The most bytes that the entries of one server may have together.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
-/// What our cursors begin with; the URI of the last entry before the page follows.
+/// Prefix of the host's cursors. The URI of the last entry before the page follows it.
 const CURSOR: &str = "after:";
 
 /// One server's part of a list.
@@ -31,9 +31,9 @@ const CURSOR: &str = "after:";
 struct ListPart {
     /// Each entry with the URI that it is shown under.
     entries: Vec<(String, RawJson)>,
-    /// For how long it may be kept, in milliseconds; none where the server does not say.
+    /// Time for which the list may be cached, in milliseconds; none if the server does not say.
     ttl_ms: Option<u64>,
-    /// Whether everybody may be given it.
+    /// True if the list may be cached for every user.
     is_public: bool,
 }
 
@@ -125,7 +125,7 @@ impl Gateway {
         RawJson::parse(format!("{{\"{member}\":[{}],{rest}", page.join(","))).map_err(wrong)
     }
 
-    /// All that one server lists; the outcome where it is not asked, or fails.
+    /// Returns all entries that one server lists. Returns an outcome if the server is not asked or fails.
     async fn list_part(
         &self,
         call: &Call,

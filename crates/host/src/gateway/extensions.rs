@@ -185,7 +185,7 @@ impl Gateway {
         let _unheard = passage.came_back(outcome).await;
     }
 
-    /// Which server a request is for, and its params as that server knows what they name.
+    /// Returns the server that a request is for, and the params with that server's own names and URIs.
     fn addressed(
         &self,
         call: &Call,
@@ -374,7 +374,7 @@ pub(super) fn with_shown_uris(value: &RawJson, depth: usize, show: &impl Fn(&str
     shown
 }
 
-/// Returns whether the catalogue's methods are somebody's own.
+/// Returns true if the method is not defined by the specification, so that it belongs to an extension.
 pub(super) fn is_own(method: &Method) -> bool {
     matches!(method, Method::Other(_))
 }

@@ -1,4 +1,4 @@
-//! Tasks of servers whose changes an application is told.
+//! Tasks of servers whose status changes are forwarded to an application.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use super::{Gateway, InUse};
 use crate::guard::Over;
 use crate::upstream::{Live, TaskHold, decoded};
 
-/// How many tasks of one server are asked for at once.
+/// Maximum number of concurrent `tasks/get` requests to one server.
 const ASK_AT_ONCE: usize = 8;
 
-/// What one server is to tell of: resources or tasks.
+/// Resources and tasks of one server whose changes are subscribed to.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
     /// URIs of resources, as their server writes them and as they are shown.
@@ -32,9 +32,9 @@ pub(super) struct Wanted {
 pub(super) struct Followed {
     /// Its id at its server.
     pub(super) original: String,
-    /// Its id as it is shown.
+    /// Id of the task as it is shown to the application.
     pub(super) shown: String,
-    /// As it was last heard of.
+    /// Last known state of the task.
     pub(super) last: Option<Task>,
 }
 
@@ -132,7 +132,7 @@ impl Gateway {
         }
     }
 
-    /// Its server knows nothing of a task any more: whoever waits for news of it would wait for good.
+    /// Notifies the application that the server has lost a task. Without this the application would wait forever.
     pub(super) fn tell_lost(&self, task: &Followed, server: usize, told: &Told<'_>) {
         let server = &self.shared.upstreams[server].server.name;
         let why = format!("the server `{server}` has lost the task: it went away, or was started again");
@@ -150,7 +150,7 @@ impl Gateway {
         told.tell(Notification::TasksChanged(Box::new(lost)));
     }
 
-    /// Why a task that has changed goes on no more, by what it asks as well.
+    /// Returns the reason that a task has to end after a change, also considering the requests it makes.
     fn over_now(&self, server: usize, shown: &str, found: &GetTaskResult, context: &Context) -> Option<Over> {
         self.over(server, shown, context).or_else(|| {
             let what = self.forbidden(server, context, found)?;
@@ -159,7 +159,7 @@ impl Gateway {
         })
     }
 
-    /// Records how a task stands that somebody is told of, or by what it was ended.
+    /// Records a task status that is reported to an application, or the rule that ended the task.
     fn record_of_task(
         &self,
         server: usize,

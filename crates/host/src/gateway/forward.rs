@@ -17,7 +17,7 @@ use crate::catalogue::{Catalogue, show_in, template_matches};
 use crate::sampling::Cause;
 use crate::upstream::{Abilities, Lease, Live, Turn, decoded};
 
-/// Where a call goes.
+/// Destination of a call.
 #[derive(Debug)]
 pub(super) struct Way {
     /// The position of the server.
@@ -31,12 +31,12 @@ pub(super) struct Way {
 pub(super) struct Reached {
     pub(super) lease: Lease,
     pub(super) live: Arc<Live>,
-    /// Where the call had to wait for the connection.
+    /// Turn in the send order; set if the call had to wait for the connection.
     pub(super) turn: Option<Turn>,
 }
 
 impl Gateway {
-    /// Makes the call at its server.
+    /// Forwards the call to its server.
     pub(super) async fn forward(&self, call: Call, params: RawJson, way: Way) -> Result<Outcome, RpcError> {
         let position = way.server;
         let server = &*self.shared.upstreams[position].server.name;
@@ -200,7 +200,7 @@ fn look_at_result(server: &str, live: &Live, params: &RawJson, reply: &Reply) {
     }
 }
 
-/// What belongs to the server itself, if the call came back to where it was asked.
+/// Returns the server's own part of the request state.
 fn back<'a>(text: &'a str, server: &str, holder: Option<u64>) -> Result<Option<&'a str>, RpcError> {
     let Some(carried) = Carried::read(text) else {
         return Err(RpcError::invalid_params("the request state is none of ours"));
@@ -235,7 +235,7 @@ fn show_block(block: &mut ContentBlock, show: &impl Fn(&str) -> String) {
     }
 }
 
-/// Whether all that was read is shown under the URI it has.
+/// Returns true if all contents of the result are shown under the URI they already have.
 fn contents_stay(json: &RawJson, show: &impl Fn(&str) -> String) -> bool {
     #[derive(Deserialize)]
     struct Result<'a> {

@@ -1,12 +1,12 @@
-//! Checks the arguments that HTTP headers repeat (`Mcp-Param-*`), by the schema of the tool as it is listed here.
+//! Validation of `Mcp-Param-*` headers against the arguments, by the schema of the tool as it is listed by the gateway.
 
 use hospes::Call;
 use hospes_model::{RpcError, Tool};
 use hospes_proto::http::Mirror;
 use serde_json::value::RawValue;
 
-/// Checks that the headers of a call agree with its arguments. Only 2026-07-28 has such headers, and only over HTTP; of a
-/// tool whose annotations are invalid there are none (HHDR-29).
+/// Checks that the headers of a call agree with its arguments. Only revision 2026-07-28 has such headers, and only over
+/// HTTP. A tool whose annotations are invalid has none (HHDR-29).
 ///
 /// # Errors
 /// `-32020`, before anything is forwarded.

@@ -25,11 +25,11 @@ use crate::guard::{Going, What};
 use crate::pins::Withheld;
 use crate::upstream::{Line, Phase, Slot, TaskHold, listen};
 
-/// How long to wait before a server's stream that ended is opened again.
+/// Wait before a server's stream that ended is opened again.
 const AGAIN: Duration = Duration::from_secs(2);
-/// The least time between two times that it is said of tasks that somebody waits for them.
+/// Minimum interval between two renewals of the hold on watched tasks.
 const LEAST_KEEP: Duration = Duration::from_secs(1);
-/// How long an application's stream of changes waits for the servers behind it before it is acknowledged.
+/// Time that an application's stream of changes waits for its servers before it is acknowledged.
 const FOLLOW_WAIT: Duration = Duration::from_secs(2);
 
 /// The most resources one stream may follow: as many as a session of the older revisions may have.
@@ -37,7 +37,7 @@ const MAX_RESOURCE_SUBSCRIPTIONS: usize = 1024;
 /// The most tasks one stream may follow.
 const MAX_TASK_SUBSCRIPTIONS: usize = 1024;
 
-/// What becomes of resources of a server of which nothing is used.
+/// Handling of resources of a server that is withheld.
 #[derive(Clone, Copy)]
 enum IfWithheld {
     /// They are not followed, which can still be said.
@@ -162,8 +162,8 @@ impl Gateway {
         }
     }
 
-    /// Takes those URIs out that can be told whose they are, as their servers write them and as they are shown; and those
-    /// of them that this application is not told of.
+    /// Removes the URIs from `waiting` that can be routed to a server. Returns them by server, as the server writes
+    /// them and as they are shown. Also returns those that this application may not follow.
     async fn routable(
         &self,
         catalogue: &Catalogue,
@@ -202,7 +202,7 @@ impl Gateway {
         Going::to(&self.shared.upstreams[server].server, What::Subscription(original))
     }
 
-    /// Whether how a task goes is told: not of one that goes on no more.
+    /// Returns true if changes of a task are reported. A task that has to end is ended instead.
     async fn follows_task(&self, server: usize, (shown, original): (&str, &str), context: &Context) -> bool {
         let Some(over) = self.over(server, shown, context) else { return true };
         if let Ok(Some(mut note)) = self.note_of_task(server, shown, context).await {
@@ -213,7 +213,7 @@ impl Gateway {
         false
     }
 
-    /// Follows resources of one server, whatever becomes of its connections, for good; or tasks, until they are over.
+    /// Follows resources of one server across reconnects until the future is dropped, or tasks until they have ended.
     async fn keep_following(
         &self,
         server: usize,
@@ -312,7 +312,7 @@ impl Gateway {
         }
     }
 
-    /// Whether the application declares an extension that the server declares as well.
+    /// Returns true if the application and the server declare an extension in common.
     fn share_extension(&self, server: usize, using: &InUse, context: &Context) -> bool {
         let theirs = &context.peer().capabilities;
         let seen = self.in_view(using);

@@ -53,7 +53,8 @@ pub(crate) use shared::{InUse, Shared};
 #[derive(Clone, Debug)]
 pub struct Gateway {
     shared: Arc<Shared>,
-    /// The one server that it shows, under that server's own names; all of them where there is none.
+    /// Position of the single server that this gateway shows, under that server's own names. Without it, all servers
+    /// are shown.
     only: Option<usize>,
 }
 
@@ -81,7 +82,7 @@ impl Service for Gateway {
     }
 }
 
-/// What is listed by name.
+/// Kind of item that is listed by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Tool,
@@ -119,8 +120,8 @@ impl Gateway {
         }
     }
 
-    /// What the whole can do. All of it, always: a server that brings prompts may come later, and an application of
-    /// the older era hears this once.
+    /// Returns the capabilities of the gateway. All of them are declared, always. A server with prompts may connect
+    /// later, and an application of the older era reads the capabilities only once.
     async fn discover(&self, using: &InUse) -> Outcome {
         let mut tools = ToolsCapability::new();
         tools.list_changed = Some(true);
@@ -146,7 +147,7 @@ impl Gateway {
         Outcome::Complete(result.into())
     }
 
-    /// What the servers say about themselves, each under its name.
+    /// Returns the instructions of the servers, each under the server's name.
     fn instructions(&self, view: &View) -> Option<String> {
         let mut text = String::new();
         for (server, slot) in self.shared.upstreams.iter().enumerate() {
@@ -301,7 +302,7 @@ impl Gateway {
         Ok(self.show_made(outcome, place.server, &context, origin.flatten()).await)
     }
 
-    /// Tells the guard how a call ended, or that it waits for its user to sign in.
+    /// Records how a call ended, or that it waits for its user to sign in.
     async fn came_back(
         &self,
         passage: Option<Box<Passage>>,

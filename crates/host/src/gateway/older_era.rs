@@ -66,7 +66,8 @@ impl Gateway {
     }
 }
 
-/// Returns whether the outcome says that the server could not send a request of its own. Only the text tells.
+/// Returns true if the outcome says that the server could not send a request of its own. Only the error text shows
+/// this.
 fn asks_with_requests(method: &Method, outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Failed(error) => {

@@ -21,12 +21,12 @@ use crate::guard::{Guard, Note, hold};
 use crate::sampling::Cause;
 use crate::upstream::{Abilities, Live};
 
-/// How often a server may be answered here in one call.
+/// Maximum number of rounds of a server's questions that are answered here in one call.
 pub(super) const MAX_OWN_ROUNDS: u32 = 32;
 
-/// What became of a server's questions.
+/// Result of answering a server's questions.
 pub(super) enum Answered {
-    /// All of them have answers: the call goes on.
+    /// All questions have answers; the call continues.
     All(Box<hospes::Round>),
     /// Some are left, for the application.
     Left(Questions),
@@ -35,12 +35,12 @@ pub(super) enum Answered {
 }
 
 impl Gateway {
-    /// What can be asked for beside what the application can be.
+    /// Returns the capabilities that the host adds to those of the application.
     pub(crate) fn own_abilities(&self) -> Abilities {
         self.shared.own_abilities()
     }
 
-    /// Says of a call what can be answered in its middle.
+    /// Declares on a call the requests that the host can answer in addition to the application.
     pub(super) fn will_answer(&self, call: &Call) {
         let own = self.own_abilities();
         if own != Abilities::NONE {
@@ -178,7 +178,7 @@ impl Gateway {
     }
 }
 
-/// How a call ends whose server may not have what it wants.
+/// Returns the outcome of a call whose server's request is refused.
 fn refused(call: &Call, cause: Cause<'_>, error: &RpcError) -> Outcome {
     let server = cause.server;
     let text = format!("the server `{server}` did not get what it asked for: {}", error.message);
@@ -281,7 +281,7 @@ async fn elicit(
     })
 }
 
-/// Whether a field looks as if it asked for a secret, which no server may do in a form (ELIC-09).
+/// Returns true if a field appears to ask for a secret, which no server may do in a form (ELIC-09).
 fn looks_secret(name: &str, field: &hospes_model::PrimitiveSchemaDefinition) -> bool {
     redact::names_secret(name)
         || serde_json::to_value(field).is_ok_and(|field| {

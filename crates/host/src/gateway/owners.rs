@@ -1,7 +1,7 @@
 //! Whose tasks these are, and by which calls they began: servers behind the gateway cannot tell its applications apart.
 //!
-//! Where there is a state it is kept there as well, without the arguments of the calls, so that a task outlives the host
-//! whose server goes on with it.
+//! If the host has a state database, owners are stored there as well, without the arguments of the calls. A task can
+//! therefore outlive the host process while its server continues it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,14 +28,14 @@ struct Owned {
 #[derive(Debug)]
 struct Begun {
     owner: Option<Arc<str>>,
-    /// Where calls are judged or recorded.
+    /// The call that began the task; set if calls are judged or recorded.
     origin: Option<Arc<Origin>>,
-    /// How it stood when that was last recorded.
+    /// Task status at the time of the last record.
     recorded: Option<TaskStatus>,
     is_ended: bool,
 }
 
-/// What is kept of a task.
+/// Stored owner and origin of a task.
 #[derive(Debug, Serialize, Deserialize)]
 struct Kept {
     /// The hash of its server's command line or URL: another server of that name has other tasks.
@@ -69,7 +69,8 @@ impl Owners {
         self.owned().tasks.contains_key(id)
     }
 
-    /// What is to be kept of a task at the server with this target; nothing where nothing is known of it.
+    /// Returns the text to store for a task at the server with this target. Returns none if nothing is known of the
+    /// task.
     pub(super) fn kept(&self, id: &str, target: &str) -> Option<String> {
         let owned = self.owned();
         let begun = owned.tasks.get(id)?;
@@ -79,7 +80,7 @@ impl Owners {
         serde_json::to_string(&kept).ok()
     }
 
-    /// Takes in what was kept of a task, if it is of the server with this target.
+    /// Restores a stored task if it belongs to the server with this target.
     pub(super) fn recall(&self, id: &str, target: &str, kept: &str) {
         let Ok(kept) = serde_json::from_str::<Kept>(kept) else { return };
         if kept.target == target && !self.knows(id) {
@@ -87,7 +88,8 @@ impl Owners {
         }
     }
 
-    /// Whether the caller may ask for the task. Nobody's is for those who are not signed in.
+    /// Returns true if the caller may access the task. A task without an owner is available to callers that are not
+    /// signed in.
     pub(super) fn allows(&self, id: &str, context: &Context) -> bool {
         let owned = self.owned();
         owned.tasks.get(id).and_then(|begun| begun.owner.as_deref()) == context.principal()
@@ -98,7 +100,7 @@ impl Owners {
         self.owned().tasks.get(id)?.origin.clone()
     }
 
-    /// Whether that it stands so is to be recorded: once, and not each time that somebody looks.
+    /// Returns true if this status has to be recorded. Each status is recorded once, not on every request.
     pub(super) fn is_news(&self, id: &str, status: &TaskStatus) -> bool {
         let is_news = status.is_terminal() || *status == TaskStatus::InputRequired;
         let mut owned = self.owned();

@@ -1,4 +1,4 @@
-//! What is not as it was accepted is not used.
+//! Checks that items which differ from their accepted definition are not used.
 
 use hospes_store::pins::ItemKind;
 
@@ -9,7 +9,8 @@ use crate::pins::{Gate, Withheld};
 use crate::upstream::Live;
 
 impl Gateway {
-    /// What withholds something of a server from this application, by what is listed to it: before anybody is asked.
+    /// Returns the reason that an item is blocked for this application, according to its listing. This check runs
+    /// before a person is asked.
     pub(super) fn withheld(&self, server: usize, what: &What<'_>, using: &InUse) -> Option<Withheld> {
         let slot = &self.shared.upstreams[server];
         let gate = slot.server.gate.as_ref()?;
@@ -21,8 +22,8 @@ impl Gateway {
         of(gate, &live, what)
     }
 
-    /// The same by what the server offers on the connection that the call has: between the list and the call it may have
-    /// become another.
+    /// Returns the reason that an item is blocked, according to the listing on the connection that the call uses. The
+    /// item may have changed between the list and the call.
     pub(super) async fn withheld_there(
         &self,
         server: usize,

@@ -8,12 +8,12 @@ use super::forward::Reached;
 use super::{Gateway, InUse};
 use crate::upstream::{Line, State, UpstreamStatus, wants_sign_in};
 
-/// Why a server cannot be called.
+/// Reasons a server cannot be called.
 #[derive(Debug)]
 pub(super) struct Unreached {
     /// A sentence about it.
     pub(super) why: String,
-    /// Where the user has to go first, and for which server.
+    /// The server's name and the URL at which the user has to sign in first.
     pub(super) sign_in: Option<(Arc<str>, Arc<str>)>,
 }
 
@@ -33,7 +33,7 @@ impl From<Unreached> for RpcError {
 }
 
 impl Gateway {
-    /// The connection to a server for a call, or why there is none.
+    /// Returns a connection to a server for a call, or the reason the server cannot be reached.
     pub(super) async fn reach(&self, server: usize, using: &InUse) -> Result<Reached, Unreached> {
         let slot = &self.shared.upstreams[server];
         let (limit, abilities) = (self.shared.settings.call_wait, using.view.abilities);
@@ -108,7 +108,7 @@ impl Gateway {
         line.live().is_none().then_some(server)
     }
 
-    /// Returns whether it is not known what a server offers: it has not been ready yet, or has failed for good.
+    /// Returns true if the server's offerings are unknown, because it has not been ready yet or has failed permanently.
     pub(super) fn is_unknown(&self, server: usize, using: &InUse) -> bool {
         let upstream = self.shared.upstreams[server].of(using.view.user.as_ref());
         upstream.is_none_or(|upstream| upstream.offers(using.view.abilities).is_none())

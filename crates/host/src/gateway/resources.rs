@@ -119,8 +119,8 @@ impl Gateway {
     }
 }
 
-/// An answer that nobody else may be given (2026-07-28, `cacheScope`), whatever its server says: who may read what is decided
-/// anew each time that somebody asks.
+/// Marks an answer as private to its caller (2026-07-28, `cacheScope`), regardless of the server's own value. Access is
+/// decided anew on every request.
 fn private(reply: Reply) -> Result<Reply, RpcError> {
     Ok(match reply {
         Reply::Raw { revision, json, bridge }
@@ -138,7 +138,7 @@ fn private(reply: Reply) -> Result<Reply, RpcError> {
     })
 }
 
-/// What we say ourselves, as a resource.
+/// Returns text of the host itself as the result of a resource read.
 pub(super) fn own_resource(uri: &str, said: &impl serde::Serialize) -> Result<Outcome, RpcError> {
     let text = serde_json::to_string_pretty(said).map_err(|error| RpcError::internal(error.to_string()))?;
     let mut contents = ResourceContents::text(uri, text);

@@ -1,4 +1,4 @@
-//! What all calls through the gateway share: the servers, and what each kind of application sees of them.
+//! State shared by all calls through the gateway: the servers, and the catalogue for each kind of application.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -23,7 +23,7 @@ use crate::settings::Settings;
 use crate::status::Status;
 use crate::upstream::{Abilities, Application, Epoch, Line, Listing, Live, Memory, Phase, Slot, State};
 
-/// How many catalogues of applications with connections of their own are remembered.
+/// Maximum number of cached catalogues of applications with their own connections.
 const MAX_OWN_CATALOGUES: usize = 64;
 
 /// The servers and the views of them.
@@ -36,23 +36,24 @@ pub(crate) struct Shared {
     pub(crate) epoch: Arc<Epoch>,
     /// Servers of the configuration that are not started, with the reason.
     pub(crate) left_out: Vec<(String, String)>,
-    /// Who decides and records; without one everything is allowed.
+    /// Policy enforcement and recording. If it is absent, everything is allowed.
     pub(crate) guard: Option<Arc<Guard>>,
     pub(crate) accounts: Option<Accounts>,
-    /// Who answers servers that want an answer of a model.
+    /// Answers sampling requests of servers.
     pub(crate) sampler: Option<Arc<Sampler>>,
-    /// Whether there are servers at which each user has an account: then each user has views of their own.
+    /// True if there are servers at which each user has an account. Each user then has views of their own.
     has_users: bool,
     views: RwLock<HashMap<Viewer, Arc<View>>>,
-    /// What applications see that have connections of their own, by who they see it as and the numbers of these.
+    /// Catalogues of applications with their own connections, by viewer and the ids of those connections.
     own: Mutex<HashMap<(Viewer, Vec<u64>), Built>>,
     pub(crate) task_owners: Owners,
-    /// Where they are kept for hosts after this one.
+    /// Storage of task owners for later runs of the host.
     pub(crate) tasks: Option<Tasks>,
     started: Instant,
 }
 
-/// Who sees the same: applications with the same abilities, and of the same user where that makes a difference.
+/// Key of a view: applications with the same abilities share one. The user is part of it if servers have per-user
+/// accounts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Viewer {
     user: Option<Arc<str>>,
@@ -61,7 +62,7 @@ struct Viewer {
     only: Option<usize>,
 }
 
-/// What they see.
+/// Catalogue that applications with the same key see.
 #[derive(Debug)]
 pub(crate) struct View {
     /// On whose behalf, where each user has an account of their own at some server.
@@ -70,9 +71,9 @@ pub(crate) struct View {
     /// The position of the one server that is shown, where it is not all of them.
     pub(crate) only: Option<usize>,
     built: Mutex<Option<Built>>,
-    /// How many calls and streams of changes use it.
+    /// Number of calls and streams of changes that use the view.
     users: AtomicUsize,
-    /// When it was last used, in milliseconds since the start.
+    /// Time of last use, in milliseconds since the start.
     used: AtomicU64,
 }
 
@@ -89,7 +90,7 @@ struct Built {
     catalogue: Arc<Catalogue>,
 }
 
-/// What one server offers in a view.
+/// Contribution of one server to a view.
 enum Offer {
     Live(Arc<Live>),
     /// Nothing before the user has signed in, which this offers.
@@ -106,12 +107,12 @@ pub(crate) struct InUse {
 }
 
 impl InUse {
-    /// Everything that the application sees, as it is now.
+    /// Returns everything that the application currently sees.
     pub(crate) fn catalogue(&self) -> Arc<Catalogue> {
         self.shared.catalogue(&self.view, &self.application)
     }
 
-    /// The same, built anew: what a connection offers may be there a moment before it is told that something changed.
+    /// Returns a newly built catalogue. A connection may offer a change shortly before the change is announced.
     pub(crate) fn catalogue_anew(&self, before: &Catalogue) -> Arc<Catalogue> {
         let own = self.shared.own_lines(&self.view, &self.application);
         self.shared.build(&self.view, &own, Some(before))
@@ -159,8 +160,8 @@ impl Shared {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// What servers can ask for though the application cannot answer it: a model's answer where the host has models, and a
-    /// person's where one is at the console.
+    /// Returns the requests that the host can answer for applications that cannot. It answers sampling if it has
+    /// models, and elicitation if a person uses the console.
     pub(crate) fn own_abilities(&self) -> Abilities {
         let Some(guard) = &self.guard else { return Abilities::NONE };
         let mut own = Abilities::NONE;
@@ -241,8 +242,8 @@ impl Shared {
         InUse { view: Arc::clone(view), application: Application::of(peer), shared: Arc::clone(self) }
     }
 
-    /// Everything that an application sees, as it is now: what its own connections offer where it has such, else what
-    /// the common ones do.
+    /// Returns everything that an application currently sees. It uses the application's own connections where they
+    /// exist, and the common ones otherwise.
     fn catalogue(&self, view: &View, application: &Application) -> Arc<Catalogue> {
         let epoch = self.epoch.now();
         let own = self.own_lines(view, application);
@@ -376,7 +377,7 @@ impl Shared {
         }
     }
 
-    /// How everything is.
+    /// Returns the status of the host and all servers.
     pub(crate) fn status(&self) -> Status {
         let mut status = Status::new(self.upstreams.iter().map(Slot::status).collect());
         status.uptime_ms = self.millis();
@@ -404,7 +405,7 @@ impl Shared {
         status
     }
 
-    /// Closes the connections of views that nobody has used for a while; runs for good.
+    /// Closes the connections of views that have been idle for `idle_after`. Runs until the future is dropped.
     pub(crate) async fn sweep(self: Arc<Self>) {
         let idle = self.settings.idle_after;
         loop {

@@ -9,7 +9,7 @@ use memchr::memmem;
 
 use crate::upstream::decoded;
 
-/// How the error for arguments that do not fit begins, as the SDK writes it; the name of the tool and a colon follow.
+/// Prefix of the SDK's error for invalid arguments. The name of the tool and a colon follow.
 const ARGUMENT_ERROR: &str = "invalid arguments for ";
 
 static SERVER_INFO: LazyLock<RawJson> = LazyLock::new(|| {

@@ -19,7 +19,7 @@ use crate::catalogue::names::SEPARATOR;
 use crate::guard::{Note, Origin, Over};
 use crate::upstream::decoded;
 
-/// How long a server may take to end a task that goes on no more.
+/// Time limit for a server to cancel a task that has to end.
 const END_WAIT: Duration = Duration::from_secs(10);
 
 impl Gateway {
@@ -62,7 +62,8 @@ impl Gateway {
         outcome
     }
 
-    /// The same at its server. What is recorded of it otherwise than of a call is taken out of `note`.
+    /// Forwards the request to the task's server. Takes the entry out of `note` if it is recorded differently from a
+    /// call.
     async fn task_there(
         &self,
         call: &Call,
@@ -115,7 +116,7 @@ impl Gateway {
         }
     }
 
-    /// What is to be recorded of something that is done with a task; nothing where nothing is.
+    /// Begins an audit entry for an operation on a task. Returns none if nothing is recorded.
     pub(super) async fn note_of_task(
         &self,
         server: usize,
@@ -136,7 +137,7 @@ impl Gateway {
         Ok(Some(note))
     }
 
-    /// Why a task goes on no more, if it does not.
+    /// Returns the reason that a task has to end, if there is one.
     pub(super) fn over(&self, server: usize, shown: &str, context: &Context) -> Option<Over> {
         let guard = self.shared.guard.as_ref()?;
         let origin = self.shared.task_owners.origin(shown)?;
@@ -144,7 +145,8 @@ impl Gateway {
         guard.ends((&server.name, &server.target), context.principal(), &origin)
     }
 
-    /// The same of something that is wanted of it: answers are not given to a server that may not have them.
+    /// Returns the reason that a request on a task is refused. Answers are not forwarded to a server that may not
+    /// receive them.
     fn judged(&self, server: usize, shown: &str, call: &Call) -> Option<Over> {
         if let Some(over) = self.over(server, shown, &call.context) {
             return Some(over);
@@ -163,7 +165,7 @@ impl Gateway {
         Some(Over { by: format!("the server wanted {what}"), why })
     }
 
-    /// What a task asks that its server may not.
+    /// Returns a description of the first request of a task that its server may not make.
     pub(super) fn forbidden(
         &self,
         server: usize,
@@ -179,7 +181,7 @@ impl Gateway {
         guard.forbids_to_task(server, context, found.input_requests.values())
     }
 
-    /// Tells the guard that whoever asked is told what came of a task.
+    /// Records in the session's data flow that the result of a task is delivered to the caller.
     pub(super) fn deliver_of_task(
         &self,
         server: usize,
@@ -195,7 +197,7 @@ impl Gateway {
         }
     }
 
-    /// What is to be recorded of how a task stands, if it is.
+    /// Returns the ending to record for a task's status, if it has to be recorded.
     pub(super) fn news(&self, shown: &str, found: &GetTaskResult) -> Option<(Ending, Option<i64>)> {
         let status = &found.task.status;
         if !self.shared.task_owners.is_news(shown, status) {
@@ -211,7 +213,7 @@ impl Gateway {
         })
     }
 
-    /// Ends a task at its server, in the background; what whoever wants something of it is told.
+    /// Cancels a task at its server in the background. Returns the error for the caller.
     pub(super) fn end_task(
         &self,
         server: usize,

@@ -73,10 +73,10 @@ impl Connector for InMemory {
     }
 }
 
-/// What reached a server: the methods, and of streams of changes what they follow.
+/// Methods that reached a server, and for streams of changes the kind of item that they follow.
 type Seen = Arc<Mutex<Vec<String>>>;
 
-/// A server of which each call is noted that is made on somebody's behalf: not the lists, which the host reads for itself.
+/// A server that notes each call made on behalf of an application. Lists that the host reads for itself are not noted.
 struct Recording {
     inner: hospes::BoxService,
     seen: Seen,
@@ -133,7 +133,7 @@ impl House {
         self.made_by(name, revision, delay, Arc::new(move || make().map(hospes::BoxService::new)))
     }
 
-    /// A server of which each call is noted that is made on somebody's behalf.
+    /// Adds a server that notes each call made on behalf of an application.
     fn recorded(
         self,
         name: &str,
@@ -304,7 +304,8 @@ async fn what_a_server_asks_reaches_the_application() {
     }
 }
 
-/// A server must not be told of more than the application can do, or it asks what nobody answers.
+/// A server must not be told of more capabilities than the application has. Otherwise it sends requests that cannot be
+/// answered.
 #[tokio::test]
 async fn a_server_knows_what_the_application_cannot_do() {
     for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
@@ -353,7 +354,7 @@ async fn progress_and_log_messages_of_a_call_come_through() {
     }
 }
 
-/// Tells when a handler is dropped before it is done.
+/// Notifies when a handler is dropped before it has finished.
 struct Dropped(Arc<Notify>);
 
 impl Drop for Dropped {
@@ -495,7 +496,7 @@ async fn prompts_and_completion_go_to_their_server() {
     }
 }
 
-/// State of one call must not be usable for another, whoever made it.
+/// State of one call must not be usable for another call, regardless of the caller.
 #[tokio::test]
 async fn questions_cannot_be_answered_on_another_servers_call() {
     let host = House::default()

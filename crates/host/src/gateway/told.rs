@@ -1,4 +1,4 @@
-//! What an application that listens is told, and when.
+//! Notification sink of a subscription stream: content and order of the notifications.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use hospes::Context;
 use hospes_model::{Notification, SubscriptionsAcknowledgedParams};
 use tokio::sync::Notify;
 
-/// What an application is told. Nothing goes before the acknowledgement (SUBS-03).
+/// Notification sink of an application's stream. Nothing is sent before the acknowledgement (SUBS-03).
 pub(super) struct Told<'c> {
     pub(super) context: &'c Context,
     state: Mutex<State>,
@@ -17,17 +17,17 @@ pub(super) struct Told<'c> {
 
 #[derive(Default)]
 struct State {
-    /// Whether the acknowledgement is out.
+    /// True once the acknowledgement has been sent.
     acknowledged: bool,
-    /// What has to wait for it.
+    /// Notifications that wait for the acknowledgement.
     held_back: Vec<Notification>,
-    /// The tasks whose changes are told: those that servers have agreed to tell of by then (TSKX-16).
+    /// Tasks whose changes are reported: those that servers had agreed to report before the acknowledgement (TSKX-16).
     tasks: BTreeSet<String>,
     /// The resources whose changes are not told, as they are shown: by then their servers have said so.
     untold: BTreeSet<String>,
 }
 
-/// How many servers have not said yet that they will tell.
+/// Number of servers that have not yet acknowledged their subscription.
 #[derive(Default)]
 struct Starts {
     missing: AtomicUsize,

@@ -22,26 +22,27 @@ use crate::desk::{
     Session, Settled, Subject, Waiting,
 };
 
-/// How a round of questions remembers that the call it belongs to was approved.
+/// Key of the round's step that marks its call as approved.
 pub(super) const APPROVED: &str = "hospes.approved";
 
-/// What the keys of our questions begin with: those with a form, and those that lead to the console.
+/// Prefixes of the keys of the host's own questions: those with a form, and those that lead to the console.
 const FORM: &str = "hospes.approve.";
 const CONSOLE: &str = "hospes.console.";
 
 /// By whom what an application's form says was decided.
 const THROUGH_APPLICATION: &str = "the person, through the application";
 
-/// How often whoever waits is told that they do.
+/// Interval of progress notifications to a caller that waits for a decision.
 const REMINDER: Duration = Duration::from_secs(5);
 
-/// How long the arguments of a call may be that a person is asked about: nobody reads more, and what waits is kept.
+/// Maximum length of a call's arguments, in bytes, that a person is asked about. Longer arguments would not be read,
+/// and pending calls are kept in memory.
 const MAX_ASKED: usize = 256 * 1024;
 
-/// How many approved calls are remembered to be shown beside the next one.
+/// Maximum number of approved calls whose arguments are kept for comparison with the next call.
 const MAX_LAST: usize = 256;
 
-/// How long the arguments of such a call may be.
+/// Maximum length of such arguments, in bytes.
 const MAX_LAST_LENGTH: usize = 64 * 1024;
 
 /// A call that a person is to decide about.
@@ -242,8 +243,8 @@ impl Guard {
         }
     }
 
-    /// What was approved instead goes by the rules as they are now, too: it is not called where they deny it, and what comes
-    /// back is reviewed where they say so, of what was asked for or of what it became.
+    /// Applies the current rules to an edited call. It is refused if they deny it. Its result is reviewed if they
+    /// require that for the original or the edited arguments.
     async fn becomes(
         &self,
         call: &Call,
@@ -331,12 +332,13 @@ impl Guard {
 }
 
 impl Asking<'_, '_> {
-    /// What the rules say of the call with these arguments instead: as the tool wants them, and not denied.
+    /// Returns the verdict of the rules on the call with the edited arguments. Fails if the arguments do not fit the
+    /// tool's schema or the rules deny the call.
     fn can_become(&self, edited: &RawJson) -> Result<Verdict, String> {
         can_become(self.policy, self.asked.application, self.asked.principal, self.going, edited)
     }
 
-    /// The same, for later.
+    /// Returns a check of edited arguments for later use.
     fn check(&self) -> Check {
         let policy = self.policy.clone();
         let application = self.asked.application.map(str::to_owned);
@@ -354,7 +356,7 @@ impl Asking<'_, '_> {
         })
     }
 
-    /// What could be carried out by it, as the record has it.
+    /// Returns the data flow of the verdict as text for the record.
     fn flow(&self) -> String {
         self.verdict.flow.as_ref().map_or_else(String::new, |flow| format!("; {flow}"))
     }
@@ -369,8 +371,8 @@ impl Asking<'_, '_> {
     }
 }
 
-/// What looks at an edit of a call that was asked before a restart: by the rules as they are now, and by what the person was
-/// shown of the tool.
+/// Returns a check for edits of calls that were asked before a restart. It applies the current rules and the tool
+/// definition that the person was shown.
 pub(super) fn checker(policy: Arc<RwLock<Option<Arc<Policy>>>>) -> Checker {
     Box::new(move |matter, edited| {
         let Card::Call(card) = &matter.card else { return Err("it cannot be changed any more".to_owned()) };
@@ -414,8 +416,8 @@ fn can_become(
     }
 }
 
-/// Waits for a decision, and says so now and then: whoever stands between us and the application may have no patience
-/// with a silent call.
+/// Waits for a decision and sends progress from time to time. Intermediaries between host and application may close a
+/// silent call.
 pub(crate) async fn hold(call: &Call, waiting: &Waiting) -> Result<Settled, Refused> {
     let mut reminders = interval_at(Instant::now(), REMINDER);
     reminders.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -442,15 +444,15 @@ async fn stop(asking: &Asking<'_, '_>, passage: &mut Passage, decision: &str, wh
     asking.going.refusal(why)
 }
 
-/// The answer to a question of ours.
+/// Answer to one of the host's own questions.
 pub(super) struct Answer {
     id: String,
-    /// Whether they were sent to the console.
+    /// True if the person was sent to the console.
     at_console: bool,
     content: RawJson,
 }
 
-/// Takes the answer to a question of ours out of the round: the server's own rounds begin without it.
+/// Removes the answer to one of the host's own questions from the round, so that the server's rounds begin without it.
 pub(super) fn take_answer(call: &Call) -> Option<Answer> {
     let mut round = call.context.round();
     let ours = |key: &str| {
@@ -465,12 +467,13 @@ pub(super) fn take_answer(call: &Call) -> Option<Answer> {
 }
 
 impl Answer {
-    /// Whether this call was asked about, and the question is not settled or not used.
+    /// Returns true if this call was asked about and the question is still open or its approval unused.
     pub(super) fn is_awaited(&self, desk: &Desk, bond: &Bond) -> bool {
         desk.has(&self.id, &bond.call)
     }
 
-    /// What the person said in the application; nothing if they went to the console. Whatever is not a clear yes is a no.
+    /// Returns the decision the person made in the application, or none if they were sent to the console. Any answer
+    /// that is not a clear yes is a no.
     fn said(&self, may_remember: bool) -> Option<Decision> {
         let result = self.content.decode::<ElicitResult>();
         match result {

@@ -1,4 +1,4 @@
-//! What a decision of a person is bound to.
+//! Binding of a person's decision to one call.
 
 use hospes_policy::{Asked, Policy};
 use sha2::{Digest as _, Sha256};
@@ -11,7 +11,7 @@ use crate::desk::Digest;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bond {
     pub(super) call: Digest,
-    /// Who calls.
+    /// Digest of the caller's identity.
     pub(super) asker: Digest,
 }
 
@@ -41,7 +41,8 @@ impl Bond {
     }
 }
 
-/// Who calls, as far as nobody can choose it: what an application calls itself anybody can.
+/// Returns the digest of the caller's identity. The application's name is not part of it, because an application can
+/// choose any name.
 pub(super) fn asker(principal: Option<&str>) -> Digest {
     let mut bound = Sha256::new();
     bind(&mut bound, &[u8::from(principal.is_some())]);

@@ -7,9 +7,9 @@ use hospes_store::{Entry, EntryKind, StoreError};
 use super::Guard;
 
 impl Guard {
-    /// Goes through the whole record. What is wrong with it is returned, kept for the host's status, and recorded: the
-    /// record goes on behind an entry that says so, and it is not whole any more from its first fault on. Takes about a
-    /// second for some hundred thousand entries, in which calls go on.
+    /// Verifies the whole audit record. A fault is returned, kept for the host's status, and recorded. The record
+    /// continues after an entry that reports the fault, and is not intact from its first fault on. Takes about a second
+    /// for some hundred thousand entries; calls continue meanwhile.
     pub async fn examine_record(&self) -> Option<String> {
         let error = self.audit.as_ref()?.verify(None).await.err()?;
         let because = error.source().map(|source| format!(": {source}")).unwrap_or_default();

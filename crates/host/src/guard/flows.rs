@@ -1,8 +1,8 @@
-//! What each session has read so far: private data of the person's, and text that somebody else chose.
+//! Data that each session has read so far: the person's private data, and text from untrusted sources.
 //!
-//! A session of an older revision has a flow of its own, which ends with it. An application of 2026-07-28 says with each
-//! request what it is and nothing more, so all that it does for one person is one flow: what is coarse is more careful.
-//! Nothing is known of a session that has read nothing.
+//! A session of an older revision has its own flow, which ends with the session. An application of 2026-07-28 only
+//! describes itself with each request. All its requests for one person therefore share one flow, which is coarser and
+//! more careful. A session that has read nothing has no entry.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hash, Hasher, RandomState};
@@ -13,20 +13,20 @@ use hospes::Peer;
 use hospes_policy::{Flow, Labels};
 use tokio::time::Instant;
 
-/// Of how many sessions it is known what they have read. Beyond it, what a person's longest silent session has read is what
-/// all sessions of theirs have.
+/// Maximum number of tracked sessions. Beyond it, the reads of a person's longest silent session count for all sessions
+/// of that person.
 const MAX_FLOWS: usize = 4096;
 
-/// How many servers are remembered of each kind: one is enough to be careful.
+/// Maximum number of servers remembered of each kind. One is enough for the check to apply.
 const MAX_SOURCES: usize = 16;
 
-/// How long what was read counts where no session says when it is over.
+/// Time for which a read counts if the end of its session is unknown.
 const REMEMBERED: Duration = Duration::from_secs(12 * 3600);
 
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     all: Mutex<HashMap<Session, Sources>>,
-    /// Makes short what an application calls itself, in a way that nobody can foresee.
+    /// Hash key for application names, which shortens them unpredictably.
     names: RandomState,
 }
 
@@ -35,9 +35,10 @@ pub(super) struct Flows {
 enum Session {
     /// That of an older revision. Its memory is not used again while this is here, so the address is its name.
     Older(Weak<Peer>),
-    /// All that an application does for one person. No two persons share one, whatever their applications are called.
+    /// All requests of an application for one person. Two persons never share one, regardless of the names of their
+    /// applications.
     Named { principal: Option<Arc<str>>, application: Option<u64> },
-    /// All that a person does: what there was no room for.
+    /// All requests of a person; used for sessions that no longer fit.
     Whole(Option<Arc<str>>),
 }
 
@@ -50,7 +51,7 @@ struct Sources {
 #[derive(Clone, Debug)]
 struct Source {
     server: Box<str>,
-    /// When something of it was delivered last.
+    /// Time of the last delivery from this server.
     at: Instant,
 }
 
@@ -74,7 +75,7 @@ impl Flows {
         }
     }
 
-    /// What the session has read, if it has read both.
+    /// Returns the flow of the session if it has read both private and untrusted data.
     pub(super) fn tainted(&self, peer: &Arc<Peer>) -> Option<Flow> {
         let all = self.all();
         if all.is_empty() {
@@ -118,7 +119,7 @@ impl Flows {
 }
 
 impl Session {
-    /// Whether it is known when it is over.
+    /// Returns true if the end of the session is known.
     fn ends(&self) -> bool {
         matches!(self, Self::Older(_))
     }
@@ -169,7 +170,7 @@ impl Source {
 }
 
 impl Sources {
-    /// When something was delivered last.
+    /// Returns the time of the last delivery.
     fn last(&self) -> Option<Instant> {
         self.private.iter().chain(&self.untrusted).map(|source| source.at).max()
     }
@@ -266,7 +267,7 @@ mod tests {
         assert_eq!(all.len(), 2, "one of each era");
     }
 
-    /// Nobody gets rid of what was read by opening sessions without end, and what one person has read is no other's.
+    /// Opening many sessions does not discard reads, and the reads of one person never count for another.
     #[tokio::test(start_paused = true)]
     async fn what_there_is_no_room_for_counts_for_the_whole_person() {
         for revision in [Revision::LATEST_LEGACY, Revision::LATEST] {

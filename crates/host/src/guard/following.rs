@@ -1,4 +1,4 @@
-//! Changes of resources: who is told of them is judged like reading them.
+//! Subscriptions to resources: a change notification goes by the same rules as reading the resource.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -13,7 +13,7 @@ use super::passage::clipped;
 use super::{Going, Guard, UNASKED, denial};
 use crate::desk::{GrantEffect, Subject};
 
-/// Of how many subscriptions it is remembered that they were recorded.
+/// Maximum number of subscriptions remembered as already recorded.
 const MAX_FOLLOWERS: usize = 4096;
 
 /// A session of an older revision asks anew for everything that it follows whenever something is added; what it followed
@@ -42,8 +42,9 @@ impl Followers {
 }
 
 impl Guard {
-    /// Whether an application may be told of changes of a resource: where it may read it without anybody being asked, and
-    /// nothing withholds its server. It is recorded, and what cannot be recorded is not told.
+    /// Returns true if an application may be notified of changes of a resource. It must be allowed to read the resource
+    /// without approval, and the server must not be withheld. The decision is recorded; if recording fails, the
+    /// subscription is refused.
     pub(crate) async fn follows(
         &self,
         context: &Context,
@@ -79,7 +80,7 @@ impl Guard {
         ruling.is_ok()
     }
 
-    /// Whether that may still be told, by the rules as they are now.
+    /// Returns true if the current rules still allow a change notification.
     pub(crate) fn still_follows(&self, context: &Context, going: &Going<'_>) -> bool {
         self.of_following(context, going).is_ok()
     }

@@ -1,4 +1,4 @@
-//! What would go to a server.
+//! Target of a call: a server and an item there.
 
 use hospes::{Call, Outcome};
 use hospes_model::{CallToolResult, RawJson, RpcError, Tool};
@@ -18,12 +18,12 @@ pub(crate) struct Going<'a> {
     pub(crate) server: &'a str,
     /// The hash of its command line or URL.
     pub(crate) target: &'a str,
-    /// What is known of its data, where the server is a part of the program.
+    /// Labels of the server's data; set if the server is built into the program.
     pub(crate) known: Option<Labels>,
     pub(crate) what: What<'a>,
 }
 
-/// What it is, by what its server calls it.
+/// Kind and name of the item, as its server calls it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What<'a> {
     /// A tool, and how it is listed.
@@ -116,8 +116,8 @@ impl<'a> Going<'a> {
         matches!(self.what, What::Tool(..) | What::Prompt(_) | What::Resource(_) | What::Method(..))
     }
 
-    /// What is said when it does not go. A model reads the result of a tool and does something else; an error of the
-    /// protocol it may never see.
+    /// Returns the outcome of a refused call. For a tool it is a tool result, which a model can read and react to. A
+    /// protocol error may never reach the model.
     pub(super) fn refusal(&self, why: &str) -> Outcome {
         let server = self.server;
         match self.what {

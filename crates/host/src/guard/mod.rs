@@ -1,4 +1,4 @@
-//! What stands between a call and its server: the rules, the person, and the record of what happened.
+//! Policy enforcement between a call and its server: the rules, the approvals, and the audit record.
 //!
 //! A call is looked at once it is known where it would go. The policy allows, denies or has the person asked; an approval
 //! is good for exactly this call, once. However it ends, an entry of the audit record says so.
@@ -44,13 +44,13 @@ pub(crate) use refuse::refuse;
 use running::Running;
 pub(crate) use task::{KeptOrigin, Origin, Over};
 
-/// How long a person has to decide about a call: the setting `approval_timeout`. Silence is a no.
+/// Default time for a person to decide about a call: the setting `approval_timeout`. No decision counts as a denial.
 pub const DEFAULT_APPROVAL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Why nothing is called whose result nobody could review.
+/// Reason for refusing a call whose result cannot be reviewed.
 const UNREVIEWED: &str = "its result is to be reviewed before it is delivered, and nobody is there to do it";
 
-/// Why nothing is done of what nobody is asked about.
+/// Reason for refusing a request that would need an approval but cannot be approved.
 const UNASKED: &str = "what it belongs to is asked about each time, and this cannot be";
 
 /// Decides about every call, and records it.
@@ -66,17 +66,17 @@ pub struct Guard {
     answers_questions: bool,
     approval_timeout: Duration,
     running: Running,
-    /// What was approved last, of each tool and application.
+    /// Arguments approved last, by tool and application.
     last: Mutex<HashMap<String, RawJson>>,
-    /// Who was recorded to follow what.
+    /// Subscriptions that have already been recorded.
     followers: following::Followers,
     /// The problem that was found when the record was gone through.
     record_problem: std::sync::OnceLock<String>,
-    /// What each session has read.
+    /// Data that each session has read.
     flows: flows::Flows,
 }
 
-/// What became of what would go to a server.
+/// Decision about a call before it is sent to its server.
 #[derive(Debug)]
 pub(crate) enum Admitted {
     /// It may go, once.
@@ -113,21 +113,21 @@ impl Guard {
         self
     }
 
-    /// Whether arguments are recorded, too: sealed, and never otherwise. They are not unless told.
+    /// Sets whether arguments are recorded too, always sealed. By default they are not recorded.
     #[must_use]
     pub fn keeping_arguments(mut self, keeps: bool) -> Self {
         self.keeps_arguments = keeps;
         self
     }
 
-    /// How long a person has to decide; by default [`DEFAULT_APPROVAL_TIMEOUT`].
+    /// Sets the time for a person to decide; by default [`DEFAULT_APPROVAL_TIMEOUT`].
     #[must_use]
     pub fn with_approval_timeout(mut self, timeout: Duration) -> Self {
         self.approval_timeout = timeout;
         self
     }
 
-    /// Puts what a person is to decide on this desk; by default on one of its own.
+    /// Sets the queue for approvals; by default the guard has its own.
     #[must_use]
     pub fn with_desk(mut self, desk: Desk) -> Self {
         if let Some(audit) = &self.audit {
@@ -138,9 +138,9 @@ impl Guard {
         self
     }
 
-    /// Whether what servers ask of a person is answered at the desk, where the application cannot ask; it is not unless
-    /// told. Each application then has a connection of its own to each older server, for a question there does not say
-    /// whose it is.
+    /// Sets whether elicitations that the application cannot answer go to the approval queue; by default they do not.
+    /// Each application then has its own connection to each older server, because a question there does not name its
+    /// application.
     #[must_use]
     pub fn answering_questions(mut self, answers: bool) -> Self {
         self.answers_questions = answers;
@@ -151,13 +151,13 @@ impl Guard {
         self.answers_questions
     }
 
-    /// Where a person decides.
+    /// Returns the queue of pending approvals.
     #[must_use]
     pub fn desk(&self) -> &Desk {
         &self.desk
     }
 
-    /// How long a person has to decide.
+    /// Returns the time for a person to decide.
     #[must_use]
     pub fn approval_timeout(&self) -> Duration {
         self.approval_timeout
@@ -189,7 +189,7 @@ impl Guard {
         self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether a call may go where it would.
+    /// Decides whether a call may go to its target.
     pub(crate) async fn admit(self: &Arc<Self>, call: &Call, going: Going<'_>) -> Admitted {
         let mut passage = Passage::new(self, call, &going);
         if let Err(error) = passage.can_be_recorded().await {
@@ -287,7 +287,8 @@ impl Guard {
         }
     }
 
-    /// What no rule lets through: what a person denied for good, and what is to be reviewed while nobody is there.
+    /// Returns the outcome of a call that no rule can allow. This applies to items a person has blocked, and to calls
+    /// whose result needs review while no reviewer is present.
     async fn stopped_before_asking(
         &self,
         asked: &Asked<'_>,
@@ -320,8 +321,8 @@ impl Guard {
         self.running.forget(&token.decode::<String>().unwrap_or_default());
     }
 
-    /// Whether a server may be told of folders, `told` of the `of` that there are: those of this application, or the
-    /// host's own. It is recorded, and what cannot be recorded is not told.
+    /// Returns true if a server may be told of folders: `told` of `of` roots, of this application or of the host. The
+    /// decision is recorded; if recording fails, the roots are withheld.
     pub(crate) fn tells_roots(
         &self,
         server: &str,
@@ -357,18 +358,18 @@ impl Guard {
         noted && denied.is_none()
     }
 
-    /// What the rules say of a server that wants an answer of a model. A person is asked where there are none: it is their
-    /// money, and perhaps their words.
+    /// Returns the verdict on a sampling request of a server. Without rules the person is asked, because sampling
+    /// spends their money and may use their words.
     pub(crate) fn of_sampling(&self, call: &Call, server: &str) -> Verdict {
         self.of_wish(call, server, Action::Sampling)
     }
 
-    /// Whether they deny it by now, whatever they said when the person was asked.
+    /// Returns true if the current rules deny sampling, regardless of an earlier approval.
     pub(crate) fn has_forbidden_sampling(&self, call: &Call, server: &str) -> bool {
         self.of_sampling(call, server).decision == Decision::Deny
     }
 
-    /// The same of a server that wants something of the person.
+    /// Returns the verdict on an elicitation of a server.
     pub(crate) fn of_elicitation(&self, call: &Call, server: &str) -> Verdict {
         self.of_wish(call, server, Action::Elicitation)
     }
@@ -382,7 +383,7 @@ impl Guard {
         policy.decide(&asked, Timestamp::now())
     }
 
-    /// Whether a server may ask what it asks in the middle of a call: the first thing it may not.
+    /// Returns a description of the first request a server may not make in the middle of a call.
     fn forbids<'r>(
         &self,
         server: &str,
@@ -411,7 +412,7 @@ impl Guard {
     }
 }
 
-/// What is said of a denial: the reason that stands in the rule, for it is meant to be told.
+/// Returns the text of a denial: the reason given in the rule, which is meant for the caller.
 fn denial(verdict: &Verdict) -> String {
     match &verdict.because {
         Because::Rule { reason: Some(reason), .. } => format!("it is not allowed here: {reason}"),

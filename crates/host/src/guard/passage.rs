@@ -16,7 +16,7 @@ use super::review::Review;
 use super::running::Approved;
 use super::{Going, Guard};
 
-/// How many characters of a name are recorded.
+/// Maximum length of a recorded name, in characters.
 const MAX_RECORDED: usize = 300;
 
 /// A call that may go, once. Dropped before it has ended, it is recorded as cancelled.
@@ -24,11 +24,11 @@ const MAX_RECORDED: usize = 300;
 pub(crate) struct Passage {
     guard: Arc<Guard>,
     begun: Instant,
-    /// What is recorded; nothing where nothing is, or once it is.
+    /// The audit entry; none if nothing is recorded, or once it has been handed over.
     entry: Option<Entry>,
     server: String,
     peer: Arc<Peer>,
-    /// What its result brings into the session; none where nobody watches.
+    /// Labels of the result for the session's data flow; none if data flow is not tracked.
     labels: Option<Labels>,
     principal: Option<String>,
     application: Option<String>,
@@ -36,9 +36,9 @@ pub(crate) struct Passage {
     may_change: bool,
     /// True if a person decided about it: then, too.
     by_person: bool,
-    /// What was approved, where the person was asked.
+    /// The approved call, if the person was asked.
     approved: Option<Approved>,
-    /// Where the person is to see what comes back.
+    /// Review of the result, if one is required.
     review: Option<Review>,
 }
 
@@ -114,7 +114,7 @@ impl Passage {
         &self.peer
     }
 
-    /// What its result brings into the session, once it is delivered.
+    /// Sets the labels that the result adds to the session's data flow once it is delivered.
     pub(super) fn brings(&mut self, labels: Labels) {
         self.labels = Some(labels);
     }
@@ -132,12 +132,12 @@ impl Passage {
         self.guard.flows.note(&self.peer, &self.server, labels);
     }
 
-    /// The person sees what comes back before it goes on.
+    /// Requires that the person reviews the result before it is delivered.
     pub(super) fn review(&mut self, review: Review) {
         self.review = Some(review);
     }
 
-    /// Whether a person approved it, now or in an earlier round.
+    /// Returns true if a person approved the call, in this round or an earlier one.
     pub(crate) fn is_approved(&self) -> bool {
         self.approved.is_some()
     }
@@ -152,7 +152,7 @@ impl Passage {
         self.entry = None;
     }
 
-    /// The person is being asked; what comes of it is an entry of its own.
+    /// Ends the entry because the person is being asked. The decision is recorded as an entry of its own.
     pub(super) async fn end_asked(&mut self) {
         let _nothing_to_withhold = self.end(Ending::Asked, None, None).await;
     }
@@ -217,8 +217,8 @@ impl Passage {
         }
     }
 
-    /// Its user has to sign in at its server first, and it goes on then. That round uses no approval up: it is still good for
-    /// this call, and for nothing else.
+    /// Suspends the call until its user has signed in at its server. The approval is not used up. It remains valid for
+    /// this call only.
     pub(crate) async fn waits_for_account(mut self, context: &Context) {
         let mut round = context.round();
         self.go_on(&mut round);
@@ -226,7 +226,7 @@ impl Passage {
         let _nothing_to_withhold = self.end(Ending::Asked, None, None).await;
     }
 
-    /// What was approved is approved in the next round, too.
+    /// Carries the approval over to the next round.
     fn go_on(&mut self, round: &mut Round) {
         let Some(approved) = self.approved.take() else { return };
         match self.guard.running.go_on(approved).map(|token| RawJson::from_serialize(&token)) {
@@ -277,7 +277,7 @@ impl Passage {
     }
 }
 
-/// A call that was carried out and cannot be recorded at the moment: nobody is given its answer.
+/// A call that was made but cannot be recorded at the moment. Its answer is withheld.
 struct Unrecorded {
     kind: EntryKind,
     server: String,
@@ -330,7 +330,8 @@ fn micros(begun: Instant) -> u64 {
     u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
-/// What is recorded of a name or an address that others chose: without a password or a query, and not without end.
+/// Returns a name or address in the form in which it is recorded: without a password or a query, and at most
+/// `MAX_RECORDED` characters long.
 pub(super) fn clipped(text: &str) -> String {
     let bare = match url::Url::parse(text) {
         Ok(mut url) if url.has_authority() || url.query().is_some() => {
@@ -348,7 +349,7 @@ pub(super) fn clipped(text: &str) -> String {
     }
 }
 
-/// How many bytes a reply has, where it is as it came.
+/// Returns the length of a reply in bytes, if it is in its original form.
 fn length(reply: &Reply) -> Option<u64> {
     match reply {
         Reply::Raw { json, .. } => Some(json.as_str().len() as u64),
@@ -356,7 +357,7 @@ fn length(reply: &Reply) -> Option<u64> {
     }
 }
 
-/// Whether a tool says that it failed.
+/// Returns true if a tool result reports an error.
 fn is_tool_error(reply: &Reply) -> bool {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]

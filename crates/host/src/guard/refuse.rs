@@ -6,8 +6,8 @@ use hospes::{Call, Outcome};
 
 use super::{Going, Guard, Passage};
 
-/// What is said instead of the call: `why` to whoever calls, `by` to the record. `passage` is the call's, if it has been
-/// let through already.
+/// Refuses a call and returns its outcome. `why` is for the caller, `by` for the record. `passage` is the call's own,
+/// if it was already admitted.
 pub(crate) async fn refuse(
     guard: Option<&Arc<Guard>>,
     passage: Option<Box<Passage>>,

@@ -1,4 +1,4 @@
-//! What was recorded is forgotten when its time is over.
+//! Retention of the audit record: entries are deleted when they reach their maximum age.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::Guard;
 
-/// How often it is looked whether anything is too old.
+/// Interval at which entries that are too old are deleted.
 const EACH: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Guard {

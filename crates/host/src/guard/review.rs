@@ -1,4 +1,4 @@
-//! Results that a person sees before they go on: to an application, and so to its model.
+//! Review of results by a person before they are delivered to an application, and so to its model.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::{Going, Guard};
 use crate::desk::{Asking, CallKind, Card, Offers, ResultCard, Settled};
 use crate::upstream::decoded;
 
-/// How long a result may be that a person is shown.
+/// Maximum length of a result that is shown to a person, in bytes.
 const MAX_SHOWN: usize = 1024 * 1024;
 
-/// What has to be known when the result is there.
+/// State needed to review the result of a call.
 #[derive(Debug)]
 pub(super) struct Review {
     call: Call,
@@ -30,7 +30,8 @@ impl Review {
         Self { call, what: going.call_kind(), name: going.subject().to_owned(), because }
     }
 
-    /// The reply that the person lets through, else by whom it was kept back, and what is said instead.
+    /// Returns the reply that the person lets through. Otherwise returns who withheld it and the outcome to deliver
+    /// instead.
     pub(super) async fn reviewed(
         self,
         guard: &Guard,
@@ -98,7 +99,8 @@ impl Review {
         }
     }
 
-    /// What is said instead of the result. It was called: a model that believes it was not would call again.
+    /// Returns the outcome that replaces the result. It says that the call was made, because a model that believes
+    /// otherwise would repeat it.
     fn refusal(&self, server: &str, why: &str) -> Outcome {
         let name = &self.name;
         let text = format!("`{name}` of the server `{server}` was called; its result is not shown: {why}");
@@ -120,7 +122,7 @@ fn written(reply: &Reply) -> Result<RawJson, RpcError> {
     json.map_err(|error| RpcError::internal(error.to_string()))
 }
 
-/// What a person made of it.
+/// Parses the result as the person edited it.
 fn read(method: &Method, edited: &RawJson) -> Result<Reply, String> {
     let words = |error: serde_json::Error| error.to_string();
     match method {

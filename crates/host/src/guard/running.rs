@@ -10,18 +10,18 @@ use tokio::time::Instant;
 use super::bond::Bond;
 use crate::desk::{Full, Refused, id};
 
-/// How many approved calls may wait for the answer to a question of their server's.
+/// Maximum number of approved calls that wait for the answer to a server's question.
 const MAX_RUNNING: usize = 4096;
 
-/// How long they may: longer than any call of an older server is kept waiting.
+/// Lifetime of such an approval; longer than any call of an older server is kept waiting.
 const RUNNING: Duration = Duration::from_secs(24 * 3600);
 
-/// What was approved, and with which arguments instead of the ones that were asked for.
+/// Binding of the approved call, and the arguments that replace the original ones.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Approved {
     pub(super) bond: Bond,
     pub(super) edited: Option<RawJson>,
-    /// Whether the person was told what the session had read that could be carried out.
+    /// True if the person was told which data of the session could be sent out.
     pub(super) flow: bool,
 }
 

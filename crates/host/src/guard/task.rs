@@ -1,4 +1,5 @@
-//! Tasks: what goes on after its call has ended belongs to that call, and goes by the rules for it as they are by now.
+//! Tasks: work that continues after its call has ended still belongs to that call, and goes by the current rules for
+//! it.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use super::{Guard, Note, denial};
 use crate::desk::{CallKind, GrantEffect, Subject};
 use crate::upstream::Server;
 
-/// How long the arguments of a call may be that are remembered for as long as its task is.
+/// Maximum length of a call's arguments, in bytes, that are kept for the lifetime of its task.
 const MAX_REMEMBERED: usize = 4096;
 
 /// The call that began a task.
@@ -25,11 +26,11 @@ pub(crate) struct Origin {
     /// None where they were too long to be remembered, or the host was started anew: what was said is kept nowhere.
     arguments: Option<RawJson>,
     application: Option<String>,
-    /// Of the rules that it began under.
+    /// Version of the rules under which the task began.
     rules: Option<[u8; 32]>,
 }
 
-/// What is kept of it for a host that is started anew.
+/// Stored form of a task's origin, for later runs of the host.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct KeptOrigin {
     tool: String,
@@ -41,12 +42,12 @@ pub(crate) struct KeptOrigin {
     rules: Option<[u8; 32]>,
 }
 
-/// Why a task goes on no more.
+/// Reason that a task has to end.
 #[derive(Debug)]
 pub(crate) struct Over {
-    /// For whoever asks for it.
+    /// Reason for the caller.
     pub(crate) why: String,
-    /// For the record.
+    /// Reason for the record.
     pub(crate) by: String,
 }
 
@@ -104,12 +105,13 @@ impl From<KeptOrigin> for Origin {
 }
 
 impl Guard {
-    /// Whether only tasks are known whose calls were judged here: where there are rules.
+    /// Returns true if only tasks with a judged call are accepted, which is the case if there are rules.
     pub(crate) fn wants_origins(&self) -> bool {
         self.policy().is_some()
     }
 
-    /// Why a task of this origin goes on no more, if the rules deny its call by now, or a person has blocked its tool.
+    /// Returns the reason that a task of this origin has to end. The rules may deny its call by now, or a person may
+    /// have blocked its tool.
     pub(crate) fn ends(
         &self,
         (server, target): (&str, &str),
@@ -142,7 +144,8 @@ impl Guard {
         Some(Over { why: "the person has blocked it".to_owned(), by: format!("blocked by {}", block.by) })
     }
 
-    /// What came of a task is delivered: it is what the call that began it brings into the session.
+    /// Records in the session's data flow that the result of a task is delivered. It has the labels of the call that
+    /// began the task.
     pub(crate) fn deliver_of_task(&self, server: &Server, context: &Context, origin: &Origin) {
         let Some(policy) = self.policy().filter(|policy| policy.data_flow() != DataFlow::Off) else { return };
         // Labels are the same whatever it was called with.
@@ -151,7 +154,8 @@ impl Guard {
         self.flows.note(context.peer(), &server.name, policy.labels(&asked, server.known));
     }
 
-    /// Why a task of this origin is told nothing more: its session has read what its server could carry out.
+    /// Returns the reason that a task of this origin receives no further input: its session has read data that its
+    /// server could send out.
     pub(crate) fn withholds_from_task(
         &self,
         server: &Server,
@@ -166,7 +170,7 @@ impl Guard {
         policy.labels(&asked, server.known).outbound.then(|| Over { by: why.clone(), why })
     }
 
-    /// What a task asks that its server may not.
+    /// Returns a description of the first request of a task that its server may not make.
     pub(crate) fn forbids_to_task<'r>(
         &self,
         server: &str,
@@ -177,7 +181,8 @@ impl Guard {
         self.forbids(server, (context.principal(), info.map(|info| info.name.as_str())), requests)
     }
 
-    /// What answers to a task hold that its server may not have. They do not say what was asked; what they are does.
+    /// Returns a description of the first answer to a task that its server may not receive. An answer does not name its
+    /// request, so its kind is derived from its members.
     pub(crate) fn forbids_answers(
         &self,
         server: &str,
@@ -200,7 +205,7 @@ impl Guard {
         })
     }
 
-    /// What is to be recorded of something that is done with a task.
+    /// Begins an audit entry for an operation on a task.
     pub(crate) fn note_of_task(
         self: &Arc<Self>,
         server: &str,

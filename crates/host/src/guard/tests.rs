@@ -1,4 +1,4 @@
-//! What an approval is bound to.
+//! Binding of approvals to calls.
 
 use hospes_policy::{Action, Arguments, Asked, Effects, Policy, Reading};
 
@@ -32,7 +32,7 @@ fn bond_at(
     )
 }
 
-/// How many questions one user may have open is not changed by what an application calls itself.
+/// The limit of open questions per user does not depend on the name an application gives itself.
 #[test]
 fn whoever_asks_is_who_is_signed_in() {
     let policy = Policy::ordinary();

@@ -1,4 +1,4 @@
-//! What a person reads and answers.
+//! Texts of approval forms, and the parsing of their answers.
 
 use hospes_model::{
     ElicitFormParams, ElicitSchema, EnumOption, PrimitiveSchemaDefinition, RawJson, SingleSelectSchema,
@@ -10,14 +10,15 @@ use serde_json::{Value, json};
 
 use super::{Going, What};
 
-/// How many characters of the arguments are shown. What is longer says so; the rest is no less called.
+/// Maximum number of characters of the arguments that are shown. A note gives the length of the rest; the call is made
+/// with all arguments.
 const SHOWN: usize = 4000;
 
 const ONCE: &str = "once";
 const ALWAYS: &str = "always";
 const NO: &str = "no";
 
-/// What the person decided.
+/// The person's decision.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Once,
@@ -92,7 +93,7 @@ pub(super) fn form(
     ElicitFormParams::new(message, schema)
 }
 
-/// What is said beside the address of the console.
+/// Returns the message shown with the link to the console.
 pub(super) fn decide_at(going: &Going<'_>) -> String {
     let what = match going.what {
         What::Tool(name, _) => format!("call the tool `{}`", line(name)),
@@ -149,7 +150,7 @@ pub(super) fn answer(content: &RawJson) -> Answer {
     }
 }
 
-/// The same in one line, so that nothing looks like a line of ours.
+/// Returns the text in one line, so that it cannot imitate the host's own lines.
 fn line(text: &str) -> String {
     shown(text).replace('\n', "\\n").replace('\t', "\\t")
 }

@@ -25,7 +25,7 @@ pub fn labels(transport: &Transport) -> Option<Labels> {
     Some(Labels { private, untrusted, outbound })
 }
 
-/// Makes the server when it is wanted.
+/// Connector that creates a built-in server on demand.
 pub(super) struct BuiltinConnector {
     pub(super) name: String,
     pub(super) args: Vec<String>,

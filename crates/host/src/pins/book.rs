@@ -1,4 +1,4 @@
-//! What all servers' pins have in common.
+//! Store of pins, shared by all servers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -14,13 +14,13 @@ use super::gate::Gate;
 use super::lint::{Neighbours, lints};
 use crate::upstream::Epoch;
 
-/// How often it is tried again to read what could not be read.
+/// Interval between attempts to read the store after a failure.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// How many entries are made of one listing; beyond that one entry says how many more there are.
+/// Maximum number of audit entries for one listing. One more entry gives the number of the rest.
 const MAX_ENTRIES: usize = 32;
 
-/// How much of a name is recorded, in characters.
+/// Maximum length of a recorded name, in characters.
 const MAX_NAME: usize = 200;
 
 /// The pins of a host.
@@ -42,7 +42,7 @@ impl Book {
         self.store.changes()
     }
 
-    /// Takes note of what a server offers, and records what is new about it.
+    /// Stores the definitions that a server offers, and records new and changed ones.
     pub(super) async fn see(&self, sighting: Sighting, trust: Trust) -> Result<Seen, StoreError> {
         let server = sighting.server.clone();
         let tools = sighting.definitions.iter().filter(|one| one.kind == ItemKind::Tool);

@@ -1,12 +1,12 @@
-//! What is pinned of each thing that a server offers, as one hash.
+//! Hashes of definitions: one for each item that a server offers.
 //!
 //! Hashed is the canonical form (RFC 8785) of everything that a list passes on: names, title, description, schemas,
 //! annotations, icons, `_meta`. Of a resource the size and the time of its last change are not, which change with what it
 //! holds. JSON with more than one reading (a name twice in one object, numbers beyond what a double holds) is hashed as it
 //! came besides: of its canonical form one reader would see another.
 //!
-//! The first version of the hash left out icons and `_meta`, and knew no resources. It is made besides, so that what was
-//! accepted by it stays accepted: the definition as it is then seen takes its place.
+//! The first version of the hash left out icons and `_meta`, and did not cover resources. It is still computed, so that
+//! definitions accepted with it stay accepted. The current hash then replaces it.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -83,7 +83,7 @@ impl Hashes {
     }
 }
 
-/// Everything pinned of what a connection offers. Tools that are not shown are nobody's business.
+/// Computes the definitions of all pinned items of a connection. Tools that are not listed are excluded.
 pub(crate) fn definitions(
     instructions: Option<&str>,
     listing: &Listing,
@@ -105,7 +105,7 @@ pub(crate) fn definitions(
     all
 }
 
-/// A resource without what changes with what it holds. A time that is none is text, and stays.
+/// Returns a resource without the members that change with its content. A time that is not valid is kept as text.
 fn without_state(resource: &Resource) -> Resource {
     let mut lasting = resource.clone();
     lasting.size = None;
@@ -175,7 +175,7 @@ fn canonical(item: &impl Serialize, passed_over: &[&str]) -> Result<(String, Opt
     Ok((text, odd))
 }
 
-/// Whether two readers of this JSON may read two things.
+/// Returns true if JSON parsers may disagree on this JSON.
 pub(super) fn has_other_readings(json: &str) -> bool {
     serde_json::from_str::<Plain>(json).is_err()
 }

@@ -1,4 +1,4 @@
-//! What a server is started with, or where it is.
+//! Fingerprint of a server: its command line and program, or its URL.
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
@@ -16,7 +16,7 @@ use crate::config::{Stdio, Transport};
 /// The largest program that is hashed.
 const MAX_PROGRAM: u64 = 1 << 30;
 
-/// How many programs' hashes are remembered.
+/// Maximum number of programs whose hashes are cached.
 const MAX_PROGRAMS: usize = 256;
 
 /// The fingerprint of a server; reads the whole of its program, if it has one, and of the scripts that its command line
@@ -42,8 +42,8 @@ pub(crate) fn fingerprint(transport: &Transport) -> Fingerprint {
     }
 }
 
-/// What tells a server from another that has its name: its command line or URL, as in its [`fingerprint`]. Reads no
-/// program.
+/// Computes the hash of a server's command line or URL, as in its [`fingerprint`]. It distinguishes servers of the same
+/// name. Does not read the program.
 pub(crate) fn target(transport: &Transport) -> Digest {
     let program = match transport {
         Transport::Stdio(stdio) => program(stdio),
@@ -135,7 +135,7 @@ fn is_program(file: &Path) -> bool {
     file.is_file()
 }
 
-/// What tells one content of a file from another without reading it.
+/// File metadata that distinguish versions of a file without reading it.
 type Stamp = (u64, Option<SystemTime>, u64, i128);
 
 /// Interpreters are large, and many servers share one.
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(hash_of("serve", &[]), hash(&at("serve")).unwrap());
     }
 
-    /// What a person decided for longer ended with each release.
+    /// A lasting decision used to end with each release.
     #[test]
     fn a_built_in_server_is_its_name_and_its_settings_in_every_release() {
         let target =

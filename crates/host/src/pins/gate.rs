@@ -15,21 +15,22 @@ use super::standing::{Standing, Withheld};
 use crate::config::{ServerConfig, ToolFilter, Transport};
 use crate::upstream::{ConnectProblem, Listing};
 
-/// What a person does about a server that waits, as the end of a sentence. Models can read it, so it names no command.
+/// Instruction for a person about a blocked server, as the end of a sentence. Models can read it, so it names no
+/// command.
 pub const PERSON_LOOKS: &str = "the person looks at it in the console and accepts or rejects it there";
 
-/// What stands between a server and whoever would use it.
+/// Enforcement of one server's pins.
 pub(crate) struct Gate {
     pub(crate) server: Arc<str>,
     transport: Transport,
     filter: ToolFilter,
     trust: Trust,
     book: Arc<Book>,
-    /// What it was last started with.
+    /// Fingerprint of the last start.
     fingerprint: Mutex<Option<Fingerprint>>,
     standing: RwLock<Arc<Standing>>,
     changes: watch::Sender<u64>,
-    /// Whoever reads the pins and then says how the server stands does so alone: else an older word could come last.
+    /// Held while the pins are read and the status is set, so that an older status cannot overwrite a newer one.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -56,8 +57,8 @@ impl Gate {
     /// Before the server is started: whether it is to be started in quarantine.
     ///
     /// # Errors
-    /// When it is not to be started at all: somebody has rejected it, its program is not the one that was accepted, or
-    /// nobody can tell.
+    /// The server must not be started: it was rejected, its program differs from the accepted one, or the pins cannot
+    /// be read.
     pub(crate) async fn begin(&self) -> Result<bool, ConnectProblem> {
         let turn = self.turn.lock().await;
         let transport = self.transport.clone();
@@ -89,7 +90,7 @@ impl Gate {
         }
     }
 
-    /// Takes note of what it offers on a connection. Until this has come back, nothing of it is used.
+    /// Records the listing of a connection. The listing must not be used before this returns.
     ///
     /// # Errors
     /// When it cannot be told what was accepted.
@@ -119,7 +120,7 @@ impl Gate {
         Ok(hashes)
     }
 
-    /// Looks again how it stands: somebody may have decided.
+    /// Reads the status again, because a decision may have been made.
     pub(crate) async fn reload(&self) {
         let _turn = self.turn.lock().await;
         let Some(fingerprint) = self.fingerprint() else { return };
@@ -141,7 +142,7 @@ impl Gate {
         matches!(self.standing().whole(), Some(Withheld::Unreadable(_)))
     }
 
-    /// What it was last started with.
+    /// Returns the fingerprint of the last start.
     pub(crate) fn fingerprint(&self) -> Option<Fingerprint> {
         self.fingerprint.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -163,13 +164,13 @@ impl Gate {
         self.book.epoch.bump();
     }
 
-    /// Tells when it may stand otherwise.
+    /// Returns a receiver that changes when the status may have changed.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Whether a connection that was made in quarantine, or not, has to be made anew: its server knows what may be asked
-    /// through it.
+    /// Returns true if a connection must be replaced because its quarantine no longer matches the status. The server
+    /// was told on connecting which requests it may make.
     pub(crate) fn wants_another(&self, is_quarantined: bool) -> bool {
         match self.standing().whole() {
             None => is_quarantined,
@@ -179,22 +180,22 @@ impl Gate {
         }
     }
 
-    /// Whether it may be started, as far as is known.
+    /// Returns true if the server may be started, as far as is known.
     pub(crate) fn may_start(&self) -> bool {
         !matches!(self.standing().whole(), Some(Withheld::RejectedServer | Withheld::Replaced))
     }
 
-    /// What withholds the whole server.
+    /// Returns the reason for which the whole server is blocked, if it is.
     pub(crate) fn whole(&self) -> Option<Withheld> {
         self.standing().whole().cloned()
     }
 
-    /// What withholds this, as it is offered on a connection with these hashes.
+    /// Returns the reason for which an item is blocked, given the hashes of its connection.
     pub(crate) fn item(&self, hashes: &Hashes, kind: ItemKind, name: &str) -> Option<Withheld> {
         self.standing().item(kind, name, hashes.get(kind, name))
     }
 
-    /// What is listed of what a connection offers.
+    /// Returns the listing of a connection without blocked content.
     pub(crate) fn shown<'l>(&self, listing: &'l Listing, hashes: &Hashes) -> Cow<'l, Listing> {
         let standing = self.standing();
         if standing.accepts_all(hashes.all()) && hashes.covers_resources(listing) {
@@ -203,7 +204,7 @@ impl Gate {
         Cow::Owned(shown(&self.server, listing, hashes, &standing))
     }
 
-    /// What a person should know, as one sentence.
+    /// Returns a warning for the person, as one sentence.
     pub(crate) fn warning(&self) -> Option<String> {
         let standing = self.standing();
         let what = match (standing.whole(), standing.waiting) {

@@ -14,7 +14,7 @@ use super::gate::Gate;
 use super::view::{Difference, PinnedServer};
 use crate::config::{ServerConfig, Transport};
 
-/// Why nothing was accepted or rejected, or cannot be looked at.
+/// Error of reading, accepting or rejecting pins.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PinsError {
@@ -29,12 +29,12 @@ pub enum PinsError {
     NoItem {
         /// The server.
         server: String,
-        /// What was looked for.
+        /// Kind of the item.
         kind: ItemKind,
         /// By this name.
         name: String,
     },
-    /// What was seen is not there any more.
+    /// The definition that the person saw is no longer the current one.
     #[error("`{0}` has changed since it was looked at; nothing was accepted")]
     Changed(String),
     /// The server comes first.
@@ -121,13 +121,13 @@ impl Pins {
     /// One server.
     ///
     /// # Errors
-    /// When there is none, or the state cannot be read.
+    /// There is no such server, or the state cannot be read.
     pub async fn server(&self, name: &str) -> Result<PinnedServer, PinsError> {
         let found = self.list().await?.into_iter().find(|one| one.server == name);
         found.ok_or_else(|| PinsError::NoServer(name.to_owned()))
     }
 
-    /// What is offered now beside what was accepted.
+    /// Returns the difference between the current and the accepted definition.
     ///
     /// # Errors
     /// When it is not offered, or the state cannot be read.
@@ -219,7 +219,7 @@ impl Pins {
     /// The definitions that a server has had, of one item or all, the newest first.
     ///
     /// # Errors
-    /// When there is none, or the state cannot be read.
+    /// There is no such server or item, or the state cannot be read.
     pub async fn history(
         &self,
         server: &str,

@@ -1,4 +1,4 @@
-//! What is conspicuous about a definition or a command line.
+//! Lints: suspicious properties of a definition or a command line.
 //!
 //! These are signals for a person who looks, and nothing more: text that does harm need not look like it, and none of this
 //! finds all of it. What is found is not blocked by it.
@@ -15,22 +15,22 @@ use super::definition::has_other_readings;
 use super::packages::PackageRun;
 use crate::looks;
 
-/// How many are told of one item.
+/// Maximum number of lints of one item.
 const MAX_LINTS: usize = 20;
 
-/// How much of a text is shown, in characters.
+/// Maximum length of an excerpt, in characters.
 const EXCERPT: usize = 100;
 
 /// The longest text that is not conspicuous by that alone, in characters.
 const LONG: usize = 4000;
 
-/// How deep and how much is looked at; a listing is bounded, this is only so that it stays cheap.
+/// Maximum number of texts that are checked. Listings are bounded anyway; this limits the cost.
 const MAX_TEXTS: usize = 5000;
 
 /// Number of words of a command line that are looked at.
 const MAX_WORDS: usize = 256;
 
-/// What a signal is about.
+/// Kind of a lint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -59,19 +59,19 @@ pub enum LintKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Lint {
-    /// What it is about.
+    /// Kind of the lint.
     pub kind: LintKind,
-    /// Where in the definition: `description`, `inputSchema.properties.path.default`.
+    /// Location in the definition: `description`, `inputSchema.properties.path.default`.
     pub at: String,
     /// A sentence for a person. What hides is made visible in it.
     pub text: String,
 }
 
-/// What the other servers are called, and their tools.
+/// Names of the other servers, and of their tools.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Neighbours(pub(crate) Vec<(String, Vec<String>)>);
 
-/// What is conspicuous about a definition.
+/// Returns the lints of a definition.
 pub(crate) fn lints(name: &str, definition: Option<&str>, neighbours: &Neighbours) -> Vec<Lint> {
     let mut found = Found::default();
     if let Some(other) = confusable(name, neighbours) {
@@ -95,7 +95,7 @@ pub(crate) fn lints(name: &str, definition: Option<&str>, neighbours: &Neighbour
     found.lints
 }
 
-/// What is conspicuous about a command line or a URL, as it is shown.
+/// Returns the lints of a command line or a URL, in its displayed form.
 pub(crate) fn command_lints(shown: &str) -> Vec<Lint> {
     const PATTERNS: [(&str, &str); 5] = [
         (r"(^|[\s/])(sudo|doas|pkexec)\s", "it runs with other rights than yours"),
@@ -208,7 +208,7 @@ fn look(at: &str, text: &str, is_key: bool, mentions: &Mentions<'_>, found: &mut
     }
 }
 
-/// Where something hides. What only chooses how the symbol before it is drawn does not.
+/// Finds the first hidden character. Variation selectors and joiners after a symbol do not count.
 fn hidden(text: &str) -> Option<usize> {
     let mut before = ' ';
     for (at, letter) in text.char_indices() {
@@ -222,7 +222,7 @@ fn hidden(text: &str) -> Option<usize> {
     None
 }
 
-/// Where a text begins to speak to a model.
+/// Finds the first text that reads like an instruction to a model.
 fn imperative(text: &str) -> Option<usize> {
     const PATTERNS: [&str; 12] = [
         r"(ignore|disregard|forget|override)\s+(all\s+|any\s+|the\s+|your\s+)*(previous|prior|above|earlier|other|system)",
@@ -248,10 +248,10 @@ fn imperative(text: &str) -> Option<usize> {
     matched.iter().filter_map(|index| each.get(index)?.find(text)).map(|found| found.start()).min()
 }
 
-/// What would name another server.
+/// Names that identify another server.
 struct Mentions<'n> {
     neighbours: &'n Neighbours,
-    /// Of their tools those whose names are no everyday words, with the server.
+    /// Those of their tools whose names are not everyday words, each with its server.
     tools: Vec<(&'n str, &'n str)>,
 }
 

@@ -1,10 +1,10 @@
 //! Pins: what a server offers is used as it was accepted, and not otherwise.
 //!
-//! A server that was never seen is in quarantine: its tools are listed by their names, without a word of its own, and cannot
-//! be called; its prompts, resources and instructions are not passed on; nothing can be asked through it. A person accepts
-//! its command line or URL together with what it offers; from then on each definition is compared with the one that was
-//! accepted, whenever a list is read and again when a call goes out. What differs is withheld until the difference is
-//! accepted; the rest goes on. [`PinMode`] says who accepts what is seen first.
+//! A server that was never seen is in quarantine. Its tools are listed by name only and cannot be called; its prompts,
+//! resources and instructions are not forwarded; its requests are not answered. A person accepts its command line or
+//! URL together with its definitions. From then on each definition is compared with the accepted one, whenever a list
+//! is read and again on each call. A definition that differs is blocked until the difference is accepted; all others
+//! stay usable. [`PinMode`] sets how definitions are accepted that are seen first.
 //!
 //! Calls look in memory only. What is kept is in the host's state, which other processes may change at any time.
 
@@ -36,15 +36,15 @@ pub use lint::{Lint, LintKind};
 pub(crate) use standing::Withheld;
 pub use view::{Change, Difference, PinState, PinnedItem, PinnedServer};
 
-/// Who accepts what a server offers when it is first seen: the setting `pins`.
+/// Mode in which a server's definitions are accepted when they are first seen: the setting `pins`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum PinMode {
     /// A person: until then the server is in quarantine.
     Ask,
-    /// Nobody has to: a server that the configuration names is taken as it is when it is first seen. What changes later
-    /// waits for a person.
+    /// No decision is required: a server of the configuration is accepted when it is first seen. Later changes wait for
+    /// a person.
     FirstUse,
     /// Nothing is pinned.
     Off,
@@ -54,7 +54,7 @@ impl PinMode {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Ask, Self::FirstUse, Self::Off];
 
-    /// As it is written.
+    /// Returns its name in the configuration.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -79,7 +79,7 @@ impl PinMode {
     }
 }
 
-/// Where a host keeps its pins, and who accepts what is new.
+/// Configuration of pinning: the store of the pins and the mode of acceptance.
 #[derive(Clone, Debug)]
 pub struct Pinning {
     state: State,
@@ -94,7 +94,7 @@ impl Pinning {
         Self { state, mode, audit: None }
     }
 
-    /// Who accepts what is seen first.
+    /// Returns the mode in which definitions are accepted when they are first seen.
     #[must_use]
     pub fn mode(&self) -> PinMode {
         self.mode

@@ -13,7 +13,7 @@ pub(super) struct PackageRun {
     /// The runner with its subcommand: `npx`, `uv tool run`.
     runner: &'static str,
     ecosystem: Ecosystem,
-    /// The package with its version, as it is written.
+    /// Package with its version, as written in the command line.
     package: String,
 }
 
@@ -109,7 +109,7 @@ impl PackageRun {
         None
     }
 
-    /// Whether the version is exact, so that each start runs the same one.
+    /// Returns true if the version is exact, so that each start runs the same one.
     fn is_exact(&self) -> bool {
         let version = match self.ecosystem {
             Ecosystem::Npm => self.package.rsplit_once('@').filter(|(name, _)| !name.is_empty()),
@@ -129,7 +129,7 @@ impl PackageRun {
         name.split(['=', '<', '>', '~', '!', ' ', '[']).next().unwrap_or(name)
     }
 
-    /// What a person is told about it: what the hash does not cover, and what to write.
+    /// Returns the message for a person: the limits of the hash, and the command line to use instead.
     pub(super) fn words(&self) -> String {
         let Self { runner, package, .. } = self;
         if self.is_exact() {
@@ -184,7 +184,8 @@ impl Runner {
     }
 }
 
-/// Whether it is one version, of so many parts at least, and no range or tag: `1.2.3`, `2026.5.1`, `1.0.0-rc.1`.
+/// Returns true if the text is one version with at least `least` parts, not a range or tag: `1.2.3`, `2026.5.1`,
+/// `1.0.0-rc.1`.
 fn is_version(text: &str, least: usize) -> bool {
     let numbers = text.split(['-', '+']).next().unwrap_or_default();
     let parts: Vec<&str> = numbers.split('.').collect();

@@ -1,4 +1,4 @@
-//! The scripts that an interpreter is told to run.
+//! Scripts that an interpreter runs.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -25,8 +25,8 @@ const INTERPRETERS: [&str; 20] = [
 /// Files that are run where a folder is named.
 const IN_FOLDERS: [&str; 5] = ["__main__.py", "package.json", "index.js", "index.mjs", "index.ts"];
 
-/// The files among the arguments that are code, in their order: those of a script's ending, those that begin with `#!`,
-/// what an interpreter is told to run, and the module of `python -m` where it lies in the folder of the server.
+/// Finds the code files among the arguments, in their order. Files with a script's extension, files that begin with
+/// `#!`, and the script of an interpreter count. So does the module of `python -m` in the server's folder.
 ///
 /// What such a file loads in turn is not among them, nor what `npx`, `uvx` and their like fetch by its name. A package that
 /// is installed in the folder of the server, where `npx` runs it from, is.

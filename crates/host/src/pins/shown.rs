@@ -1,4 +1,4 @@
-//! What is listed of a server of which something is withheld.
+//! Redacted listing of a server of which something is blocked.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::upstream::Listing;
 /// The longest part of a media type, in bytes.
 const MAX_MEDIA_TYPE: usize = 64;
 
-/// The listing without a word that nobody has accepted. Tools keep their names, so that it can be asked about them;
-/// whatever else the server says of them may be meant to make a model do something.
+/// Returns the listing without any text that was not accepted. Tools keep their names, so that calls of them can be
+/// answered with the reason. Their other text could be meant to manipulate a model.
 pub(super) fn shown(server: &str, listing: &Listing, hashes: &Hashes, standing: &Standing) -> Listing {
     let withheld = |kind, name: &str| standing.item(kind, name, hashes.get(kind, name));
     let tools = listing.tools.iter().map(|tool| match withheld(ItemKind::Tool, &tool.name) {
@@ -46,7 +46,7 @@ pub(super) fn shown(server: &str, listing: &Listing, hashes: &Hashes, standing: 
     shown
 }
 
-/// A resource by its URI alone, without a word about it.
+/// Returns a resource with its URI alone, without any text.
 fn unnamed(resource: &Resource) -> Resource {
     let mut unnamed = Resource::new(&resource.uri, &resource.uri);
     unnamed.size = resource.size;

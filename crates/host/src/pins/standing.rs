@@ -1,13 +1,13 @@
-//! How a server and what it offers stand, as calls look it up.
+//! Pin status of a server and its items, as calls look it up.
 
 use std::collections::HashSet;
 
 use hospes_store::pins::{Digest, Fingerprint, ItemKind, ItemState, Server, ServerState};
 
-/// Why something is withheld.
+/// Reasons for which a server or an item is blocked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Withheld {
-    /// Nobody has accepted the server.
+    /// The server was never accepted.
     NewServer,
     /// Somebody has rejected it.
     RejectedServer,
@@ -23,12 +23,13 @@ pub(crate) enum Withheld {
     Rejected,
     /// The server does not offer it any more, or not here.
     NotOffered,
-    /// What the server offers has changed, and cannot be read.
+    /// The server's definitions have changed, and cannot be read.
     Unread,
 }
 
 impl Withheld {
-    /// As the end of a sentence that says what was not done: for the model, and for the person it tells.
+    /// Returns the reason as the end of a sentence that says which action failed. The model reads it and may tell the
+    /// person.
     pub(crate) fn words(&self, server: &str) -> String {
         let (why, item) = match self {
             Self::NewServer => ("nobody has accepted this server yet", ""),
@@ -53,7 +54,7 @@ impl Withheld {
         )
     }
 
-    /// For the record.
+    /// Returns the reason for the audit log.
     pub(crate) fn as_str(&self) -> &'static str {
         match self {
             Self::NewServer => "the server is not accepted",
@@ -72,23 +73,23 @@ impl Withheld {
 /// A server as calls see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Standing {
-    /// What withholds the whole server.
+    /// Reason for which the whole server is blocked.
     whole: Option<Withheld>,
     accepted: HashSet<Digest>,
     rejected: HashSet<Digest>,
-    /// What was accepted under these names.
+    /// Names under which a definition was accepted.
     known: HashSet<(ItemKind, String)>,
-    /// How many of the things it offers wait.
+    /// Number of items that wait for a decision.
     pub(crate) waiting: usize,
 }
 
 impl Standing {
-    /// Of a server that was never seen.
+    /// Creates the status of a server that was never seen.
     pub(crate) fn unseen() -> Self {
         Self { whole: Some(Withheld::NewServer), ..Self::default() }
     }
 
-    /// Of a server that is known so; none of one that was never seen.
+    /// Creates the status of a server from its stored pins; none if it was never seen.
     pub(crate) fn of(server: Option<&Server>, fingerprint: &Fingerprint) -> Self {
         let Some(server) = server else { return Self::unseen() };
         let whole = match server.state {
@@ -109,17 +110,17 @@ impl Standing {
         }
     }
 
-    /// Of one of which nothing can be read.
+    /// Creates the status of a server whose pins cannot be read.
     pub(crate) fn unreadable(why: String) -> Self {
         Self { whole: Some(Withheld::Unreadable(why)), ..Self::default() }
     }
 
-    /// What withholds the whole server.
+    /// Returns the reason for which the whole server is blocked, if it is.
     pub(crate) fn whole(&self) -> Option<&Withheld> {
         self.whole.as_ref()
     }
 
-    /// What withholds a definition.
+    /// Returns the reason for which a definition is blocked, if it is.
     pub(crate) fn item(&self, kind: ItemKind, name: &str, hash: Option<Digest>) -> Option<Withheld> {
         if let Some(whole) = &self.whole {
             return Some(whole.clone());
@@ -133,7 +134,7 @@ impl Standing {
         }
     }
 
-    /// Whether nothing of these is withheld.
+    /// Returns true if all of these definitions are accepted.
     pub(crate) fn accepts_all(&self, mut hashes: impl Iterator<Item = Digest>) -> bool {
         self.whole.is_none() && hashes.all(|hash| self.accepted.contains(&hash))
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::lint::{Lint, Neighbours, command_lints, lints};
 
-/// How a server, or something that it offers, stands.
+/// Pin state of a server, or of one of its items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -23,7 +23,7 @@ pub enum PinState {
 }
 
 impl PinState {
-    /// As it is written.
+    /// Returns its serialized name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -40,29 +40,29 @@ impl PinState {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct PinnedServer {
-    /// What it is called in the configuration.
+    /// Name of the server in the configuration.
     pub server: String,
-    /// How it stands.
+    /// Pin state of the server.
     pub state: PinState,
-    /// Whether it is part of the program, which is trusted as the program is.
+    /// True if the server is built into the program and trusted as the program is.
     pub is_builtin: bool,
-    /// What to name in order to accept the server with all that it offers now.
+    /// Hash to pass in order to accept the server with all of its current items.
     pub hash: Digest,
-    /// What it is started with, or where it is.
+    /// Fingerprint of the server: its command line or URL, and its program.
     pub fingerprint: Fingerprint,
-    /// What was accepted, where that is another.
+    /// Fingerprint that was accepted, if it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Fingerprint>,
-    /// What is conspicuous about that.
+    /// Lints of the fingerprint.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lints: Vec<Lint>,
-    /// When somebody decided, in microseconds since 1970.
+    /// Time of the decision, in microseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_at: Option<i64>,
-    /// Who, or `first use`.
+    /// Author of the decision, or `first use`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<String>,
-    /// What it offers, as it was last seen.
+    /// Items of the server, as last seen.
     pub items: Vec<PinnedItem>,
 }
 
@@ -71,31 +71,31 @@ pub struct PinnedServer {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct PinnedItem {
-    /// What it is.
+    /// Kind of the item.
     pub kind: ItemKind,
-    /// What the server calls it; nothing for instructions.
+    /// Name of the item at the server; empty for instructions.
     pub name: String,
-    /// How it stands.
+    /// Pin state of the item.
     pub state: PinState,
-    /// What to name in order to accept it.
+    /// Hash to pass in order to accept the item.
     pub hash: Digest,
-    /// What was accepted last, where that is another.
+    /// Hash that was accepted last, if it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Digest>,
-    /// What is conspicuous about it.
+    /// Lints of the definition.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lints: Vec<Lint>,
-    /// When it was first seen so, in microseconds since 1970.
+    /// Time at which this definition was first seen, in microseconds since 1970.
     pub seen_at: i64,
-    /// When somebody decided.
+    /// Time of the decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_at: Option<i64>,
-    /// Who, or `first use`.
+    /// Author of the decision, or `first use`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<String>,
 }
 
-/// What is offered now beside what was accepted.
+/// Difference between the current and the accepted definition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -108,7 +108,7 @@ pub struct Difference {
     /// The definition now; none where it was too long to be kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
-    /// Where the two differ.
+    /// Locations at which the two differ.
     pub changes: Vec<Change>,
 }
 
@@ -118,19 +118,19 @@ pub struct Difference {
 pub struct Change {
     /// The place: `description`, `inputSchema.properties.path`.
     pub at: String,
-    /// What stood there, with what hides made visible; none where nothing did.
+    /// Previous value, with hidden characters made visible; none if there was no value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// What stands there.
+    /// Current value; none if there is no value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }
 
-/// How many differences are told of one item.
+/// Maximum number of differences of one item.
 const MAX_CHANGES: usize = 200;
 
 impl PinnedServer {
-    /// What is part of the program.
+    /// Creates the entry of a built-in server.
     pub(super) fn builtin(server: &str, fingerprint: Fingerprint) -> Self {
         Self {
             server: server.to_owned(),
@@ -216,7 +216,7 @@ fn item_of(item: &Item, history: &[Recorded], neighbours: &Neighbours) -> Pinned
     }
 }
 
-/// What was accepted last under the name of something that is not accepted.
+/// Returns the definition that was accepted last under the name of an item that is not accepted.
 fn accepted_before<'h>(item: &Item, history: &'h [Recorded]) -> Option<&'h Recorded> {
     let same = history
         .iter()

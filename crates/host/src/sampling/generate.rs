@@ -11,10 +11,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use super::Sampler;
 use super::purse::PurseError;
 
-/// How often whoever waits for the model is told that they do.
+/// Interval between progress notifications while a model generates an answer.
 const REMINDER: Duration = Duration::from_secs(5);
 
-/// What came of it.
+/// Answer of a model, with its usage and cost.
 pub(super) struct Generated {
     pub(super) result: CreateMessageResult,
     pub(super) usage: Option<Usage>,
@@ -68,7 +68,7 @@ impl Sampler {
         }
     }
 
-    /// What is left to the accounts, in words.
+    /// Describes the rest of the accounts' budgets.
     pub(super) fn remaining(&self, accounts: &[Account]) -> String {
         let (budget, now) = (self.purse.view(), Timestamp::now());
         let each = accounts.iter().map(|account| match budget.left(account, now) {
@@ -84,7 +84,7 @@ impl Sampler {
         each.collect::<Vec<_>>().join("; ")
     }
 
-    /// The same choice for a model that the person named instead.
+    /// Returns the estimate for a model that the person named instead of the chosen one.
     pub(super) fn named(
         &self,
         name: &str,

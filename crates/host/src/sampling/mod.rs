@@ -1,7 +1,7 @@
 //! Answers of models, for servers whose applications have none to offer.
 //!
-//! A person sees what would be sent, to which model and why, and what it may cost; then what came back, before the server
-//! gets it. Both can be changed or denied. What a server may spend is nothing until it is set.
+//! A person sees the request, the chosen model with the reason, and the maximum cost. The person then sees the answer
+//! before the server gets it. Both can be edited or denied. A server's budget is zero until it is set.
 
 mod generate;
 mod overview;
@@ -24,8 +24,8 @@ use purse::Purse;
 
 pub use overview::{AllowanceOverview, BudgetOverview, Chosen, ChosenState, ModelOverview, Overview};
 
-/// How long a person has for each look at a server's request for a model's answer: the setting `review_timeout`. Silence is
-/// a no.
+/// Time that a person has for each review of a server's sampling request: the setting `review_timeout`. Without a
+/// decision the request is denied.
 pub const DEFAULT_REVIEW_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Models, and what servers may spend on them.
@@ -37,7 +37,7 @@ pub struct Sampler {
     review_timeout: Duration,
 }
 
-/// Where a request comes from.
+/// Origin of a sampling request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cause<'a> {
     pub(crate) server: &'a str,
@@ -45,15 +45,15 @@ pub(crate) struct Cause<'a> {
     pub(crate) subject: Option<&'a str>,
 }
 
-/// What is to be done about a request.
+/// Decisions about a sampling request.
 struct Plan<'a> {
     choice: Choice<'a>,
-    /// Who pays.
+    /// Accounts that are charged.
     accounts: Vec<Account>,
     context: Option<IncludeContext>,
-    /// Whether a person looks at the request.
+    /// True if a person reviews the request.
     asks: bool,
-    /// Whether a person looks at the answer.
+    /// True if a person reviews the answer.
     reviews: bool,
 }
 
@@ -75,7 +75,7 @@ impl Sampler {
         self
     }
 
-    /// How long a person has for each look; by default [`DEFAULT_REVIEW_TIMEOUT`].
+    /// Sets the time that a person has for each review; by default [`DEFAULT_REVIEW_TIMEOUT`].
     #[must_use]
     pub fn with_review_timeout(mut self, timeout: Duration) -> Self {
         self.review_timeout = timeout;
@@ -88,7 +88,7 @@ impl Sampler {
         &self.catalogue
     }
 
-    /// Whether there is a model to ask at all: without one nothing is offered to servers.
+    /// Returns true if there is no model. Sampling is then not offered to servers.
     pub(crate) fn is_empty(&self) -> bool {
         self.catalogue.is_empty()
     }
@@ -96,7 +96,7 @@ impl Sampler {
     /// Answers a server's request, if the rules and the person let it.
     ///
     /// # Errors
-    /// What the server is told: with the code -1 where a person or a rule refused.
+    /// An error for the server, with the code -1 if a person or a rule denied the request.
     pub(crate) async fn answer(
         &self,
         guard: &Arc<Guard>,
@@ -157,7 +157,7 @@ impl Sampler {
         answered
     }
 
-    /// The same once a model is chosen.
+    /// Answers the request with the chosen model.
     async fn answer_chosen(
         &self,
         guard: &Arc<Guard>,
@@ -192,7 +192,7 @@ impl Sampler {
         })
     }
 
-    /// Who pays: the server, and who is signed in, if anything was set for such.
+    /// Returns the accounts that are charged: the server, and the signed-in user if an allowance is set for it.
     fn accounts(&self, call: &Call, server: &str) -> Vec<Account> {
         let mut accounts = vec![Account::server(server)];
         let principal = call.context.principal().map(Account::principal);
@@ -211,7 +211,7 @@ impl Sampler {
     }
 }
 
-/// What a server is told that is refused an answer.
+/// Creates the error for a server whose request is denied.
 fn rejected(why: &str) -> RpcError {
     RpcError::new(code::USER_REJECTED, format!("User rejected sampling request: {why}"))
 }

@@ -1,4 +1,4 @@
-//! The models, what they were chosen for lately, and what was spent, for whoever shows it to a person.
+//! Overview of the models, their recent use and the budgets, for display to a person.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,29 +11,29 @@ use tokio::sync::watch;
 
 use super::Sampler;
 
-/// How many choices are remembered.
+/// Maximum number of history entries.
 const MAX_LATELY: usize = 50;
 
-/// All that a person may want to know of the models. Amounts of money are texts, in the currency of the prices.
+/// Overview of the models and their use. Amounts of money are texts, in the currency of the prices.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Overview {
     /// The models, in the order of the configuration.
     pub models: Vec<ModelOverview>,
-    /// How long a person has for each look at a request, in milliseconds.
+    /// Time that a person has for each review of a request, in milliseconds.
     pub review_timeout_ms: u64,
-    /// What a server may spend that has no allowance of its own; nothing where it may spend nothing.
+    /// Allowance of servers without their own; none if they may spend nothing.
     pub every_server: Option<AllowanceOverview>,
-    /// What servers and principals may spend and have spent, by name.
+    /// Allowances and spending of servers and principals, by name.
     pub budgets: Vec<BudgetOverview>,
-    /// Whether what was spent is known after a restart.
+    /// True if spending persists across restarts.
     pub is_kept: bool,
-    /// What was chosen lately, the newest first: at most 50, and none from before the host started.
+    /// History of sampling requests, the newest first: at most 50, none from before the host started.
     pub lately: Vec<Chosen>,
 }
 
-/// A model as it is configured, without anything that is secret.
+/// A configured model, without secrets.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -44,21 +44,21 @@ pub struct ModelOverview {
     pub provider: String,
     /// Its name there.
     pub model: String,
-    /// What else it is found by.
+    /// Other names that match it.
     pub aliases: Vec<String>,
-    /// How cheap it is, from 0 to 1.
+    /// Cost priority, from 0 to 1; 1 is the cheapest.
     pub cost: f64,
-    /// How fast it is, from 0 to 1.
+    /// Speed, from 0 to 1.
     pub speed: f64,
-    /// How much it can, from 0 to 1.
+    /// Intelligence, from 0 to 1.
     pub intelligence: f64,
-    /// What a million tokens of the prompt cost, and of the answer.
+    /// Prices of a million tokens of the prompt, and of the answer.
     pub prices: Option<(String, String)>,
-    /// Whether it takes pictures.
+    /// True if it accepts images.
     pub images: bool,
-    /// Whether it takes sounds.
+    /// True if it accepts audio.
     pub audio: bool,
-    /// Whether it takes tools.
+    /// True if it supports tools.
     pub tools: bool,
     /// The tokens that prompt and answer may have together.
     pub context: Option<u64>,
@@ -66,7 +66,7 @@ pub struct ModelOverview {
     pub max_output: Option<u64>,
 }
 
-/// What may be spent. A limit that is nothing does not bind.
+/// Limits of spending. A missing limit does not apply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -75,22 +75,22 @@ pub struct AllowanceOverview {
     pub tokens: Option<u64>,
     /// Money within the window.
     pub money: Option<String>,
-    /// How long what is spent counts, in milliseconds.
+    /// Time for which spending counts, in milliseconds.
     pub window_ms: u64,
-    /// How many requests there may be in `per_ms`.
+    /// Maximum number of requests in `per_ms`.
     pub calls: Option<u32>,
     /// In what time, in milliseconds.
     pub per_ms: Option<u64>,
 }
 
-/// How an account stands.
+/// Status of an account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct BudgetOverview {
     /// Whose it is: `server:files`.
     pub account: String,
-    /// What it may spend; nothing where nothing was set, which is nothing.
+    /// Allowance of the account. None if it is not set; the account may then spend nothing.
     pub allowance: Option<AllowanceOverview>,
     /// Tokens that were spent within the window.
     pub spent_tokens: u64,
@@ -113,7 +113,7 @@ pub struct BudgetOverview {
 pub struct Chosen {
     /// Counts the choices.
     pub number: u64,
-    /// When.
+    /// Time of the request.
     pub at: Timestamp,
     /// The server that asked.
     pub server: String,
@@ -121,19 +121,19 @@ pub struct Chosen {
     pub cause: Option<String>,
     /// The model; another than was chosen where the person named one.
     pub model: String,
-    /// Why it was chosen, in words.
+    /// Reason that the model was chosen, as text.
     pub reason: String,
-    /// Whether the person named it instead of what was chosen.
+    /// True if the person named this model in place of the chosen one.
     pub is_named: bool,
-    /// What became of the request.
+    /// State of the request.
     pub state: ChosenState,
     /// Tokens that were sent and received, where the provider said so.
     pub usage: Option<(u64, u64)>,
-    /// What it cost, where there are prices.
+    /// Cost of the request; none without prices.
     pub cost: Option<String>,
 }
 
-/// What became of a request.
+/// State of a sampling request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -146,11 +146,11 @@ pub enum ChosenState {
     Refused,
     /// There was no answer.
     Failed,
-    /// Whoever asked went away.
+    /// The requester went away.
     Cancelled,
 }
 
-/// What was chosen lately. Cheap to clone; all clones are one.
+/// History of sampling requests. Cheap to clone; all clones share one history.
 #[derive(Clone, Debug, Default)]
 pub(super) struct History(Arc<Lately>);
 
@@ -238,7 +238,7 @@ impl Drop for Mark {
 }
 
 impl Sampler {
-    /// All that a person may want to know, with what these servers may spend.
+    /// Returns an overview of the models, with the budgets of these servers.
     ///
     /// # Errors
     /// In words, when what was spent cannot be read.

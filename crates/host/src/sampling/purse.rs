@@ -1,4 +1,4 @@
-//! What may be spent, and was: in the host's state, where it has one.
+//! Store of budgets and spending, in the host's state if there is one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,32 +7,32 @@ use hospes_store::StoreError;
 use hospes_store::budgets::Budgets;
 use jiff::Timestamp;
 
-/// The budget, as it is known here, and where it is kept. Cheap to clone; all clones are one.
+/// In-memory copy of the budget, and its store. Cheap to clone; all clones share one budget.
 #[derive(Clone, Debug)]
 pub(super) struct Purse(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// What may be spent, with what was spent as it was read or written last.
+    /// Budget, with the spending as last read or written.
     budget: Mutex<Budget>,
     kept: Option<Budgets>,
 }
 
-/// Why nothing is paid.
+/// Reasons for which nothing can be spent.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PurseError {
     /// It is too much.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// What was spent is not known: nothing more is, then.
+    /// The spending cannot be read or written, so nothing more may be spent.
     #[error("what was spent on models cannot be read or written, so nothing more is: {0}")]
     Store(#[from] StoreError),
-    /// What was kept is nothing of ours.
+    /// The stored spending is malformed.
     #[error("what was spent on models cannot be understood, so nothing more is: {0}")]
     Misread(String),
 }
 
-/// What is set aside for a request. Dropped, it is settled as `otherwise` says.
+/// Reservation of budget for a request. If it is dropped, it is settled as `otherwise`.
 pub(super) struct SetAside {
     purse: Purse,
     reservation: Option<Reservation>,
@@ -61,8 +61,8 @@ impl Purse {
         Ok(())
     }
 
-    /// Sets aside the most that a request can take. It is written down before anything is sent: whoever is killed in the
-    /// middle has spent it.
+    /// Reserves the maximum cost of a request. The reservation is stored before the request is sent, so a process that
+    /// is killed meanwhile has spent it.
     pub(super) async fn set_aside(
         &self,
         accounts: &[Account],
@@ -129,7 +129,7 @@ fn read(body: Option<&str>) -> Result<Spending, PurseError> {
 }
 
 impl SetAside {
-    /// From now on nobody knows what it took, until it is settled.
+    /// Marks the spending as unknown until the reservation is settled.
     pub(super) fn begin(&mut self) {
         self.otherwise = Spent::Unknown;
     }
@@ -168,7 +168,7 @@ mod tests {
 
     use super::*;
 
-    /// How long anything may take.
+    /// Time limit of each test step.
     const LIMIT: std::time::Duration = std::time::Duration::from_secs(20);
 
     fn files() -> Account {
@@ -180,7 +180,7 @@ mod tests {
         Estimate::of(&model, &CreateMessageParams::new(vec![SamplingMessage::user("x")], max_tokens))
     }
 
-    /// As a process has it that shares the file.
+    /// Creates the store as a process has it that shares the file.
     fn purse(folder: &std::path::Path, tokens: u64) -> Purse {
         let mut budget = Budget::new();
         budget.allow(files(), Allowance::tokens(tokens));

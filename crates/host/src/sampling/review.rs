@@ -1,4 +1,4 @@
-//! What a person sees of a server's request, and of the model's answer.
+//! Reviews of a server's request and of the model's answer by a person.
 
 use hospes::{Call, redact};
 use hospes_model::{CreateMessageParams, CreateMessageResult, IncludeContext, RawJson, RpcError};
@@ -11,7 +11,7 @@ use super::{Cause, Sampler, rejected};
 use crate::desk::{Asking, Card, Check, Offers, Refused, SamplingRequestCard, SamplingResultCard, Settled};
 use crate::guard::{Guard, hold};
 
-/// What the person is shown of a request beside its params.
+/// Details of a request that the person is shown besides its params.
 pub(super) struct Request<'a> {
     pub(super) cause: Cause<'a>,
     pub(super) choice: &'a Choice<'a>,
@@ -26,7 +26,8 @@ struct Named {
 }
 
 impl Sampler {
-    /// What the person lets be sent, to which model if to another, and who let it.
+    /// Returns the request that the person approved, the name of another model if they chose one, and the author of the
+    /// approval.
     pub(super) async fn review_request(
         &self,
         guard: &Guard,
@@ -74,7 +75,7 @@ impl Sampler {
         }
     }
 
-    /// What the person lets the server have.
+    /// Returns the result that the person approved for the server.
     pub(super) async fn review_result(
         &self,
         guard: &Guard,
@@ -150,7 +151,7 @@ fn written(value: &impl serde::Serialize) -> Result<RawJson, RpcError> {
     RawJson::from_serialize(value).map_err(|error| RpcError::internal(error.to_string()))
 }
 
-/// What a person made of a request: at most as many tokens, to a model that there is.
+/// Validates an edited request: it must not raise the token limit, and must name an existing model.
 fn read_request(
     edited: &RawJson,
     most: u64,
@@ -176,7 +177,7 @@ fn read_result(edited: &RawJson) -> Result<CreateMessageResult, String> {
     edited.decode().map_err(|error: serde_json::Error| error.to_string())
 }
 
-/// What looks like a secret, in words.
+/// Describes content that looks like a secret.
 fn findings(result: &RawJson) -> Vec<String> {
     let Ok(before) = result.to_value() else { return Vec::new() };
     let mut hidden = before.clone();

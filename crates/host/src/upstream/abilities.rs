@@ -1,5 +1,4 @@
-//! The questions that an application can be asked and its extensions, as the key by which connections to servers are told
-//! apart.
+//! Client capabilities and extensions of an application, as the key by which connections to servers are told apart.
 
 use std::fmt;
 
@@ -9,9 +8,10 @@ use super::declared::{Declared, Settings};
 
 /// The questions that an application said it can be asked, and the extensions that it declared.
 ///
-/// Servers of the older era learn this once, when the connection opens. So each set of abilities has a connection
-/// of its own, on which nothing is declared that the application did not: a server that was told more would ask
-/// what nobody can answer, or offer what it does not understand. Extensions are declared with the settings they came with.
+/// Servers of the older era read the capabilities once, when the connection opens. Each set of abilities therefore has
+/// its own connection, which declares only what the application declared. A server that was told more would send
+/// requests that cannot be answered, or offer features the application does not understand. Extensions are declared
+/// with the settings they came with.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Abilities {
     bits: u8,
@@ -55,37 +55,37 @@ impl Abilities {
         Self { bits, extensions: Declared::of(&capabilities.extensions) }
     }
 
-    /// The same, able to tell roots as well.
+    /// Adds the capability to list roots.
     #[must_use]
     pub fn with_roots(self) -> Self {
         Self { bits: self.bits | ROOTS, ..self }
     }
 
-    /// The same, able to ask a model as well, perhaps with tools.
+    /// Adds the capability for sampling, optionally with tools.
     #[must_use]
     pub fn with_sampling(self, tools: bool) -> Self {
         Self { bits: self.bits | SAMPLING | if tools { SAMPLING_TOOLS } else { 0 }, ..self }
     }
 
-    /// The same, able to ask a person as well.
+    /// Adds the capability for elicitation by form and by URL.
     #[must_use]
     pub fn with_elicitation(self) -> Self {
         Self { bits: self.bits | FORMS | URLS, ..self }
     }
 
-    /// All that either can be asked for, with the extensions of the first.
+    /// Returns the union of both sets of capabilities, with the extensions of the first.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self { bits: self.bits | other.bits, ..self }
     }
 
-    /// The same without extensions.
+    /// Removes all extensions.
     #[must_use]
     pub fn without_extensions(self) -> Self {
         Self { extensions: Declared::NONE, ..self }
     }
 
-    /// The same with these extensions, and no others.
+    /// Replaces the extensions.
     pub(super) fn with_extensions(self, extensions: &Settings) -> Self {
         Self { extensions: Declared::of(extensions), ..self }
     }
@@ -105,7 +105,7 @@ impl Abilities {
         self.bits == 0
     }
 
-    /// Whether roots can be told.
+    /// Returns true if roots can be listed.
     #[must_use]
     pub fn has_roots(self) -> bool {
         self.has(ROOTS)

@@ -1,4 +1,4 @@
-//! Who makes calls, as far as one application can be told from another.
+//! Identity of an application that makes calls, as far as applications can be told apart.
 
 use std::sync::{Arc, Weak};
 
@@ -13,7 +13,7 @@ use hospes_model::Implementation;
 pub(crate) enum Application {
     /// The peer of its session.
     Session(Weak<Peer>),
-    /// What it says of itself, and who is signed in.
+    /// The application's description of itself, and the signed-in principal.
     Named { principal: Option<Arc<str>>, info: Option<Arc<Implementation>> },
 }
 
@@ -25,7 +25,7 @@ impl Application {
         Self::Named { principal: peer.principal.clone(), info: peer.info.clone() }
     }
 
-    /// Whether it will never call again.
+    /// Returns true if the application will never call again.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self, Self::Session(peer) if peer.strong_count() == 0)
     }

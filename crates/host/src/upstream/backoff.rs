@@ -1,4 +1,4 @@
-//! When to start a server again that went away.
+//! Delays before a server that went away is started again.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -8,12 +8,12 @@ use std::time::Duration;
 pub const DEFAULT_FIRST_DELAY: Duration = Duration::from_millis(500);
 /// The longest wait: the setting `restart_delay_max`.
 pub const DEFAULT_MAX_DELAY: Duration = Duration::from_secs(60);
-/// How long a server has to stay up until its earlier failures are forgotten: the setting `healthy_after`.
+/// Default time a server has to stay up until its earlier failures are forgotten: the setting `healthy_after`.
 pub const DEFAULT_HEALTHY_AFTER: Duration = Duration::from_secs(30);
 /// After how many failures in a row a server counts as failed, and is tried only rarely: the setting
 /// `quarantine_after`.
 pub const DEFAULT_QUARANTINE_AFTER: u32 = 8;
-/// How long a server that counts as failed waits for its next try: the setting `quarantine_delay`.
+/// Default delay between attempts for a server that counts as failed: the setting `quarantine_delay`.
 pub const DEFAULT_QUARANTINE_DELAY: Duration = Duration::from_secs(300);
 
 /// The settings of [`Backoff`].
@@ -24,11 +24,11 @@ pub struct Policy {
     pub first: Duration,
     /// The longest wait.
     pub max: Duration,
-    /// How long a server has to stay up until its earlier failures are forgotten.
+    /// Time a server has to stay up until its earlier failures are forgotten.
     pub healthy_after: Duration,
     /// After how many failures in a row a server counts as failed.
     pub quarantine_after: u32,
-    /// How long a server that counts as failed waits.
+    /// Delay between attempts for a server that counts as failed.
     pub quarantine: Duration,
 }
 
@@ -54,15 +54,15 @@ pub struct Backoff {
     random: u64,
 }
 
-/// What to do about a failure.
+/// Reaction to a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verdict {
-    /// How many failures there have been in a row.
+    /// Number of failures in a row.
     pub failures: u32,
-    /// How long to wait.
+    /// Delay before the next attempt.
     pub delay: Duration,
-    /// Whether it counts as failed.
+    /// True if the server counts as failed.
     pub quarantined: bool,
 }
 
@@ -73,7 +73,7 @@ impl Backoff {
         Self::seeded(policy, RandomState::new().build_hasher().finish())
     }
 
-    /// The same with jitter that can be foretold.
+    /// Creates a back-off with predictable jitter.
     #[must_use]
     pub fn seeded(policy: Policy, seed: u64) -> Self {
         // The generator below never leaves zero.

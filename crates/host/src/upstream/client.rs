@@ -21,7 +21,7 @@ use crate::config::{Builtin, EraChoice, Http, HttpFlavour, ServerConfig, Transpo
 use crate::roots::Told;
 use crate::settings::Settings;
 
-/// How a connector gives the client less time than it has itself, so that the client can say what went wrong.
+/// Time by which the client's limit is shorter than the connector's, so that the client can report the cause.
 const HEADSTART: Duration = Duration::from_secs(1);
 
 /// Connects with the SDK's client.
@@ -30,7 +30,7 @@ struct ClientConnector {
     name: Arc<str>,
     start: Start,
     era: Option<Era>,
-    /// Whether the configuration says that it speaks HTTP+SSE.
+    /// True if the configuration says that the server speaks HTTP+SSE.
     sse: bool,
     connect_timeout: Duration,
     request_timeout: Option<Duration>,
@@ -41,7 +41,7 @@ struct ClientConnector {
     launches: Option<Arc<Launches>>,
 }
 
-/// What is connected to.
+/// Target of the connection.
 #[derive(Debug)]
 enum Start {
     /// Always the same.
@@ -82,7 +82,7 @@ impl Start {
     }
 }
 
-/// What connects to a child process or a URL.
+/// Returns a connector for a child process or a URL.
 pub(crate) fn client_connector(
     config: &ServerConfig,
     settings: &Settings,
@@ -106,14 +106,15 @@ pub(crate) fn client_connector(
     })
 }
 
-/// Of a server reached over HTTP, and of one that hangs, nothing else tells that it is gone.
+/// Returns the health check for this interval. A server that hangs, or that is reached over HTTP, shows in no other way
+/// that it is gone.
 fn health_check(interval: Option<Duration>) -> Option<HealthCheck> {
     let interval = interval.filter(|interval| !interval.is_zero())?;
     Some(HealthCheck::every(interval).max_unanswered(2))
 }
 
-/// What the SDK connects to, a program by way of the helper. In errors it is shown as the configuration has it, without
-/// secrets: they reach logs, the status and the model. May block.
+/// Returns the target for the SDK's client; a program is started through the helper. Errors show it as written in the
+/// configuration, without secrets, because they reach logs, the status and the model. May block.
 ///
 /// # Errors
 /// When there is no such program, or what it may touch cannot be enforced: it must not be started.
@@ -203,7 +204,7 @@ impl Connector for ClientConnector {
     }
 }
 
-/// What a connection for applications with these abilities says that it can be asked for.
+/// Declares the capabilities of a connection for applications with these abilities.
 pub(crate) fn declaring(
     mut builder: ClientBuilder,
     mut abilities: Abilities,
@@ -227,7 +228,7 @@ pub(crate) fn declaring(
 struct Named {
     name: Arc<str>,
     client: Client,
-    /// How many calls are under way.
+    /// Number of calls in progress.
     calls: Arc<watch::Sender<usize>>,
 }
 

@@ -1,4 +1,4 @@
-//! How a connection to a server comes about: the seam between supervision and transports.
+//! Connectors and connections: the interface between supervision and transports.
 
 use std::fmt;
 use std::pin::Pin;
@@ -15,60 +15,59 @@ use super::process::Process;
 /// A future that owns its type no more.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Makes connections to one server.
+/// Creates connections to one server.
 pub trait Connector: Send + Sync + 'static {
     /// Connects. Dropping the future gives up and leaves nothing behind.
     fn connect(&self, wish: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>>;
 
-    /// Whether one connection can serve applications with different abilities, because each call says anew what its
-    /// application can do.
+    /// Returns true if one connection can serve applications with different abilities, because each call declares its
+    /// application's abilities anew.
     fn is_shared(&self) -> bool {
         false
     }
 
-    /// How the process of the last connection was started, if there was one.
+    /// Returns how the process of the last connection was started, if there was one.
     fn process(&self) -> Option<Arc<Process>> {
         None
     }
 
-    /// Counts what changes about how the server lets us in: when somebody has signed in or out there. A connection that
-    /// waits for that is tried again then. One that stands is asked anew what it offers, or closed and made anew if it
-    /// was somebody else's.
+    /// Returns a receiver of sign-in changes at the server. A connection that waits for a sign-in is then tried again.
+    /// An open one reads its lists again. If the account changed, it is closed and opened anew.
     fn changes(&self) -> Option<watch::Receiver<Entrances>> {
         None
     }
 }
 
-/// What has changed about how a server lets us in.
+/// Counters of sign-in changes at a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entrances {
-    /// How often anything has.
+    /// Number of changes.
     pub times: u64,
-    /// How often it is no longer who it was: somebody has left, or somebody else may have come.
+    /// Number of changes of identity: the account was signed out or may have been replaced by another.
     pub others: u64,
 }
 
-/// What a connection is to be like.
+/// Options for a new connection.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Wish {
-    /// What may be declared to the server, and no more.
+    /// Capabilities that may be declared to the server, and no others.
     pub abilities: Abilities,
-    /// Whether nobody has accepted the server yet: then nothing at all is told to it, no roots either.
+    /// True if the server has not been accepted yet. It is then told nothing, not even roots.
     pub quarantined: bool,
-    /// How this server was spoken to the last time.
+    /// Protocol that the server spoke last time.
     pub known: Option<Known>,
-    /// Where log messages go that belong to no call.
+    /// Receiver of log messages that belong to no call.
     pub on_log: OnLog,
-    /// Where notifications go that the specification does not define and that belong to no call.
+    /// Receiver of notifications that belong to no call and that the specification does not define.
     pub on_notification: OnNotification,
 }
 
-/// Takes a log message.
+/// Callback that receives a log message.
 pub type OnLog = Arc<dyn Fn(LogMessageParams) + Send + Sync>;
 
-/// Takes a notification.
+/// Callback that receives a notification.
 pub type OnNotification = Arc<dyn Fn(Notification) + Send + Sync>;
 
 impl Wish {
@@ -84,7 +83,7 @@ impl Wish {
         }
     }
 
-    /// The same in quarantine: whatever the abilities, nothing can be asked.
+    /// Sets quarantine. A quarantined connection declares no abilities.
     #[must_use]
     pub fn in_quarantine(mut self, quarantined: bool) -> Self {
         self.quarantined = quarantined;
@@ -94,21 +93,21 @@ impl Wish {
         self
     }
 
-    /// The same with what was remembered.
+    /// Sets the remembered protocol.
     #[must_use]
     pub fn with_known(mut self, known: Option<Known>) -> Self {
         self.known = known;
         self
     }
 
-    /// The same with somewhere for notifications of extensions to go.
+    /// Sets the receiver of extension notifications.
     #[must_use]
     pub fn with_on_notification(mut self, on_notification: OnNotification) -> Self {
         self.on_notification = on_notification;
         self
     }
 
-    /// The same with somewhere for log messages to go.
+    /// Sets the receiver of log messages.
     #[must_use]
     pub fn with_on_log(mut self, on_log: OnLog) -> Self {
         self.on_log = on_log;
@@ -130,21 +129,21 @@ impl fmt::Debug for Wish {
 pub struct Connection {
     /// Answers calls.
     pub service: BoxService,
-    /// What is spoken.
+    /// Negotiated protocol revision.
     pub revision: Revision,
-    /// Whether it is over HTTP+SSE, the transport of 2024-11-05.
+    /// True if the transport is HTTP+SSE, the transport of 2024-11-05.
     pub sse: bool,
-    /// Who the server says it is.
+    /// The server's description of itself.
     pub server: Option<Implementation>,
-    /// What it can do.
+    /// Capabilities of the server.
     pub capabilities: ServerCapabilities,
-    /// What it tells the model about itself.
+    /// Instructions of the server for the model.
     pub instructions: Option<String>,
-    /// How many calls on it wait while their questions are answered elsewhere.
+    /// Returns the number of calls on the connection that wait while their questions are answered elsewhere.
     pub parked: Box<dyn Fn() -> usize + Send + Sync>,
     /// Resolves once no call is under way, but for those that listen.
     pub settled: Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>,
-    /// Whether the connection is gone.
+    /// Returns true if the connection is closed.
     pub is_closed: Box<dyn Fn() -> bool + Send + Sync>,
     /// Resolves with the reason once the connection is gone.
     pub closed: Box<dyn Fn() -> BoxFuture<'static, String> + Send + Sync>,
@@ -153,7 +152,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection that is closed by dropping it, and that never breaks by itself.
+    /// Creates a connection that closes when it is dropped and never breaks by itself.
     #[must_use]
     pub fn new(service: BoxService, revision: Revision) -> Self {
         Self {
@@ -171,14 +170,14 @@ impl Connection {
         }
     }
 
-    /// What to remember of it.
+    /// Returns the protocol to remember for the server.
     #[must_use]
     pub fn known(&self) -> Known {
         Known { era: self.revision.era(), sse: self.sse }
     }
 
-    /// Whether a call that has asked something can only go on where it began. Since 2026-07-28 all that is known of
-    /// it travels with it.
+    /// Returns true if a call that has asked a question can only continue on the connection where it began. Since
+    /// 2026-07-28 the state of a call travels with it.
     #[must_use]
     pub fn keeps_calls(&self) -> bool {
         self.revision.is_legacy()
@@ -194,20 +193,20 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// Why there is no connection.
+/// Failure to connect to a server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]
 pub struct ConnectProblem {
-    /// What happened, for people.
+    /// Description of the failure, for people.
     pub message: Arc<str>,
-    /// What to do about it.
+    /// Suggested remedy.
     pub hint: Option<Arc<str>>,
-    /// Where a person has to sign in first: until somebody has, it is not tried again unless a call wants it.
+    /// URL at which a person has to sign in first. Until then the server is not tried again unless a call needs it.
     pub sign_in: Option<Arc<str>>,
-    /// Whether a person has to accept the server first: until somebody has, it is not tried again.
+    /// True if a person has to accept the server first. Until then it is not tried again.
     pub withheld: bool,
-    /// Whether it is us who do not start it: what it may touch cannot be enforced.
+    /// True if the host refuses to start the server because its sandbox cannot be enforced.
     pub unenforceable: bool,
 }
 
@@ -218,28 +217,28 @@ impl ConnectProblem {
         Self { message: message.into(), hint: None, sign_in: None, withheld: false, unenforceable: false }
     }
 
-    /// The same with what to do about it.
+    /// Sets the suggested remedy.
     #[must_use]
     pub fn with_hint(mut self, hint: Option<impl Into<Arc<str>>>) -> Self {
         self.hint = hint.map(Into::into);
         self
     }
 
-    /// The same where a person has to accept the server first.
+    /// Marks the server as waiting for acceptance by a person.
     #[must_use]
     pub fn withheld(mut self) -> Self {
         self.withheld = true;
         self
     }
 
-    /// The same where what it may touch cannot be enforced.
+    /// Marks the sandbox as unenforceable.
     #[must_use]
     pub fn unenforceable(mut self) -> Self {
         self.unenforceable = true;
         self
     }
 
-    /// The same with where a person has to sign in first.
+    /// Sets the URL at which a person has to sign in first.
     #[must_use]
     pub fn with_sign_in(mut self, url: Option<impl Into<Arc<str>>>) -> Self {
         self.sign_in = url.map(Into::into);

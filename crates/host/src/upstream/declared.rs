@@ -1,8 +1,8 @@
 //! The extensions that applications declare, each set of them kept once.
 //!
-//! A set is part of what tells connections apart, so it has to be small to copy and quick to compare: a number stands for
-//! it. How many sets are known at once is bounded; beyond that the one that nobody has come with for longest is forgotten,
-//! and a connection that is opened for it then declares none.
+//! A set is part of the key that tells connections apart, so it has to be small to copy and quick to compare. It is
+//! therefore represented by a number. The number of known sets is bounded. Beyond the bound the least recently used set
+//! is forgotten, and a connection that is opened for it declares none.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ pub(crate) fn own_extensions(capabilities: &ServerCapabilities) -> impl Iterator
     all.filter(|(identifier, settings)| *identifier != TASKS_EXTENSION && settings.is_object())
 }
 
-/// A set of extensions; the default is none.
+/// Number of a set of extensions; the default is the empty set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Declared(u32);
 
@@ -32,14 +32,14 @@ struct Table {
     numbers: HashMap<Box<str>, u32>,
     sets: HashMap<u32, Set>,
     last: u32,
-    /// Counts how often somebody came with any.
+    /// Counter of lookups.
     times: u64,
 }
 
 struct Set {
     settings: Settings,
     text: Box<str>,
-    /// The count at which somebody last came with it.
+    /// Value of the lookup counter at the last use.
     used: u64,
 }
 

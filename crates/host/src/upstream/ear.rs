@@ -13,10 +13,9 @@ use super::connector::Connection;
 use super::line::{Line, listen};
 use super::listing::{Kinds, peer};
 
-/// How long changes are gathered before a list is read again.
+/// Time for which changes are gathered before a list is read again.
 const GATHER: Duration = Duration::from_millis(50);
-/// How long to wait before a stream of changes that ended is opened again; twice as long after each that did not
-/// even begin.
+/// Wait before a stream of changes that ended is opened again. It doubles after each stream that did not even begin.
 const LISTEN_AGAIN: Duration = Duration::from_secs(2);
 /// The longest such wait.
 const LISTEN_AGAIN_MAX: Duration = Duration::from_secs(120);
@@ -29,10 +28,10 @@ pub(super) struct Ear {
     name: Arc<str>,
     watched: Kinds,
     stream: Option<Exchange>,
-    /// When a stream that ended is opened again.
+    /// Time at which a stream that ended is opened again.
     again: Instant,
     wait: Duration,
-    /// Whether the lists have been read, so that what changes from now on must be heard.
+    /// True if the lists have been read, so that later changes must not be missed.
     listed: bool,
     stale: Kinds,
     read_at: Instant,
@@ -76,12 +75,12 @@ impl Ear {
         }
     }
 
-    /// Whether lists have to be read again.
+    /// Returns true if lists have to be read again.
     pub(super) fn is_stale(&self) -> bool {
         self.stale.any()
     }
 
-    /// Takes in the next event.
+    /// Handles the next event.
     async fn event(&mut self) {
         if self.stream.is_none() {
             if !self.watched.any() {

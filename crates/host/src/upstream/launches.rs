@@ -13,20 +13,20 @@ use super::process::Process;
 /// The most bytes of a command line that are recorded.
 const MAX_COMMAND: usize = 64 * 1024;
 
-/// Records what becomes of one server. How often anything does is up to whoever starts it: each failure makes the next
-/// try wait longer ([`Backoff`](super::Backoff)), so a server that ends at once fills no record.
+/// Records launches and connections of one server. The caller limits the rate: each failure makes the next attempt wait
+/// longer ([`Backoff`](super::Backoff)), so a server that ends at once does not flood the record.
 #[derive(Debug)]
 pub(crate) struct Launches {
     audit: Audit,
     server: Arc<str>,
     /// Whose account is used there, where each user has one.
     user: Option<Arc<str>>,
-    /// Where the configuration names it.
+    /// Location of the server in the configuration.
     by: String,
     target: Arc<str>,
     /// The server as it may be shown.
     shown: String,
-    /// Why it was not to be started when that was last looked at: it is looked at again and again.
+    /// Reason for which the server was last not started. It is kept so that repeated checks record it only once.
     refused: Mutex<Option<Arc<str>>>,
 }
 
@@ -56,7 +56,7 @@ impl Launches {
         }
     }
 
-    /// The same for a user's own connections.
+    /// Returns a recorder for a user's own connections.
     pub(crate) fn of(&self, user: &Arc<str>) -> Self {
         let mut own = Self::new(&self.audit, &self.server, &self.by, &self.target, &self.shown);
         own.user = Some(Arc::clone(user));
@@ -74,7 +74,8 @@ impl Launches {
         })
     }
 
-    /// Somebody has decided, or nobody yet, that it is not started. Said once for each reason in a row.
+    /// Records that the server is not started because it has been rejected or not accepted yet. Repetitions of one
+    /// reason are recorded once.
     pub(super) fn withheld(&self, problem: &ConnectProblem) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         if refused.as_ref() == Some(&problem.message) {
@@ -85,7 +86,7 @@ impl Launches {
         self.not_started(problem, Ending::Refused);
     }
 
-    /// What it is to be started with cannot be had, or cannot be confined.
+    /// Records that the server's command cannot be resolved or confined.
     pub(super) fn unstartable(&self, problem: &ConnectProblem) {
         if problem.unenforceable {
             return self.not_started(problem, Ending::Refused);
@@ -103,7 +104,7 @@ impl Launches {
         self.record(entry);
     }
 
-    /// What records the processes of one connection. There is one after the other, never two at once.
+    /// Returns an observer that records the processes of one connection. There is one process at a time.
     pub(super) fn of_process(
         self: &Arc<Self>,
         process: Option<Arc<Process>>,
@@ -159,7 +160,8 @@ impl Launches {
         self.at_url("connected", Ending::Done, None);
     }
 
-    /// The same, and why it was not, as far as that is ours to say: what servers answer is not recorded.
+    /// Records that a connection to a URL failed, and the reason as far as it is the host's own. Answers of servers are
+    /// not recorded.
     pub(super) fn not_connected(&self, wants_sign_in: bool) {
         let how = if wants_sign_in { "somebody has to sign in there first" } else { "it cannot be reached" };
         self.at_url("not connected", Ending::Failed, Some(how));
@@ -188,7 +190,7 @@ impl Launches {
         entry
     }
 
-    /// Nothing is waited for here; where the record is behind, somebody else waits.
+    /// Records an entry without waiting. If the record is behind, a background task waits.
     fn record(&self, entry: Entry) {
         let Err(entry) = self.audit.try_note(entry) else { return };
         let Ok(runtime) = Handle::try_current() else {
@@ -210,7 +212,7 @@ fn clipped(text: &str) -> String {
     }
 }
 
-/// What ties the end of a process to its start.
+/// Returns an id that links the end of a process to its start.
 fn random() -> String {
     let mut bytes = [0_u8; 8];
     // It is a name, and no secret.

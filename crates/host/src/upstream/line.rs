@@ -22,38 +22,38 @@ use crate::pins::Gate;
 
 /// A call may bring forward the next try of a server that waits, but no sooner than this after the last one.
 const NUDGE_AFTER: Duration = Duration::from_secs(5);
-/// How long a call waits until tools are read that the server said to have changed.
+/// Time that a call waits until tools that the server has changed are read again.
 const READ_WAIT: Duration = Duration::from_secs(5);
 /// Log messages that wait for a slow listener.
 const MAX_LOGS: usize = 256;
 
-/// What every line of a server has in common.
+/// Properties that all connections of a server share.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     pub(crate) name: Arc<str>,
     /// Whose account is used there, where each user has one.
     pub(crate) user: Option<Arc<str>>,
-    /// What was accepted of it; none where nothing is pinned.
+    /// Accepted definition of the server; none if nothing is pinned.
     pub(crate) gate: Option<Arc<Gate>>,
     /// The server as it may be shown.
     pub(crate) shown: String,
     /// The hash of its command line or URL: what a person decided about a server is not decided about another that takes
     /// its name. Whether anything is pinned makes no difference.
     pub(crate) target: Arc<str>,
-    /// Where what becomes of it is recorded.
+    /// Recorder of the server's launches and connections.
     pub(crate) launches: Option<Arc<Launches>>,
-    /// What is known of its data, where it is a part of the program.
+    /// Labels of the server's data; set if the server is built into the program.
     pub(crate) known: Option<Labels>,
-    /// How it is reached: `stdio`, `http` or `builtin`.
+    /// Transport: `stdio`, `http` or `builtin`.
     pub(crate) transport: &'static str,
     /// Under what its era and transport are remembered.
     pub(crate) definition: Option<String>,
     pub(crate) policy: Policy,
     /// From starting or dialling until its lists are read.
     pub(crate) connect_timeout: Duration,
-    /// How long the first lists wait for it.
+    /// Time that the first lists wait for the server.
     pub(crate) start_wait: Duration,
-    /// How long a connection is kept that nobody uses.
+    /// Time after which an idle connection is closed.
     pub(crate) idle_after: Duration,
     /// Permits of processes that start at once, for all servers together; none for what is no process.
     pub(crate) starts: Option<Arc<Semaphore>>,
@@ -62,7 +62,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Makes all connections anew in the older era that are not of it; returns whether that was not known yet.
+    /// Reconnects all connections of newer eras in the older era. Returns true if this was not requested before.
     pub(crate) fn speak_older(&self) -> bool {
         !self.older.send_replace(true)
     }
@@ -75,7 +75,7 @@ pub(crate) struct Line {
     pub(crate) server: Arc<Server>,
     pub(crate) abilities: Abilities,
     phase: watch::Sender<Phase>,
-    /// Where everything is looked at again when any line changes.
+    /// Counter of changes, shared by all connections; an increment makes views rebuild their catalogues.
     epoch: Arc<Epoch>,
     stop: watch::Sender<bool>,
     /// Counts how often a person wanted it started anew.
@@ -83,11 +83,11 @@ pub(crate) struct Line {
     nudge: Notify,
     /// Calls that wait for the connection go in the order in which they came.
     turn: Arc<tokio::sync::Mutex<()>>,
-    /// How many of them there are.
+    /// Number of calls in the queue.
     queued: AtomicUsize,
     /// Wakes the look at whether the server still answers.
     doubt: Notify,
-    /// Whether the server has said that its tools changed, and they have not been read since.
+    /// True if the server has announced changed tools that have not been read since.
     pub(super) unread: watch::Sender<bool>,
     /// Log messages, and notifications of extensions, that belong to no call.
     told: broadcast::Sender<Notification>,
@@ -142,7 +142,7 @@ impl Line {
         line
     }
 
-    /// How it is now.
+    /// Returns the current phase.
     pub(crate) fn phase(&self) -> watch::Ref<'_, Phase> {
         self.phase.borrow()
     }
@@ -163,8 +163,8 @@ impl Line {
         let _ = self.phase.subscribe().wait_for(wanted).await;
     }
 
-    /// The connection, once there is one, unless the server is not to be had within `limit`. Calls that had to wait
-    /// for it go on one after the other, in their order: each holds the turn that comes along until it is sent.
+    /// Waits for the connection, at most `limit`. Calls that had to wait are sent one after the other, in their order:
+    /// each holds the returned turn until it is sent.
     pub(crate) async fn ready(self: &Arc<Self>, limit: Duration) -> Option<(Arc<Live>, Option<Turn>)> {
         if self.queued.load(Ordering::Acquire) == 0
             && let Some(live) = self.standing()
@@ -219,8 +219,8 @@ impl Line {
         self.unread.send_if_modified(|now| std::mem::replace(now, unread) != unread);
     }
 
-    /// A call failed in a way that may be the connection's fault: has somebody look whether the server still
-    /// answers. Of a server reached over HTTP nothing else tells.
+    /// Requests a check of the server after a call failed, possibly because of the connection. A server reached over
+    /// HTTP shows in no other way that it is gone.
     pub(crate) fn doubt(&self) {
         self.doubt.notify_one();
     }

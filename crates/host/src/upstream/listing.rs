@@ -1,4 +1,4 @@
-//! What one server offers: its lists, read page by page.
+//! Lists of one server, read page by page.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -19,7 +19,7 @@ pub const MAX_PAGES: usize = 256;
 /// The most items that are kept of one list.
 pub const MAX_ITEMS: usize = 10_000;
 
-/// What a server offers.
+/// Items that a server offers.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Listing {
@@ -31,7 +31,7 @@ pub struct Listing {
     pub resources: Arc<Vec<Resource>>,
     /// Its templates of resources.
     pub templates: Arc<Vec<ResourceTemplate>>,
-    /// What could not be read; all else stands.
+    /// Entries and lists that could not be read; all others are available.
     pub problems: Vec<Problem>,
 }
 
@@ -41,9 +41,9 @@ pub struct Listing {
 pub struct Problem {
     /// The method of the list.
     pub list: &'static str,
-    /// What is wrong.
+    /// Description of the problem.
     pub text: String,
-    /// Whether nothing of the list could be read.
+    /// True if nothing of the list could be read.
     pub whole: bool,
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for Problem {
 }
 
 impl Listing {
-    /// How many lists could not be read at all.
+    /// Number of lists that could not be read at all.
     pub(crate) fn lost(&self) -> usize {
         self.problems.iter().filter(|problem| problem.whole).count()
     }
@@ -73,7 +73,7 @@ impl Listing {
     }
 }
 
-/// Which lists.
+/// Selection of lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "plain data: the three lists that can change")]
 pub struct Kinds {
@@ -106,13 +106,13 @@ impl Kinds {
         }
     }
 
-    /// How many requests it takes to read them.
+    /// Number of requests needed to read the lists.
     #[must_use]
     pub fn count(self) -> usize {
         usize::from(self.tools) + usize::from(self.prompts) + 2 * usize::from(self.resources)
     }
 
-    /// Whether there is any.
+    /// Returns true if any list is selected.
     #[must_use]
     pub fn any(self) -> bool {
         self.tools || self.prompts || self.resources
@@ -244,7 +244,7 @@ impl<'a> Reader<'a> {
 /// A list as it was read.
 struct Pages<T> {
     items: Vec<T>,
-    /// What of it could not be.
+    /// Problems with entries of the list.
     problems: Vec<String>,
 }
 
@@ -254,7 +254,7 @@ impl<T> Default for Pages<T> {
     }
 }
 
-/// Takes over a list that was read again, with its problems in the place of those it had.
+/// Replaces a list that was read again, and its problems.
 fn settle<T>(
     method: &Method,
     read: Option<Result<Pages<T>, RpcError>>,

@@ -18,7 +18,7 @@ use crate::config::Transport;
 /// The most servers that are remembered.
 pub const MAX_REMEMBERED: usize = 1000;
 
-/// What was found out about how a server is spoken to.
+/// Protocol that a server was found to speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_structs,
@@ -27,7 +27,7 @@ pub const MAX_REMEMBERED: usize = 1000;
 pub struct Known {
     /// Its era.
     pub era: Era,
-    /// Whether it speaks HTTP+SSE, the transport of 2024-11-05.
+    /// True if the server speaks HTTP+SSE, the transport of 2024-11-05.
     pub sse: bool,
 }
 
@@ -58,7 +58,7 @@ struct Content {
 /// The most bytes of JSON that are kept of the extensions of one server.
 const MAX_DECLARED_BYTES: usize = 16 * 1024;
 
-/// What is kept of a server that was started and has not answered yet.
+/// Value stored for a server that was started and has not answered yet.
 const STARTED: &str = "started";
 
 impl Content {
@@ -86,7 +86,7 @@ impl Memory {
         Self { file: Some(file), content: Mutex::new(content) }
     }
 
-    /// How the server of this definition is spoken to.
+    /// Returns the protocol of the server with this definition.
     #[must_use]
     pub fn known(&self, definition: &str) -> Option<Known> {
         match self.content().eras.get(definition).map(String::as_str) {
@@ -128,8 +128,8 @@ impl Memory {
         });
     }
 
-    /// Whether a server of this definition is started for the first time, as far as is remembered; from now on it has
-    /// been. Nothing is known of that where nothing is kept.
+    /// Returns true if a server of this definition has not been started before, and remembers that it is started now.
+    /// Always false if nothing is stored.
     pub fn is_first_start(&self, definition: &str) -> bool {
         let is_first = self.file.is_some() && !self.content().eras.contains_key(definition);
         if is_first {
@@ -183,7 +183,7 @@ fn write(file: &Path, content: &Content) -> std::io::Result<()> {
     fs::rename(beside, file)
 }
 
-/// Under what a server's era is kept; none where there is nothing to find out.
+/// Returns the key under which a server's era is stored. Returns none if the transport needs no detection.
 #[must_use]
 pub fn definition(transport: &Transport) -> Option<String> {
     let mut hasher = Sha256::new();

@@ -1,10 +1,9 @@
 //! The servers behind the host: started all at once, watched, and started again when they go away.
 //!
-//! Each server has a *primary* connection, which begins when the host does and is kept up for good. A server learns
-//! when the connection opens, or with every request on it, what its client can be asked for; so there is a further
-//! connection for every other set of [`Abilities`] that an application comes with, opened when it is first needed
-//! and closed when nobody has used it for a while. The last set is remembered, and the next run begins with it. Which
-//! application's calls go over which connection is said in `seats.rs`.
+//! Each server has a *primary* connection, which starts with the host and is kept up permanently. A server learns the
+//! client's capabilities when the connection opens, or with every request on it. Every other set of [`Abilities`] that
+//! an application comes with has a further connection, opened on first use and closed when idle. The last set is
+//! remembered, and the next run begins with it. The connection pool assigns the calls of applications to connections.
 
 mod abilities;
 mod application;

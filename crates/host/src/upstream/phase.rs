@@ -1,4 +1,4 @@
-//! How a supervised connection is, and what it offers.
+//! State of a supervised connection, and the items it offers.
 
 use std::sync::Arc;
 
@@ -29,29 +29,29 @@ impl Epoch {
     }
 }
 
-/// How a line is.
+/// Phase of a supervised connection.
 #[derive(Clone, Debug)]
 pub(crate) enum Phase {
     /// Being connected.
     Starting {
         since: Instant,
-        /// How often it failed before.
+        /// Number of failures before.
         failures: u32,
-        /// What it was before it went away.
+        /// The connection before it went away.
         last: Option<Arc<Live>>,
-        /// Whether a person had to sign in first when it was last tried.
+        /// True if the last attempt needed a sign-in.
         wanted_sign_in: bool,
     },
     /// Connected.
     Ready(Arc<Live>),
     /// Not connected; there will be another try.
     Waiting {
-        /// When the last try began.
+        /// Start of the last attempt.
         tried: Instant,
         until: Instant,
         failures: u32,
         problem: ConnectProblem,
-        /// Whether it is tried only rarely.
+        /// True if attempts are rare because the server counts as failed.
         quarantined: bool,
         last: Option<Arc<Live>>,
     },
@@ -68,9 +68,9 @@ pub(crate) struct Live {
     pub(crate) listing: Listing,
     /// The hashes of what is listed, where it is pinned.
     pub(crate) hashes: Arc<Hashes>,
-    /// What its results are checked against.
+    /// Validation of results against output schemas.
     pub(crate) results: Results,
-    /// Whether it was made in quarantine: the server was told that nothing can be asked.
+    /// True if the connection was made in quarantine, without declaring any abilities.
     pub(crate) quarantined: bool,
     pub(crate) since: Instant,
 }
@@ -98,8 +98,8 @@ impl Phase {
         }
     }
 
-    /// What the server offers, or offered before it went away: a restart is no reason to take a list apart. A server
-    /// that has failed for good offers nothing.
+    /// Returns the connection whose lists are offered, or were before it went away; a restart does not remove items
+    /// from lists. A server that counts as failed offers nothing.
     pub(crate) fn offers(&self) -> Option<&Arc<Live>> {
         match self {
             Self::Ready(live) => Some(live),
@@ -108,7 +108,7 @@ impl Phase {
         }
     }
 
-    /// Where a person has to sign in before it can be connected.
+    /// Returns the URL at which a person has to sign in before the server can be connected.
     pub(crate) fn sign_in(&self) -> Option<&Arc<str>> {
         match self {
             Self::Waiting { problem, .. } => problem.sign_in.as_ref(),
@@ -116,12 +116,12 @@ impl Phase {
         }
     }
 
-    /// Whether somebody has to sign in, or had to until it is known better.
+    /// Returns true if a sign-in is needed, or was needed at the last attempt.
     pub(crate) fn wants_sign_in(&self) -> bool {
         matches!(self, Self::Starting { wanted_sign_in: true, .. }) || self.sign_in().is_some()
     }
 
-    /// Whether nothing is known yet about how the first try goes.
+    /// Returns true if the outcome of the first attempt is not known yet.
     pub(crate) fn is_first_start(&self) -> bool {
         matches!(self, Self::Starting { failures: 0, last: None, .. })
     }

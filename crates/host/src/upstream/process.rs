@@ -1,4 +1,4 @@
-//! How a child process is started: which file its command means, and what it may touch.
+//! Preparation of child processes: the file that a command means, and its sandbox.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 use super::connector::ConnectProblem;
 use crate::config::{Sandbox, ServerConfig, Stdio};
 
-/// How the process of a server is started, for people.
+/// Launch of a server's process, in a form for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Process {
     /// The whole command line, with the file that the program is, without secrets.
     pub command: String,
-    /// What it may touch; none where nobody looks after it.
+    /// Sandbox of the process; none if it is unconfined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Confinement>,
     /// Its variables that decide which code it loads, whatever the command line says.
@@ -26,7 +26,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// What it may touch, in words.
+    /// Returns the permissions of the process as text.
     #[must_use]
     pub fn may(&self) -> String {
         match &self.sandbox {
@@ -38,7 +38,7 @@ impl Process {
     }
 }
 
-/// What the client is to start for this server. May block.
+/// Returns the target that the client starts for this server. May block.
 pub(super) fn start(
     config: &ServerConfig,
     stdio: &Stdio,

@@ -26,18 +26,18 @@ impl Results {
         results
     }
 
-    /// Whether no tool has a schema.
+    /// Returns true if no tool has an output schema.
     pub(crate) fn is_empty(&self) -> bool {
         self.schemas.is_empty()
     }
 
-    /// Whether results of this tool can be checked.
+    /// Returns true if results of this tool can be checked.
     pub(crate) fn can_check(&self, tool: &str) -> bool {
         self.schemas.has(tool)
     }
 
-    /// Notes a result that does not fit. The result goes on as it is: an application may check it, too, and a person
-    /// sees here whose fault it is.
+    /// Notes a result that does not fit its schema. The result is passed on unchanged, since an application may check
+    /// it too. The status then shows which server is at fault.
     pub(crate) fn look(&self, server: &str, tool: &str, result: &CallToolResult) {
         let Err(why) = self.schemas.check(tool, result) else { return };
         let mut misfits = self.misfits();

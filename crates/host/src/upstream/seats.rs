@@ -1,11 +1,10 @@
 //! The connections of one server, and whom each of them serves.
 //!
-//! A server of the older era asks by a request of its own, and on most transports nothing says on behalf of which
-//! call. So a connection on which something may be asked serves one application at a time: a question can only be
-//! meant for the application whose connection it came on. The first application takes the connection that is there
-//! anyway; each further one gets its own, up to the setting `max_connections`, and when it has gone, or has not called
-//! for a while and left nothing unfinished, the next one may have it. Servers of 2026-07-28 ask inside their answers,
-//! so all applications with the same abilities share a connection.
+//! A server of the older era asks by a request of its own, and most transports do not say for which call. A connection
+//! on which questions may come therefore serves one application at a time. The first application uses the existing
+//! connection. Each further one gets its own, up to the setting `max_connections`. A connection is reused when its
+//! application has gone, or has been idle with nothing unfinished. Servers of 2026-07-28 ask inside their answers, so
+//! all applications with the same abilities share a connection.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,11 +18,9 @@ use super::abilities::Abilities;
 use super::application::Application;
 use super::line::Line;
 
-/// How long an application that has left nothing unfinished must not have called before another one may have its
-/// connection.
+/// Idle time after which the connection of an application with nothing unfinished may be given to another.
 const REUSE_AFTER: Duration = Duration::from_secs(60);
-/// How long a task keeps its connection whose server says nothing of how long it is kept, counted from the last time
-/// that anybody asked for it.
+/// Time for which a task keeps its connection if its server gives no TTL, counted from the last request for it.
 const TASK_HOLD: Duration = Duration::from_secs(60 * 60);
 /// The longest that a task keeps its connection, whatever its server says.
 const MAX_TASK_HOLD: Duration = Duration::from_secs(24 * 60 * 60);
@@ -39,7 +36,7 @@ pub(super) struct Seats {
 #[derive(Debug)]
 struct Seat {
     line: Arc<Line>,
-    /// Whether lists are read from it, for all applications with its abilities.
+    /// True if lists are read from the connection, for all applications with its abilities.
     is_common: bool,
     /// Whose questions may come on it.
     holder: Option<Application>,
@@ -52,27 +49,27 @@ struct Usage {
     /// Those of them that have not begun: they wait until it is known what the server speaks.
     waiting: AtomicUsize,
     used: Mutex<Instant>,
-    /// The tasks that run at the server and nobody has seen the end of.
+    /// Tasks that run at the server and whose end has not been fetched.
     tasks: Mutex<HashMap<String, Awaited>>,
-    /// Whether a call was given up, about which the server may still ask.
+    /// True if a call was abandoned about which the server may still ask.
     unfinished: AtomicBool,
 }
 
 /// A task that keeps its connection.
 #[derive(Debug)]
 struct Awaited {
-    /// As it was last heard of.
+    /// Last known state of the task.
     last: Task,
-    /// How long at most.
+    /// Time until which the task keeps its connection.
     until: Instant,
-    /// When somebody last asked for it.
+    /// Time of the last request for the task.
     asked: Instant,
 }
 
 /// There are as many connections as there may be, and all are in use.
 #[derive(Debug)]
 pub(super) struct Full {
-    /// How many of them only for tasks.
+    /// Number of connections that are only kept for tasks.
     pub(super) for_tasks: usize,
 }
 
@@ -90,7 +87,7 @@ pub(crate) struct Lease {
 pub(crate) struct TaskHold(Arc<Usage>);
 
 impl TaskHold {
-    /// How a task stands: until it is over, or its time is, its connection stays.
+    /// Updates the state of a task. The task keeps its connection until it ends or its time is over.
     pub(crate) fn note(&self, task: &Task) {
         if task.status.is_terminal() {
             return self.release(&task.task_id);
@@ -128,7 +125,7 @@ impl TaskHold {
         }
     }
 
-    /// Nobody waits for the task any more.
+    /// Releases a task that no application waits for.
     pub(crate) fn release(&self, id: &str) {
         self.0.tasks().remove(id);
     }
@@ -143,12 +140,12 @@ impl Lease {
         }
     }
 
-    /// Where the connection's tasks are noted.
+    /// Returns the handle for the connection's tasks.
     pub(crate) fn tasks(&self) -> TaskHold {
         TaskHold(Arc::clone(&self.usage))
     }
 
-    /// The call has ended by itself, or is none that the server could ask about.
+    /// Marks the call as finished, or as one that the server cannot ask about.
     pub(crate) fn finish(&mut self) {
         self.finished = true;
     }
@@ -195,7 +192,7 @@ impl Seat {
         Lease { line: Arc::clone(&self.line), usage: Arc::clone(&self.usage), begun: false, finished: false }
     }
 
-    /// Whether a call runs on it or is about to, waits for answers, or fetches what a task has come to.
+    /// Returns true if a call is running or starting on the connection, waits for answers, or fetches a task's result.
     fn is_busy(&self) -> bool {
         self.usage.users.load(Ordering::Acquire) > 0 || self.has_parked()
     }
@@ -204,15 +201,15 @@ impl Seat {
         self.line.live().is_some_and(|live| (live.connection.parked)() > 0)
     }
 
-    /// Whether somebody may still ask what a task of it has come to. With the connection its process goes, or its
-    /// session, and the task with them.
+    /// Returns true if the result of one of its tasks may still be requested. Closing the connection ends its process
+    /// or session, and the tasks with it.
     fn has_tasks(&self) -> bool {
         let now = Instant::now();
         !self.holder.as_ref().is_some_and(Application::is_gone)
             && self.usage.tasks().values().any(|task| task.until > now)
     }
 
-    /// Whether somebody has asked for a task of it, or for anything else, within that time.
+    /// Returns true if a task or anything else was requested on the connection within that time.
     fn is_asked(&self, within: Duration) -> bool {
         self.idle() < within || self.usage.tasks().values().any(|task| task.asked.elapsed() < within)
     }
@@ -221,7 +218,7 @@ impl Seat {
         self.usage.used().elapsed()
     }
 
-    /// Whether another application may take it over.
+    /// Returns true if another application may take over the connection.
     fn is_free(&self) -> bool {
         let Some(holder) = &self.holder else {
             // Calls of everybody's run on it if its server was a newer one when they began.
@@ -236,7 +233,7 @@ impl Seat {
             && (holder.is_gone() || self.idle() >= REUSE_AFTER)
     }
 
-    /// Whether it can be closed without harm to anybody.
+    /// Returns true if the connection can be closed without loss.
     fn is_dispensable(&self) -> bool {
         !self.is_busy() && !self.has_tasks()
     }
@@ -278,8 +275,8 @@ impl Seats {
         seat.unwrap_or(&self.all[0]).lease()
     }
 
-    /// The use of a connection on which only this application can be asked. A connection that had to make room for it
-    /// comes along, to be stopped: one that nobody uses, else one for whose tasks nobody has asked for as long as `idle`.
+    /// Leases a connection on which only this application can be asked. Also returns a connection that had to make room
+    /// and must be stopped: an unused one, or one whose tasks were not requested within `idle`.
     pub(super) fn lease_own(
         &mut self,
         application: &Application,
@@ -313,12 +310,12 @@ impl Seats {
         Ok((lease, gone))
     }
 
-    /// Whether all could be closed without harm to anybody.
+    /// Returns true if all connections can be closed without loss.
     pub(super) fn is_idle(&self) -> bool {
         self.all.iter().all(Seat::is_dispensable)
     }
 
-    /// Takes those common connections out whose lists nobody reads any more, but never the primary one.
+    /// Removes common connections whose lists are no longer read, except the primary one.
     pub(super) fn release(&mut self, is_wanted: &impl Fn(Abilities) -> bool) -> Vec<Arc<Line>> {
         let mut position = 0;
         self.take(|seat| {
@@ -327,7 +324,7 @@ impl Seats {
         })
     }
 
-    /// Takes those out that serve an application alone which has gone, or has not called for so long.
+    /// Removes connections of single applications that have gone or have been idle for this long.
     pub(super) fn sweep(&mut self, idle: Duration) -> Vec<Arc<Line>> {
         let is_over = |seat: &Seat| {
             let holder = seat.holder.as_ref();

@@ -16,7 +16,7 @@ use super::status::UpstreamStatus;
 /// A server and its connections.
 pub(crate) struct Upstream {
     pub(crate) server: Arc<Server>,
-    /// How many connections there may be.
+    /// Maximum number of connections.
     max_connections: usize,
     connector: Arc<dyn Connector>,
     memory: Arc<Memory>,
@@ -71,7 +71,7 @@ impl Upstream {
         self.seats().own(application, abilities).cloned()
     }
 
-    /// Whether another application than this has the connection of that number for its calls.
+    /// Returns true if another application uses the connection of that number for its calls.
     pub(crate) fn is_anothers(&self, line: u64, application: &Application) -> bool {
         self.seats().holder(line).is_some_and(|holder| holder != application)
     }
@@ -118,7 +118,7 @@ impl Upstream {
         )
     }
 
-    /// How it is.
+    /// Returns the status of the server.
     pub(crate) fn status(&self) -> UpstreamStatus {
         let seats = self.seats();
         let mut status = UpstreamStatus::of(&self.server, &seats.primary().phase());
@@ -127,7 +127,7 @@ impl Upstream {
         status
     }
 
-    /// What the server offers, or offered before it went away.
+    /// Returns the items that the server offers, or offered before it went away.
     pub(crate) fn listing(&self) -> Option<Listing> {
         self.seats().primary().phase().offers().map(|live| live.listing.clone())
     }
@@ -137,18 +137,18 @@ impl Upstream {
         self.seats().lines().for_each(|line| line.restart());
     }
 
-    /// Whether no call runs, waits for answers or has left a task, on any connection.
+    /// Returns true if no connection has a running call, a call that waits for answers, or an open task.
     pub(crate) fn is_idle(&self) -> bool {
         self.seats().is_idle()
     }
 
-    /// Takes out the connections from which lists for abilities were read that nobody has any more: they are never
-    /// handed out again, and the caller stops them.
+    /// Removes connections for abilities that no view has any more. They are not handed out again, and the caller stops
+    /// them.
     pub(crate) fn release(&self, is_wanted: &impl Fn(Abilities) -> bool) -> Vec<Arc<Line>> {
         self.seats().release(is_wanted)
     }
 
-    /// Takes out the connections of applications that do not call any more.
+    /// Removes connections of applications that no longer call.
     pub(crate) fn sweep(&self, idle: Duration) -> Vec<Arc<Line>> {
         self.seats().sweep(idle)
     }
@@ -168,13 +168,13 @@ impl Upstream {
     }
 }
 
-/// Whether nothing says on behalf of which call the server asks. Before it is known what it speaks there is no call
-/// about which it could.
+/// Returns true if the server's questions do not name their call. Before its revision is known there is no call to ask
+/// about.
 fn is_ambiguous(line: &Arc<Line>) -> bool {
     line.phase().offers().is_some_and(|live| live.connection.keeps_calls())
 }
 
-/// A connection is looked after by a task of its own, which goes on until it is told to stop.
+/// Stops all connections. Each is supervised by a task of its own, which runs until it is told to stop.
 impl Drop for Upstream {
     fn drop(&mut self) {
         let seats = self.seats();

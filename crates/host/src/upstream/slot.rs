@@ -9,16 +9,16 @@ use super::status::UpstreamStatus;
 use crate::config::ToolFilter;
 use crate::roots::Told;
 
-/// Connects for a user; none where nobody can sign in.
+/// Connects on behalf of a user; none if sign-in is not possible.
 pub(crate) type ForUser = Box<dyn Fn(&Arc<str>) -> Option<Upstream> + Send + Sync>;
 
 /// A configured server.
 pub(crate) struct Slot {
     pub(crate) server: Arc<Server>,
     pub(crate) filter: ToolFilter,
-    /// What it is told of the folders of this machine.
+    /// Policy for the roots that the server is told.
     pub(crate) roots: Told,
-    /// Whether the host is not to start without it.
+    /// True if the host does not start without the server.
     pub(crate) is_required: bool,
     behind: Behind,
 }
@@ -35,7 +35,7 @@ impl Slot {
         Self { server, filter, roots, is_required, behind: Behind::Everybody(Arc::new(upstream)) }
     }
 
-    /// One for each user. There is none to start with, so none is waited for.
+    /// Creates an entry with one server per user. It starts with none, so nothing waits for it.
     pub(crate) fn per_user(
         server: Arc<Server>,
         filter: ToolFilter,
@@ -47,13 +47,13 @@ impl Slot {
         Self { server, filter, roots, is_required: false, behind }
     }
 
-    /// Whether each user has an account of their own.
+    /// Returns true if each user has an account of their own.
     pub(crate) fn is_per_user(&self) -> bool {
         matches!(self.behind, Behind::EachUser { .. })
     }
 
-    /// The server as this user reaches it, which begins to connect if it has to; none where each user has an account,
-    /// and this is nobody.
+    /// Returns the server for this user and connects it if needed. Returns none if accounts are per user and the caller
+    /// is not signed in.
     pub(crate) fn of(&self, user: Option<&Arc<str>>) -> Option<Arc<Upstream>> {
         match &self.behind {
             Behind::Everybody(upstream) => Some(Arc::clone(upstream)),
@@ -73,7 +73,7 @@ impl Slot {
         }
     }
 
-    /// All that are connected, or try to be.
+    /// Returns all servers that are connected or connecting.
     pub(crate) fn all(&self) -> Vec<Arc<Upstream>> {
         match &self.behind {
             Behind::Everybody(upstream) => vec![Arc::clone(upstream)],
@@ -81,7 +81,7 @@ impl Slot {
         }
     }
 
-    /// Takes out those of users of whom nobody has a view any more; the caller stops them.
+    /// Removes the servers of users that no view needs any more; the caller stops them.
     pub(crate) fn release_users(&self, is_wanted: &impl Fn(&Arc<str>) -> bool) -> Vec<Arc<Upstream>> {
         let Behind::EachUser { open, .. } = &self.behind else { return Vec::new() };
         let mut open = lock(open);
@@ -96,7 +96,7 @@ impl Slot {
         over
     }
 
-    /// How it is. Of what users have, everybody may know how many there are.
+    /// Returns the status of the server. For per-user servers only the number of users is included.
     pub(crate) fn status(&self) -> UpstreamStatus {
         let mut status = match &self.behind {
             Behind::Everybody(upstream) => upstream.status(),

@@ -1,4 +1,4 @@
-//! How a server is, for people and programs.
+//! Status of a server, for people and programs.
 
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -7,7 +7,7 @@ use super::line::Server;
 use super::phase::Phase;
 use super::process::Process;
 
-/// How a server is.
+/// State of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -46,14 +46,14 @@ impl State {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct UpstreamStatus {
-    /// What the operator calls it.
+    /// Name of the server in the configuration.
     pub name: String,
     /// The command, URL or built-in server, without secrets.
     pub target: String,
-    /// How it is reached: `stdio`, `http` or `builtin`.
+    /// Transport: `stdio`, `http` or `builtin`.
     #[serde(default)]
     pub transport: String,
-    /// How it is.
+    /// State of the server.
     pub state: State,
     /// The revision that is spoken with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,51 +61,51 @@ pub struct UpstreamStatus {
     /// The name it gives itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub implementation: Option<String>,
-    /// How many tools it offers.
+    /// Number of tools.
     pub tools: usize,
-    /// How many prompts it offers.
+    /// Number of prompts.
     pub prompts: usize,
-    /// How many resources it offers.
+    /// Number of resources.
     pub resources: usize,
-    /// How many templates of resources it offers.
+    /// Number of resource templates.
     pub templates: usize,
-    /// How long it has been as it is.
+    /// Time in the current state, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since_ms: Option<u64>,
-    /// How often it failed in a row.
+    /// Number of failures in a row.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failures: u32,
-    /// When it is tried again.
+    /// Time until the next attempt, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_try_ms: Option<u64>,
-    /// Why it is not ready.
+    /// Reason the server is not ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// What to do about it.
+    /// Suggested remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// What else is wrong with it: lists that cannot be read.
+    /// Other problems: lists that cannot be read, results that do not fit their schema, tools that are not listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// How many connections there are to it.
+    /// Number of connections to the server.
     #[serde(default)]
     pub connections: usize,
-    /// How its process was started the last time, if it is one.
+    /// Last launch of the server's process, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<Process>,
-    /// The folders that it is told of.
+    /// Folders that the server is told of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roots: Vec<String>,
     /// The extensions of the protocol that it declares, by identifier.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<String>,
-    /// How many users there are connections for, where each has an account of their own.
+    /// Number of users with connections, if each user has an account of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users: Option<usize>,
 }
 
 impl UpstreamStatus {
-    /// That of a server at which each user has an account: it stands by for whoever comes.
+    /// Returns the status of a server with per-user accounts, which connects when a user arrives.
     pub(crate) fn per_user(server: &Server, users: usize) -> Self {
         let mut status = Self::of(server, &Phase::Stopped);
         (status.state, status.connections, status.users) = (State::Ready, users, Some(users));

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::site::{Gate, Site};
 use crate::{ASKING, call, says};
 
-/// What a person was asked, in order: `call` or `account`.
+/// Questions that a person was asked, in order: `call` or `account`.
 type Questions = Arc<Mutex<Vec<&'static str>>>;
 
 /// An application of Alice's, who says no to the first question of this kind from when `no` is set.
@@ -41,8 +41,9 @@ fn take(asked: &Questions) -> Vec<&'static str> {
     std::mem::take(&mut *asked.lock().unwrap())
 }
 
-/// Where the server shows nothing before somebody has signed in the account comes first: nobody approves what they cannot
-/// see. Else the person is sent nowhere before they have approved the call, which is approved still when they come back.
+/// If the server lists nothing without sign-in, the account comes first, because a call cannot be approved unseen.
+/// Otherwise the person is asked to sign in only after approving the call. The approval still holds when they come
+/// back.
 ///
 /// covers: HOST-01 HOST-07
 #[tokio::test]
@@ -88,7 +89,7 @@ async fn a_no_to_either_question_ends_the_call() {
     }
 }
 
-/// What may not be called at all nobody is sent anywhere for.
+/// A call that is forbidden does not lead to a sign-in.
 #[tokio::test]
 async fn nobody_signs_in_for_what_is_not_allowed() {
     let rules = "[[rule]]\ndecide = 'deny'\ntool = 'admin'\n[[rule]]\ndecide = 'allow'\ntool = 'whoami'";

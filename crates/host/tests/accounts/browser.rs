@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use url::Url;
 
-/// How long a test waits for what must come.
+/// Time limit for events that a test waits for.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A page that was shown.
@@ -21,7 +21,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Where its form goes, if it has one.
+    /// Returns the target of the page's form, if it has one.
     fn action(&self) -> Option<Url> {
         let (_, rest) = self.text.split_once("action=\"")?;
         self.url.join(rest.split_once('"')?.0).ok()
@@ -42,11 +42,11 @@ impl Page {
 pub(crate) struct Browser {
     /// By authority and name.
     cookies: BTreeMap<(String, String), String>,
-    /// Who signs in with it, by authority: a name and a password.
+    /// User who signs in, by authority: a name and a password.
     users: BTreeMap<String, (String, String)>,
     /// Every address it was at.
     pub(crate) visited: Vec<Url>,
-    /// Where it goes no further.
+    /// URL prefix at which it stops following redirects.
     end: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What users see of their accounts, and how they give them up; and how many users there may be.
+//! Tests of the users' account page, of disconnecting accounts, and of the limit of users.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::browser::{Browser, PATIENCE, Page};
 use crate::says;
 use crate::site::{GIVEN, Gate, Heard, Kept, Site};
 
-/// Where nobody listens.
+/// Address without a listener.
 const HERE: &str = "http://127.0.0.1/connect/callback";
 
-/// What the gateway says of this application's user's accounts.
+/// Reads the gateway's list of accounts of this application's user.
 async fn accounts(client: &Client) -> Value {
     let read = client.read(ACCOUNTS_URI).await.unwrap();
     let read = serde_json::to_value(&read.contents).unwrap();
@@ -118,8 +118,8 @@ async fn asked_until(client: &Client, wanted: impl Fn(&str) -> bool) -> String {
     tokio::time::timeout(PATIENCE, asking).await.expect("it never says so")
 }
 
-/// What was begun as one account is not gone on with as another, and not as nobody either: at a server too that shows
-/// its lists to everybody, so that nothing else would end the session.
+/// A session of one account does not continue with another, or without one. This holds even at a server that shows its
+/// lists without sign-in, so that nothing else would end the session.
 #[tokio::test]
 async fn a_session_ends_with_the_account_that_it_was_for() {
     let site = Site::listing_openly().await;
@@ -154,7 +154,7 @@ async fn a_session_ends_with_the_account_that_it_was_for() {
     assert_eq!(all.len(), 2, "{heard:?}");
 }
 
-/// Whoever runs the host signs in as somebody else with another program.
+/// Another program signs the operator in with another identity.
 #[tokio::test]
 async fn a_session_ends_when_another_program_signs_in_as_somebody_else() {
     let site = Site::listing_openly().await;
@@ -201,7 +201,7 @@ async fn an_account_is_gone_here_whatever_the_server_says() {
     assert!(kept_of(&kept).is_empty());
 }
 
-/// A link from before is none afterwards: who has it connects nothing.
+/// A link from before the disconnection is invalid, and its holder cannot connect anything.
 #[tokio::test]
 async fn a_link_does_not_outlive_what_its_user_gave_up() {
     let site = Site::new().await;

@@ -1,4 +1,5 @@
-//! By what the server's authorization server knows the gateway: a client of the configuration, or a document of its own.
+//! Tests of the gateway's client identity at a server's authorization server: a client of the configuration, or a
+//! client metadata document.
 
 use hospes::client::Client;
 use hospes_auth::ClientId;
@@ -13,7 +14,7 @@ fn clients(kept: &Kept) -> Vec<String> {
     known.into_iter().map(|tokens| tokens.client_id.as_str().to_owned()).collect()
 }
 
-/// Who registered by itself is known there by it.
+/// Returns the dynamic registrations.
 fn registrations(kept: &Kept) -> Vec<String> {
     kept.store.names("registration ").unwrap()
 }
@@ -31,7 +32,7 @@ async fn a_server_may_be_given_a_client_of_its_own() {
     assert!(registrations(&kept).is_empty(), "it introduced itself all the same");
 }
 
-/// Its secret is shown to whom it belongs, and to nobody else: not to whomever the server names one day.
+/// The client secret is sent only to its own issuer, even if the server names another one later.
 #[tokio::test]
 async fn a_given_client_goes_to_its_own_issuer_alone() {
     let site = Site::new().await;

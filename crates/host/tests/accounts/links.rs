@@ -1,4 +1,4 @@
-//! What becomes of links that are not used as they are meant to.
+//! Tests of links that are misused.
 
 use std::time::Duration;
 
@@ -60,7 +60,8 @@ async fn what_was_used_is_used_up() {
     assert!(again.status == 400 && again.text.contains("Nobody waits for this answer"), "{again:?}");
 }
 
-/// Whoever has a browser send a form of theirs does not know what ours has in it, though the cookies come along.
+/// An attacker who makes a browser send a forged form does not know the token of the genuine form, although the cookies
+/// are sent.
 #[tokio::test]
 async fn a_form_that_is_not_ours_connects_nothing() {
     let site = Site::new().await;
@@ -84,7 +85,7 @@ async fn a_form_that_is_not_ours_connects_nothing() {
     assert_eq!(says(&alice, "site__whoami").await, "alice-there");
 }
 
-/// The other's answer about Alice is nothing in the browser of Bob, and an answer of Bob's is nothing in Alice's.
+/// An authorization response for Alice is rejected in Bob's browser, and a response for Bob in Alice's.
 #[tokio::test]
 async fn an_answer_belongs_to_the_browser_that_left() {
     let site = Site::new().await;

@@ -1,4 +1,4 @@
-//! What goes over the wire.
+//! HTTP requests as raw bytes.
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -28,7 +28,7 @@ use crate::browser::{Browser, Page};
 struct Ear<F> {
     heard: Arc<Mutex<Vec<String>>>,
     sessions: Arc<Mutex<Vec<Heard>>>,
-    /// Where it is said who makes out tokens, if whoever has none may see the lists.
+    /// Metadata URL that is announced, if the lists can be read without a token.
     lists_openly: Option<String>,
     front: F,
 }
@@ -38,7 +38,7 @@ struct Ear<F> {
 pub(crate) struct Heard {
     pub(crate) method: http::Method,
     pub(crate) session: String,
-    /// What `Authorization` said.
+    /// Value of the `Authorization` header.
     pub(crate) shown: Option<String>,
 }
 
@@ -77,20 +77,20 @@ impl<F: Front> Front for Ear<F> {
 /// A server at which everybody has an account: `NAME-there` with the password `there`.
 pub(crate) struct Site {
     pub(crate) origin: String,
-    /// Every header and every path of what came, and what `Authorization` said by itself.
+    /// All headers and paths of requests; `Authorization` values are also collected separately.
     pub(crate) heard: Arc<Mutex<Vec<String>>>,
     /// The requests of its sessions.
     pub(crate) sessions: Arc<Mutex<Vec<Heard>>>,
-    /// How often `admin` was called.
+    /// Number of calls of `admin`.
     pub(crate) admin_calls: Arc<AtomicUsize>,
-    /// Where it finds the documents of clients.
+    /// Server of client metadata documents.
     pub(crate) web: Web,
     task: JoinHandle<()>,
 }
 
 /// A client that is registered at the site by hand, with the secret `s3cret`.
 pub(crate) const GIVEN: &str = "hospes-here";
-/// Where the gateway's own document is to be found, for whoever knows the way.
+/// URL of the gateway's own client metadata document, where a test server resolves it.
 pub(crate) const DOCUMENT: &str = "https://gate.example/connect/client.json";
 
 /// Finds the gateway's document, once it is known where the gateway is.
@@ -212,7 +212,7 @@ pub(crate) struct Gate {
     task: JoinHandle<()>,
 }
 
-/// What outlives a gateway.
+/// State that outlives a gateway.
 #[derive(Clone)]
 pub(crate) struct Kept {
     pub(crate) store: Arc<dyn Store>,
@@ -338,7 +338,7 @@ impl Gate {
         (self.application(name, builder).await, pages)
     }
 
-    /// The link in what an application is told that cannot show URLs.
+    /// Extracts the link from the text for an application that does not support URL elicitation.
     pub(crate) fn link(&self, text: &str) -> String {
         let start =
             text.find(&format!("{}/connect/", self.origin)).unwrap_or_else(|| panic!("no link: {text}"));

@@ -37,42 +37,42 @@ pub(crate) enum Input {
     Context { by_ref: bool },
     /// `State<T>`, `Args<T>` and the like: handed to the method as they come.
     Extractor { ident: Ident, ty: Box<Type>, is_args: bool, by_ref: bool },
-    /// What the peer sends under a name.
+    /// Argument that the peer sends under a name.
     Plain(Box<Argument>),
 }
 
 /// An argument that the peer sends.
 pub(crate) struct Argument {
-    /// As the method calls it.
+    /// Name of the argument in the method.
     pub(crate) ident: Ident,
-    /// As the peer calls it.
+    /// Name of the argument for the peer.
     pub(crate) name: String,
     /// The type that is decoded.
     pub(crate) ty: Type,
-    /// How the method wants it.
+    /// Form in which the method takes the argument.
     pub(crate) lent: Lent,
     pub(crate) description: Option<TokenStream>,
     pub(crate) title: Option<Expr>,
-    /// What stands for it where it is left out; `None` inside is the type's own default.
+    /// Default of an omitted argument; `None` inside means the type's own default.
     pub(crate) default: Option<Option<Expr>>,
-    /// What goes into `#[schemars(…)]`.
+    /// Content of `#[schemars(…)]`.
     pub(crate) schema: Vec<TokenStream>,
     /// `#[serde(…)]` and `#[schemars(…)]` as written.
     pub(crate) foreign: Vec<Attribute>,
 }
 
-/// How a method wants what was decoded.
+/// Form in which a method takes a decoded value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lent {
     /// By value.
     Given,
-    /// As a reference.
+    /// Takes a reference.
     Whole,
-    /// As an `Option` of a reference.
+    /// Takes an `Option` of a reference.
     Inside,
 }
 
-/// Takes our attributes off the argument and describes it.
+/// Removes the attributes of this crate from the argument and describes it.
 pub(crate) fn describe(argument: &mut PatType) -> Result<Input> {
     let attrs = std::mem::take(&mut argument.attrs);
     match from_call(&attrs)? {
@@ -92,7 +92,7 @@ pub(crate) fn describe(argument: &mut PatType) -> Result<Input> {
     sent(argument, attrs)
 }
 
-/// Whether the argument is said to be taken from the call, or to be sent by the peer.
+/// Returns true if the argument is declared as taken from the call, false if as sent by the peer, and none if neither.
 fn from_call(attrs: &[Attribute]) -> Result<Option<bool>> {
     for attr in attrs.iter().filter(|attr| attr.path().is_ident("arg")) {
         let mut options = Options::of("arg", attr)?;
@@ -196,7 +196,7 @@ fn sent(argument: &mut PatType, attrs: Vec<Attribute>) -> Result<Input> {
     })))
 }
 
-/// Arguments that are told by their type, not sent by the peer under their name.
+/// Describes an argument that is recognized by its type and not sent by the peer.
 fn special(pattern: &Pat, ty: &Type) -> Option<Input> {
     let (ty, by_ref) = match ty {
         Type::Reference(reference) => (&*reference.elem, true),
@@ -228,7 +228,7 @@ fn only_parameter(ty: &Type) -> Option<&Type> {
     }
 }
 
-/// The type as it is decoded, and how the method wants it.
+/// Returns the type that is decoded, and the form in which the method takes it.
 fn owned(ty: &Type) -> Result<(Type, Lent)> {
     match ty {
         Type::Reference(reference) => Ok((pointee(reference)?, Lent::Whole)),
@@ -249,7 +249,7 @@ fn owned(ty: &Type) -> Result<(Type, Lent)> {
     }
 }
 
-/// What is decoded where the method wants a reference.
+/// Returns the type to decode for a reference.
 fn pointee(reference: &TypeReference) -> Result<Type> {
     if let Some(mutability) = &reference.mutability {
         return Err(Error::new_spanned(

@@ -38,11 +38,11 @@ pub(crate) struct Method {
     pub(crate) cfgs: Vec<Attribute>,
     pub(crate) has_self: bool,
     pub(crate) is_async: bool,
-    /// Whether it runs in the connection's task though it is not async.
+    /// True if a method that is not async runs in the connection's task.
     pub(crate) is_inline: bool,
     pub(crate) inputs: Vec<Input>,
     pub(crate) description: Option<TokenStream>,
-    /// Where the type that is returned stands, for the error when it cannot be returned.
+    /// Span of the return type, for the error if it cannot be returned.
     pub(crate) returned: Span,
     pub(crate) kind: Kind,
 }
@@ -59,9 +59,9 @@ pub(crate) struct Tool {
     pub(crate) title: Option<Expr>,
     /// The builder's methods with their values, of the hints that are given.
     pub(crate) hints: Vec<(Ident, bool)>,
-    /// Whether it runs as a task: the variant of `TaskSupport`.
+    /// Task support of the method: the variant of `TaskSupport`.
     pub(crate) task: Option<Ident>,
-    /// Whether it asks before its task begins.
+    /// True if the method asks before its task begins.
     pub(crate) ask_first: bool,
 }
 
@@ -95,7 +95,7 @@ impl Method {
 }
 
 impl Kind {
-    /// What it is and the name that no other may have.
+    /// Returns the kind of the method and its name, which must be unique.
     pub(crate) fn name(&self) -> Option<(&'static str, String)> {
         match self {
             Self::Tool(tool) => Some(("tool", tool.name.value())),
@@ -115,8 +115,8 @@ impl Kind {
     }
 }
 
-/// Takes our attributes off the method and its arguments, and describes it; none for one that is not for the peer, or
-/// has a mistake.
+/// Removes the attributes of this crate from the method and its arguments, and describes it. Returns none if the method
+/// is not for the peer, or has a mistake.
 pub(crate) fn describe(function: &mut ImplItemFn, mistakes: &mut Mistakes) -> Option<Method> {
     let (ours, others): (Vec<_>, Vec<_>) = function.attrs.drain(..).partition(|attr| role(attr).is_some());
     function.attrs = others;
@@ -208,11 +208,11 @@ fn check_signature(function: &ImplItemFn) -> Result<()> {
     Ok(())
 }
 
-/// What an attribute says of its method.
+/// Content of the attribute of one method.
 struct Described {
     kind: Kind,
     description: Option<TokenStream>,
-    /// Where it says that the method runs in the connection's task.
+    /// Span of the option that runs the method in the connection's task.
     inline: Option<Span>,
 }
 
@@ -222,7 +222,7 @@ impl Described {
     }
 }
 
-/// `inline`, where it is said, and not to be false.
+/// Returns the span of `inline` if it is present and not false.
 fn inline(options: &mut Options) -> Result<Option<Span>> {
     let span = options.span("inline");
     Ok(span.zip(options.flag("inline")?).and_then(|(span, yes)| yes.then_some(span)))
@@ -358,7 +358,7 @@ fn check_tool_name(name: &LitStr) -> Result<()> {
     Ok(())
 }
 
-/// What the kinds of method want of their arguments.
+/// Checks that the arguments suit the kind of the method.
 fn check_inputs(kind: &Kind, inputs: &[Input], mistakes: &mut Mistakes) {
     let plain = || {
         inputs.iter().filter_map(|input| match input {

@@ -5,7 +5,7 @@ use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::{Attribute, Error, Expr, ExprLit, Lit, Meta, Result, Type};
 
-/// The doc comments as one text; none where there are none.
+/// Returns the doc comments as one text, or none if there are none.
 pub(crate) fn doc(attrs: &[Attribute]) -> Option<TokenStream> {
     let mut lines = Vec::new();
     for attr in attrs.iter().filter(|attr| attr.path().is_ident("doc")) {

@@ -15,7 +15,7 @@ use crate::types::tagged::Text;
 use crate::types::*;
 use crate::{Method, RawJson, Revision};
 
-/// What a peer answered.
+/// Result of a request as a peer sent it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Answer {
@@ -27,7 +27,7 @@ pub enum Answer {
     Task(CreateTaskResult),
 }
 
-/// Why a result is not one.
+/// Reasons a result cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnswerError {
@@ -36,11 +36,11 @@ pub enum AnswerError {
     Shape {
         /// The method.
         method: Method,
-        /// What is wrong.
+        /// Cause of the failure.
         #[source]
         source: serde_json::Error,
     },
-    /// Its `resultType` is none that the method may have (MSG-27, MRTR-02, TSKX-03).
+    /// The `resultType` is not one that the method may have (MSG-27, MRTR-02, TSKX-03).
     #[error("the result of {method} may not be of type {result_type:?}")]
     ResultType {
         /// The method.

@@ -86,7 +86,7 @@ fn a_task_is_read_as_its_revision_writes_it() {
     assert!(read.meta.contains_key("c/d"));
 }
 
-/// What the method would say is wrong with the value does not count where the value says that it is something else.
+/// An error that the method would report about the value does not count if the value declares another type.
 ///
 /// covers: MSG-27 MRTR-02
 #[test]

@@ -26,7 +26,7 @@ impl Reply {
         Self::Raw { revision, json, bridge: Bridge { write: foreign, read: Answer::decode } }
     }
 
-    /// The same, read if it is raw.
+    /// Decodes the result if it is raw.
     ///
     /// # Errors
     /// As [`Answer::decode`].

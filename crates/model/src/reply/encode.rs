@@ -12,7 +12,7 @@ use crate::types::*;
 use crate::write::write_rest;
 use crate::{Method, RawJson, Revision, Unsayable, UnsayableKind, meta_key};
 
-/// What a server puts on its results where they do not say so themselves.
+/// Server metadata that is added to results that do not set it themselves.
 #[derive(Clone, Debug)]
 pub struct Stamp {
     pub(super) server_info: Option<Box<[u8]>>,
@@ -21,7 +21,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Says who the server is (DISC-05); lets nobody keep an answer.
+    /// Names the server (DISC-05) and allows no caching of results.
     #[must_use]
     pub fn new(server_info: &RawJson) -> Self {
         let member = format!("\"{}\":{}", meta_key::SERVER_INFO, server_info.as_str());
@@ -34,7 +34,7 @@ impl Stamp {
         Self { server_info: None, ttl_ms: 0, cache_scope: CacheScope::Private }
     }
 
-    /// The same, where answers may be kept for some milliseconds.
+    /// Sets the time in milliseconds for which results may be cached, and the cache scope.
     #[must_use]
     pub const fn with_cache(mut self, ttl_ms: u64, cache_scope: CacheScope) -> Self {
         self.ttl_ms = ttl_ms;
@@ -43,7 +43,7 @@ impl Stamp {
     }
 }
 
-/// Why a result cannot be written.
+/// Reasons a result cannot be encoded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
@@ -65,7 +65,7 @@ pub enum EncodeError {
 trait Body: Lower + Serialize {
     fn meta(&self) -> &Meta;
 
-    /// What it says about being kept; none for results that may not say.
+    /// Cache settings of the result; `None` for results that may not have any.
     fn cache(&self) -> Option<(Option<u64>, Option<CacheScope>)> {
         None
     }
@@ -219,7 +219,8 @@ impl InputRequiredResult {
     /// Appends the value of `result`, with `resultType` and the server's name from `stamp` (2026-07-28 only).
     ///
     /// # Errors
-    /// When there is neither question nor state, one of the questions is none, or it cannot be written as JSON. Nothing is left behind then.
+    /// When there is neither an input request nor a state, or when an input request is of an unknown method. Also when
+    /// it cannot be written as JSON. Nothing is left behind then.
     pub fn encode(&self, stamp: &Stamp, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         #[derive(Serialize, Clone)]
         #[serde(rename_all = "camelCase")]

@@ -62,7 +62,7 @@ pub enum Reply {
         revision: Revision,
         /// The result.
         json: RawJson,
-        /// How it is put into the words of another revision; [`Reply::raw`] knows.
+        /// Translator into other revisions; set by [`Reply::raw`].
         bridge: Bridge,
     },
     /// A result that is written once and sent often.
@@ -101,7 +101,7 @@ from_result!(
 );
 
 impl From<EmptyResult> for Reply {
-    /// What an empty result may say in its metadata is of no use to anybody.
+    /// The metadata of an empty result is dropped.
     fn from(_: EmptyResult) -> Self {
         Self::Empty
     }

@@ -1,5 +1,5 @@
-//! A tool's result that is nothing but texts, which most are: written without going through serde, because this is
-//! what a server does most, and texts may be long.
+//! Writes a tool result that consists of text blocks only, without serde. Most results are of this kind and texts may
+//! be long, so this is the most frequent work of a server.
 
 use crate::types::*;
 use crate::write::write_text;
@@ -7,7 +7,8 @@ use crate::{Revision, meta_key};
 
 use super::Stamp;
 
-/// Appends `result` if it is nothing but texts, as the encoder of all results would; else leaves `out` alone.
+/// Appends `result` if it consists of texts only, exactly as the general encoder would. Otherwise leaves `out`
+/// unchanged.
 ///
 /// No revision has anything to change about such a result.
 pub(super) fn write(result: &CallToolResult, to: Revision, stamp: &Stamp, out: &mut Vec<u8>) -> bool {

@@ -45,7 +45,7 @@ impl Prepared {
 }
 
 impl PartialEq for Prepared {
-    /// Whether the results are the same; what has been written of them does not matter.
+    /// Compares the results; bytes that were already encoded do not matter.
     fn eq(&self, other: &Self) -> bool {
         self.reply == other.reply
     }

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::types::*;
 use crate::{Method, RawJson, Revision, RpcError, code};
 
-/// An error of ours as `to` has it.
+/// Converts an error from the newest revision to `to`.
 ///
 /// Not found and bad params are one code in 2026-07-28; for older revisions `data.uri` tells them apart
 /// ([`RpcError::resource_not_found`] puts it there). What 2026-07-28 alone defines becomes an internal error for
@@ -145,7 +145,7 @@ impl RpcError {
             .collect()
     }
 
-    /// The same as `-32042` of 2025-11-25; each must have an elicitation id there.
+    /// Creates the error `-32042` of 2025-11-25. Each elicitation must have an elicitation id there.
     #[must_use]
     pub fn url_elicitation_required(elicitations: Vec<ElicitUrlParams>) -> Self {
         #[derive(serde::Serialize)]

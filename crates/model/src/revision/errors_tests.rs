@@ -47,7 +47,7 @@ fn errors_of_peers_are_read_as_ours() {
     }
 }
 
-/// The same is said with the code that the revision spoken has for it.
+/// Each error has the code that the spoken revision defines for it.
 #[test]
 fn an_error_of_ours_has_the_code_of_the_revision_spoken() {
     let sent = |method: Method, to, error: &RpcError| encode_error(&method, to, error.clone());
@@ -87,7 +87,7 @@ fn an_error_of_ours_has_the_code_of_the_revision_spoken() {
     }
 }
 
-/// Whatever code a handler makes up, none is sent that JSON-RPC or the specification keep for themselves.
+/// A handler cannot send an error code that JSON-RPC or the specification reserves.
 ///
 /// covers: ERR-05 ERR-06 ERR-09
 #[test]

@@ -43,7 +43,7 @@ impl Lift for ClientCapabilities {
 }
 
 impl ClientCapabilities {
-    /// What a client of this revision means by these capabilities.
+    /// Converts capabilities that a client of this revision sent to the newest revision.
     #[must_use]
     pub fn lifted_from(mut self, from: Revision) -> Self {
         self.lift(from);
@@ -52,7 +52,7 @@ impl ClientCapabilities {
 }
 
 impl ServerCapabilities {
-    /// What a server of this revision means by these capabilities.
+    /// Converts capabilities that a server of this revision sent to the newest revision.
     #[must_use]
     pub fn lifted_from(mut self, from: Revision) -> Self {
         self.lift(from);

@@ -1,4 +1,4 @@
-//! What a revision does not have is left out wherever it stands, each part by itself.
+//! Tests that each part that a revision does not have is left out wherever it stands.
 
 use serde_json::json;
 

@@ -88,7 +88,7 @@ pub enum Revision {
     V2026_07_28,
 }
 
-/// How a conversation is opened: by a handshake, or not at all.
+/// Era of a revision: with a handshake, or without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "the protocol has had exactly two ways to open a conversation")]
 pub enum Era {
@@ -128,7 +128,7 @@ impl Revision {
         }
     }
 
-    /// Whether the conversation is opened by `initialize`.
+    /// Returns true if a session of this revision begins with `initialize`.
     #[must_use]
     pub const fn is_legacy(self) -> bool {
         matches!(self.era(), Era::Legacy)
@@ -180,7 +180,7 @@ impl<'de> Deserialize<'de> for Revision {
 pub struct Unsayable {
     /// The revision.
     pub revision: Revision,
-    /// What it cannot say.
+    /// Feature that the revision does not support.
     pub kind: UnsayableKind,
 }
 
@@ -190,7 +190,7 @@ impl Unsayable {
     }
 }
 
-/// What a revision cannot say.
+/// Features that a revision does not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnsayableKind {

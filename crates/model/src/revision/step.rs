@@ -8,7 +8,7 @@ use super::{UnsayableKind, v2024_11_05, v2025_03_26, v2025_06_18, v2025_11_25, v
 use crate::types::*;
 use crate::{RawJson, Revision};
 
-/// What changes when a part is written in one revision instead of the next newer one. The default is: nothing.
+/// Changes from the next newer revision to one revision, part by part. By default, nothing changes.
 pub(crate) trait Step: Sync {
     /// `_meta` of a result.
     fn result_meta(&self, _meta: &mut Cow<'_, Meta>) {}
@@ -56,7 +56,7 @@ pub(crate) fn steps(to: Revision) -> &'static [&'static dyn Step] {
 
 /// A value that is written differently in some revision.
 pub(crate) trait Lower: Clone {
-    /// Takes one step.
+    /// Applies one step.
     fn step(this: &mut Cow<'_, Self>, step: &dyn Step);
 
     /// The value as `to` has it: itself, where there is no difference.

@@ -18,7 +18,7 @@ fn value<T: serde::Serialize>(of: &T) -> Value {
     serde_json::to_value(of).unwrap()
 }
 
-/// What a value becomes in each revision, oldest first.
+/// Values in each revision, oldest first.
 fn rows<T: Lower + serde::Serialize>(of: &T) -> Vec<Value> {
     Revision::ALL.into_iter().map(|to| value(of.lowered(to).as_ref())).collect()
 }
@@ -306,7 +306,7 @@ fn lists_say_of_a_resource_what_the_revision_has() {
     }
 }
 
-/// What a revision has without saying so is said here.
+/// Capabilities that a revision implies without declaring them are made explicit.
 #[test]
 fn the_capabilities_of_an_old_greeting_are_those_of_its_revision() {
     for (from, completes) in [(V2024_11_05, true), (V2025_03_26, false)] {
@@ -335,7 +335,7 @@ fn a_revision_is_written_as_its_date() {
 
 // What is lost, told a second time and in another way: as members of JSON objects.
 
-/// Takes out what the table says is lost in `to`, in everything but content blocks.
+/// Removes from everything but content blocks the members that the table lists as lost in `to`.
 fn lose(to: Revision, value: &mut Value) {
     let Value::Object(members) = value else {
         if let Value::Array(items) = value {
@@ -473,7 +473,7 @@ fn any_revision() -> impl Strategy<Value = Revision> {
     proptest::sample::select(Revision::ALL.to_vec())
 }
 
-/// Says `reply` in `to`, reads it again, and compares what came back with what the table lets come back.
+/// Encodes `reply` for `to`, decodes it again, and compares the result with the table.
 fn loses_only_what_is_said(method: &Method, reply: &crate::Reply, to: Revision) -> Result<(), TestCaseError> {
     let stamp = crate::Stamp::anonymous();
     let write = |reply: &crate::Reply, to: Revision| {

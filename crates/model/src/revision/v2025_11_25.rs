@@ -103,7 +103,7 @@ impl step::Step for Step {
     }
 }
 
-/// Whether the root says that it is an object.
+/// Returns true if the root of the schema has the type object.
 fn is_object_schema(schema: &RawJson) -> bool {
     #[derive(Deserialize)]
     struct Root<'a> {
@@ -113,8 +113,8 @@ fn is_object_schema(schema: &RawJson) -> bool {
     schema.decode::<Root<'_>>().is_ok_and(|root| root.r#type.is_some_and(|kind| kind.get() == "\"object\""))
 }
 
-/// The same schema where properties are objects: `true` and `false` came with the freedom of 2026-07-28. None if
-/// there is nothing to change; everything else stays as it was written.
+/// Converts a schema so that its properties are objects: `true` and `false` are allowed only from 2026-07-28. Returns
+/// `None` if there is nothing to change; everything else stays as written.
 fn object_schema(schema: &RawJson) -> Option<RawJson> {
     #[derive(Deserialize)]
     struct Root<'a> {
@@ -168,7 +168,8 @@ pub(crate) fn lift_server_capabilities(capabilities: &mut ServerCapabilities) {
     capabilities.extensions.remove(TASKS_EXTENSION);
 }
 
-/// Reads a tool's result as ours: structured content is an object up to here, so `null` means that there is none.
+/// Converts a tool result to the newest revision. Structured content is an object up to this revision, so `null` means
+/// that it is absent.
 pub(crate) fn lift_call_result(result: &mut CallToolResult) {
     result.structured_content.take_if(|value| value.is_null());
 }
@@ -220,7 +221,7 @@ impl From<&GetTaskResult> for WireTask {
     }
 }
 
-/// What a tool's result with `isError` says, shortened; none for any other result.
+/// Returns the shortened text of a tool result with `isError`; `None` for other results.
 fn tool_failure(result: &RawJson) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -45,7 +45,7 @@ fn excludes_objects(kind: &Value) -> bool {
     }
 }
 
-/// Whether every reference into the schema itself is to one of its definitions.
+/// Returns true if every reference into the schema itself points to one of its definitions.
 fn references_stay(value: &Value) -> bool {
     match value {
         Value::Object(members) => members.iter().all(|(key, member)| match member.as_str() {

@@ -1,10 +1,10 @@
-//! How long an answer may be kept, and for whom (2026-07-28).
+//! Cache settings of results (2026-07-28).
 
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::types::lenient;
 
-/// Who may be given a kept answer.
+/// Scope in which a cached result may be shared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(clippy::exhaustive_enums, reason = "whatever else a peer may say must be read as private")]

@@ -1,4 +1,4 @@
-//! What each side can do.
+//! Capabilities of clients and servers.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use crate::{RawJson, TASKS_EXTENSION};
 /// Settings by name, each kept as it came.
 pub type Settings = BTreeMap<String, RawJson>;
 
-/// What a client can do.
+/// Capabilities of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ClientCapabilities {
-    /// What no revision defines.
+    /// Experimental capabilities that no revision defines.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "or_default")]
     pub experimental: Settings,
     /// It has roots (deprecated in 2026-07-28).
@@ -58,25 +58,25 @@ setters!(ClientCapabilities {
 });
 
 impl ClientCapabilities {
-    /// Whether a form may be put to the person; an empty `elicitation` means so (ELIC-02).
+    /// Returns true if the client supports elicitation by form; an empty `elicitation` means forms (ELIC-02).
     #[must_use]
     pub fn elicits_forms(&self) -> bool {
         self.elicitation.as_ref().is_some_and(|e| e.form.is_some() || e.url.is_none())
     }
 
-    /// Whether the person may be sent to a URL.
+    /// Returns true if the client supports elicitation by URL.
     #[must_use]
     pub fn elicits_urls(&self) -> bool {
         self.elicitation.as_ref().is_some_and(|e| e.url.is_some())
     }
 
-    /// Whether sampling requests may carry tools (SAMP-31).
+    /// Returns true if sampling requests may carry tools (SAMP-31).
     #[must_use]
     pub fn samples_with_tools(&self) -> bool {
         self.sampling.as_ref().is_some_and(|s| s.tools.is_some())
     }
 
-    /// Whether the client has the extension: whether it gives settings for it, an object.
+    /// Returns true if the client has the extension, that is, if it gives an object of settings for it.
     #[must_use]
     pub fn has_extension(&self, identifier: &str) -> bool {
         self.extensions.get(identifier).is_some_and(RawJson::is_object)
@@ -185,7 +185,7 @@ pub struct ClientTasksCapability {
     /// It has tasks/cancel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<RawJson>,
-    /// Which requests.
+    /// Requests that can become tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<ClientTaskRequests>,
     /// Members that the specification does not define.
@@ -212,10 +212,10 @@ setters!(ClientTasksCapability {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ClientTaskRequests {
-    /// Of sampling.
+    /// Sampling requests that can become tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampling: Option<SamplingTaskRequests>,
-    /// Of elicitation.
+    /// Elicitation requests that can become tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elicitation: Option<ElicitationTaskRequests>,
     /// Members that the specification does not define.
@@ -286,12 +286,12 @@ setters!(ElicitationTaskRequests {
     some with_create(create: RawJson);
 });
 
-/// What a server can do.
+/// Capabilities of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ServerCapabilities {
-    /// What no revision defines.
+    /// Experimental capabilities that no revision defines.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "or_default")]
     pub experimental: Settings,
     /// It has tools.
@@ -430,7 +430,7 @@ pub struct ServerTasksCapability {
     /// It has tasks/cancel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<RawJson>,
-    /// Which requests.
+    /// Requests that can become tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<ServerTaskRequests>,
     /// Members that the specification does not define.
@@ -457,7 +457,7 @@ setters!(ServerTasksCapability {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ServerTaskRequests {
-    /// Of tools.
+    /// Tool requests that can become tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<ToolTaskRequests>,
     /// Members that the specification does not define.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::Meta;
 use crate::types::lenient::or_default;
 
-/// What is being typed.
+/// Params of `completion/complete`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -43,7 +43,7 @@ setters!(CompleteParams {
     set with_meta(meta: Meta);
 });
 
-/// What an argument belongs to.
+/// Prompt or resource template that an argument belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 #[non_exhaustive]
@@ -72,7 +72,7 @@ pub enum Reference {
 pub struct CompleteArgument {
     /// Its name.
     pub name: String,
-    /// What has been typed.
+    /// Text typed so far.
     pub value: String,
 }
 
@@ -105,7 +105,7 @@ setters!(CompleteContext {
     set with_arguments(arguments: BTreeMap<String, String>);
 });
 
-/// What it may become.
+/// Result of `completion/complete`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -141,10 +141,10 @@ setters!(CompleteResult {
 pub struct Completion {
     /// At most [`Completion::MAX_VALUES`] values.
     pub values: Vec<String>,
-    /// How many there are in all.
+    /// Total number of values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
-    /// Whether there are more than these.
+    /// True if there are more values than these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub has_more: Option<bool>,
 }

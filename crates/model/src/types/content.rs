@@ -7,7 +7,7 @@ use crate::types::tagged::{self, Tagged};
 use crate::{Meta, RawJson};
 
 open_enum! {
-    /// Who speaks, or for whom something is meant.
+    /// Role of a speaker or of an audience.
     Role {
         /// The person, or the application in their name.
         User = "user",
@@ -21,13 +21,13 @@ open_enum! {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Annotations {
-    /// For whom it is meant.
+    /// Intended audience.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub audience: Vec<Role>,
-    /// How much it matters, from 0 to 1.
+    /// Priority from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<f64>,
-    /// When it last changed, in ISO 8601 (from 2025-06-18).
+    /// Time of the last change, in ISO 8601 (from 2025-06-18).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_modified: Option<String>,
     /// Members that the specification does not define.
@@ -50,7 +50,7 @@ impl Annotations {
 }
 
 open_enum! {
-    /// Which background an icon is drawn for.
+    /// Background that an icon is drawn for.
     IconTheme {
         /// A light one.
         Light = "light",
@@ -59,12 +59,12 @@ open_enum! {
     }
 }
 
-/// A picture that stands for something (from 2025-11-25).
+/// An icon (from 2025-11-25).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Icon {
-    /// Where it is: an `https:` or `data:` URI.
+    /// An `https:` or `data:` URI of the icon.
     pub src: String,
     /// Its media type, where the URI does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use crate::types::lenient::or_default;
 use crate::{ElicitSchema, Meta, RawJson, TaskMetadata};
 
-/// What a server asks the person, told apart by `mode`; absent means a form (ELIC-15).
+/// Params of `elicitation/create`, distinguished by `mode`; if it is absent, the mode is a form (ELIC-15).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ElicitParams {
@@ -26,7 +26,7 @@ impl ElicitParams {
         Self::Url(ElicitUrlParams::new(message, url))
     }
 
-    /// The question in words.
+    /// Returns the message shown to the user.
     #[must_use]
     pub fn message(&self) -> &str {
         match self {
@@ -65,7 +65,7 @@ impl ElicitParams {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ElicitFormParams {
-    /// The question in words.
+    /// Message shown to the user.
     pub message: String,
     /// The fields.
     pub requested_schema: ElicitSchema,
@@ -91,11 +91,11 @@ setters!(ElicitFormParams {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ElicitUrlParams {
-    /// Why, in words.
+    /// Reason shown to the user.
     pub message: String,
-    /// Where to.
+    /// URL to open.
     pub url: String,
-    /// What `notifications/elicitation/complete` refers to (2025-11-25 only, required there).
+    /// Id that `notifications/elicitation/complete` refers to (2025-11-25 only, required there).
     pub elicitation_id: Option<String>,
     /// Wants a task for an answer (2025-11-25 only).
     pub task: Option<TaskMetadata>,
@@ -194,7 +194,7 @@ impl Serialize for ElicitParams {
 }
 
 open_enum! {
-    /// What the person did.
+    /// Action of the user.
     ElicitAction {
         /// Said yes.
         Accept = "accept",
@@ -205,7 +205,7 @@ open_enum! {
     }
 }
 
-/// What the person answered.
+/// Result of an elicitation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -218,7 +218,7 @@ pub struct ElicitResult {
         deserialize_with = "or_default"
     )]
     pub meta: Meta,
-    /// What they did.
+    /// Action of the user.
     pub action: ElicitAction,
     /// The form's fields, an object; only with [`ElicitAction::Accept`].
     #[serde(default, skip_serializing_if = "Option::is_none")]

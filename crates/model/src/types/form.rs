@@ -34,7 +34,7 @@ impl ElicitSchema {
         Self::default()
     }
 
-    /// The same with a field that may stay empty.
+    /// Adds an optional field.
     #[must_use]
     pub fn with_optional(
         mut self,
@@ -45,7 +45,7 @@ impl ElicitSchema {
         self
     }
 
-    /// The same with a field that must be filled in.
+    /// Adds a required field.
     #[must_use]
     pub fn with_required(
         mut self,
@@ -142,7 +142,7 @@ from_kind!(
 );
 
 open_enum! {
-    /// What kind of text it is.
+    /// Format of a text.
     StringFormat {
         /// An e-mail address.
         Email = "email",
@@ -161,15 +161,15 @@ open_enum! {
 pub struct StringSchema {
     /// The name to show.
     pub title: Option<String>,
-    /// What it means.
+    /// Description of the field.
     pub description: Option<String>,
     /// The fewest characters.
     pub min_length: Option<u64>,
     /// The most characters.
     pub max_length: Option<u64>,
-    /// What kind of text it is.
+    /// Format of the text.
     pub format: Option<StringFormat>,
-    /// What stands there at first (from 2025-11-25).
+    /// Default value (from 2025-11-25).
     pub default: Option<String>,
 }
 
@@ -194,17 +194,17 @@ setters!(StringSchema {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NumberSchema {
-    /// Whether it must be whole.
+    /// True if the number must be an integer.
     pub integer: bool,
     /// The name to show.
     pub title: Option<String>,
-    /// What it means.
+    /// Description of the field.
     pub description: Option<String>,
     /// The least.
     pub minimum: Option<Number>,
     /// The greatest.
     pub maximum: Option<Number>,
-    /// What stands there at first (from 2025-11-25).
+    /// Default value (from 2025-11-25).
     pub default: Option<Number>,
 }
 
@@ -236,9 +236,9 @@ setters!(NumberSchema {
 pub struct BooleanSchema {
     /// The name to show.
     pub title: Option<String>,
-    /// What it means.
+    /// Description of the field.
     pub description: Option<String>,
-    /// What stands there at first.
+    /// Default value.
     pub default: Option<bool>,
 }
 
@@ -267,7 +267,7 @@ pub struct EnumOption {
 }
 
 impl EnumOption {
-    /// A value that is shown as it is.
+    /// Creates a value without a title; it is shown unchanged.
     pub fn new(value: impl Into<String>) -> Self {
         Self { value: value.into(), title: None }
     }
@@ -290,13 +290,13 @@ impl From<&str> for EnumOption {
 pub struct SingleSelectSchema {
     /// The name to show.
     pub title: Option<String>,
-    /// What it means.
+    /// Description of the field.
     pub description: Option<String>,
     /// The values.
     pub options: Vec<EnumOption>,
-    /// Whether titles are written as `enumNames`, the one way that 2025-06-18 has.
+    /// True if titles are written as `enumNames`, the only form that 2025-06-18 has.
     pub legacy_names: bool,
-    /// What stands there at first (from 2025-11-25).
+    /// Default value (from 2025-11-25).
     pub default: Option<String>,
 }
 
@@ -320,7 +320,7 @@ setters!(SingleSelectSchema {
 pub struct MultiSelectSchema {
     /// The name to show.
     pub title: Option<String>,
-    /// What it means.
+    /// Description of the field.
     pub description: Option<String>,
     /// The values.
     pub options: Vec<EnumOption>,
@@ -328,7 +328,7 @@ pub struct MultiSelectSchema {
     pub min_items: Option<u64>,
     /// The most to choose.
     pub max_items: Option<u64>,
-    /// What is chosen at first.
+    /// Values selected by default.
     pub default: Option<Vec<String>>,
 }
 

@@ -40,8 +40,8 @@ pub(super) fn check(key: &str) -> Result<(), BadMetaKey> {
     Ok(())
 }
 
-/// Whether the key's prefix is kept for the specification, by the rule of any revision (META-05, META-06): the second
-/// label, or the last but one, is `modelcontextprotocol` or `mcp`.
+/// Returns true if the specification reserves the prefix of the key in any revision (META-05, META-06). That is so if
+/// the second label, or the last but one, is `modelcontextprotocol` or `mcp`.
 pub(super) fn is_reserved(key: &str) -> bool {
     let Some(prefix) = split(key).0 else { return false };
     let labels: Vec<&str> = prefix.split('.').collect();
@@ -49,8 +49,8 @@ pub(super) fn is_reserved(key: &str) -> bool {
     ours(labels.get(1)) || ours(labels.len().checked_sub(2).and_then(|at| labels.get(at)))
 }
 
-/// Checks a key that somebody else than the specification chooses. Its official extensions have keys under
-/// `io.modelcontextprotocol/`, so those are let through.
+/// Checks a key that is not defined by the specification itself. Keys under `io.modelcontextprotocol/` are allowed
+/// because the official extensions use them.
 ///
 /// # Errors
 /// It has another form, or a prefix that is reserved.

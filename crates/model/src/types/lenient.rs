@@ -1,5 +1,5 @@
-//! Decoding that forgives what peers are known to send: `null` for what is absent, numbers of the wrong kind; and
-//! numbers written so that nobody has anything to forgive.
+//! Lenient decoding of known deviations: `null` for absent members, and numbers of the wrong kind. Numbers are written
+//! so that strict peers accept them.
 
 use std::fmt;
 
@@ -60,7 +60,7 @@ pub(crate) fn millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Optio
     deserializer.deserialize_any(Millis)
 }
 
-/// A string, handed on without an allocation of its own.
+/// Decodes a string and passes it to `make` without an allocation.
 pub(crate) fn text<'de, D, T>(deserializer: D, make: impl FnOnce(&str) -> T) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -93,7 +93,7 @@ pub(crate) fn plain_number<S: Serializer>(number: &f64, serializer: S) -> Result
     }
 }
 
-/// The same, where it may be absent.
+/// Writes an optional whole number without a fraction.
 pub(crate) fn plain_number_if_any<S: Serializer>(
     number: &Option<f64>,
     serializer: S,

@@ -1,4 +1,4 @@
-//! Who is there, and how a conversation is opened.
+//! Implementation details and the opening of a session.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,13 +18,13 @@ pub struct Implementation {
     pub title: Option<String>,
     /// Its version.
     pub version: String,
-    /// What it is (from 2025-11-25).
+    /// Description (from 2025-11-25).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Pictures of it (from 2025-11-25).
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub icons: Vec<Icon>,
-    /// Where to read about it (from 2025-11-25).
+    /// URL of the website (from 2025-11-25).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub website_url: Option<String>,
     /// Members that the specification does not define.
@@ -69,9 +69,9 @@ impl Implementation {
 pub struct InitializeParams {
     /// The revision the client wants, by its date.
     pub protocol_version: String,
-    /// What it can do.
+    /// Capabilities of the client.
     pub capabilities: ClientCapabilities,
-    /// Who it is.
+    /// Name and version of the client.
     pub client_info: Implementation,
     /// Metadata.
     #[serde(
@@ -113,11 +113,11 @@ pub struct InitializeResult {
     pub meta: Meta,
     /// The revision the session has from here on.
     pub protocol_version: String,
-    /// What the server can do.
+    /// Capabilities of the server.
     pub capabilities: ServerCapabilities,
-    /// Who it is.
+    /// Name and version of the server.
     pub server_info: Implementation,
-    /// How to use it, for the model.
+    /// Instructions for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
 }
@@ -144,7 +144,7 @@ setters!(InitializeResult {
     some with_instructions(instructions: String);
 });
 
-/// What a modern server is and speaks.
+/// Result of `server/discover`: identity, capabilities and supported revisions of a modern server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -159,15 +159,16 @@ pub struct DiscoverResult {
     pub meta: Meta,
     /// The revisions it speaks, by their dates.
     pub supported_versions: Vec<String>,
-    /// What it can do.
+    /// Capabilities of the server.
     pub capabilities: ServerCapabilities,
-    /// How to use it, for the model.
+    /// Instructions for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
-    /// How long the answer may be kept, in milliseconds (2026-07-28); written by [`Reply::encode`](crate::Reply::encode).
+    /// Time for which the result may be cached, in milliseconds (2026-07-28); written by
+    /// [`Reply::encode`](crate::Reply::encode).
     #[serde(default, skip_serializing, deserialize_with = "lenient::millis")]
     pub ttl_ms: Option<u64>,
-    /// Who may be given a kept answer (2026-07-28); written by [`Reply::encode`](crate::Reply::encode).
+    /// Scope in which a cached result may be shared (2026-07-28); written by [`Reply::encode`](crate::Reply::encode).
     #[serde(default, skip_serializing)]
     pub cache_scope: Option<CacheScope>,
 }
@@ -248,12 +249,12 @@ setters!(EmptyResult {
     set with_meta(meta: Meta);
 });
 
-/// Which page of a list.
+/// Params of a request for one page of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct PaginatedParams {
-    /// Where the page begins, as the page before it said; absent for the first.
+    /// Cursor of the page, from the page before it; absent for the first page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
     /// Metadata.

@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 use crate::types::lenient::or_default;
 use crate::{Meta, RawJson};
 
-/// How severe a log message is, after RFC 5424; the least severe comes first.
+/// Severity of a log message, after RFC 5424; the least severe comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(clippy::exhaustive_enums, reason = "RFC 5424 has exactly these eight")]
 pub enum LoggingLevel {
-    /// For those who look for a fault.
+    /// Debugging information.
     Debug,
-    /// What usually happens.
+    /// Ordinary events.
     Info,
-    /// What usually happens, and matters.
+    /// Ordinary but significant events.
     Notice,
     /// Something may go wrong.
     Warning,
@@ -60,7 +60,7 @@ impl LoggingLevel {
     }
 }
 
-/// The string is none of RFC 5424's levels.
+/// The string is not a level of RFC 5424.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown log level {0:?}")]
 pub struct UnknownLevel(String);
@@ -123,12 +123,12 @@ setters!(SetLevelParams {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct LogMessageParams {
-    /// How severe it is.
+    /// Severity of the message.
     pub level: LoggingLevel,
-    /// Who says so.
+    /// Name of the logger.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logger: Option<String>,
-    /// What is said: any JSON value.
+    /// Content of the message: any JSON value.
     pub data: RawJson,
     /// Metadata.
     #[serde(

@@ -14,21 +14,21 @@ use crate::{Id, RawJson};
 
 /// The keys of `_meta` that the specification reserves.
 pub mod meta_key {
-    /// Where to send progress, on a request (every revision).
+    /// Token for progress notifications, on a request (every revision).
     pub const PROGRESS_TOKEN: &str = "progressToken";
     /// The task a message belongs to (2025-11-25).
     pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
-    /// What a model may be told while a task runs (2025-11-25, provisional).
+    /// Immediate response for the model while a task runs (2025-11-25, provisional).
     pub const MODEL_IMMEDIATE_RESPONSE: &str = "io.modelcontextprotocol/model-immediate-response";
     /// The revision a request is written in (2026-07-28, required).
     pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-    /// What the client can do, on a request (2026-07-28, required).
+    /// Capabilities of the client, on a request (2026-07-28, required).
     pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-    /// Who the client is, on a request (2026-07-28).
+    /// Name and version of the client, on a request (2026-07-28).
     pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
     /// The least severe log message wanted, on a request (2026-07-28, deprecated).
     pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-    /// Who the server is, on a result (2026-07-28).
+    /// Name and version of the server, on a result (2026-07-28).
     pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
     /// The listen request a message belongs to (2026-07-28).
     pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
@@ -38,7 +38,7 @@ pub mod meta_key {
     pub const TRACESTATE: &str = "tracestate";
     /// W3C Baggage (2026-07-28).
     pub const BAGGAGE: &str = "baggage";
-    /// What the keys of the specification, and of its official extensions, begin with.
+    /// Prefix of the keys of the specification and of its official extensions.
     pub const OFFICIAL_PREFIX: &str = "io.modelcontextprotocol/";
 
     use crate::types::key::{self, BadMetaKey};
@@ -51,14 +51,14 @@ pub mod meta_key {
         key::check(key)
     }
 
-    /// Whether the key's prefix is kept for the specification, by the rule of any revision.
+    /// Returns true if the prefix of the key is reserved for the specification in any revision.
     #[must_use]
     pub fn is_reserved(key: &str) -> bool {
         key::is_reserved(key)
     }
 
-    /// Checks a key that a program chooses for metadata of its own: its form, and that its prefix is not reserved.
-    /// [`OFFICIAL_PREFIX`] is let through, for the specification's official extensions.
+    /// Checks a key that a program chooses for its own metadata: its form, and that its prefix is not reserved.
+    /// [`OFFICIAL_PREFIX`] is allowed for the official extensions of the specification.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -87,13 +87,13 @@ impl Meta {
         Self(BTreeMap::new())
     }
 
-    /// Whether there are no members.
+    /// Returns true if there are no members.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many members there are.
+    /// Number of members.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -111,7 +111,7 @@ impl Meta {
         self.0.get(key).and_then(|value| value.decode().ok())
     }
 
-    /// Whether there is a member with this key.
+    /// Returns true if there is a member with this key.
     #[must_use]
     pub fn contains_key(&self, key: &str) -> bool {
         self.0.contains_key(key)
@@ -122,12 +122,12 @@ impl Meta {
         self.0.insert(key.into(), value)
     }
 
-    /// Takes a member out.
+    /// Removes a member and returns it.
     pub fn remove(&mut self, key: &str) -> Option<RawJson> {
         self.0.remove(key)
     }
 
-    /// The same with a member; a value that cannot be written as JSON is left out.
+    /// Adds a member; a value that cannot be written as JSON is left out.
     #[must_use]
     pub fn with<T: Serialize + ?Sized>(mut self, key: impl Into<String>, value: &T) -> Self {
         if let Ok(value) = RawJson::from_serialize(value) {
@@ -139,7 +139,7 @@ impl Meta {
     /// Checks every key with [`meta_key::check_chosen`].
     ///
     /// # Errors
-    /// The first key that may not be chosen, and why.
+    /// When a key is invalid or reserved; the error names the first one and the reason.
     pub fn check_keys(&self) -> Result<(), BadMetaKey> {
         self.0.keys().try_for_each(|key| meta_key::check_chosen(key))
     }
@@ -160,7 +160,7 @@ impl Meta {
         self.read(meta_key::PROGRESS_TOKEN)
     }
 
-    /// The same with a progress token.
+    /// Adds a progress token.
     #[must_use]
     pub fn with_progress_token(self, token: &ProgressToken) -> Self {
         self.with(meta_key::PROGRESS_TOKEN, token)
@@ -188,7 +188,7 @@ impl IntoIterator for Meta {
     }
 }
 
-/// What ties progress notifications to their request: a string or an integer, chosen by the requestor.
+/// Token that links progress notifications to their request: a string or an integer, chosen by the requestor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 #[expect(clippy::exhaustive_structs, reason = "a newtype of what the specification allows")]
@@ -213,15 +213,15 @@ impl From<&str> for ProgressToken {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RequestMeta<'a> {
-    /// Where to send progress.
+    /// Token for progress notifications.
     pub progress_token: Option<ProgressToken>,
     /// The revision's name as it stands there, which may be none that we speak.
     pub protocol_version: Option<Cow<'a, str>>,
-    /// Who the client is ([`Implementation`](crate::Implementation)), not decoded.
+    /// Name and version of the client ([`Implementation`](crate::Implementation)), not decoded.
     pub client_info: Option<&'a RawValue>,
-    /// What it can do ([`ClientCapabilities`](crate::ClientCapabilities)), not decoded.
+    /// Capabilities of the client ([`ClientCapabilities`](crate::ClientCapabilities)), not decoded.
     pub client_capabilities: Option<&'a RawValue>,
-    /// The least severe log message it wants.
+    /// Least severe level of log messages to send.
     pub log_level: Option<crate::LoggingLevel>,
     /// W3C Trace Context.
     pub traceparent: Option<Cow<'a, str>>,
@@ -236,7 +236,7 @@ pub struct RequestMeta<'a> {
 }
 
 impl RequestMeta<'_> {
-    /// Who the client is, decoded.
+    /// Decodes the name and version of the client.
     ///
     /// # Errors
     /// When the member has another shape.
@@ -244,7 +244,7 @@ impl RequestMeta<'_> {
         self.client_info.map(|raw| serde_json::from_str(raw.get())).transpose()
     }
 
-    /// What the client can do, decoded.
+    /// Decodes the capabilities of the client.
     ///
     /// # Errors
     /// When the member has another shape.

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{CallToolResult, RawJson};
 
-/// Why a tool's result is not the wanted value.
+/// Reasons a tool result cannot be parsed as the requested type.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseResultError {
@@ -18,8 +18,8 @@ pub enum ParseResultError {
 }
 
 impl CallToolResult {
-    /// The result as a value: from the structured content if there is any, else from the text, read as JSON or, if it
-    /// is none, as a text.
+    /// Parses the result as a value. Structured content is used if there is any; otherwise the text is read as JSON or,
+    /// if it is not JSON, as a string.
     ///
     /// Some servers put a value that is no object into an object with the one member `result`; it is found there too.
     ///

@@ -5,24 +5,24 @@ use serde::{Deserialize, Serialize};
 use crate::types::lenient::{self, or_default};
 use crate::{Id, Meta, ProgressToken};
 
-/// How far a request has come.
+/// Params of `notifications/progress`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ProgressParams {
     /// The token that came with the request.
     pub progress_token: ProgressToken,
-    /// How far; grows with every notification.
+    /// Progress so far; grows with every notification.
     #[serde(serialize_with = "lenient::plain_number")]
     pub progress: f64,
-    /// How far it is in all.
+    /// Total amount of work.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         serialize_with = "lenient::plain_number_if_any"
     )]
     pub total: Option<f64>,
-    /// What is being done (from 2025-03-26).
+    /// Message about the current work (from 2025-03-26).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Metadata.
@@ -54,10 +54,10 @@ setters!(ProgressParams {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CancelledParams {
-    /// Which; always there but in 2025-11-25.
+    /// Id of the cancelled request; always present except in 2025-11-25.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Id>,
-    /// Why, for the log.
+    /// Reason, for the log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Metadata.

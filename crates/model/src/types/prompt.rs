@@ -18,10 +18,10 @@ pub struct Prompt {
     /// The name to show (from 2025-06-18).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it is for.
+    /// Description of the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What fills it in.
+    /// Arguments of the prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub arguments: Vec<PromptArgument>,
     /// Pictures of it (from 2025-11-25).
@@ -81,10 +81,10 @@ pub struct PromptArgument {
     /// The name to show (from 2025-06-18).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it means.
+    /// Description of the argument.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Whether it must be given; absent means no.
+    /// True if the argument is required; absent means false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub required: Option<bool>,
 }
@@ -125,13 +125,14 @@ pub struct ListPromptsResult {
     pub meta: Meta,
     /// The prompts.
     pub prompts: Vec<Prompt>,
-    /// Where the next page begins.
+    /// Cursor of the next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
-    /// How long the answer may be kept, in milliseconds (2026-07-28); written by [`Reply::encode`](crate::Reply::encode).
+    /// Time for which the result may be cached, in milliseconds (2026-07-28); written by
+    /// [`Reply::encode`](crate::Reply::encode).
     #[serde(default, skip_serializing, deserialize_with = "lenient::millis")]
     pub ttl_ms: Option<u64>,
-    /// Who may be given a kept answer (2026-07-28); written by [`Reply::encode`](crate::Reply::encode).
+    /// Scope in which a cached result may be shared (2026-07-28); written by [`Reply::encode`](crate::Reply::encode).
     #[serde(default, skip_serializing)]
     pub cache_scope: Option<CacheScope>,
 }
@@ -151,14 +152,14 @@ setters!(ListPromptsResult {
     some with_cache_scope(cache_scope: CacheScope);
 });
 
-/// Which prompt, filled in with what.
+/// Params of `prompts/get`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct GetPromptParams {
     /// The prompt's name.
     pub name: String,
-    /// What fills it in.
+    /// Arguments by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "or_default")]
     pub arguments: BTreeMap<String, String>,
     /// Answers to the questions of the round before (2026-07-28).
@@ -210,10 +211,10 @@ pub struct GetPromptResult {
         deserialize_with = "or_default"
     )]
     pub meta: Meta,
-    /// What it is for.
+    /// Description of the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What it says.
+    /// Messages of the prompt.
     pub messages: Vec<PromptMessage>,
 }
 
@@ -235,9 +236,9 @@ setters!(GetPromptResult {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct PromptMessage {
-    /// Who says it.
+    /// Role of the speaker.
     pub role: Role,
-    /// What it says.
+    /// Content of the message.
     pub content: ContentBlock,
 }
 
@@ -250,12 +251,12 @@ impl PromptMessage {
 }
 
 impl PromptMessage {
-    /// What the person says.
+    /// Creates a message of the user.
     pub fn user(content: impl Into<ContentBlock>) -> Self {
         Self::new(Role::User, content.into())
     }
 
-    /// What the model says.
+    /// Creates a message of the assistant.
     pub fn assistant(content: impl Into<ContentBlock>) -> Self {
         Self::new(Role::Assistant, content.into())
     }

@@ -12,14 +12,14 @@ use crate::{Annotations, CacheScope, Icon, InputResponses, Meta};
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Resource {
-    /// What it is read by.
+    /// URI to read it by.
     pub uri: String,
     /// Its name.
     pub name: String,
     /// The name to show (from 2025-06-18).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it is.
+    /// Description of the resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Its media type.
@@ -95,7 +95,7 @@ pub struct ResourceTemplate {
     /// The name to show (from 2025-06-18).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What they are.
+    /// Description of the resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Their media type, if all have the same.
@@ -169,13 +169,14 @@ pub struct ListResourcesResult {
     pub meta: Meta,
     /// The resources.
     pub resources: Vec<Resource>,
-    /// Where the next page begins.
+    /// Cursor of the next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
-    /// How long the answer may be kept, in milliseconds (2026-07-28); written by [`Reply::encode`](crate::Reply::encode).
+    /// Time for which the result may be cached, in milliseconds (2026-07-28); written by
+    /// [`Reply::encode`](crate::Reply::encode).
     #[serde(default, skip_serializing, deserialize_with = "lenient::millis")]
     pub ttl_ms: Option<u64>,
-    /// Who may be given a kept answer (2026-07-28); written by [`Reply::encode`](crate::Reply::encode).
+    /// Scope in which a cached result may be shared (2026-07-28); written by [`Reply::encode`](crate::Reply::encode).
     #[serde(default, skip_serializing)]
     pub cache_scope: Option<CacheScope>,
 }
@@ -210,13 +211,14 @@ pub struct ListResourceTemplatesResult {
     pub meta: Meta,
     /// The templates.
     pub resource_templates: Vec<ResourceTemplate>,
-    /// Where the next page begins.
+    /// Cursor of the next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
-    /// How long the answer may be kept, in milliseconds (2026-07-28); written by [`Reply::encode`](crate::Reply::encode).
+    /// Time for which the result may be cached, in milliseconds (2026-07-28); written by
+    /// [`Reply::encode`](crate::Reply::encode).
     #[serde(default, skip_serializing, deserialize_with = "lenient::millis")]
     pub ttl_ms: Option<u64>,
-    /// Who may be given a kept answer (2026-07-28); written by [`Reply::encode`](crate::Reply::encode).
+    /// Scope in which a cached result may be shared (2026-07-28); written by [`Reply::encode`](crate::Reply::encode).
     #[serde(default, skip_serializing)]
     pub cache_scope: Option<CacheScope>,
 }
@@ -236,7 +238,7 @@ setters!(ListResourceTemplatesResult {
     some with_cache_scope(cache_scope: CacheScope);
 });
 
-/// What to read.
+/// Params of `resources/read`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -277,7 +279,7 @@ setters!(ReadResourceParams {
     set with_meta(meta: Meta);
 });
 
-/// What was read.
+/// Result of `resources/read`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -292,10 +294,11 @@ pub struct ReadResourceResult {
     pub meta: Meta,
     /// The contents; several where the URI names a collection.
     pub contents: Vec<ResourceContents>,
-    /// How long the answer may be kept, in milliseconds (2026-07-28); written by [`Reply::encode`](crate::Reply::encode).
+    /// Time for which the result may be cached, in milliseconds (2026-07-28); written by
+    /// [`Reply::encode`](crate::Reply::encode).
     #[serde(default, skip_serializing, deserialize_with = "lenient::millis")]
     pub ttl_ms: Option<u64>,
-    /// Who may be given a kept answer (2026-07-28); written by [`Reply::encode`](crate::Reply::encode).
+    /// Scope in which a cached result may be shared (2026-07-28); written by [`Reply::encode`](crate::Reply::encode).
     #[serde(default, skip_serializing)]
     pub cache_scope: Option<CacheScope>,
 }

@@ -7,14 +7,14 @@ use crate::types::lenient::{self, or_default};
 use crate::types::tagged::{self, Tagged};
 use crate::{AudioContent, ContentBlock, ImageContent, Meta, RawJson, Role, TaskMetadata, TextContent, Tool};
 
-/// What a server asks the client's model.
+/// Params of `sampling/createMessage`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CreateMessageParams {
     /// The conversation.
     pub messages: Vec<SamplingMessage>,
-    /// Which model it had better be.
+    /// Preferences for the choice of a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_preferences: Option<ModelPreferences>,
     /// The system prompt; the client may change or drop it.
@@ -28,16 +28,16 @@ pub struct CreateMessageParams {
     pub temperature: Option<f64>,
     /// The most tokens to generate.
     pub max_tokens: u64,
-    /// Where to stop.
+    /// Sequences at which the model stops.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub stop_sequences: Vec<String>,
-    /// What the model's provider defines, an object.
+    /// Metadata that the provider of the model defines, an object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<RawJson>,
     /// The tools that the model may ask for (from 2025-11-25).
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub tools: Vec<Tool>,
-    /// How it chooses among them (from 2025-11-25).
+    /// Mode in which the model chooses among the tools (from 2025-11-25).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,
     /// Wants a task for an answer (2025-11-25 only).
@@ -90,7 +90,7 @@ setters!(CreateMessageParams {
 open_enum! {
     /// Whose context to add to a prompt.
     IncludeContext {
-        /// Nobody's.
+        /// Context of no server.
         None = "none",
         /// The asking server's (deprecated in 2026-07-28).
         ThisServer = "thisServer",
@@ -99,7 +99,7 @@ open_enum! {
     }
 }
 
-/// Which model it had better be; the client makes the choice (SAMP-21).
+/// Preferences for the choice of a model; the client makes the choice (SAMP-21).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -107,13 +107,13 @@ pub struct ModelPreferences {
     /// Parts of models' names, the best first.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub hints: Vec<ModelHint>,
-    /// How much cost matters, from 0 to 1.
+    /// Importance of cost, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_priority: Option<f64>,
-    /// How much speed matters, from 0 to 1.
+    /// Importance of speed, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed_priority: Option<f64>,
-    /// How much intelligence matters, from 0 to 1.
+    /// Importance of intelligence, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intelligence_priority: Option<f64>,
 }
@@ -155,7 +155,7 @@ setters!(ModelHint {
     some with_name(name: String);
 });
 
-/// How the model chooses among the tools.
+/// Setting for the choice of tools by the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -178,7 +178,7 @@ setters!(ToolChoice {
 });
 
 open_enum! {
-    /// How the model chooses among the tools.
+    /// Modes in which the model chooses among the tools.
     ToolChoiceMode {
         /// It may call some, or none.
         Auto = "auto",
@@ -194,9 +194,9 @@ open_enum! {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SamplingMessage {
-    /// Who says it.
+    /// Role of the speaker.
     pub role: Role,
-    /// What is said: one block, or several (from 2025-11-25).
+    /// Content of the message: one block, or several (from 2025-11-25).
     #[serde(serialize_with = "one_or_many", deserialize_with = "many_of_one")]
     pub content: Vec<SamplingMessageContentBlock>,
     /// Metadata (from 2025-11-25).
@@ -221,12 +221,12 @@ impl SamplingMessage {
         Self { role, content, meta: Meta::new() }
     }
 
-    /// What the person says.
+    /// Creates a message of the user.
     pub fn user(content: impl Into<SamplingMessageContentBlock>) -> Self {
         Self::new(Role::User, content)
     }
 
-    /// What the model says.
+    /// Creates a message of the assistant.
     pub fn assistant(content: impl Into<SamplingMessageContentBlock>) -> Self {
         Self::new(Role::Assistant, content)
     }
@@ -236,7 +236,7 @@ setters!(SamplingMessage {
     set with_meta(meta: Meta);
 });
 
-/// What the model answered.
+/// Result of `sampling/createMessage`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -249,14 +249,14 @@ pub struct CreateMessageResult {
         deserialize_with = "or_default"
     )]
     pub meta: Meta,
-    /// Who says it; the model, as a rule.
+    /// Role of the speaker, normally the assistant.
     pub role: Role,
-    /// What is said: one block, or several (from 2025-11-25).
+    /// Content of the message: one block, or several (from 2025-11-25).
     #[serde(serialize_with = "one_or_many", deserialize_with = "many_of_one")]
     pub content: Vec<SamplingMessageContentBlock>,
     /// The model's name.
     pub model: String,
-    /// Why it stopped, if known.
+    /// Reason the model stopped, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<StopReason>,
 }
@@ -294,7 +294,7 @@ setters!(CreateMessageResult {
 });
 
 open_enum! {
-    /// Why a model stopped.
+    /// Reasons a model stopped.
     StopReason {
         /// It had said all.
         EndTurn = "endTurn",
@@ -312,7 +312,7 @@ open_enum! {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolUseContent {
-    /// What the tool's result refers to.
+    /// Id that the result of the tool refers to.
     pub id: String,
     /// The tool's name.
     pub name: String,
@@ -339,19 +339,19 @@ setters!(ToolUseContent {
     set with_meta(meta: Meta);
 });
 
-/// What a tool gave the model (from 2025-11-25).
+/// Result of a tool, passed to the model (from 2025-11-25).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolResultContent {
     /// The id of the block that asked for it.
     pub tool_use_id: String,
-    /// What it returned.
+    /// Content that the tool returned.
     pub content: Vec<ContentBlock>,
-    /// What it returned, for programs (an object before 2026-07-28).
+    /// Structured content that the tool returned, for programs (an object before 2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::present")]
     pub structured_content: Option<RawJson>,
-    /// Whether the tool failed; absent means no.
+    /// True if the tool failed; absent means false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_error: Option<bool>,
     /// Metadata.
@@ -383,7 +383,7 @@ setters!(ToolResultContent {
     set with_meta(meta: Meta);
 });
 
-/// A piece of what is said in sampling.
+/// Content block of a sampling message.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum SamplingMessageContentBlock {
@@ -395,7 +395,7 @@ pub enum SamplingMessageContentBlock {
     Audio(AudioContent),
     /// The model asks for a tool (from 2025-11-25).
     ToolUse(ToolUseContent),
-    /// What a tool gave the model (from 2025-11-25).
+    /// Result of a tool, passed to the model (from 2025-11-25).
     ToolResult(ToolResultContent),
     /// A type that the specification does not define: the whole object as it came.
     Unknown(RawJson),

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::Meta;
 use crate::types::lenient::or_default;
 
-/// Which changes to hear of.
+/// Changes that a client subscribes to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -44,7 +44,7 @@ setters!(SubscriptionFilter {
 });
 
 impl SubscriptionFilter {
-    /// Whether it lets nothing through.
+    /// Returns true if the filter selects nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -56,7 +56,7 @@ impl SubscriptionFilter {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SubscriptionsListenParams {
-    /// Which changes.
+    /// Changes to subscribe to.
     pub notifications: SubscriptionFilter,
     /// Metadata.
     #[serde(
@@ -107,12 +107,12 @@ setters!(SubscriptionsListenResult {
     set with_meta(meta: Meta);
 });
 
-/// What the stream will carry.
+/// Params of `notifications/subscriptions/acknowledged`: the changes that the stream will carry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SubscriptionsAcknowledgedParams {
-    /// Which changes.
+    /// Changes that the stream will carry.
     pub notifications: SubscriptionFilter,
     /// Metadata.
     #[serde(

@@ -1,4 +1,4 @@
-//! Enumerations that are told apart by the member `type`, decoded in one pass where it stands first.
+//! Enumerations tagged by the member `type`, decoded in one pass if it stands first.
 //!
 //! serde's own internally tagged enumerations buffer the whole object, and no raw JSON survives that buffer.
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::RawJson;
 
-/// What [`tagged_enum`] implements.
+/// Trait that [`tagged_enum`] implements.
 pub(crate) trait Tagged: Sized {
     /// Decodes the members that follow the tag; `None` gives the deserializer back for an unknown tag.
     fn decode<'de, D: Deserializer<'de>>(tag: &str, members: D) -> Result<Decoded<Self, D>, D::Error>;
@@ -21,7 +21,7 @@ pub(crate) trait Tagged: Sized {
     fn unknown(raw: RawJson) -> Self;
 }
 
-/// What came of a tag.
+/// Result of decoding a tag.
 pub(crate) enum Decoded<T, D> {
     Known(T),
     Unknown(D),

@@ -10,7 +10,7 @@ use crate::{InputRequests, InputResponses, Meta, RawJson, RpcError};
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct TaskMetadata {
-    /// How long to keep it, in milliseconds.
+    /// Time to keep the task, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<u64>,
 }
@@ -44,7 +44,7 @@ impl RelatedTask {
 }
 
 open_enum! {
-    /// How a task stands.
+    /// Status of a task.
     TaskStatus {
         /// It is being worked on.
         Working = "working",
@@ -60,7 +60,7 @@ open_enum! {
 }
 
 impl TaskStatus {
-    /// Whether it will never change.
+    /// Returns true if the status is final.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
@@ -74,19 +74,19 @@ impl TaskStatus {
 pub struct Task {
     /// Its id, chosen by the receiver of the request.
     pub task_id: String,
-    /// How it stands.
+    /// Status of the task.
     pub status: TaskStatus,
     /// More on how it stands, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_message: Option<String>,
-    /// When it was made, in ISO 8601.
+    /// Time of creation, in ISO 8601.
     pub created_at: String,
-    /// When it last changed, in ISO 8601.
+    /// Time of the last change, in ISO 8601.
     pub last_updated_at: String,
-    /// How long it is kept from its making, in milliseconds; none means without end.
+    /// Time for which the task is kept after its creation, in milliseconds; `None` means without limit.
     #[serde(default, deserialize_with = "lenient::millis")]
     pub ttl_ms: Option<u64>,
-    /// How long to wait between questions, in milliseconds.
+    /// Recommended time between polls, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::millis")]
     pub poll_interval_ms: Option<u64>,
 }
@@ -145,7 +145,7 @@ setters!(CreateTaskResult {
     set with_meta(meta: Meta);
 });
 
-/// Which task (tasks/get, tasks/cancel, tasks/result).
+/// Params that name a task (tasks/get, tasks/cancel, tasks/result).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -173,7 +173,7 @@ setters!(TaskParams {
     set with_meta(meta: Meta);
 });
 
-/// How a task stands, with what it has come to (tasks/get; the params of `notifications/tasks`).
+/// State of a task with its result or error (tasks/get; the params of `notifications/tasks`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -186,13 +186,13 @@ pub struct GetTaskResult {
         deserialize_with = "or_default"
     )]
     pub meta: Meta,
-    /// What it waits for, when it waits (2026-07-28).
+    /// Input requests that the task waits for (2026-07-28).
     #[serde(default, skip_serializing_if = "InputRequests::is_empty", deserialize_with = "or_default")]
     pub input_requests: InputRequests,
-    /// What the request would have returned, when it is completed (2026-07-28).
+    /// Result of the request, if the task is completed (2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<RawJson>,
-    /// Why it failed, when it failed (2026-07-28).
+    /// Error, if the task failed (2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RpcError>,
     /// The task.
@@ -268,7 +268,7 @@ pub struct ListTasksResult {
     pub meta: Meta,
     /// The tasks.
     pub tasks: Vec<Task>,
-    /// Where the next page begins.
+    /// Cursor of the next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }

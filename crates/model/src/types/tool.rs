@@ -17,7 +17,7 @@ pub struct Tool {
     /// The name to show (from 2025-06-18).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it does, for the model.
+    /// Description of the tool, for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The JSON Schema of its arguments, an object, exactly as written.
@@ -31,7 +31,7 @@ pub struct Tool {
     /// Pictures of it (from 2025-11-25).
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub icons: Vec<Icon>,
-    /// How it may be run (2025-11-25 only).
+    /// Execution settings (2025-11-25 only).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<ToolExecution>,
     /// Metadata.
@@ -126,7 +126,7 @@ setters!(ToolAnnotations {
 });
 
 open_enum! {
-    /// Whether a tool may be run as a task (2025-11-25).
+    /// Support of a tool for running as a task (2025-11-25).
     TaskSupport {
         /// Never; the default.
         Forbidden = "forbidden",
@@ -137,12 +137,12 @@ open_enum! {
     }
 }
 
-/// How a tool may be run (2025-11-25 only).
+/// Execution settings of a tool (2025-11-25 only).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolExecution {
-    /// Whether it may be run as a task.
+    /// Support for running as a task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_support: Option<TaskSupport>,
 }
@@ -174,13 +174,14 @@ pub struct ListToolsResult {
     pub meta: Meta,
     /// The tools.
     pub tools: Vec<Tool>,
-    /// Where the next page begins.
+    /// Cursor of the next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
-    /// How long the answer may be kept, in milliseconds (2026-07-28); written by [`Reply::encode`](crate::Reply::encode).
+    /// Time for which the result may be cached, in milliseconds (2026-07-28); written by
+    /// [`Reply::encode`](crate::Reply::encode).
     #[serde(default, skip_serializing, deserialize_with = "lenient::millis")]
     pub ttl_ms: Option<u64>,
-    /// Who may be given a kept answer (2026-07-28); written by [`Reply::encode`](crate::Reply::encode).
+    /// Scope in which a cached result may be shared (2026-07-28); written by [`Reply::encode`](crate::Reply::encode).
     #[serde(default, skip_serializing)]
     pub cache_scope: Option<CacheScope>,
 }
@@ -200,7 +201,7 @@ setters!(ListToolsResult {
     some with_cache_scope(cache_scope: CacheScope);
 });
 
-/// What to call, with what.
+/// Params of `tools/call`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -251,7 +252,7 @@ setters!(CallToolParams {
     set with_meta(meta: Meta);
 });
 
-/// What a tool returned, its own failures included.
+/// Result of a tool call, including failures of the tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -264,12 +265,12 @@ pub struct CallToolResult {
         deserialize_with = "or_default"
     )]
     pub meta: Meta,
-    /// What it returned, for the model.
+    /// Content that the tool returned, for the model.
     pub content: Vec<ContentBlock>,
-    /// What it returned, for programs (from 2025-06-18; an object before 2026-07-28).
+    /// Structured content that the tool returned, for programs (from 2025-06-18; an object before 2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::present")]
     pub structured_content: Option<RawJson>,
-    /// Whether the tool failed; absent means no.
+    /// True if the tool failed; absent means false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_error: Option<bool>,
 }
@@ -299,7 +300,7 @@ impl CallToolResult {
         Self::new(vec![ContentBlock::text(text)])
     }
 
-    /// The tool's own failure, in words that help a model to correct itself (TOOL-17).
+    /// Creates the result of a failed tool. The text should help a model to correct its call (TOOL-17).
     pub fn error(text: impl Into<String>) -> Self {
         Self::text(text).with_is_error(true)
     }
@@ -314,7 +315,7 @@ impl CallToolResult {
         Ok(Self::text(json.as_str()).with_structured_content(json))
     }
 
-    /// Whether the tool failed.
+    /// Returns true if the tool failed.
     #[must_use]
     pub fn failed(&self) -> bool {
         self.is_error == Some(true)

@@ -1,4 +1,4 @@
-//! The official JSON Schema of a revision, made strict: what it does not name may not be sent.
+//! The official JSON Schema of a revision in a strict form: members that it does not name are rejected.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -58,7 +58,7 @@ impl Book {
         }
     }
 
-    /// What is wrong with a value.
+    /// Validates a value against the definition `name` and returns the errors.
     pub(crate) fn judge(&mut self, name: &str, mut value: Value) -> Result<(), Vec<String>> {
         let definition = &self.document[self.section][name];
         assert!(!definition.is_null(), "{}: no definition {name}", self.revision);

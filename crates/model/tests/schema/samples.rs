@@ -206,7 +206,7 @@ pub(crate) fn url(id: Option<&str>) -> ElicitParams {
     ElicitParams::Url(url)
 }
 
-/// What can be said in sampling without tools.
+/// Content blocks that sampling without tools allows.
 pub(crate) fn sampling_blocks() -> Vec<SamplingMessageContentBlock> {
     vec![
         "text".into(),

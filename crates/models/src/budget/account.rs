@@ -1,4 +1,4 @@
-//! Who pays, and what they may spend.
+//! Accounts that pay for requests, and their allowances.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Money;
 
-/// Who pays for a request. It is written as `server:NAME` or `principal:NAME`.
+/// Account that pays for a request. It is written as `server:NAME` or `principal:NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Account {
@@ -70,7 +70,7 @@ impl<'de> Deserialize<'de> for Account {
     }
 }
 
-/// What an account may spend. A limit that is none does not bind; every one that is set does.
+/// Spending limits of an account. A limit of none does not apply; all others apply together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Allowance {
@@ -78,24 +78,25 @@ pub struct Allowance {
     pub tokens: Option<u64>,
     /// Money within a window. A model without prices cannot be used then.
     pub money: Option<Money>,
-    /// How long what is spent counts (one day).
+    /// Time for which spending counts (one day by default).
     pub window: Duration,
-    /// How often it may ask.
+    /// Maximum rate of requests.
     pub rate: Option<Rate>,
 }
 
-/// So many requests in such a time: all of them at once, then one whenever its share of the time has passed.
+/// Maximum number of requests in a period. All of them may come at once; afterwards one is allowed each time its share
+/// of the period has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Rate {
-    /// How many; 0 is never.
+    /// Number of requests; 0 allows none.
     pub calls: u32,
     /// In what time.
     pub per: Duration,
 }
 
 impl Rate {
-    /// So many in such a time.
+    /// Creates a rate of this many requests in a period.
     #[must_use]
     pub fn new(calls: u32, per: Duration) -> Self {
         Self { calls, per }
@@ -103,22 +104,22 @@ impl Rate {
 }
 
 impl Allowance {
-    /// How long what is spent counts, unless told otherwise.
+    /// Default time for which spending counts.
     pub const WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
 
-    /// As much as it likes.
+    /// Creates an allowance without limits.
     #[must_use]
     pub fn unlimited() -> Self {
         Self { tokens: None, money: None, window: Self::WINDOW, rate: None }
     }
 
-    /// So many tokens a day.
+    /// Creates an allowance of this many tokens a day.
     #[must_use]
     pub fn tokens(tokens: u64) -> Self {
         Self { tokens: Some(tokens), ..Self::unlimited() }
     }
 
-    /// So much money a day.
+    /// Creates an allowance of this much money a day.
     #[must_use]
     pub fn money(money: Money) -> Self {
         Self { money: Some(money), ..Self::unlimited() }

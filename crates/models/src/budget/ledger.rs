@@ -1,4 +1,4 @@
-//! What one account has spent, and when.
+//! Spending of one account over time.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,11 +17,12 @@ const PARTS: u32 = 64;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Ledger {
     slots: VecDeque<Slot>,
-    /// When the next call would come if all had come evenly, in microseconds: the generic cell rate algorithm's one number.
+    /// Time at which the next call would be due if all had come evenly, in microseconds. This is the only state of the
+    /// generic cell rate algorithm.
     due: i64,
 }
 
-/// What was spent until `end`, in microseconds.
+/// Amounts spent until `end`, in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Slot {
     end: i64,
@@ -34,7 +35,7 @@ fn micros(time: Duration) -> i64 {
 }
 
 impl Ledger {
-    /// What still counts.
+    /// Returns the amounts that still count.
     pub(super) fn spent(&self, window: Duration, now: Timestamp) -> (u64, Money) {
         let counted = self.slots.iter().filter(|slot| slot.counts(window, now));
         counted.fold((0, Money::ZERO), |(tokens, money), slot| {
@@ -57,7 +58,7 @@ impl Ledger {
         }
     }
 
-    /// How long a call would have to wait; none if it may come now.
+    /// Returns the time that a call would have to wait, or none if it may come now.
     pub(super) fn wait(&self, rate: Rate, now: Timestamp) -> Option<Duration> {
         if rate.calls == 0 {
             return Some(Duration::MAX);

@@ -1,4 +1,4 @@
-//! What servers and principals may spend on models.
+//! Budgets of servers and principals for models.
 
 mod account;
 mod ledger;
@@ -16,21 +16,21 @@ use ledger::Ledger;
 pub use account::{Account, Allowance, BadAccount, Rate};
 pub use refused::Refused;
 
-/// How many requests may be open at once: a wall against what forgets to settle.
+/// Maximum number of open requests. It bounds the memory of callers that never settle.
 const MAX_OPEN: usize = 10_000;
 
-/// How long a reservation counts at least that nobody settles, whatever the window: longer than any request takes.
+/// Minimum time for which an unsettled reservation counts, whatever the window. It is longer than any request takes.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
 
-/// What servers and principals may spend, and what they have spent.
+/// Spending limits of servers and principals, and the amounts they have spent.
 ///
 /// An account without an allowance may spend nothing. Before a request the most that it can take is
 /// [reserved](Self::reserve) from every account that pays for it, or it is refused; after it what it took is
 /// [settled](Self::settle), so that two requests at once can never spend the same tokens. Amounts count for as long as the
 /// allowance's window after they were spent.
 ///
-/// What was [spent](Self::spending) is kept apart from what may be: it is a value of its own, which can be written down and
-/// [put back](Self::replace_spending) after a restart, or shared by several processes that take turns.
+/// The [spending](Self::spending) is kept apart from the limits. It is a separate value that can be saved and [put
+/// back](Self::replace_spending) after a restart, or shared by several processes that take turns.
 ///
 /// ```
 /// use hospes_models::{Account, Allowance, Budget, Model, Scripted, Estimate, Spent, Usage};
@@ -52,16 +52,16 @@ const LONGEST: Duration = Duration::from_secs(60 * 60);
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Budget {
     allowances: BTreeMap<Account, Allowance>,
-    /// For servers, and for principals, that have none of their own.
+    /// Default allowances of servers, and of principals.
     servers: Option<Allowance>,
     principals: Option<Allowance>,
     spending: Spending,
 }
 
-/// What was spent and what is reserved, by account: all of a [`Budget`] that must not be forgotten.
+/// Spent and reserved amounts by account: the part of a [`Budget`] that must be persisted.
 ///
-/// What is reserved counts until it is settled. Where whoever reserved it is gone, and cannot settle it, it counts until
-/// its window ends, and at least for an hour: that is longer than a request takes.
+/// A reservation counts until it is settled. If its owner is gone and cannot settle it, it counts until its window
+/// ends, and for at least an hour. That is longer than a request takes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Spending {
@@ -76,13 +76,13 @@ struct Open {
     accounts: Vec<Account>,
     tokens: u64,
     money: Money,
-    /// For a million tokens in and out.
+    /// Prices for a million tokens in and out.
     prices: Option<(Money, Money)>,
-    /// When it was reserved, in microseconds since 1970.
+    /// Time of the reservation, in microseconds since 1970.
     since: i64,
 }
 
-/// What was reserved for one request. It counts as spent until it is [settled](Budget::settle).
+/// Reservation for one request. It counts as spent until it is [settled](Budget::settle).
 #[derive(Debug, PartialEq)]
 #[must_use = "what is reserved counts as spent until it is settled"]
 pub struct Reservation {
@@ -90,7 +90,7 @@ pub struct Reservation {
     open: Open,
 }
 
-/// What a request took.
+/// Actual usage of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Spent {
@@ -98,12 +98,12 @@ pub enum Spent {
     Used(Usage),
     /// Nothing: it never got to a model.
     Nothing,
-    /// Nobody knows: all that was reserved.
+    /// The usage is unknown; all that was reserved counts.
     Unknown,
 }
 
 impl Spent {
-    /// What an answer took: the provider's count, or the estimate of the text that came where it gave none.
+    /// Returns the usage of an answer: the provider's count or, if there is none, an estimate of the received text.
     #[must_use]
     pub fn of_answer(answer: &Answer, estimate: &Estimate) -> Self {
         let text = || {
@@ -113,7 +113,7 @@ impl Spent {
         Self::Used(answer.usage.unwrap_or_else(text))
     }
 
-    /// What a failure took.
+    /// Returns the usage of a failed request.
     #[must_use]
     pub fn of_failure(failure: &Failure) -> Self {
         match failure.usage {
@@ -125,11 +125,11 @@ impl Spent {
     }
 }
 
-/// How an account stands at a moment.
+/// Status of an account at a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Standing {
-    /// What it may spend; none where nothing has been set for it, which is nothing.
+    /// Allowance of the account. None means that no allowance is set, so the account may spend nothing.
     pub allowance: Option<Allowance>,
     /// Tokens that were spent within the window.
     pub spent_tokens: u64,
@@ -141,7 +141,7 @@ pub struct Standing {
     pub reserved_money: Money,
 }
 
-/// What an account can still spend. None means: as much as it likes.
+/// Amounts an account can still spend. None means that there is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Left {
@@ -149,12 +149,12 @@ pub struct Left {
     pub tokens: Option<u64>,
     /// Money.
     pub money: Option<Money>,
-    /// How long what is spent counts.
+    /// Time for which spending counts.
     pub window: Duration,
 }
 
 impl Budget {
-    /// One in which nobody may spend anything.
+    /// Creates a budget in which no account may spend anything.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -165,28 +165,28 @@ impl Budget {
         self.allowances.insert(account, allowance);
     }
 
-    /// Takes an account's own allowance away; one for all of its kind holds then, if there is one.
+    /// Removes an account's own allowance. The default allowance of its kind then applies, if there is one.
     pub fn forbid(&mut self, account: &Account) {
         self.allowances.remove(account);
     }
 
-    /// Sets what every server may spend that has no allowance of its own; none is nothing.
+    /// Sets the allowance of every server without its own allowance. None allows nothing.
     pub fn allow_servers(&mut self, allowance: Option<Allowance>) {
         self.servers = allowance;
     }
 
-    /// Sets what every principal may spend who has no allowance of their own; none is nothing.
+    /// Sets the allowance of every principal without their own allowance. None allows nothing.
     pub fn allow_principals(&mut self, allowance: Option<Allowance>) {
         self.principals = allowance;
     }
 
-    /// What every server may spend that has no allowance of its own; none is nothing.
+    /// Returns the allowance of every server without its own allowance. None allows nothing.
     #[must_use]
     pub fn of_every_server(&self) -> Option<&Allowance> {
         self.servers.as_ref()
     }
 
-    /// What an account may spend; none if nothing has been set for it.
+    /// Returns the allowance of an account, or none if none is set.
     #[must_use]
     pub fn allowance(&self, account: &Account) -> Option<&Allowance> {
         let of_all = match account {
@@ -196,7 +196,8 @@ impl Budget {
         self.allowances.get(account).or(of_all)
     }
 
-    /// Whether a request could be reserved now. The error is a sentence for [`choose_within`](crate::Catalogue::choose_within).
+    /// Checks whether a request could be reserved now. The error is a sentence for
+    /// [`choose_within`](crate::Catalogue::choose_within).
     ///
     /// # Errors
     /// Which account cannot pay, and why.
@@ -292,7 +293,7 @@ impl Budget {
         (tokens, money)
     }
 
-    /// What was spent and what is reserved.
+    /// Returns the spent and reserved amounts.
     #[must_use]
     pub fn spending(&self) -> &Spending {
         &self.spending
@@ -311,7 +312,7 @@ impl Budget {
         all.into_iter()
     }
 
-    /// How an account stands.
+    /// Returns the status of an account.
     #[must_use]
     pub fn standing(&self, account: &Account, now: Timestamp) -> Standing {
         let ledger = self.spending.ledgers.get(account);
@@ -327,7 +328,7 @@ impl Budget {
         Standing { allowance, spent_tokens, spent_money, reserved_tokens, reserved_money }
     }
 
-    /// What an account can still spend; none if nothing has been set for it.
+    /// Returns the amounts an account can still spend, or none if no allowance is set.
     #[must_use]
     pub fn left(&self, account: &Account, now: Timestamp) -> Option<Left> {
         let allowance = self.allowance(account)?;
@@ -339,7 +340,7 @@ impl Budget {
         })
     }
 
-    /// What counts against an account now: spent within the window, or reserved.
+    /// Returns the amounts that count against an account now: spent within the window, or reserved.
     fn spent(&self, account: &Account, now: Timestamp) -> (u64, Money) {
         let standing = self.standing(account, now);
         (
@@ -352,7 +353,7 @@ impl Budget {
         self.allowance(account).map_or(Allowance::WINDOW, |allowance| allowance.window)
     }
 
-    /// Whether a reservation is still one: whoever made it may be gone.
+    /// Returns true if a reservation still counts. The process that made it may have ended.
     fn counts(&self, open: &Open, now: Timestamp) -> bool {
         let window = open.accounts.iter().map(|account| self.window(account)).max();
         let longest = i64::try_from(window.unwrap_or_default().max(LONGEST).as_micros()).unwrap_or(i64::MAX);

@@ -1,28 +1,28 @@
-//! Why a request is not paid for.
+//! Errors of requests that exceed a budget.
 
 use std::time::Duration;
 
 use super::{Account, Rate};
 use crate::Money;
 
-/// Why a request is not paid for.
+/// Reasons a request exceeds a budget.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// Nobody has said what the account may spend, so it may spend nothing.
+    /// No allowance is set for the account, so it may spend nothing.
     #[error("{account} has no budget for models; until one is set it is 0")]
     NotSet {
-        /// Who cannot pay.
+        /// Account that cannot pay.
         account: Account,
     },
     /// Not enough tokens are left.
     #[error("{account} has {left} of {limit} tokens left in {}, and the request may take {needed}", shown(*window))]
     Tokens {
-        /// Who cannot pay.
+        /// Account that cannot pay.
         account: Account,
         /// The most that the request can take.
         needed: u64,
-        /// What is left.
+        /// Remaining tokens.
         left: u64,
         /// The allowance.
         limit: u64,
@@ -32,11 +32,11 @@ pub enum Refused {
     /// Not enough money is left.
     #[error("{account} has {left} of {limit} left in {}, and the request may cost {needed}", shown(*window))]
     Money {
-        /// Who cannot pay.
+        /// Account that cannot pay.
         account: Account,
         /// The most that the request can cost.
         needed: Money,
-        /// What is left.
+        /// Remaining money.
         left: Money,
         /// The allowance.
         limit: Money,
@@ -46,28 +46,28 @@ pub enum Refused {
     /// The account's budget is in money, and the model has no prices.
     #[error("{account} has a budget of money, and the model has no prices (setting prices)")]
     NoPrices {
-        /// Who cannot pay.
+        /// Account that cannot pay.
         account: Account,
     },
     /// It asks too often.
     #[error("{account} may ask {} times in {:?}; the next time is in {wait:?}", rate.calls, rate.per)]
     Rate {
-        /// Who asks too often.
+        /// Account that asks too often.
         account: Account,
-        /// How often it may.
+        /// Allowed rate.
         rate: Rate,
-        /// How long it has to wait.
+        /// Time to wait before the next request.
         wait: Duration,
     },
     /// Too many requests are open at once.
     #[error("{limit} requests to models are open, and no more may be")]
     TooManyOpen {
-        /// How many may be.
+        /// Maximum number of open requests.
         limit: usize,
     },
 }
 
-/// As people say it: `24h`, not `86400s`.
+/// Formats a window for people: `24h`, not `86400s`.
 fn shown(window: Duration) -> String {
     jiff::SignedDuration::try_from(window)
         .map_or_else(|_| format!("{window:?}"), |window| format!("{window:#}"))

@@ -141,7 +141,7 @@ fn what_was_spent_counts_for_a_window_and_is_then_forgotten() {
     budget.settle(reserved, Spent::Nothing, later(70_000));
 }
 
-/// What another process of the same store, or the same one after a restart, goes on from.
+/// Returns the budget as another process of the same store, or this one after a restart, restores it.
 fn restarted(budget: &Budget) -> Budget {
     let kept = serde_json::to_string(budget.spending()).unwrap();
     let mut again = Budget { spending: Spending::default(), ..budget.clone() };
@@ -222,8 +222,9 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever comes in whatever order, what is let through within a window never exceeds the allowance by what was
-    /// reserved, and what is left is what a plain list of all that happened says, or less by what lies on its edge.
+    /// In any sequence of steps, the amounts let through within a window, together with the reserved amounts, never
+    /// exceed the allowance. The remaining amounts equal those of a plain list of all events, or are lower by the
+    /// amounts at the window's edge.
     #[test]
     fn no_window_holds_more_than_the_allowance(steps in proptest::collection::vec(step(), 1..80)) {
         const LIMIT: u64 = 1_000;

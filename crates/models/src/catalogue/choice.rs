@@ -15,13 +15,13 @@ use crate::{ModelError, Money, Prices, Usage};
 pub struct Choice<'c> {
     /// The model.
     pub model: &'c Model,
-    /// Why it is this one.
+    /// Reason for the choice.
     pub reason: Reason,
-    /// What the request will take.
+    /// Estimated tokens of the request.
     pub estimate: Estimate,
 }
 
-/// What a request to a certain model will take.
+/// Estimated tokens of a request to a certain model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Estimate {
@@ -38,7 +38,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Of a request to this model.
+    /// Estimates a request to this model.
     #[must_use]
     pub fn of(model: &Model, params: &CreateMessageParams) -> Self {
         Self::with(model, params, estimate::input_tokens(params))
@@ -57,7 +57,7 @@ impl Estimate {
     }
 }
 
-/// Why a model is passed over.
+/// Reasons a model is passed over.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(tag = "why", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -70,14 +70,14 @@ pub enum Shortage {
     Tools,
     /// It has not so much room.
     Context {
-        /// What the request needs.
+        /// Tokens that the request needs.
         needed: u64,
-        /// What there is.
+        /// Tokens that the model takes.
         room: u64,
     },
     /// Its provider has no place for a part of the request.
     Cannot {
-        /// What it cannot take.
+        /// Part of the request that the provider cannot take.
         what: String,
     },
     /// There is no budget for it, in the budget's words.
@@ -92,7 +92,7 @@ pub enum Shortage {
 #[error("no model can take this request{}", shown(passed_over))]
 #[non_exhaustive]
 pub struct NoModel {
-    /// Each of those that there are, and why it cannot. Empty if there are none.
+    /// All models, each with the reason it cannot take the request. Empty if there are no models.
     pub passed_over: Vec<PassedOver>,
 }
 
@@ -113,7 +113,8 @@ impl Catalogue {
         self.choose_within(params, |_, _| Ok(()))
     }
 
-    /// The same of those for which `affordable` says yes, or why not. It is asked of models that could take the request.
+    /// Chooses as [`choose`](Self::choose) does, among the models that `affordable` accepts. On rejection `affordable`
+    /// returns the reason. It is called for models that could take the request.
     ///
     /// Hints count in their order, each as a part of a model's names or aliases, in any case (SAMP-17, SAMP-18, SAMP-20):
     /// the first that finds a model decides among those that it finds. Then the sum of priority times score is largest
@@ -180,7 +181,7 @@ impl Catalogue {
     }
 }
 
-/// How a hint finds a model: by its name here, its name at the provider, or an alias.
+/// Returns the way a hint matches a model: by its name here, its name at the provider, or an alias.
 fn matches(model: &Model, hint: &str) -> Option<Matched> {
     let hint = hint.trim().to_lowercase();
     let holds = |name: &str| name.to_lowercase().contains(&hint);
@@ -222,7 +223,7 @@ fn score(wish: Wish, scores: &Scores) -> f64 {
     if score.is_finite() { score.clamp(0.0, 1.0) } else { 0.0 }
 }
 
-/// What was weighed, where there was something to weigh: the weightiest first.
+/// Returns the priorities that were weighed, the highest first. It is empty if there was nothing to weigh.
 fn weighed(wishes: &ModelPreferences, model: &Model, among: usize) -> Vec<Weighed> {
     if among < 2 {
         return Vec::new();
@@ -235,7 +236,7 @@ fn weighed(wishes: &ModelPreferences, model: &Model, among: usize) -> Vec<Weighe
     weighed
 }
 
-/// What a request needs of a model.
+/// Requirements of a request on a model.
 struct Needs {
     images: bool,
     audio: bool,

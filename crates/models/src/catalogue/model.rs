@@ -12,28 +12,28 @@ use crate::{Prices, Provider};
 pub struct Model {
     /// The name it is configured under.
     pub name: String,
-    /// What asks it.
+    /// Provider that is asked.
     pub provider: Arc<dyn Provider>,
     /// Other models' names that it stands in for. A server's hint that is a part of one finds this model (SAMP-20).
     pub aliases: Vec<String>,
-    /// How good it is at what servers may care for.
+    /// Scores of the model for the priorities of servers.
     pub scores: Scores,
-    /// What it costs; none where nobody has said. Only a budget of money minds.
+    /// Prices of the model; none if they are unknown. Only a budget of money needs them.
     pub prices: Option<Prices>,
-    /// What it takes.
+    /// Input that the model takes.
     pub abilities: Abilities,
 }
 
-/// How good a model is, from 0 to 1 each, as the operator sees it. What is not said is in the middle.
+/// Scores of a model, from 0 to 1 each, as the operator rates it. The default of each is in the middle.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Scores {
-    /// How cheap it is: 1 is the cheapest.
+    /// Cheapness: 1 is the cheapest.
     pub cost: f64,
-    /// How fast it is: 1 is the fastest.
+    /// Speed: 1 is the fastest.
     pub speed: f64,
-    /// How much it can: 1 is the most.
+    /// Capability: 1 is the most capable.
     pub intelligence: f64,
 }
 
@@ -51,7 +51,7 @@ impl Default for Scores {
     }
 }
 
-/// What a model takes.
+/// Input and sizes that a model takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Abilities {
@@ -80,7 +80,7 @@ impl Model {
         Self::shared(name, Arc::new(provider))
     }
 
-    /// The same, with a provider that others have too.
+    /// Creates a model with a provider that other models share. Otherwise as [`new`](Self::new).
     pub fn shared(name: impl Into<String>, provider: Arc<dyn Provider>) -> Self {
         Self {
             name: name.into(),
@@ -113,28 +113,28 @@ impl Model {
         self
     }
 
-    /// Takes pictures too.
+    /// Declares that the model takes images.
     #[must_use]
     pub fn images(mut self) -> Self {
         self.abilities.images = true;
         self
     }
 
-    /// Takes sounds too.
+    /// Declares that the model takes audio.
     #[must_use]
     pub fn audio(mut self) -> Self {
         self.abilities.audio = true;
         self
     }
 
-    /// Takes no tools.
+    /// Declares that the model takes no tools.
     #[must_use]
     pub fn without_tools(mut self) -> Self {
         self.abilities.tools = false;
         self
     }
 
-    /// Takes so many tokens, prompt and answer together.
+    /// Sets the context size in tokens, prompt and answer together.
     #[must_use]
     pub fn context(mut self, tokens: u64) -> Self {
         self.abilities.context = Some(tokens);
@@ -191,13 +191,13 @@ impl Catalogue {
         self.models.iter()
     }
 
-    /// Whether there are none; then a host does not offer sampling.
+    /// Returns true if there are no models. A host then does not offer sampling.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.models.is_empty()
     }
 
-    /// Whether one of them takes tools; else a host does not declare `sampling.tools`.
+    /// Returns true if at least one model takes tools. Otherwise a host does not declare `sampling.tools`.
     #[must_use]
     pub fn takes_tools(&self) -> bool {
         self.models.iter().any(|model| model.abilities.tools)

@@ -1,4 +1,4 @@
-//! Why a model was chosen, for people and for the record.
+//! Reason for the choice of a model, for people and for the audit log.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::Shortage;
 
-/// Why a model was chosen. It prints as a sentence without a full stop.
+/// Reason for the choice of a model. It prints as a sentence without a full stop.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Reason {
@@ -21,14 +21,14 @@ pub struct Reason {
     /// The priorities that were weighed, the weightiest first; none where there was nothing to weigh.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub weighed: Vec<Weighed>,
-    /// How many models it was chosen of.
+    /// Number of models among which it was chosen.
     pub among: usize,
     /// The models that cannot take the request, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub passed_over: Vec<PassedOver>,
 }
 
-/// What of a model a hint is a part of.
+/// Part of a model's names that a hint matched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -39,7 +39,7 @@ pub enum Matched {
     Alias(String),
 }
 
-/// What a server may care for.
+/// Priority of a server in the choice of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -56,7 +56,7 @@ pub enum Wish {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Weighed {
-    /// What for.
+    /// Priority that was weighed.
     pub wish: Wish,
     /// From 0 to 1.
     pub priority: f64,
@@ -70,7 +70,7 @@ pub struct Weighed {
 pub struct PassedOver {
     /// Its name.
     pub model: String,
-    /// Why it cannot.
+    /// Reason the model cannot take the request.
     #[serde(flatten)]
     pub shortage: Shortage,
 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::Reply;
 
-/// One answer of a script: a text, or a tool that it wants called.
+/// One answer of a script: a text, or a tool to be called.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged, expecting = "a reply is a text, or a table with `tool` and perhaps `arguments`")]
 #[non_exhaustive]

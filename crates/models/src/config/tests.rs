@@ -1,4 +1,4 @@
-//! The tables, and what is said of mistakes in them.
+//! Tests of the tables, and of the messages about mistakes in them.
 
 use super::*;
 

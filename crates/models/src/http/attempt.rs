@@ -18,7 +18,7 @@ use super::{Endpoint, Miss, Reader, retry};
 use crate::provider::Listener;
 use crate::{ModelError, Stage};
 
-/// How much of a refusal is read.
+/// Maximum size of an error body that is read.
 const MAX_REFUSAL_BYTES: usize = 64 * 1024;
 
 impl Miss {
@@ -89,7 +89,7 @@ impl Endpoint {
         Miss { error: ModelError::Broken { at, why }, again: true, after: None, may_have_cost: true }
     }
 
-    /// What a status other than success means.
+    /// Reads the body of a response with an error status, and classifies the failure.
     async fn refusal(&self, response: Response<Incoming>) -> Miss {
         let (head, mut body) = response.into_parts();
         let mut text = BytesMut::new();

@@ -18,7 +18,7 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 type Io = hyper_rustls::MaybeHttpsStream<hyper_util::rt::TokioIo<tokio::net::TcpStream>>;
 type Opening = Pin<Box<dyn Future<Output = Result<Io, Error>> + Send>>;
 
-/// What sends requests, and keeps connections for the next one.
+/// HTTP client that keeps connections for later requests.
 pub(crate) type Client = legacy::Client<Connector, Full<Bytes>>;
 
 /// Opens connections, in time.
@@ -40,7 +40,7 @@ enum Way {
 pub(super) struct Late;
 
 /// # Errors
-/// What is wrong with the environment's proxy or certificates.
+/// When the proxy or the certificates of the environment cannot be used. The error is the description.
 pub(crate) fn client(base: &Url, limit: Duration) -> Result<Client, String> {
     let mut plain = HttpConnector::new();
     plain.set_nodelay(true);

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::draft::ReadError;
 
-/// How a provider streams, where its answer does not say otherwise.
+/// Streaming format of a provider, used if its response does not declare one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     /// Server-sent events.
@@ -37,7 +37,7 @@ pub(crate) enum Framing {
     Whole(BytesMut),
 }
 
-/// Why an answer cannot be read on.
+/// Reasons an answer cannot be read further.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Trouble {
     Read(ReadError),
@@ -53,7 +53,8 @@ impl From<ReadError> for Trouble {
 type Read<'a> = dyn FnMut(&[u8]) -> Result<(), ReadError> + 'a;
 
 impl Framing {
-    /// What the answer says that it is; what it says nothing known of is in the provider's own style.
+    /// Creates the framing that the response declares. The provider's own style is used if the declared type is
+    /// unknown.
     pub(super) fn of<B>(response: &Response<B>, style: Style, limit: usize) -> Self {
         let kind =
             response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();

@@ -21,14 +21,14 @@ use crate::{ApiKey, Delta, Failure, Limits, ModelError, SettingError, Stage, Usa
 pub(crate) use frames::Style;
 pub(crate) use refusal::Refusal;
 
-/// Where a provider is, and how it is asked.
+/// Address of a provider, with the headers, limits and client for its requests.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     base: Url,
     /// The host, for messages.
     at: String,
     headers: HeaderMap,
-    /// What must never be shown, should the other side repeat it.
+    /// Secrets that must never be shown, even if the provider repeats them.
     secrets: Vec<ApiKey>,
     client: connector::Client,
     pub(crate) limits: Limits,
@@ -48,7 +48,7 @@ pub(crate) trait Reader: Send {
     fn partial(&self) -> String;
 }
 
-/// How a key goes into its header.
+/// Form in which a key is sent in its header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KeyHeader {
     /// `Authorization: Bearer KEY`.
@@ -189,7 +189,7 @@ impl Endpoint {
         words(&self.secrets.iter().fold(text.to_owned(), |text, secret| secret.redact(&text)))
     }
 
-    /// What a reader found wrong.
+    /// Returns the error for an answer that a reader rejected.
     pub(crate) fn misread(&self, error: ReadError) -> ModelError {
         let at = self.at.clone();
         match error {
@@ -200,7 +200,7 @@ impl Endpoint {
     }
 }
 
-/// How far a request has come.
+/// Progress of a request.
 struct State<R> {
     reader: R,
     tries: u32,
@@ -214,7 +214,7 @@ pub(crate) struct Miss {
     pub(crate) error: ModelError,
     /// Another try may go better.
     pub(crate) again: bool,
-    /// When the provider wants it.
+    /// Time after which the provider wants another request.
     pub(crate) after: Option<std::time::Duration>,
     /// The model may have worked.
     pub(crate) may_have_cost: bool,
@@ -244,7 +244,7 @@ fn parse_base(text: &str) -> Result<Url, SettingError> {
     Ok(base)
 }
 
-/// Whether it is on this machine.
+/// Returns true if the host is this machine.
 fn is_here(url: &Url) -> bool {
     match url.host() {
         Some(url::Host::Ipv4(address)) => address.is_loopback(),

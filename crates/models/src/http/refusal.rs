@@ -1,4 +1,4 @@
-//! What a provider says when it refuses.
+//! Error bodies of providers.
 
 use std::time::Duration;
 
@@ -27,7 +27,8 @@ impl Refusal {
         }
     }
 
-    /// The same of JSON: `{"error": {…}}`, `{"error": "…"}`, `{"detail": …}`, `{"message": …}`, or an array of one.
+    /// Reads an error from JSON: `{"error": {…}}`, `{"error": "…"}`, `{"detail": …}`, `{"message": …}`, or an array of
+    /// one.
     pub(crate) fn of(value: &Value) -> Self {
         let value = value.get(0).unwrap_or(value);
         let inner = value.get("error").filter(|error| error.is_object()).unwrap_or(value);

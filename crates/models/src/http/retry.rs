@@ -1,4 +1,4 @@
-//! When a request is sent again.
+//! Rules for sending a request again.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use http::header::RETRY_AFTER;
 use super::Miss;
 use crate::Limits;
 
-/// How long to wait before the next try; none if there is to be none.
+/// Returns the time to wait before the next attempt, or none if there is no next attempt.
 pub(super) fn wait(miss: &Miss, tries: u32, limits: &Limits) -> Option<Duration> {
     if !miss.again || tries > limits.retries {
         return None;
@@ -22,7 +22,8 @@ pub(super) fn wait(miss: &Miss, tries: u32, limits: &Limits) -> Option<Duration>
     }
 }
 
-/// When the provider wants to be asked again: `Retry-After` in seconds or as a date, or in milliseconds as some say it.
+/// Returns the time after which the provider accepts another request: `Retry-After` in seconds or as a date, or a
+/// header of some providers in milliseconds.
 pub(super) fn wanted(headers: &HeaderMap, now: jiff::Timestamp) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     if let Some(millis) = text("retry-after-ms").and_then(|millis| millis.parse::<u64>().ok()) {

@@ -8,7 +8,7 @@ use super::Style;
 use super::frames::{self, Trouble};
 use crate::draft::ReadError;
 
-/// What cuts an answer of a media type.
+/// Framing of an answer of a media type.
 pub(crate) struct Framing(frames::Framing);
 
 impl Framing {

@@ -11,14 +11,14 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::{Access, Answer, Anthropic, OpenAi, Provider};
 
-/// What the server does with one request.
+/// Action of the server on one request.
 #[derive(Clone, Debug)]
 enum Act {
     /// Writes these bytes and closes.
     Say(String),
     /// Writes these bytes, and then nothing until the other side is gone.
     Hang(String),
-    /// Closes without a word.
+    /// Closes the connection without an answer.
     Close,
 }
 

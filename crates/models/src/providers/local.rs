@@ -22,9 +22,9 @@ use crate::{
 
 const NAME: &str = "a local model";
 
-/// How many requests may wait for the model, besides the one that it answers.
+/// Maximum number of requests that wait for the model, besides the one being answered.
 const MAX_WAITING: usize = 8;
-/// How many pieces of an answer may wait for whoever listens.
+/// Maximum number of pieces of an answer that wait for the listener.
 const MAX_PIECES: usize = 64;
 
 /// A model that runs in this process, on the processor, from a GGUF file: with the feature `local-model`. It reads files of
@@ -63,7 +63,8 @@ impl LocalModel {
         Ok(Self { header: Arc::new(header), limits, thread: Arc::default() })
     }
 
-    /// The model's thread, begun where there is none: before the first request, and after a panic of the library's.
+    /// Sends a request to the model's thread. The thread is started if there is none: before the first request, and
+    /// after a panic in the library.
     fn hand_over(&self, request: Request) -> Result<(), ModelError> {
         let crowded = || ModelError::Crowded { model: self.header.name.clone(), limit: MAX_WAITING };
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);

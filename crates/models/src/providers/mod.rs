@@ -26,7 +26,7 @@ use crate::names::Names;
 use crate::provider::Listener;
 use crate::{Answer, ApiKey, Failure, LeftOut, Limits, ModelError, SettingError};
 
-/// How a provider is reached: where it is, what it is shown, how long it may take.
+/// Access to a provider: address, credentials and limits.
 ///
 /// ```
 /// use hospes_models::{Access, OpenAi, Provider};
@@ -39,13 +39,13 @@ use crate::{Answer, ApiKey, Failure, LeftOut, Limits, ModelError, SettingError};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Access {
-    /// Where the provider is; none for its own public address.
+    /// Base URL of the provider; none for its public address.
     pub base_url: Option<String>,
-    /// The key that it is shown, in the header that it wants it in.
+    /// API key, sent in the header that the provider expects.
     pub api_key: Option<ApiKey>,
     /// Further headers, which are kept secret like the key.
     pub headers: Vec<(String, ApiKey)>,
-    /// How long it may take, and how much it may say.
+    /// Limits on the time and the size of answers.
     pub limits: Limits,
 }
 
@@ -189,7 +189,7 @@ fn temperature(params: &CreateMessageParams, most: f64, left_out: &mut Vec<LeftO
     Some(wanted.min(most))
 }
 
-/// Says that the metadata has no place here.
+/// Records the metadata as omitted, because the provider has no place for it.
 fn no_metadata(params: &CreateMessageParams, provider: &str, left_out: &mut Vec<LeftOut>) {
     if params.metadata.as_ref().is_some_and(|metadata| metadata.as_bytes() != b"{}") {
         left_out.push(LeftOut::Metadata(format!("{provider} has no place for it")));

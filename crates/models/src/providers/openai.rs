@@ -24,7 +24,7 @@ pub struct OpenAi {
     stream_usage: bool,
 }
 
-/// What the most tokens are called in a request.
+/// Name of the field for the maximum number of tokens in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -49,22 +49,22 @@ impl OpenAi {
         Ok(Self { endpoint, model: model.into(), max_tokens_field, stream_usage: true })
     }
 
-    /// What the most tokens are called in requests.
+    /// Sets the name of the field for the maximum number of tokens.
     #[must_use]
     pub fn max_tokens_field(mut self, field: MaxTokensField) -> Self {
         self.max_tokens_field = field;
         self
     }
 
-    /// Whether to ask for the count of tokens (`stream_options.include_usage`); yes by default. For servers that refuse
-    /// the question.
+    /// Sets whether requests ask for token counts (`stream_options.include_usage`); the default is yes. Some servers
+    /// reject the option.
     #[must_use]
     pub fn stream_usage(mut self, ask: bool) -> Self {
         self.stream_usage = ask;
         self
     }
 
-    /// Whether it is OpenAI itself, whose limits are known.
+    /// Returns true if the provider is OpenAI itself, whose limits are known.
     fn is_own(&self) -> bool {
         self.endpoint.host() == "api.openai.com"
     }

@@ -13,7 +13,7 @@ use crate::conversation;
 use crate::provider::Listener;
 use crate::{Answer, Delta, Failure, Generating, LeftOut, ModelError, Provider, Usage, estimate};
 
-/// How many requests are remembered.
+/// Maximum number of requests that are remembered.
 const MAX_ASKED: usize = 256;
 
 type Script = dyn FnMut(&CreateMessageParams) -> Reply + Send;
@@ -26,20 +26,20 @@ pub struct Scripted {
     asked: Mutex<VecDeque<Asked>>,
 }
 
-/// What a scripted model was asked.
+/// Request that a scripted model received.
 pub type Asked = CreateMessageParams;
 
 /// A line of the script.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Reply {
-    /// The answer, or why there is none. The model's name in it is replaced by the script's, if it is empty.
+    /// Answer, or the reason there is none. If the model's name in it is empty, the script's is used.
     pub outcome: Result<CreateMessageResult, ModelError>,
-    /// How long it takes before the first word.
+    /// Time before the first word.
     pub after: Duration,
-    /// How long each word takes.
+    /// Time for each word.
     pub pace: Duration,
-    /// The tokens that are counted; the estimate where it is none.
+    /// Token counts; an estimate is used if there are none.
     pub usage: Option<Usage>,
 }
 
@@ -62,14 +62,14 @@ impl Reply {
         Self { outcome: Err(error), after: Duration::ZERO, pace: Duration::ZERO, usage: None }
     }
 
-    /// The same after a while, and so long a word.
+    /// Delays the reply by `after`, and each of its words by `pace`.
     #[must_use]
     pub fn slowly(mut self, after: Duration, pace: Duration) -> Self {
         (self.after, self.pace) = (after, pace);
         self
     }
 
-    /// The same with a count of tokens.
+    /// Sets the token counts of the reply.
     #[must_use]
     pub fn with_usage(mut self, usage: Usage) -> Self {
         self.usage = Some(usage);
@@ -122,7 +122,7 @@ impl Scripted {
         Self { model: "scripted".to_owned(), script: Mutex::new(Box::new(script)), asked: Mutex::default() }
     }
 
-    /// The same under another name.
+    /// Sets the name of the model.
     #[must_use]
     pub fn named(mut self, model: impl Into<String>) -> Self {
         self.model = model.into();

@@ -1,4 +1,4 @@
-//! What the providers' formats look like, in the words that were seen.
+//! Tests of the providers' formats, with messages that were observed.
 
 mod requests;
 mod streams;

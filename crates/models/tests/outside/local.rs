@@ -1,4 +1,4 @@
-//! The same small model in our own process, of the same file.
+//! Tests of the same small model in this process, from the same file.
 
 use std::time::Duration;
 
@@ -81,7 +81,8 @@ async fn it_remembers_the_conversation_and_nothing_of_another() {
     assert!(!answer.result.text().contains("Wolfgang"), "{answer:?}");
 }
 
-/// What a server writes is never a mark of the template: it is cut into many pieces, where the mark is one.
+/// Checks that text from a server never becomes a special token of the template. Such text is split into many tokens;
+/// the special token is a single one.
 #[tokio::test]
 async fn written_marks_are_letters() {
     let Some(model) = model(patient()) else { return };

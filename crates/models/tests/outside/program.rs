@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// How long anything may take before a test fails. The machine may be busy with a hundred other tests.
+/// Maximum time to wait for anything before a test fails. The machine may be busy with a hundred other tests.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
-/// A program with a process group of its own, which ends when this is dropped.
+/// Program in a process group, which is ended when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Program {
     leader: Child,
@@ -21,7 +21,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Starts it. `line` is told of each line that it says, on either stream.
+    /// Starts the program. `line` receives each line of its output, on either stream.
     pub(crate) fn start(mut command: Command, line: mpsc::Sender<String>) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut leader = command.spawn().expect("the program starts");
@@ -40,7 +40,7 @@ impl Program {
         Self { leader, guard, said }
     }
 
-    /// What it said so far.
+    /// Returns the output so far.
     pub(crate) fn said(&self) -> String {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -72,7 +72,7 @@ pub(crate) fn free_port() -> u16 {
     listener.local_addr().expect("its address").port()
 }
 
-/// Waits until somebody listens there.
+/// Waits until a program listens on the port.
 pub(crate) fn wait_for(port: u16, program: &mut Program) {
     let (address, begun) = (SocketAddr::from(([127, 0, 0, 1], port)), Instant::now());
     while TcpStream::connect(address).is_err() {
@@ -86,7 +86,7 @@ pub(crate) fn wait_for(port: u16, program: &mut Program) {
     }
 }
 
-/// What the environment names; a line where it does not.
+/// Returns the value of the variable. Prints a line if it is not set.
 pub(crate) fn named(variable: &str) -> Option<String> {
     let found = std::env::var(variable).ok().filter(|text| !text.is_empty());
     if found.is_none() {

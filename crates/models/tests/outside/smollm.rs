@@ -103,7 +103,7 @@ async fn a_dropped_request_stops_the_model() {
     assert!(gone, "it said:\n{}", smollm.program.said());
 }
 
-/// How many tokens the model cuts a text into.
+/// Returns the number of tokens into which the model splits a text.
 async fn count(url: &str, text: &str) -> u64 {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let host = url.trim_start_matches("http://").trim_end_matches("/v1");

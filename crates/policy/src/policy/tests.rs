@@ -25,8 +25,8 @@ fn decided(policy: &Policy, asked: &Asked<'_>) -> (Decision, String) {
     (verdict.decision, verdict.because.to_string())
 }
 
-/// Whatever is said nowhere: nothing that may change or reach something happens unasked, and what a server says of its
-/// tool counts only when the person trusts the server.
+/// Without rules, nothing that may change or reach something happens without asking. Annotations of a tool count only
+/// if the user trusts the server.
 ///
 /// covers: HOST-10 TOOL-29 TOOL-31
 #[test]
@@ -274,7 +274,7 @@ fn what_cannot_be_meant_is_a_mistake_with_its_place() {
     }
 }
 
-/// Every mistake of a file is told at once, in the order of the file, in words of the file.
+/// All mistakes of a file are reported at once, in the order of the file and in its own terms.
 #[test]
 fn all_mistakes_are_reported_at_once() {
     let text = "trustd = ['git']\n\n[[rule]]\ndecide = 'alow'\ntol = 'x'\neffects = { readonly = true, destructive = 'no' }\n\

@@ -15,7 +15,7 @@ const NETWORK: [(&str, u16); 5] = [("https", 443), ("http", 80), ("wss", 443), (
 /// The destination that all readers agree on.
 ///
 /// # Errors
-/// Why there is none, as the end of a sentence.
+/// When readers disagree; the error is the reason, as the end of a sentence.
 pub(crate) fn exact(text: &str) -> Result<Destination, String> {
     if text.is_empty() {
         return Err("it is empty".to_owned());
@@ -38,14 +38,14 @@ pub(crate) fn exact(text: &str) -> Result<Destination, String> {
     host_and_port(host, None)
 }
 
-/// Whether a text is a URL of a network scheme that all readers agree on.
+/// Returns true if a text is a URL of a network scheme that all readers agree on.
 pub(super) fn is_network_url(text: &str) -> bool {
     let is_known =
         |(scheme, _): (&str, &str)| NETWORK.iter().any(|(known, _)| scheme.eq_ignore_ascii_case(known));
     text.split_once("://").is_some_and(is_known) && matches!(exact(text), Ok(Destination::Host { .. }))
 }
 
-/// Whether readers that normalize a text make something else of the character.
+/// Returns true if readers that normalize text change the character.
 fn changes(one: char) -> bool {
     let text = one.to_string();
     super::compatible(&text) != text
@@ -89,7 +89,7 @@ const MAX_DECODINGS: usize = 3;
 const FOLLOWED: [&str; 11] =
     ["http", "https", "ws", "wss", "ftp", "ftps", "file", "data", "javascript", "gopher", "jar"];
 
-/// Many servers go to the URL that a path or query of theirs has inside, once it is decoded.
+/// Checks the path or query of a URL for other URLs. Many servers follow a URL in there once it is decoded.
 ///
 /// # Errors
 /// When the tail of a URL has one inside, or what some parser may take for one.

@@ -14,7 +14,7 @@ const MAX_TOKEN: usize = 4096;
 /// Maximum length of an address in brackets, with its zone, in bytes.
 const MAX_ADDRESS: usize = 128;
 
-/// What ends a host for some reader. A colon is looked at apart from them.
+/// Characters that end a host for some reader. The colon is handled separately.
 const AROUND: &str = "/\\?#@,;&=|(){}[]<>\"'`!*^~+$%";
 
 /// Collects the hosts of one spelling.
@@ -102,7 +102,7 @@ fn collect_tokens(word: &str, alone: bool, to: &mut Candidates) {
     }
 }
 
-/// Whether nothing of a name is known.
+/// Returns true if the name consists of wildcards only.
 fn is_unknown(name: &str) -> bool {
     super::is_wild(name) && name.chars().all(|one| one == '.' || super::is_wildcard(one))
 }
@@ -187,7 +187,7 @@ fn normalized(name: &str) -> Vec<String> {
     all
 }
 
-/// Whether resolvers make the addresses of this machine of a name.
+/// Returns true if resolvers map the name to addresses of this machine.
 fn is_local(name: &str) -> bool {
     name == "localhost"
         || name.ends_with(".localhost")

@@ -1,8 +1,8 @@
 //! The readings of a string: every host and path that a common reader could take it for.
 //!
-//! A rule that permits goes by [`exact`]: the one destination that all readers agree on, or the reason why there is none.
-//! A rule that asks or denies goes by [`Candidates`]: a superset of what URL parsers, resolvers, shells and file systems
-//! make of the string, with the reason where the set cannot be enumerated.
+//! A rule that allows uses [`exact`]: the one destination that all readers agree on, or the reason for its absence. A
+//! rule that asks or denies uses [`Candidates`]. They are a superset of what URL parsers, resolvers, shells and file
+//! systems make of the string. If the set cannot be enumerated, they hold the reason.
 
 mod exact;
 mod hosts;
@@ -28,7 +28,7 @@ const MAX_SPELLINGS: usize = 48;
 const MAX_CANDIDATES: usize = 1024;
 /// Maximum amount of work for one string, in bytes that are looked at: what a few milliseconds are enough for.
 const MAX_WORK: usize = 640 * 1024;
-/// Work that a word costs beside its bytes.
+/// Work of one word in addition to its bytes.
 const PER_WORD: usize = 4;
 /// Maximum number of bytes of all spellings of one string.
 const MAX_SPELLED: usize = 4 * MAX_TEXT;
@@ -42,20 +42,20 @@ const MAX_NESTING: usize = 4;
 /// The name is in lower case and ASCII, or an address; a part that a shell would compute is [`ANY`].
 pub(crate) type HostCandidate = (String, Option<u16>);
 
-/// Whether a candidate is a word of a longer text that only an unusual reader takes for a host or a path.
+/// True if a candidate is a word of a longer text that only an unusual reader takes for a host or a path.
 pub(crate) type IsWord = bool;
 
 /// Everything that one string, or one name of a member, may point to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Candidates {
     pub(crate) hosts: HashMap<HostCandidate, IsWord>,
-    /// What resolvers make of mere words, where that is something else: `0` is this machine.
+    /// Addresses that resolvers make of plain words, if they differ: `0` is this machine.
     pub(crate) odd: HashSet<HostCandidate>,
     /// In lower case, slashes turned, resolved; a part that a shell would compute is [`ANY`].
     pub(crate) paths: HashMap<String, IsWord>,
     /// The paths that are no mere words, as they are written but with slashes turned: symbolic links have case.
     pub(crate) written: HashSet<String>,
-    /// Why the set is not complete.
+    /// Reason the set is not complete.
     pub(crate) unclear: Option<String>,
     /// The names and ports that were worked out already, as they are written.
     pub(crate) words: HashMap<HostCandidate, IsWord>,
@@ -114,7 +114,7 @@ impl Candidates {
         }
     }
 
-    /// Counts a word; whether there is no room for another. What is left out then leaves the set unclear.
+    /// Counts a word and returns true if there is no room for another. Omitted words make the set unclear.
     fn is_full(&mut self) -> bool {
         self.work += PER_WORD;
         let is_full =
@@ -149,8 +149,9 @@ impl Candidates {
     }
 }
 
-/// The string as it is and as it is after each step that a reader may take before it looks for hosts and paths:
-/// percent-decoding, compatibility normalization, removal of invisible characters, unquoting, escapes, brace expansion.
+/// Spellings of a string: the string itself, and the string after each step a reader may take before looking for hosts
+/// and paths. The steps are percent-decoding, compatibility normalization, removal of invisible characters, unquoting,
+/// escapes and brace expansion.
 pub(crate) fn spellings(text: &str) -> (Vec<String>, bool) {
     let mut all: Vec<String> = Vec::new();
     let (mut complete, mut bytes) = (true, 0);
@@ -205,7 +206,7 @@ fn is_between(one: char) -> bool {
     one.is_whitespace() || "\"'`<>".contains(one)
 }
 
-/// The characters at which a path may begin or end inside a word.
+/// Characters at which a path may begin or end inside a word.
 const AROUND_PATHS: &str = "()[]{}|;,=&@!?#:";
 
 fn collect_paths(text: &str, to: &mut Candidates) {

@@ -36,7 +36,7 @@ pub(crate) fn spanned(text: &str) -> String {
     spanned_for(text, true)
 }
 
-/// The same for hosts: nothing expands `*` and `?` there.
+/// Replaces computed parts in hosts, where `*` and `?` are not expanded.
 pub(super) fn spanned_url(text: &str) -> String {
     spanned_for(text, false)
 }

@@ -7,7 +7,7 @@ pub(super) const PART: char = '\u{f0001}';
 /// One character that is no slash.
 pub(super) const ONE: char = '\u{f0002}';
 
-/// Whether a part of the text is not known.
+/// Returns true if part of the text is unknown.
 pub(crate) fn is_wild(text: &str) -> bool {
     text.contains([ANY, PART, ONE])
 }
@@ -16,7 +16,7 @@ pub(crate) fn is_wildcard(one: char) -> bool {
     [ANY, PART, ONE].contains(&one)
 }
 
-/// Whether what a part of a path stands for may be two dots. No wildcard stands for a dot at the beginning of a name.
+/// Returns true if the part of a path may mean `..`. No wildcard matches a dot at the beginning of a name.
 pub(crate) fn may_be_parent(part: &str) -> bool {
     part.starts_with('.') && may_be(part, "..")
 }
@@ -26,7 +26,7 @@ pub(crate) fn climbed(path: &str) -> String {
     path.split('/').map(|part| if may_be_parent(part) { ".." } else { part }).collect::<Vec<_>>().join("/")
 }
 
-/// Whether what the path stands for may be below the folder, which has one part or more, or be on the way there.
+/// Returns true if the path may be below the folder, which has at least one part, or on the way there.
 pub(crate) fn may_be_below(path: &str, folder: &str) -> bool {
     may_be_under(path, folder) || {
         let length = folder.split('/').count();
@@ -35,7 +35,7 @@ pub(crate) fn may_be_below(path: &str, folder: &str) -> bool {
     }
 }
 
-/// Whether what the path stands for may be the folder, or below it.
+/// Returns true if the path may be the folder or below it.
 pub(crate) fn may_be_under(path: &str, folder: &str) -> bool {
     if !path.contains([ANY, PART, ONE]) {
         return crate::paths::is_under(path, folder);
@@ -80,7 +80,7 @@ fn skip(path: &[char], states: &mut Vec<usize>) {
     }
 }
 
-/// Whether what the name stands for may be the other, which is known.
+/// Returns true if the name may match the known name.
 pub(crate) fn may_be(name: &str, known: &str) -> bool {
     name.contains([ANY, PART, ONE]) && {
         let ended = format!("{name}/");

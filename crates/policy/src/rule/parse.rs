@@ -1,4 +1,4 @@
-//! A rule as it is written in the file.
+//! Parser for one rule of the policy file.
 
 use jiff::Timestamp;
 use jiff::civil::Date;

@@ -1,8 +1,8 @@
 //! One message a line: the framing of stdio.
 //!
-//! The work is linear in the bytes however they arrive: the search for a newline goes on where it stopped, and a
-//! line is a slice of the buffer it was read into. A line over the limit is skipped to its newline and reported, so
-//! that one request fails and the connection lives on.
+//! The work is linear in the number of bytes, however they arrive: the search for a newline resumes at its last
+//! position. A line is a slice of the buffer it was read into. A line over the limit is skipped to its newline and
+//! reported. Only that request fails; the connection stays open.
 
 use bytes::{Bytes, BytesMut};
 
@@ -11,15 +11,15 @@ use super::peek::{Oversize, Peeker};
 /// The limit on one message unless told otherwise: the setting `max_message_bytes`.
 pub const DEFAULT_MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
-/// How many times the limit on one message a line may go on before it counts as one without an end.
+/// Maximum length of an oversize line, as a multiple of the limit on one message. A longer line counts as endless.
 pub const MAX_SKIPPED: u64 = 4;
 
-/// How much room a read is offered.
+/// Capacity offered to a read, in bytes.
 const READ: usize = 64 * 1024;
 /// Less room than this is not worth a read.
 const LEAST_READ: usize = 8 * 1024;
 
-/// What a line was.
+/// Kind of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a line is kept or it is not")]
 pub enum Line {
@@ -44,7 +44,7 @@ pub enum Line {
 #[derive(Debug)]
 pub struct LineFramer {
     buffer: BytesMut,
-    /// How many bytes of `buffer` are known to hold no newline.
+    /// Number of bytes of `buffer` that are known to hold no newline.
     scanned: usize,
     limit: usize,
     skipping: Option<Peeker>,
@@ -63,8 +63,8 @@ impl LineFramer {
         Self { buffer: BytesMut::new(), scanned: 0, limit: max_message_bytes, skipping: None }
     }
 
-    /// Where to append what was read; it has room for a read. Take all lines before reading again, or a long
-    /// line is not noticed until then.
+    /// Buffer to append received bytes to; it has room for a read. Take all lines before reading again; otherwise a
+    /// long line is noticed late.
     pub fn buffer(&mut self) -> &mut BytesMut {
         if self.buffer.capacity() - self.buffer.len() < LEAST_READ {
             self.buffer.reserve(READ);
@@ -100,7 +100,7 @@ impl LineFramer {
         Some(Line::Oversize(peeker.finish(self.limit)))
     }
 
-    /// What is left when the stream has ended: a last line that lacks its newline.
+    /// Returns the rest when the stream has ended: a last line that lacks its newline.
     pub fn finish(&mut self) -> Option<Line> {
         self.scanned = 0;
         let rest = self.buffer.split().freeze();

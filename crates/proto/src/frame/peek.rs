@@ -1,25 +1,25 @@
-//! What can still be said about a message that is too long to be kept.
+//! Inspection of a message that is too long to be kept.
 
 use hospes_model::{Id, RpcError};
 
-/// How much of a message's beginning is looked at.
+/// Number of bytes at the beginning of a message that are inspected.
 const HEAD: usize = 1024;
-/// How much of its end: some senders write `id` last.
+/// Number of bytes at the end of a message that are inspected: some senders write `id` last.
 const TAIL: usize = 512;
 
 /// A message over the limit: it was skipped, not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Oversize {
-    /// What the message seems to be, judged by its first and last few hundred bytes.
+    /// Subject of the message, judged by its first and last few hundred bytes.
     pub subject: Subject,
-    /// How long it was, in bytes.
+    /// Length of the message in bytes.
     pub seen: u64,
     /// The limit that it broke: the setting `max_message_bytes`.
     pub limit: usize,
 }
 
-/// What an oversize message is about, so that exactly its exchange fails and nothing else.
+/// Subject of an oversize message. It ensures that only the exchange it belongs to fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "every way a message can fail its receiver")]
 pub enum Subject {
@@ -50,7 +50,7 @@ impl Oversize {
         }
     }
 
-    /// The error to answer with, or to give to whoever waits for the lost answer; it names the setting.
+    /// Error to respond with, or to return to the caller that waits for the lost answer; it names the setting.
     #[must_use]
     pub fn to_error(&self) -> RpcError {
         let Self { seen, limit, .. } = self;
@@ -174,7 +174,7 @@ fn skip_blanks(text: &[u8], from: usize) -> usize {
     from + text[from..].iter().take_while(|b| b.is_ascii_whitespace()).count()
 }
 
-/// Where the JSON value that begins at `from` ends; none when the text ends first.
+/// Position of the end of the JSON value that begins at `from`; `None` if the text ends first.
 fn value_end(text: &[u8], from: usize) -> Option<usize> {
     let (mut depth, mut quoted, mut escaped) = (0usize, false, false);
     for (offset, &byte) in text[from..].iter().enumerate() {
@@ -211,7 +211,8 @@ fn value_end(text: &[u8], from: usize) -> Option<usize> {
     None
 }
 
-/// Where the string, number or word that ends `text` begins; none for a closing bracket or a text cut too short.
+/// Position where the string, number or word that ends `text` begins. `None` for a closing bracket or a text cut too
+/// short.
 fn plain_start(text: &[u8]) -> Option<usize> {
     match text.last()? {
         b'"' => {

@@ -14,7 +14,7 @@ use super::peek::{Oversize, Peeker};
 /// The longest event id that is remembered; a longer one is ignored, because it could not be sent back in a header.
 pub const MAX_EVENT_ID_BYTES: usize = 4096;
 
-/// What stands before an event's data.
+/// Fields before the data of an event.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::exhaustive_structs, reason = "the fields that the SSE format has besides data")]
 pub struct EventHead<'a> {
@@ -22,7 +22,7 @@ pub struct EventHead<'a> {
     pub name: Option<&'a str>,
     /// The event's id, a cursor within its stream. It holds no line end.
     pub id: Option<fmt::Arguments<'a>>,
-    /// How long the receiver shall wait before it connects again.
+    /// Time to wait before reconnecting.
     pub retry: Option<Duration>,
 }
 
@@ -64,11 +64,11 @@ pub fn comment(out: &mut Vec<u8>, text: &str) {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event {
-    /// Its type; none stands for `message`.
+    /// Type of the event; `None` means `message`.
     pub name: Option<Box<str>>,
     /// Its data; none when the block had no such field. A priming event has empty data.
     pub data: Option<Bytes>,
-    /// Whether the block had an id, which is now [`SseDecoder::last_event_id`].
+    /// True if the block had an id, which is now [`SseDecoder::last_event_id`].
     pub has_id: bool,
     /// The delay before connecting again, if the block set one.
     pub retry: Option<Duration>,
@@ -110,12 +110,12 @@ pub struct SseDecoder {
     last_id: String,
 }
 
-/// Why the rest of a line is let go.
+/// Reason the rest of a line is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Skip {
     /// It is data of an event over the limit.
     Data,
-    /// It is a comment or a field that nobody reads.
+    /// The line is a comment or an unknown field.
     Other,
 }
 
@@ -177,7 +177,7 @@ impl Default for SseDecoder {
     }
 }
 
-/// What a line may hold besides an event's data: the field's name, a blank, a byte-order mark.
+/// Maximum number of bytes of a line in addition to the data: the field name, a blank, a byte-order mark.
 const SLACK: usize = 16;
 
 impl SseDecoder {
@@ -205,11 +205,12 @@ impl SseDecoder {
         &self.last_id
     }
 
-    /// Eats from the front of `chunk` up to the end of the next event. `None` means that the chunk is used up; what
-    /// it began is remembered. An event that the stream's end cuts off is none, as the format wants it.
+    /// Consumes bytes from the front of `chunk` up to the end of the next event. `None` means that the chunk is
+    /// consumed; a partial event is remembered. As the format requires, an event cut off by the end of the stream is
+    /// dropped.
     ///
     /// # Errors
-    /// [`Oversize`] in place of an event over the limit; the stream goes on behind it.
+    /// [`Oversize`] in place of an event over the limit; the stream continues after it.
     pub fn poll_event(&mut self, chunk: &mut Bytes) -> Option<Result<Event, Oversize>> {
         while !chunk.is_empty() {
             if std::mem::take(&mut self.after_cr) && chunk[0] == b'\n' {

@@ -41,7 +41,7 @@ impl Default for Admission {
     }
 }
 
-/// What an HTTP request wants of the endpoint.
+/// HTTP method of a request to the endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "the specification names these three")]
 pub enum Verb {
@@ -57,9 +57,9 @@ pub enum Verb {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "the specification names these two")]
 pub enum SseEndpoint {
-    /// Where a client listens: GET.
+    /// The stream that a client receives: GET.
     Stream,
-    /// Where it sends its messages: POST.
+    /// The endpoint that a client sends messages to: POST.
     Messages,
 }
 
@@ -67,7 +67,7 @@ pub enum SseEndpoint {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Head<'a> {
-    /// What it wants.
+    /// HTTP method of the request.
     pub verb: Verb,
     /// `MCP-Protocol-Version`.
     pub version: Option<&'a HeaderValue>,
@@ -85,7 +85,7 @@ pub struct Head<'a> {
     pub content_length: Option<usize>,
 }
 
-/// Where a message goes.
+/// Route of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "there are two eras")]
 pub enum Route {
@@ -134,8 +134,8 @@ impl Admission {
         Ok(head)
     }
 
-    /// The same for an endpoint of HTTP+SSE. Each serves one verb, and answers come on the stream alone, so a POST need
-    /// not say what it accepts.
+    /// Admits a request to an endpoint of HTTP+SSE. Each endpoint serves one method. Answers come on the stream alone,
+    /// so a POST need not have an `Accept` header.
     ///
     /// # Errors
     /// [`Rejection`]: answer it and do not read the body.
@@ -162,7 +162,7 @@ impl Admission {
         Ok(head)
     }
 
-    /// What is looked at first, whatever is asked for: who sends it, by which verb, and how much.
+    /// Checks that apply to every request: the sender, the method and the length.
     fn meet<'a>(
         &self,
         authority: Option<&Authority>,
@@ -210,7 +210,7 @@ impl Admission {
         }
     }
 
-    /// The same for a request whose method has been looked up.
+    /// Routes a request whose method was looked up before.
     ///
     /// # Errors
     /// [`Rejection`], which answers the request.
@@ -238,8 +238,8 @@ impl Admission {
         Ok(Route::Legacy { header: self.legacy_version(head, Some(id))? })
     }
 
-    /// Where a batch goes: only 2025-03-26 and older have them (BATCH-01, BATCH-09). The session may still know that
-    /// its revision has none.
+    /// Routes a batch: only 2025-03-26 and older have them (BATCH-01, BATCH-09). The session must still check that its
+    /// own revision has batches.
     ///
     /// # Errors
     /// [`Rejection`].

@@ -1,4 +1,4 @@
-//! What must be known of a request before it is routed, read without decoding the rest of it.
+//! Fields that are needed to route a request, read without decoding the rest.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,20 +9,20 @@ use serde_json::value::RawValue;
 
 use crate::Revisions;
 
-/// What admission must know of a request's params. [`Facts::of`] reads it in one pass; whoever decodes the params
-/// anyway may fill it in from there.
+/// Fields of the params of a request that admission needs. [`Facts::of`] reads them in one pass; code that decodes the
+/// params anyway can fill them in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "plain facts, to be filled in by whoever knows them")]
 pub struct Facts<'a> {
     /// The version in `_meta`.
     pub version: Option<Cow<'a, str>>,
-    /// Whether `_meta` holds the client's capabilities, as an object.
+    /// True if `_meta` holds the capabilities of the client, as an object.
     pub capabilities: bool,
-    /// Whether `_meta` holds any key that only modern requests have.
+    /// True if `_meta` holds any key that only modern requests have.
     pub modern: bool,
     /// The member that `Mcp-Name` repeats; of `initialize`, the version asked for.
     pub name: Option<Cow<'a, str>>,
-    /// Whether `_meta`, one of its keys that matter, or the name appears twice.
+    /// True if `_meta`, one of its relevant keys, or the name appears twice.
     pub repeated: bool,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Facts<'a> {
     /// The version that a modern request names.
     ///
     /// # Errors
-    /// `-32602` when there is none (STLS-03).
+    /// Returns `-32602` when there is no version (STLS-03).
     pub fn version(&self) -> Result<&str, RpcError> {
         if self.repeated {
             return Err(RpcError::invalid_params("a member of params or _meta appears twice"));
@@ -54,8 +54,8 @@ impl<'a> Facts<'a> {
         self.version.as_deref().ok_or_else(|| missing(meta_key::PROTOCOL_VERSION))
     }
 
-    /// What a modern request must carry on every transport: a version that is spoken here, and the client's
-    /// capabilities (VER-12, STLS-03).
+    /// Checks the members that a modern request must carry on every transport: a supported version, and the
+    /// capabilities of the client (VER-12, STLS-03).
     ///
     /// # Errors
     /// `-32602` or `-32022`.

@@ -23,7 +23,7 @@ pub const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 pub const NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// `Last-Event-ID`, up to 2025-11-25.
 pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// What the headers that repeat arguments begin with, from 2026-07-28.
+/// Prefix of the headers that repeat arguments, from 2026-07-28.
 pub const PARAM_PREFIX: &str = "mcp-param-";
 
 const SENTINEL_START: &str = "=?base64?";
@@ -36,7 +36,7 @@ pub enum ValueError {
     /// It has characters outside of visible ASCII and inner blanks.
     #[error("it holds characters that no plain value may hold")]
     Characters,
-    /// It has the form of Base64 and is none.
+    /// The value has the form of Base64 but is not valid.
     #[error("it is not valid Base64 of UTF-8")]
     Base64,
 }
@@ -60,8 +60,7 @@ pub fn decode_value(value: &HeaderValue) -> Result<Cow<'_, str>, ValueError> {
     }
 }
 
-/// A header value that stands for `text`: the text itself where it is plain, else Base64 between markers (HHDR-15,
-/// HHDR-16).
+/// Encodes `text` as a header value: unchanged if it is plain, else as Base64 between markers (HHDR-15, HHDR-16).
 #[must_use]
 pub fn encode_value(text: &str) -> HeaderValue {
     let looks_encoded = text.starts_with(SENTINEL_START) && text.ends_with(SENTINEL_END);
@@ -75,7 +74,7 @@ pub fn encode_value(text: &str) -> HeaderValue {
     value.expect("visible ASCII and inner blanks are allowed in a header")
 }
 
-/// What stands between the markers, which are exact.
+/// Text between the markers, which must match exactly.
 fn sentinel(text: &str) -> Option<&str> {
     text.strip_prefix(SENTINEL_START)?.strip_suffix(SENTINEL_END)
 }
@@ -97,7 +96,7 @@ pub fn add_request_headers(headers: &mut HeaderMap, revision: Revision, method: 
     }
 }
 
-/// Whether the headers of a modern request say what its body says (HHDR-05, HHDR-06, HHDR-11..14).
+/// Checks that the headers of a modern request agree with its body (HHDR-05, HHDR-06, HHDR-11..14).
 pub(super) fn agree(
     head: &Head<'_>,
     method: &Method,

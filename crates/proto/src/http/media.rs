@@ -5,7 +5,7 @@ use http::HeaderValue;
 const JSON: &str = "application/json";
 const SSE: &str = "text/event-stream";
 
-/// What the peer takes for an answer.
+/// Media types that the peer accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "the protocol has two media types")]
 pub struct Accepts {
@@ -89,7 +89,7 @@ fn split_quoted(text: &str, separator: u8) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether a `Content-Type` is JSON in UTF-8, the only body the protocol has.
+/// Returns true if a `Content-Type` is JSON in UTF-8, the only body the protocol has.
 #[must_use]
 pub fn is_json(content_type: &HeaderValue) -> bool {
     if content_type.as_bytes() == JSON.as_bytes() {

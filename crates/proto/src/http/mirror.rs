@@ -15,7 +15,7 @@ use crate::number;
 /// The keyword that marks a property.
 const KEYWORD: &str = "x-mcp-header";
 
-/// Which arguments of one tool are repeated in headers. Made once per tool.
+/// Arguments of one tool that are repeated in headers. Created once per tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mirror(Vec<Marked>);
 
@@ -26,18 +26,19 @@ struct Marked {
     header: HeaderName,
 }
 
-/// Why a tool's annotations are invalid, and where. A client drops such a tool and logs this (HHDR-29, HHDR-30).
+/// Error for a tool with invalid annotations, with their position. A client drops such a tool and logs the error
+/// (HHDR-29, HHDR-30).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("x-mcp-header at {path}: {reason}")]
 #[non_exhaustive]
 pub struct MirrorError {
-    /// Where in the schema, as a JSON pointer.
+    /// Position in the schema, as a JSON pointer.
     pub path: String,
-    /// What is wrong there.
+    /// Fault of the annotation.
     pub reason: MirrorFault,
 }
 
-/// What is wrong with an annotation.
+/// Faults of an annotation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MirrorFault {
@@ -81,7 +82,7 @@ impl Mirror {
         Ok(Self(reader.found))
     }
 
-    /// Whether no argument is repeated.
+    /// Returns true if no argument is repeated.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -96,7 +97,7 @@ impl Mirror {
         }
     }
 
-    /// Whether the headers of a call agree with its arguments (HHDR-18, HHDR-22..24).
+    /// Checks that the headers of a call agree with its arguments (HHDR-18, HHDR-22..24).
     ///
     /// # Errors
     /// `-32020`.
@@ -285,8 +286,8 @@ impl Reader {
     }
 }
 
-/// Whether a schema's `type` is one of the three that can be put in a header; null beside it is allowed, as an
-/// argument that is null has no header.
+/// Returns true if the `type` of a schema is one of the three that a header can hold. `null` beside it is allowed,
+/// because a null argument has no header.
 fn is_plain(kind: Option<&Value>) -> bool {
     let plain = |kind: &Value| matches!(kind.as_str(), Some("string" | "integer" | "boolean"));
     match kind {

@@ -1,4 +1,4 @@
-//! Who may speak to a server: `Host` and `Origin`, each on its own.
+//! Checks of the peers of a server: `Host` and `Origin`, independent of each other.
 //!
 //! A page in a browser can make requests to servers on the same machine. `Origin` says which page asks; `Host` says
 //! under which name it thinks to ask, which is how DNS rebinding shows.
@@ -40,7 +40,7 @@ impl AllowedHosts {
         Self(Some(vec![HostPattern::Loopback]))
     }
 
-    /// Whether this is a form that [`AllowedHosts::allow`] knows. What is not would never match.
+    /// Returns true if [`AllowedHosts::allow`] supports this form. Other forms would never match.
     #[must_use]
     pub fn knows(host: &str) -> bool {
         host == "*" || split_port(host).is_some()
@@ -59,7 +59,7 @@ impl AllowedHosts {
         self
     }
 
-    /// Whether a server answers to this value of `Host` (or HTTP/2 `:authority`).
+    /// Returns true if the server answers to this value of `Host` (or HTTP/2 `:authority`).
     #[must_use]
     pub fn allows(&self, host: &str) -> bool {
         let Some(patterns) = &self.0 else { return true };
@@ -115,7 +115,7 @@ impl AllowedOrigins {
         Self(Some(Vec::new()))
     }
 
-    /// Whether this is a form that [`AllowedOrigins::allow`] knows. What is not would match no page of the web.
+    /// Returns true if [`AllowedOrigins::allow`] supports this form. Other forms would match no web page.
     #[must_use]
     pub fn knows(origin: &str) -> bool {
         // RFC 3986, section 3.1.
@@ -150,7 +150,7 @@ impl AllowedOrigins {
         self
     }
 
-    /// Whether a page of this origin may ask.
+    /// Returns true if pages of this origin may send requests.
     #[must_use]
     pub fn allows(&self, origin: &str) -> bool {
         let Some(patterns) = &self.0 else { return true };

@@ -11,7 +11,7 @@ pub struct Rejection {
     pub status: StatusCode,
     /// The request's id, where it was read.
     pub id: Option<Id>,
-    /// What to say, naming the setting to change where there is one.
+    /// Error to respond with; it names the setting to change, if there is one.
     pub error: RpcError,
     /// The value of an `Allow` header, which goes with 405.
     pub allow: Option<&'static str>,

@@ -1,4 +1,4 @@
-//! What a client knows of the requests between it and its server, in both directions.
+//! State of the requests between a client and its server, in both directions.
 //!
 //! Of ours: ids, deadlines that progress puts off and a ceiling that it does not, and which of the two ran out. Of the
 //! server's (up to 2025-11-25 it asks too): which are being answered, so that one that was cancelled gets no answer.
@@ -19,27 +19,27 @@ use hospes_model::{Id, ProgressToken};
 use super::pending::Pending;
 pub use super::pending::{Expired, Ran, TimeLimits, TooMany};
 
-/// How many requests of ours may wait at once, unless told otherwise: the setting `max_in_flight`.
+/// Default maximum number of outgoing requests in flight: the setting `max_in_flight`.
 pub const DEFAULT_MAX_IN_FLIGHT: usize = 16 * 1024;
-/// How many requests of the server are answered at once, unless told otherwise: the setting `max_server_requests`.
+/// Default maximum number of server requests that are processed concurrently: the setting `max_server_requests`.
 pub const DEFAULT_MAX_SERVER_REQUESTS: usize = 64;
 
-/// Why a request of the server is not taken up.
+/// Reasons a request of the server is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "each is answered in its own way")]
 pub enum Refusal {
     /// A request with this id is being answered already.
     Duplicate,
-    /// As many as are allowed are being answered.
+    /// The maximum number of requests is being processed.
     TooMany(usize),
 }
 
-/// The requests under way on one connection. `T` is what the driver keeps with each of ours.
+/// Requests in flight on one connection. `T` is the value that the driver keeps with each outgoing request.
 #[derive(Debug)]
 pub struct ClientSession<T> {
     asked: Pending<T>,
     answering: HashSet<Id>,
-    /// An answer of ours has gone out since time was last looked at: what is late only now waited for us.
+    /// True if a response was sent since the last timeout check. A request that is late only now was waiting for us.
     answered: bool,
     max_answering: usize,
 }
@@ -62,7 +62,7 @@ impl<T> ClientSession<T> {
         }
     }
 
-    /// Takes up a request of ours. Its id, which is its progress token too, was never used before.
+    /// Registers an outgoing request. Its id, which is also its progress token, was never used before.
     ///
     /// # Errors
     /// When too many wait already.
@@ -70,17 +70,17 @@ impl<T> ClientSession<T> {
         self.asked.begin(now, limits, value)
     }
 
-    /// What is kept with a request that waits.
+    /// Value kept with a pending request.
     pub fn waiting_mut(&mut self, id: i64) -> Option<&mut T> {
         self.asked.waiting_mut(id)
     }
 
-    /// What is kept with every request that waits, in no order.
+    /// Values kept with all pending requests, in no order.
     pub fn all_waiting_mut(&mut self) -> impl Iterator<Item = (i64, &mut T)> {
         self.asked.all_waiting_mut()
     }
 
-    /// How many requests of ours wait.
+    /// Number of pending outgoing requests.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.asked.in_flight()
@@ -102,14 +102,14 @@ impl<T> ClientSession<T> {
         self.asked.cancel(id)
     }
 
-    /// When [`ClientSession::handle_timeout`] has to be called next.
+    /// Time at which [`ClientSession::handle_timeout`] must be called next.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.asked.poll_timeout()
     }
 
-    /// Gives up what was not answered in time, oldest first. While the server waits for an answer of ours it is not
-    /// silent, so only ceilings count then.
+    /// Ends the requests that timed out, oldest first. A server that waits for a response from this side is not silent,
+    /// so only ceilings count then.
     pub fn handle_timeout(&mut self, now: Instant) -> Vec<Expired<T>> {
         if !self.answering.is_empty() || std::mem::take(&mut self.answered) {
             self.asked.put_off(now);
@@ -138,7 +138,7 @@ impl<T> ClientSession<T> {
         Ok(())
     }
 
-    /// Whether the server still wants an answer to its request; it gets at most one.
+    /// Returns true if the server still wants a response to its request; it gets at most one.
     pub fn finish_request(&mut self, id: &Id) -> bool {
         let wanted = self.answering.remove(id);
         self.answered |= wanted;
@@ -151,7 +151,7 @@ impl<T> ClientSession<T> {
         self.answering.remove(id)
     }
 
-    /// How many answers came that nothing waited for.
+    /// Number of responses that matched no pending request.
     #[must_use]
     pub fn stray_answers(&self) -> u64 {
         self.asked.strays()
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(session.handle_timeout(now + SECOND * 30)[0].ran, Ran::Timeout);
     }
 
-    /// Each answer of ours gives the server its time again, however many there are in a row.
+    /// Each response from this side restarts the timeouts of the server, however many there are in a row.
     #[test]
     fn several_answers_are_no_less_than_one() {
         let (mut session, now) = (ClientSession::default(), start());
@@ -328,7 +328,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens, in whatever order, each request ends exactly once.
+        /// Each request ends exactly once, in any order of events.
         #[test]
         fn every_request_ends_once(steps in proptest::collection::vec((0u8..5, 0i64..12, 1u32..20), 1..200)) {
             let (mut session, start) = (ClientSession::new(8, 8), start());

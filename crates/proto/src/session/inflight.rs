@@ -24,7 +24,7 @@ impl<T> InFlight<T> {
         Self { entries: HashMap::new(), limit: max_in_flight, last: 0 }
     }
 
-    /// Whether [`InFlight::begin`] would admit a request.
+    /// Checks that [`InFlight::begin`] would admit a request.
     ///
     /// # Errors
     /// As there.
@@ -69,31 +69,32 @@ impl<T> InFlight<T> {
         self.entries.remove(id).map(|(_, stop)| stop)
     }
 
-    /// Whether the request is still being served, so that notifications about it may be sent (PROG-07, PROG-10).
+    /// Returns true if the request is still being served, so that notifications about it may be sent (PROG-07,
+    /// PROG-10).
     #[must_use]
     pub fn is_served(&self, id: &Id, ticket: Ticket) -> bool {
         self.entries.get(id).is_some_and(|(held, _)| *held == ticket)
     }
 
-    /// How many requests are being served.
+    /// Number of requests that are being served.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether none is.
+    /// Returns true if no request is being served.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Whether another one can be admitted: a driver may stop reading until it can.
+    /// Returns true if another request can be admitted; otherwise a driver may stop reading.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.entries.len() < self.limit
     }
 
-    /// Takes all of them, when the connection ends.
+    /// Removes all requests, when the connection ends.
     pub fn drain(&mut self) -> impl Iterator<Item = (Id, T)> + '_ {
         self.entries.drain().map(|(id, (_, stop))| (id, stop))
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use hospes_model::{Id, ProgressToken};
 
-/// How long an answer may take.
+/// Time limits for a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "the two limits that the specification knows")]
 pub struct TimeLimits {
@@ -21,7 +21,7 @@ impl TimeLimits {
     pub const NONE: Self = Self { timeout: None, max_timeout: None };
 }
 
-/// Which of the limits ran out.
+/// Limit that elapsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "the two limits that the specification knows")]
 pub enum Ran {
@@ -35,13 +35,13 @@ pub enum Ran {
 #[derive(Debug)]
 #[expect(clippy::exhaustive_structs, reason = "plain data for the driver")]
 pub struct Expired<T> {
-    /// Its id: the server is told that no answer is wanted.
+    /// Id of the request. The server must be notified of the cancellation.
     pub id: i64,
-    /// What the driver kept with it.
+    /// Value that the driver kept with the request.
     pub value: T,
-    /// Which limit it was.
+    /// Limit that elapsed.
     pub ran: Ran,
-    /// How long that limit is.
+    /// Length of that limit.
     pub after: Duration,
 }
 
@@ -88,7 +88,7 @@ impl<T> Pending<T> {
         Self { last_id: 0, waiting: HashMap::default(), max, wake: None, strays: 0 }
     }
 
-    /// Takes up a request of ours. Its id, which is its progress token too, was never used before.
+    /// Registers an outgoing request. Its id, which is also its progress token, was never used before.
     ///
     /// # Errors
     /// When too many wait already.
@@ -111,17 +111,17 @@ impl<T> Pending<T> {
         Ok(self.last_id)
     }
 
-    /// What is kept with a request that waits.
+    /// Value kept with a pending request.
     pub(super) fn waiting_mut(&mut self, id: i64) -> Option<&mut T> {
         self.waiting.get_mut(&id).map(|waiting| &mut waiting.value)
     }
 
-    /// What is kept with every request that waits, in no order.
+    /// Values kept with all pending requests, in no order.
     pub(super) fn all_waiting_mut(&mut self) -> impl Iterator<Item = (i64, &mut T)> {
         self.waiting.iter_mut().map(|(id, waiting)| (*id, &mut waiting.value))
     }
 
-    /// How many requests of ours wait.
+    /// Number of pending outgoing requests.
     #[must_use]
     pub(super) fn in_flight(&self) -> usize {
         self.waiting.len()
@@ -163,7 +163,7 @@ impl<T> Pending<T> {
         self.waiting.remove(&id).map(|waiting| waiting.value)
     }
 
-    /// When [`Pending::handle_timeout`] has to be called next.
+    /// Time at which [`Pending::handle_timeout`] must be called next.
     #[must_use]
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         self.wake
@@ -193,7 +193,7 @@ impl<T> Pending<T> {
         expired
     }
 
-    /// Whoever should answer waits for us: what has run out of time since gets it anew, up to its ceiling.
+    /// Restarts elapsed timeouts, up to their ceilings, because the peer is waiting for us.
     pub(super) fn put_off(&mut self, now: Instant) {
         for waiting in self.waiting.values_mut() {
             if waiting.deadline.is_some_and(|deadline| deadline <= now) {
@@ -202,7 +202,7 @@ impl<T> Pending<T> {
         }
     }
 
-    /// Takes all of them, when the connection ends.
+    /// Removes all requests, when the connection ends.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = (i64, T)> + '_ {
         self.wake = None;
         self.waiting.drain().map(|(id, waiting)| (id, waiting.value))
@@ -213,7 +213,7 @@ impl<T> Pending<T> {
     }
 }
 
-/// Hashes the ids that we chose ourselves, one after the other: nobody can choose them to collide.
+/// Hasher for sequential ids. The ids are chosen locally, so a peer cannot cause collisions.
 #[derive(Default)]
 struct Sequential(u64);
 

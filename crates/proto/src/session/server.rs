@@ -32,7 +32,7 @@ use super::inflight::{InFlight, Ticket};
 use super::pending::{Expired, Pending, TimeLimits, TooMany};
 use crate::Revisions;
 
-/// How much one session may hold.
+/// Limits of one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionLimits {
@@ -50,7 +50,7 @@ impl Default for SessionLimits {
     }
 }
 
-/// Why a request must not be sent to the client now.
+/// Reasons a request must not be sent to the client now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
@@ -63,9 +63,9 @@ pub enum Refused {
     /// The revision that was agreed on has no such request.
     #[error("{method} is not part of revision {revision}")]
     NotInRevision {
-        /// What was to be sent.
+        /// Method of the request.
         method: Method,
-        /// What is spoken.
+        /// Revision of the session.
         revision: Revision,
     },
     /// The client did not declare that it can answer this (CAP-01, CAP-05).
@@ -104,17 +104,17 @@ enum State {
     Closed,
 }
 
-/// What the handshake agreed on.
+/// Result of the handshake.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Opened {
     /// The revision of the session.
     pub revision: Revision,
-    /// What the client said of itself.
+    /// Params that the client sent with `initialize`.
     pub client: Arc<InitializeParams>,
 }
 
-/// What to do with a request of the client.
+/// Action for a request of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "every case must be handled")]
 pub enum Admitted {
@@ -126,7 +126,7 @@ pub enum Admitted {
     Call,
 }
 
-/// What a notification of the client means.
+/// Meaning of a notification of the client.
 #[derive(Debug)]
 #[expect(clippy::exhaustive_enums, reason = "every case must be handled")]
 pub enum ServerEvent<T> {
@@ -136,21 +136,21 @@ pub enum ServerEvent<T> {
     Cancelled {
         /// The request.
         id: Id,
-        /// What stops it.
+        /// Value that stops the work.
         stop: T,
-        /// Why, for the log (CANC-10).
+        /// Reason, for the log (CANC-10).
         reason: Option<String>,
     },
-    /// A request of ours has come further; see [`ServerSession::waiter`]. The value has grown (PROG-05).
+    /// Progress of an outgoing request; see [`ServerSession::waiter`]. The value has grown (PROG-05).
     Progress {
         /// Our request.
         id: i64,
-        /// How far.
+        /// Progress of the request.
         params: ProgressParams,
     },
     /// The client's roots changed.
     RootsListChanged,
-    /// Nothing for the session: for whoever handles custom notifications.
+    /// The session does not need the notification; handlers of custom notifications may.
     Other,
     /// Nothing at all: malformed, late, out of place.
     Ignored,
@@ -172,7 +172,7 @@ impl<T, W> ServerSession<T, W> {
         }
     }
 
-    /// What was agreed on, once it was.
+    /// Result of the handshake, once it is complete.
     #[must_use]
     pub fn opened(&self) -> Option<&Opened> {
         match &self.state {
@@ -187,14 +187,14 @@ impl<T, W> ServerSession<T, W> {
         self.opened().map(|opened| opened.revision)
     }
 
-    /// Whether batches may be sent either way (BATCH-01, BATCH-09). Not before the handshake, which is no part of one
-    /// (BATCH-03).
+    /// Returns true if batches may be sent in either direction (BATCH-01, BATCH-09). Returns false before the
+    /// handshake, which may not be part of a batch (BATCH-03).
     #[must_use]
     pub fn has_batches(&self) -> bool {
         self.revision().is_some_and(|revision| revision <= Revision::V2025_03_26)
     }
 
-    /// Whether the session has ended.
+    /// Returns true if the session has ended.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         matches!(self.state, State::Closed)
@@ -305,7 +305,7 @@ impl<T, W> ServerSession<T, W> {
         &self.served
     }
 
-    /// Whether a request could be sent to the client now.
+    /// Checks that a request could be sent to the client now.
     ///
     /// # Errors
     /// [`Refused`].
@@ -347,12 +347,12 @@ impl<T, W> ServerSession<T, W> {
         self.asked.cancel(id)
     }
 
-    /// Who waits for a request of ours.
+    /// Waiter of a pending outgoing request.
     pub fn waiter(&mut self, id: i64) -> Option<&mut W> {
         self.asked.waiting_mut(id)
     }
 
-    /// When to call [`ServerSession::handle_timeout`] at the latest.
+    /// Latest time at which to call [`ServerSession::handle_timeout`].
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.asked.poll_timeout()
@@ -364,7 +364,7 @@ impl<T, W> ServerSession<T, W> {
         self.asked.handle_timeout(now)
     }
 
-    /// How many answers belonged to nothing.
+    /// Number of responses that matched no pending request.
     #[must_use]
     pub fn strays(&self) -> u64 {
         self.asked.strays()
@@ -391,7 +391,7 @@ impl<T, W> ServerSession<T, W> {
         self.subscribed.remove(uri)
     }
 
-    /// Whether the client subscribed to the resource.
+    /// Returns true if the client subscribed to the resource.
     #[must_use]
     pub fn is_subscribed(&self, uri: &str) -> bool {
         self.subscribed.contains(uri)
@@ -402,8 +402,8 @@ impl<T, W> ServerSession<T, W> {
         self.subscribed.iter().map(AsRef::as_ref)
     }
 
-    /// Nothing can be heard from the client any more, though it may still read: what it asked for goes on, and it can be
-    /// asked for nothing. Who waits in vain.
+    /// Closes the inbound direction: nothing more is received from the client, though it may still read. Its own
+    /// requests continue, and no more requests can be sent to it. Returns the waiters of pending requests.
     pub fn hang_up(&mut self) -> Vec<W> {
         self.deaf = true;
         self.asked.drain().map(|(_, waiter)| waiter).collect()
@@ -426,8 +426,8 @@ impl<T, W> ServerSession<T, W> {
     }
 }
 
-/// Whether the revision has this request in this direction; a method absent from a revision is "not found" by
-/// absence. Names that the specification does not define are left to whoever knows them.
+/// Returns true if the revision has this request in this direction; an absent method is "not found". Names that the
+/// specification does not define are left to custom handlers.
 fn is_request(method: &Method, direction: Direction, revision: Revision) -> bool {
     method.info().is_none_or(|info| {
         let towards = info.direction == direction || info.direction == Direction::Both;
@@ -435,7 +435,7 @@ fn is_request(method: &Method, direction: Direction, revision: Revision) -> bool
     })
 }
 
-/// Whether a client with these capabilities answers this request (CAP-05, ROOT-01, ELIC-01).
+/// Returns true if a client with these capabilities answers this request (CAP-05, ROOT-01, ELIC-01).
 fn declares(capabilities: &ClientCapabilities, method: &Method) -> bool {
     match method {
         Method::CreateMessage => capabilities.sampling.is_some(),
@@ -456,7 +456,7 @@ fn cancelled<T>(served: &mut InFlight<T>, params: Option<&RawValue>) -> Option<(
     Some((id, stop, params.reason))
 }
 
-/// The request of ours that `notifications/progress` is about, if there is one.
+/// Finds the outgoing request that `notifications/progress` refers to, if there is one.
 fn progress<W>(
     asked: &mut Pending<W>,
     params: Option<&RawValue>,

@@ -1,4 +1,4 @@
-//! The helper by itself: what servers are started with where the host's own program is none of ours.
+//! Stand-alone helper program. It starts servers for hosts whose own program does not call `hospes_sandbox::entry`.
 
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {

@@ -7,7 +7,7 @@ use super::order::{Order, SETTINGS, SYSTEM};
 use crate::Network;
 use crate::profile::Files;
 
-/// Namespaces of its own, no capabilities, no terminal, and an end with whoever started it.
+/// Arguments for separate namespaces, no capabilities and no terminal, and for an end together with the parent process.
 pub(crate) fn isolation(network: Network) -> Vec<OsString> {
     let mut args = vec![
         "--die-with-parent",
@@ -23,7 +23,7 @@ pub(crate) fn isolation(network: Network) -> Vec<OsString> {
     args.into_iter().map(OsString::from).collect()
 }
 
-/// What stands before the command, which is `inner`, the helper's second stage.
+/// Arguments of bubblewrap before the command. The command is `inner`, the helper's second stage.
 pub(super) fn arguments(order: &Order, inner: &Path, home: Option<&Path>) -> Vec<OsString> {
     let mut args = isolation(order.network);
     match &order.files {

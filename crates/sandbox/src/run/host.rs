@@ -1,4 +1,4 @@
-//! Whether the host is still there.
+//! Detection of the end of the host process.
 
 use std::os::fd::OwnedFd;
 
@@ -19,7 +19,7 @@ impl Host {
         Self { pid, end }
     }
 
-    /// Whether it has ended. Then our parent is another process.
+    /// Returns true if the host has ended. The parent is another process then.
     pub(super) fn is_gone(&self) -> bool {
         getppid() != self.pid
     }

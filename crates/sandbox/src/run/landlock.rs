@@ -1,4 +1,4 @@
-//! What of the file system may be used, said to the kernel.
+//! Landlock rules for the file system.
 
 use std::path::{Path, PathBuf};
 
@@ -12,13 +12,13 @@ use crate::Network;
 
 /// The first that also forbids to truncate; what comes without it would let files be emptied.
 const NEEDED: ABI = ABI::V3;
-/// What else is taken where the kernel has it: devices, signals, abstract sockets.
+/// Newest version whose features are used if the kernel has them: devices, signals, abstract sockets.
 const KNOWN: ABI = ABI::V6;
 
 /// Devices that every program may use. No terminals: those of the same user would be among them, and what is typed there.
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// Whether this kernel can do it.
+/// Checks whether this kernel supports Landlock as required.
 pub(crate) fn works() -> Result<(), String> {
     match ruleset(true, Network::None) {
         Ok(_) => Ok(()),

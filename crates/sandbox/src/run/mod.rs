@@ -20,7 +20,7 @@ use order::Stage;
 
 use crate::{Profile, Unenforceable, available};
 
-/// What the helper is to do for a server of this profile.
+/// Returns the task of the helper for a server with this profile.
 pub(crate) fn order(profile: &Profile, cwd: Option<&Path>) -> Result<Order, Unenforceable> {
     let (means, bubblewrap) = available::choose(profile)?;
     Order::new(profile, means, bubblewrap, cwd)
@@ -45,7 +45,7 @@ pub fn entry(word: Option<OsString>, args: impl IntoIterator<Item = OsString>) -
     }
 }
 
-/// As shells have it: the command was found, and could not be started.
+/// Exit code of shells for a command that was found and could not be started.
 const CANNOT_START: u8 = 126;
 /// The helper itself was started wrongly.
 const USAGE: u8 = 64;

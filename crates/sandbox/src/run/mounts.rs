@@ -1,9 +1,9 @@
-//! A view of the file system of its own, in which only what may be written can be changed.
+//! Private mount namespace in which only writable paths can be changed.
 //!
-//! Landlock looks at what is opened, made and removed, not at modes, owners, times and attributes. The kernel refuses to
-//! change these where a file system is mounted read-only, so everything is, but for what is granted to be written. Where
-//! the system lets nobody make such a view (user namespaces are off, or this is a container), [`guard`] says so, and
-//! nobody may change them at all.
+//! Landlock controls opening, creating and removing files, but not modes, owners, times and attributes. The kernel
+//! refuses to change these on a read-only file system. Therefore everything is mounted read-only, except the paths that
+//! are granted for writing. If the system allows no such mounts (user namespaces are off, or this is a container),
+//! [`guard`] returns false, and these changes are refused everywhere.
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,8 +18,8 @@ use super::order::Order;
 
 const NONE: Option<&str> = None;
 
-/// Makes it for this process and all that it will start; whether it could. Where it could not, what has been made of it
-/// is no looser than what was there.
+/// Creates the mounts for this process and its descendants. Returns true on success. On failure the partial result is
+/// no less restrictive than before.
 pub(super) fn guard(order: &Order) -> bool {
     order.files.is_some() && view(order).is_ok()
 }
@@ -49,7 +49,7 @@ fn view(order: &Order) -> Result<(), Errno> {
     std::env::set_current_dir(cwd).map_err(|_| Errno::ENOENT)
 }
 
-/// Namespaces of its own: of mounts alone for root, else of users as well, in which it is whom it was.
+/// Enters new namespaces: only mounts for root, otherwise users as well. The user keeps its identity in them.
 fn own() -> Result<(), Errno> {
     if unshare(CloneFlags::CLONE_NEWNS).is_ok() {
         return Ok(());

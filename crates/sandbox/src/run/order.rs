@@ -1,4 +1,4 @@
-//! What the helper is told, as arguments.
+//! Task of the helper, passed as arguments.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::Unenforceable;
 use crate::profile::{Confinement, Files, Means, Network, Profile};
 
-/// Which of the two the helper is.
+/// Stage of the helper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// It starts the server, and stays.
@@ -15,7 +15,7 @@ pub(crate) enum Stage {
     Become,
 }
 
-/// What the helper is to do.
+/// Task of the helper.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
     pub(crate) stage: Stage,
@@ -32,7 +32,7 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// What is granted is looked at here, so that the host can say what is wrong with it.
+    /// Checks the granted paths here, so that the host can report problems with them.
     pub(crate) fn new(
         profile: &Profile,
         means: Means,
@@ -146,7 +146,7 @@ impl Order {
 }
 
 impl Files {
-    /// Whether what is at `real`, a path without symbolic links, may be read.
+    /// Returns true if `real`, a path without symbolic links, may be read.
     fn cover(&self, real: &Path) -> bool {
         let granted = self.read.iter().chain(&self.write).filter_map(|path| path.canonicalize().ok());
         let system = SYSTEM.iter().map(PathBuf::from);
@@ -154,7 +154,7 @@ impl Files {
     }
 }
 
-/// What every server may read and execute: programs and libraries.
+/// Paths that every server may read and execute: programs and libraries.
 pub(crate) const SYSTEM: [&str; 11] = [
     "/usr",
     "/bin",
@@ -169,8 +169,7 @@ pub(crate) const SYSTEM: [&str; 11] = [
     "/run/current-system",
 ];
 
-/// What every server may read of the system's settings: names, certificates, the time zone. The rest of `/etc` holds
-/// secrets.
+/// System settings that every server may read: names, certificates, the time zone. The rest of `/etc` holds secrets.
 pub(crate) const SETTINGS: [&str; 32] = [
     "/etc/alternatives",
     "/etc/ca-certificates",

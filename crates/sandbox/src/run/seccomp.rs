@@ -15,8 +15,8 @@ use super::order::Order;
 use crate::Network;
 use crate::profile::Means;
 
-/// What no server needs and what would lead out: other processes' memory, keys that the user's programs share, the
-/// kernel's own insides. `io_uring` opens files and makes sockets that no filter sees.
+/// System calls that no server needs and that would break confinement: other processes' memory, keys that the user's
+/// programs share, kernel internals. `io_uring` opens files and makes sockets that no filter sees.
 const REFUSED: [c_long; 45] = [
     libc::SYS_acct,
     libc::SYS_add_key,
@@ -159,11 +159,11 @@ struct Wanted {
     network: bool,
     /// True if files are confined: then Unix sockets and what is shared without files are refused.
     files: bool,
-    /// True if nobody may change modes, owners, times and attributes of files.
+    /// True if modes, owners, times and attributes of files may not be changed at all.
     metadata: bool,
 }
 
-/// Whether there is a filter for this machine, and the kernel takes filters.
+/// Checks whether there is a filter for this machine, and whether the kernel accepts filters.
 pub(crate) fn works() -> Result<(), String> {
     filters(Wanted { processes: true, network: true, files: true, metadata: true }).map(drop)?;
     let actions = "/proc/sys/kernel/seccomp/actions_avail";

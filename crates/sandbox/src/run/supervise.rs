@@ -24,13 +24,13 @@ use super::{CANNOT_START, bubblewrap, say, tree};
 use crate::ENV_PREFIX;
 use crate::profile::Means;
 
-/// How long the server may take to end once the host has died.
+/// Time that the server has to end after the host has died.
 const HOST_GRACE: Duration = Duration::from_millis(500);
-/// How long what the server has started may outlive it.
+/// Time that descendants of the server may outlive it.
 const SWEEP_GRACE: Duration = Duration::from_millis(100);
-/// How often killed processes are looked for again, until there are none.
+/// Interval of checks for processes that remain after a kill, until there are none.
 const KILL_INTERVAL: Duration = Duration::from_millis(10);
-/// How often the host is looked for where the kernel does not tell of its end.
+/// Interval of checks for the host, if the kernel does not report its end.
 const HOST_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Starts the server and returns how it ended, once nothing of it is left.
@@ -68,7 +68,7 @@ pub(super) fn supervise(order: &Order, word: Option<OsString>) -> ExitCode {
     end_like(watch.status)
 }
 
-/// The signals that this process waits for, and nobody else.
+/// Blocks the signals that this process waits for, and returns a descriptor for them.
 fn signals() -> nix::Result<SignalFd> {
     let mut set = SigSet::empty();
     for signal in [Caught::SIGCHLD, Caught::SIGTERM, Caught::SIGINT, Caught::SIGHUP, Caught::SIGQUIT] {
@@ -113,7 +113,7 @@ fn start(order: &Order, word: Option<OsString>, temporary: Option<&TempDir>) -> 
         .ok_or_else(|| io::Error::other("it has no process id"))
 }
 
-/// The pipes are the server's alone: nobody else is to keep them open.
+/// Redirects this process's standard streams to `/dev/null`, so that only the server holds the pipes.
 fn leave_pipes() -> io::Result<()> {
     let nothing = File::options().read(true).write(true).open(Path::new("/dev/null"))?;
     rustix::stdio::dup2_stdin(&nothing)?;
@@ -141,12 +141,12 @@ fn end_like(status: Option<WaitStatus>) -> ExitCode {
 struct Watch<'o> {
     host: Host,
     signals: SignalFd,
-    /// What was started: the server, or bubblewrap around it.
+    /// Process that was started: the server, or bubblewrap around it.
     server: Pid,
     order: &'o Order,
-    /// How it ended.
+    /// Exit status of the server.
     status: Option<WaitStatus>,
-    /// When everything that is left is killed.
+    /// Time at which all remaining processes are killed.
     deadline: Option<Instant>,
     killing: bool,
 }
@@ -175,7 +175,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Takes leave of those that have ended; whether any are left.
+    /// Reaps the processes that have ended. Returns true if any are left.
     fn reap(&mut self) -> bool {
         loop {
             match wait(WaitOptions::NOHANG) {

@@ -5,8 +5,8 @@ use std::fs;
 
 use rustix::process::{Pid, Signal, getpid, kill_process};
 
-/// How often the tree is looked at while it grows: what starts processes faster than they are stopped is killed as far as
-/// it is known, and then looked at again.
+/// Maximum number of scans of a growing process tree. If processes are started faster than they are stopped, the known
+/// ones are killed, and the tree is scanned again.
 const ROUNDS: usize = 50;
 
 /// All processes below ours: those that have lost their parents have become our children.
@@ -33,7 +33,7 @@ pub(super) fn kill() {
     known.into_iter().for_each(|pid| send(pid, Signal::KILL));
 }
 
-/// What is gone need not be told.
+/// Sends a signal. A process that no longer exists is ignored.
 pub(super) fn send(pid: Pid, signal: Signal) {
     let _gone = kill_process(pid, signal);
 }

@@ -1,4 +1,4 @@
-//! What a confined server can do, and what it cannot.
+//! Tests of the operations that a confined server can and cannot perform.
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
@@ -165,7 +165,7 @@ fn other_processes_are_left_alone() {
     }
 }
 
-/// What is typed in the terminals of its user is not a server's to read, be they of the same user.
+/// Input of the user's terminals must not be readable for a server, even if the terminals belong to the same user.
 #[test]
 fn terminals_are_not_opened() {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -212,7 +212,7 @@ fn temporary_files_are_private_and_go() {
     }
 }
 
-/// What is meant for the server changes neither the helper nor bubblewrap, and what is not meant for it does not come.
+/// Variables for the server affect neither the helper nor bubblewrap, and the server gets no other variables.
 #[test]
 fn variables_are_the_servers_alone() {
     let unconfined = helper().launch(&Profile::new(), None).unwrap();

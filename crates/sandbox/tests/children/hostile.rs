@@ -216,7 +216,7 @@ fn nothing_is_done_to_another_process() {
     }
 }
 
-/// What a profile cannot refuse on an older kernel is said of it; nothing is left out silently.
+/// Operations that a profile cannot refuse on an older kernel are reported; no restriction is omitted silently.
 #[test]
 fn signals_reach_no_other_process_or_the_profile_says_that_they_do() {
     let (folder, launches) = profiles();
@@ -286,7 +286,7 @@ fn stay(launch: &Launch, path: &Path, by: &str, run: impl Fn(&Launch, &[&str]) -
     assert_eq!(looks(path), before, "{by}: {} is not what it was", path.display());
 }
 
-/// Returns whether this system lets whoever runs the tests make mounts of their own.
+/// Returns true if the user who runs the tests can create mount namespaces on this system.
 fn can_make_a_view(path: &Path) -> bool {
     let tries = [("root", libc::SYS_unshare, "0x20000"), ("users", libc::SYS_unshare, "0x10020000")];
     let script = script(&tries, std::process::id(), path);
@@ -294,7 +294,7 @@ fn can_make_a_view(path: &Path) -> bool {
     outcomes(&String::from_utf8(said).unwrap()).iter().any(|(_, error)| *error == 0)
 }
 
-/// What programs that unpack and copy do.
+/// Changes that programs make when they unpack and copy files.
 #[test]
 fn modes_and_times_of_files_that_may_be_written_can_be_changed() {
     let (folder, files) = folders();
@@ -319,7 +319,7 @@ fn modes_and_times_of_files_that_may_be_written_can_be_changed() {
     }
 }
 
-/// Within a confinement that lets nobody make a view of the file system, modes and times cannot be changed at all.
+/// In a container that allows no mount namespaces, modes and times cannot be changed at all.
 #[test]
 fn where_no_mounts_can_be_made_modes_and_times_are_refused_by_number() {
     let (folder, files) = folders();

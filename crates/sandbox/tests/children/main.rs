@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use hospes_sandbox::{Files, Helper, Kind, Launch, Network, Profile, Unenforceable};
 
-/// How long anything may take.
+/// Maximum time to wait for anything.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn helper() -> Helper {
@@ -21,8 +21,8 @@ fn helper() -> Helper {
 
 const NAUGHTY: &str = env!("CARGO_BIN_EXE_hospes-naughty");
 
-/// How to start a server with this profile, by each of the two; one that does not work on this machine is left out, and
-/// said to be.
+/// Returns the commands that start a server with this profile, for each of the two mechanisms. A mechanism that does
+/// not work on this machine is omitted, with a message.
 fn both(profile: &Profile) -> Vec<Launch> {
     [Kind::Bubblewrap, Kind::Landlock].into_iter().filter_map(|kind| by(kind, profile)).collect()
 }

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::started::{Started, command};
 use super::{NAUGHTY, by, confined, eventually, helper};
 
-/// How often, unless told otherwise.
+/// Default number of cycles.
 const CYCLES: usize = 200;
 
 /// The processes whose command line holds the marker, apart from helpers.
@@ -160,7 +160,7 @@ fn a_helper_that_is_killed_takes_its_server_along() {
     }
 }
 
-/// Whoever starts the helper without being its host gets no server.
+/// A process that starts the helper without being its host gets no server.
 #[test]
 fn a_helper_without_its_host_starts_nothing() {
     let launch = helper().launch(&Profile::new(), None).unwrap();
@@ -175,7 +175,7 @@ fn a_helper_without_its_host_starts_nothing() {
     assert!(why.contains("the host is gone") && ended.stdout.is_empty(), "{why}");
 }
 
-/// The same again and again, each end in turn; `cargo xtask soak` does it a thousand times.
+/// Repeats this many times, with each kind of end in turn. `cargo xtask soak` does it a thousand times.
 #[test]
 fn hundreds_of_servers_leave_no_orphan() {
     let cycles =

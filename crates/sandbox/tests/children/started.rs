@@ -24,7 +24,7 @@ pub(crate) fn command(launch: &Launch, server: &[&str], env: &[(&str, &str)]) ->
     command
 }
 
-/// What the server says.
+/// Returns the output of the server.
 pub(crate) fn said(launch: &Launch, server: &[&str]) -> String {
     said_with(launch, server, &[("PATH", "/usr/bin:/bin")])
 }

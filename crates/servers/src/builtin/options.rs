@@ -1,4 +1,4 @@
-//! What stands after the servers' names on the command line.
+//! Command line options of the built-in servers.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,13 +20,13 @@ pub(super) struct Fetch {
     /// Fetch for models what robots.txt asks programs not to
     #[arg(long)]
     ignore_robots: bool,
-    /// What it calls itself to sites
+    /// User agent that is sent to sites
     #[arg(long, value_name = "TEXT")]
     user_agent: Option<String>,
-    /// How long one fetch may take, in seconds [default: 30]
+    /// Maximum time of one fetch, in seconds [default: 30]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
-    /// How long a page may be, in bytes [default: 5242880]
+    /// Maximum size of a page, in bytes [default: 5242880]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1024..=268_435_456))]
     max_bytes: Option<u32>,
     /// Trust the certificate authorities in this PEM file too. May be repeated
@@ -69,16 +69,16 @@ pub(super) struct Files {
     /// Also delete files and empty folders
     #[arg(long, requires = "write")]
     delete: bool,
-    /// Let nobody into this folder, though it lies in one that is served. May be repeated
+    /// Deny access to this folder, even if it lies in one that is served. May be repeated
     #[arg(long, value_name = "FOLDER")]
     except: Vec<PathBuf>,
     /// Serve to a client that has roots only what is in them as well
     #[arg(long)]
     within_roots: bool,
-    /// How much of a file is read at once, in bytes [default: 1048576]
+    /// Maximum size of one read, in bytes [default: 1048576]
     #[arg(long, value_name = "BYTES")]
     max_read_bytes: Option<u64>,
-    /// How long a file may be that is written, in bytes [default: 4194304]
+    /// Maximum size of a file that is written, in bytes [default: 4194304]
     #[arg(long, value_name = "BYTES", requires = "write")]
     max_write_bytes: Option<u64>,
 }
@@ -110,10 +110,10 @@ pub(super) struct Git {
     /// Also add, commit, make branches and switch between them
     #[arg(long)]
     write: bool,
-    /// How long git may take for one call, in seconds [default: 30]
+    /// Maximum time of git for one call, in seconds [default: 30]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
-    /// How much text one answer has, in bytes [default: 65536]
+    /// Maximum size of the text of one answer, in bytes [default: 65536]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1024..=16_777_216))]
     max_output: Option<u32>,
 }
@@ -141,7 +141,7 @@ pub(super) struct Memory {
     /// Take over what the reference server wrote: its memory.jsonl. May be done again
     #[arg(long, value_name = "FILE")]
     import: Option<PathBuf>,
-    /// How many entities there can be [default: 100000]
+    /// Maximum number of entities [default: 100000]
     #[arg(long, value_name = "COUNT")]
     max_entities: Option<u32>,
 }
@@ -160,12 +160,12 @@ impl Memory {
     }
 }
 
-/// Where things are remembered unless said.
+/// Returns the default file of the memory.
 fn knowledge() -> Option<PathBuf> {
     Some(own_folder("XDG_STATE_HOME", Some(".local/state"))?.join("knowledge.db"))
 }
 
-/// Where this program keeps what is its own.
+/// Returns the folders in which this program keeps its own files.
 fn own_folders() -> impl Iterator<Item = PathBuf> {
     let folders = [
         own_folder("XDG_CONFIG_HOME", Some(".config")),

@@ -211,7 +211,7 @@ async fn name(ctx: &Context) -> Result<String, AskError> {
     ctx.elicit("What is your name?").key("user_name").field("name").await
 }
 
-/// What the person did, as the fixture's results show it.
+/// Formats the person's answer as the results of the fixture show it.
 fn shown(answer: &ElicitResult) -> String {
     let content = answer.content.as_ref().map_or("{}", RawJson::as_str);
     format!("action={}, content={content}", answer.action)

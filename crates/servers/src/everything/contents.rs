@@ -5,7 +5,7 @@ use hospes::server::Json;
 
 use super::PNG;
 
-/// What the template's resources hold.
+/// Content of the template's resources.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Data {

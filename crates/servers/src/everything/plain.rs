@@ -11,10 +11,10 @@ use super::{PNG, WAV};
 
 /// The time between two reports, long enough to be told apart.
 const STEP: Duration = Duration::from_millis(50);
-/// How long the call without a stream takes: longer than any client needs to notice that the stream is closed.
+/// Duration of the call without a stream. It is longer than any client needs to notice that the stream is closed.
 const AWAY: Duration = Duration::from_millis(300);
 
-/// The schema whose every keyword clients must be shown as it is written here.
+/// Schema of which clients must show every keyword as it is written here.
 const PRESERVED: &str = r##"{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object",
  "$defs":{"address":{"$anchor":"addressDef","type":"object",
    "properties":{"street":{"type":"string"},"city":{"type":"string"}}}},

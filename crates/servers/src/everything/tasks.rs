@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 /// The longest that a tool here works: longer than anybody waits for a test.
 const LONGEST: f64 = 3600.0;
-/// How long the jobs that fail take to do so.
+/// Time after which the failing jobs fail.
 const A_WHILE: Duration = Duration::from_secs(1);
 
 pub(super) struct Jobs;

@@ -22,23 +22,23 @@ use page::Format;
 use robots::Rules;
 use web::{Answer, Page, Web};
 
-/// How long one fetch may take, with all it is sent on to, unless told otherwise: the setting `timeout`.
+/// Default maximum time of one fetch, including redirects: the setting `timeout`.
 const DEFAULT_TIME: Duration = Duration::from_secs(30);
-/// How long a page may be, in bytes, unless told otherwise: the setting `max_bytes`.
+/// Default maximum size of a page, in bytes: the setting `max_bytes`.
 const DEFAULT_MAX_BYTES: usize = 5 * 1024 * 1024;
-/// How long a picture may be that is handed on, in bytes.
+/// Maximum size of a returned image, in bytes.
 const MAX_PICTURE: usize = 3 * 1024 * 1024;
-/// How much of a page is looked at that says what went wrong, in bytes.
+/// Maximum size that is read of an error page, in bytes.
 const MAX_ERROR_PAGE: usize = 64 * 1024;
-/// How often a page may send on.
+/// Maximum number of redirects.
 const MAX_REDIRECTS: usize = 5;
 /// The longest URL.
 const MAX_URL: usize = 8192;
-/// How many sites' rules are remembered, and for how long.
+/// Maximum number of sites whose rules are remembered, and the time for which they are.
 const MAX_SITES: usize = 256;
 const RULES_LAST: Duration = Duration::from_secs(3600);
 
-/// Where it may go, and how it behaves there.
+/// Configuration of the fetch server: allowed destinations and behaviour.
 #[derive(Clone)]
 #[must_use]
 pub struct FetchConfig {
@@ -101,19 +101,19 @@ impl FetchConfig {
         self
     }
 
-    /// What it calls itself to sites; `hospes/VERSION` with a word on whether a person asks, unless said.
+    /// Sets the user agent. The default is `hospes/VERSION`, with a note on whether a person asks.
     pub fn user_agent(mut self, agent: impl Into<String>) -> Self {
         self.agent = Some(agent.into());
         self
     }
 
-    /// How long one fetch may take in all; 30 seconds unless said.
+    /// Sets the maximum time of one fetch; 30 seconds by default.
     pub fn timeout(mut self, time: Duration) -> Self {
         self.time = time;
         self
     }
 
-    /// How long a page may be, in bytes, unpacked; 5 MiB unless said.
+    /// Sets the maximum size of a page, in bytes after decompression; 5 MiB by default.
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes;
         self
@@ -128,10 +128,10 @@ impl FetchConfig {
 
 /// A server that fetches pages of the web.
 ///
-/// Pages of HTML become Markdown, and are read in parts, as with the reference server for fetching. It goes to the public
-/// internet only: each name is looked up once, what it stands for is checked and dialled, and so again for each page that
-/// it is sent on to. No proxy is asked, no cookie kept. What an answer may have, and how long all of it may take, is
-/// limited. `robots.txt` is obeyed where a model asks; a person who asks, by the prompt `fetch`, is no robot.
+/// HTML pages become Markdown, and are read in parts, as with the reference server for fetching. Requests go to the
+/// public internet only. Each name is resolved once, and the checked address is dialled, also for each redirect. No
+/// proxy is used and no cookie is kept. The size of an answer and the total time are limited. `robots.txt` is obeyed if
+/// a model asks; a person who asks, by the prompt `fetch`, is no robot.
 ///
 /// ```no_run
 /// # async fn example() -> hospes::Result<()> {
@@ -174,7 +174,7 @@ struct Inner {
     obeys_robots: bool,
     time: Duration,
     max_bytes: usize,
-    /// What sites ask of programs, by origin, and when they said it.
+    /// Rules of sites for robots, by origin, with the time they were read.
     sites: Mutex<HashMap<String, (Instant, Arc<Rules>)>>,
 }
 
@@ -270,7 +270,7 @@ impl Inner {
         Err(Error::msg(format!("it sends on more than {MAX_REDIRECTS} times")))
     }
 
-    /// What a site asks of programs.
+    /// Returns the rules of a site for robots.
     async fn rules(&self, url: &Url) -> Result<Arc<Rules>> {
         let site = url.origin().ascii_serialization();
         let known = || {
@@ -324,7 +324,7 @@ fn parsed(text: &str) -> Result<Url> {
     Ok(url)
 }
 
-/// What a page says; made simple where that holds up nobody.
+/// Returns the text of a page. HTML is simplified on a blocking thread.
 async fn shown(page: Page, format: Format) -> Result<String> {
     tokio::task::spawn_blocking(move || page.shown(format)).await?
 }
@@ -342,7 +342,7 @@ fn picture(page: Page, kind: &str, wanted: bool) -> Result<Vec<ContentBlock>> {
     Ok(vec![ContentBlock::image(page.body, kind)])
 }
 
-/// Some characters of a text, and how to go on.
+/// Returns some characters of a text, and a note on how to continue.
 fn part(from: &str, text: &str, start: usize, most: usize) -> Result<String> {
     let whole = text.chars().count();
     if start > 0 && start >= whole {

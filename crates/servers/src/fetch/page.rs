@@ -1,4 +1,4 @@
-//! What was fetched, as a model reads it.
+//! Conversion of a fetched page to text for a model.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -13,18 +13,18 @@ use markup5ever_rcdom::RcDom;
 
 use super::web::Page;
 
-/// How deep elements may be in one another: who simplifies them calls itself for each level.
+/// Maximum depth of nested elements. Simplification recurses once for each level.
 const MAX_DEPTH: usize = 256;
-/// How long a page may take to be read.
+/// Maximum time to parse a page.
 const PARSE_TIME: Duration = Duration::from_secs(5);
-/// How much of it is read before the clock is looked at.
+/// Number of bytes that are parsed between two checks of the time.
 const CHUNK: usize = 16 * 1024;
-/// How far into a page it may say its encoding.
+/// Number of bytes at the beginning of a page in which its encoding may be declared.
 const MAX_PROLOGUE: usize = 1024;
-/// What is not for readers.
+/// Elements that are not for readers.
 const SKIPPED: [&str; 10] =
     ["head", "script", "style", "noscript", "template", "svg", "iframe", "nav", "footer", "aside"];
-/// What is only looks, where plain text is wanted.
+/// Elements that only format text. They are dropped if plain text is requested.
 const DRESS: [&str; 14] =
     ["a", "b", "strong", "i", "em", "code", "h1", "h2", "h3", "h4", "h5", "h6", "span", "blockquote"];
 
@@ -97,7 +97,7 @@ impl Page {
         encoding.decode(&self.body).0.into_owned()
     }
 
-    /// What it says.
+    /// Returns the page in this format.
     pub(super) fn shown(&self, format: Format) -> Result<String> {
         if !self.is_text() && !self.is_html() {
             let kind = Some(self.media_type()).filter(|kind| !kind.is_empty());
@@ -109,7 +109,7 @@ impl Page {
     }
 }
 
-/// Makes HTML simple.
+/// Simplifies HTML.
 fn simple(html: &str, format: Format, time: Duration) -> Result<String> {
     let builder = HtmlToMarkdown::builder().skip_tags(SKIPPED.to_vec());
     let builder = match format {
@@ -167,7 +167,7 @@ fn charset_of(kind: &str) -> Option<&'static Encoding> {
     Encoding::for_label(charsets.next()?.1.trim().trim_matches('"').as_bytes())
 }
 
-/// What a page says in a `meta` of its encoding.
+/// Returns the encoding that a page declares in a `meta` element.
 fn charset_in(body: &[u8]) -> Option<&'static Encoding> {
     let start = String::from_utf8_lossy(&body[..body.len().min(MAX_PROLOGUE)]).to_ascii_lowercase();
     let after =
@@ -186,7 +186,7 @@ fn charset_in(body: &[u8]) -> Option<&'static Encoding> {
 mod tests {
     use super::*;
 
-    /// Who makes pages simple calls itself for each level of them.
+    /// Simplification recurses once for each level of a page.
     #[test]
     fn pages_that_are_too_deep_are_not_made_simple() {
         for tag in ["div", "b", "ul><li", "table><tr><td", "svg", "object"] {

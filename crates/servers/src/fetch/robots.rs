@@ -1,14 +1,14 @@
-//! What sites ask of programs (RFC 9309).
+//! Rules of sites for robots (RFC 9309).
 
 use url::Url;
 
-/// What programs like this one are called in `robots.txt`.
+/// Name of this program and similar ones in `robots.txt`.
 pub(super) const NAME: &str = "hospes";
-/// How much of the file is read, in bytes.
+/// Maximum size that is read of the file, in bytes.
 pub(super) const MAX_FILE: usize = 512 * 1024;
-/// How many rules are kept.
+/// Maximum number of rules that are kept.
 const MAX_RULES: usize = 5000;
-/// How long a rule may be, in bytes.
+/// Maximum length of a rule, in bytes.
 const MAX_RULE: usize = 2048;
 
 /// The rules of a site for us.
@@ -18,15 +18,15 @@ pub(super) struct Rules(Vec<Rule>);
 #[derive(Debug)]
 struct Rule {
     allows: bool,
-    /// What the path has one after the other, and anything between.
+    /// Parts of the path, in order, with any text between them.
     parts: Vec<String>,
-    /// Whether nothing may follow.
+    /// True if nothing may follow.
     ends: bool,
     length: usize,
 }
 
 impl Rules {
-    /// The rules for [`NAME`], or for everybody where there are none for it.
+    /// Parses the rules for [`NAME`], or the rules for all robots if there are none for it.
     pub(super) fn parse(text: &str) -> Self {
         let (mut ours, mut everybodys) = (Vec::new(), Vec::new());
         let (mut has_ours, mut for_us, mut for_all, mut naming) = (false, false, false, false);
@@ -64,7 +64,8 @@ impl Rules {
         Self(if has_ours { ours } else { everybodys })
     }
 
-    /// Whether a URL may be asked for: as the longest rule says that fits, and yes where two say different.
+    /// Returns true if a URL may be requested. The longest matching rule decides; if two of one length disagree, the
+    /// request is allowed.
     pub(super) fn allow(&self, url: &Url) -> bool {
         let path = plain(&match url.query() {
             Some(query) => format!("{}?{query}", url.path()),
@@ -100,7 +101,7 @@ impl Rule {
     }
 }
 
-/// A path as it is compared: what needs no `%` has none, all else has one, in capitals.
+/// Normalizes a path for comparison. Characters that need no `%` are decoded; all others are encoded in capitals.
 fn plain(text: &str) -> String {
     let (mut plain, bytes) = (String::with_capacity(text.len()), text.as_bytes());
     let mut at = 0;

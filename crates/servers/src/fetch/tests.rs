@@ -16,7 +16,7 @@ use crate::testing::{call, is_well_described, refusal, result, text};
 
 mod hostile;
 
-/// Of the addresses of this machine one counts as public here: Linux has all of 127.0.0.0/8.
+/// One of the addresses of this machine counts as public in these tests: Linux has all of 127.0.0.0/8.
 const PUBLIC: &str = "127.0.0.2";
 const INSIDE: &str = "127.0.0.1";
 

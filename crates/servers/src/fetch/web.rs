@@ -18,16 +18,16 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use url::Url;
 
-/// How long a connection may take.
+/// Maximum time to open a connection.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How much the head of an answer has, in bytes.
+/// Maximum size of the head of a response, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
-/// How many headers an answer has.
+/// Maximum number of headers of a response.
 const MAX_HEADERS: usize = 100;
 
 type Sender = Client<Connector, Empty<Bytes>>;
 
-/// What sends the requests.
+/// Sender of the requests.
 pub(super) struct Web {
     pub(super) egress: Arc<Egress>,
     pub(super) lookup: Lookup,
@@ -36,7 +36,7 @@ pub(super) struct Web {
     client: OnceLock<Result<Sender, FetchError>>,
 }
 
-/// What came back.
+/// Result of a request: a page or a redirect.
 pub(super) enum Answer {
     Page(Page),
     /// Ask there.
@@ -52,7 +52,7 @@ pub(super) struct Page {
     pub(super) body: Vec<u8>,
 }
 
-/// Why there is no answer.
+/// Reasons a request got no answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WebError {
     #[error(transparent)]
@@ -132,13 +132,13 @@ impl fmt::Debug for Web {
     }
 }
 
-/// A body as it is, or as it comes out of its packing; never more of it than the limit.
+/// Body as it is, or decompressed while it arrives. It never exceeds the limit.
 enum Unpacking {
     Plain(Capped),
     Gzip(Box<MultiGzDecoder<Capped>>),
 }
 
-/// Takes so many bytes and no more.
+/// Buffer of limited size. Further bytes are dropped.
 struct Capped {
     bytes: Vec<u8>,
     max: usize,

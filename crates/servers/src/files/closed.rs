@@ -1,4 +1,4 @@
-//! Folders that nobody gets into, whatever they lie in.
+//! Closed folders, which cannot be entered even if they lie in a served folder.
 
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-/// How many folders are remembered that have been in a closed place. More come only of somebody who makes them over and
-/// over.
+/// Maximum number of folders that are remembered for the closed paths. Only repeated recreation of these folders
+/// produces more.
 const MAX_KNOWN: usize = 256;
 
 /// They are known by what they are on the disk and not by name: under another name, reached by another way or moved
@@ -19,7 +19,7 @@ pub(super) struct Closed(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     paths: Vec<PathBuf>,
-    /// What has ever been at these paths: device and number.
+    /// Device and inode number of each folder that has ever been at these paths.
     known: Mutex<Vec<(u64, u64)>>,
 }
 
@@ -45,12 +45,12 @@ impl Closed {
         }
     }
 
-    /// Whether there are any.
+    /// Returns true if no folders are closed.
     pub(super) fn is_empty(&self) -> bool {
         self.0.paths.is_empty()
     }
 
-    /// Lets an opened folder pass that is none of them.
+    /// Returns an opened folder, or an error if it is closed.
     pub(super) fn admit<F: AsFd>(&self, folder: F) -> rustix::io::Result<F> {
         if self.is_empty() {
             return Ok(folder);
@@ -61,7 +61,7 @@ impl Closed {
         if known.contains(&found) { Err(Errno::ACCESS) } else { Ok(folder) }
     }
 
-    /// Whether a folder, or one that it lies in, is one of them.
+    /// Returns true if a folder, or one of its parents, is closed.
     pub(super) fn covers(&self, folder: &Path) -> bool {
         self.0.paths.iter().any(|path| folder.starts_with(path))
             || folder.ancestors().any(|part| self.is(part))
@@ -72,7 +72,7 @@ impl Closed {
         rustix::fs::stat(folder).is_ok_and(|stat| known.contains(&id(&stat)))
     }
 
-    /// Whether one of them is at this path, or under it: it stays where it is.
+    /// Returns true if a closed folder is at this path or below it. Such a folder must stay in its place.
     pub(super) fn lies_in(&self, path: &Path) -> bool {
         self.0.paths.iter().any(|closed| closed.starts_with(path)) || self.is(path)
     }

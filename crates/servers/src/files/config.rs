@@ -1,17 +1,17 @@
-//! What the server for files is told.
+//! Configuration of the files server.
 
 use std::path::PathBuf;
 
-/// How much of a file is read at once unless told otherwise: the setting `max_read_bytes`.
+/// Default maximum size of one read, in bytes: the setting `max_read_bytes`.
 const DEFAULT_MAX_READ_BYTES: u64 = 1024 * 1024;
-/// How long a file may be that is written or edited, unless told otherwise: the setting `max_write_bytes`.
+/// Default maximum size of a file that is written or edited, in bytes: the setting `max_write_bytes`.
 const DEFAULT_MAX_WRITE_BYTES: u64 = 4 * 1024 * 1024;
-/// How many entries a list or a tree has unless told otherwise: the setting `max_entries`.
+/// Default maximum number of entries in a list or a tree: the setting `max_entries`.
 const DEFAULT_MAX_ENTRIES: usize = 1000;
-/// How many entries a search looks at unless told otherwise: the setting `max_visits`.
+/// Default maximum number of entries that a search visits: the setting `max_visits`.
 const DEFAULT_MAX_VISITS: usize = 200_000;
 
-/// Which folders are served, how much of them at once, and whether they may be changed.
+/// Configuration of the files server: the served folders, size limits, and whether files may be changed.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct FilesConfig {
@@ -23,12 +23,12 @@ pub struct FilesConfig {
     pub(super) limits: Limits,
 }
 
-/// What is served to a client.
+/// Files that are served to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
     /// The folders.
     Folders,
-    /// As much of the folders as the client's roots cover, if it has some.
+    /// The part of the folders that the client's roots cover, or all of them if the client has no roots.
     Within,
     /// The client's roots.
     Client,
@@ -55,21 +55,21 @@ impl FilesConfig {
         Self { folders, closed: Vec::new(), scope: Scope::Folders, writes: false, deletes: false, limits }
     }
 
-    /// No folders of its own: what each client names as its roots is served to that client, and nothing to one that has
-    /// none. The roots are asked for in each call, so that changes of them are obeyed at once.
+    /// Serves the roots of each client to that client, without configured folders. A client without roots gets nothing.
+    /// The roots are requested in each call, so that changes take effect at once.
     pub fn of_client() -> Self {
         Self { scope: Scope::Client, ..Self::new([] as [PathBuf; 0]) }
     }
 
-    /// Folders that nobody gets into although they lie in one that is served, such as one of keys; they need not be there
-    /// yet. A folder in one of them cannot be served.
+    /// Closes folders that lie in a served one, such as a folder of keys. They need not exist yet. A folder in one of
+    /// them cannot be served.
     pub fn except(mut self, folders: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
         self.closed.extend(folders.into_iter().map(Into::into));
         self
     }
 
-    /// Whether a client that has roots gets nothing from outside of them: each call then asks for the roots first.
-    /// Off unless said. A client without roots gets all that is served.
+    /// Restricts a client that has roots to files within them; off by default. Each call then asks for the roots first.
+    /// A client without roots gets all that is served.
     pub fn within_roots(mut self, on: bool) -> Self {
         if self.scope != Scope::Client {
             self.scope = if on { Scope::Within } else { Scope::Folders };
@@ -77,37 +77,37 @@ impl FilesConfig {
         self
     }
 
-    /// Whether files may be written, edited and moved, and folders made. Off unless said.
+    /// Allows writing, editing and moving files, and creating folders. Off by default.
     pub fn write(mut self, on: bool) -> Self {
         self.writes = on;
         self
     }
 
-    /// Whether files, links and empty folders may be deleted. Off unless said.
+    /// Allows deleting files, links and empty folders. Off by default.
     pub fn delete(mut self, on: bool) -> Self {
         self.deletes = on;
         self
     }
 
-    /// How much of a file is read at once; 1 MiB unless said.
+    /// Sets the maximum size of one read; 1 MiB by default.
     pub fn max_read_bytes(mut self, bytes: u64) -> Self {
         self.limits.read_bytes = bytes;
         self
     }
 
-    /// How long a file may be that is written or edited; 4 MiB unless said.
+    /// Sets the maximum size of a file that is written or edited; 4 MiB by default.
     pub fn max_write_bytes(mut self, bytes: u64) -> Self {
         self.limits.write_bytes = bytes;
         self
     }
 
-    /// How many entries a list, a tree or the finds of a search have; 1000 unless said.
+    /// Sets the maximum number of entries in a list, a tree or the results of a search; 1000 by default.
     pub fn max_entries(mut self, entries: usize) -> Self {
         self.limits.entries = entries;
         self
     }
 
-    /// How many files and folders one search looks at; 200,000 unless said.
+    /// Sets the maximum number of files and folders that one search visits; 200,000 by default.
     pub fn max_visits(mut self, entries: usize) -> Self {
         self.limits.visits = entries;
         self

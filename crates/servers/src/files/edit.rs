@@ -7,11 +7,11 @@ use similar::TextDiff;
 
 use super::writing::Edit;
 
-/// How many edits one call has.
+/// Maximum number of edits in one call.
 pub(super) const MAX_EDITS: usize = 100;
-/// How much of a difference is shown.
+/// Maximum size of a difference that is shown.
 const MAX_DIFF: usize = 64 * 1024;
-/// How long may be searched for the shortest difference; after that any will do.
+/// Maximum time to search for the shortest difference. After that, any difference is used.
 const DIFF_TIME: Duration = Duration::from_millis(500);
 
 /// The text after the edits, one after the other, and how many places were changed.
@@ -79,7 +79,7 @@ pub(super) fn diff(name: &str, old: &str, new: &str) -> String {
     shown
 }
 
-/// Why a text is not there, as far as one can guess.
+/// Returns an explanation of a missing text, as far as the cause can be guessed.
 fn missing(text: &str, old: &str) -> String {
     let squeezed = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let wanted: Vec<String> = old.lines().map(squeezed).filter(|line| !line.is_empty()).collect();

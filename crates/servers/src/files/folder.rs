@@ -1,4 +1,4 @@
-//! What is in a folder, seen through its descriptor; links are shown and not followed.
+//! Content of a folder, read through its descriptor. Links are shown and not followed.
 
 use std::ffi::OsString;
 use std::io;
@@ -22,7 +22,7 @@ pub(super) enum Kind {
     Other,
 }
 
-/// What is known of it.
+/// Metadata of an entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Meta {
     pub(super) kind: Kind,
@@ -47,12 +47,12 @@ impl Meta {
         }
     }
 
-    /// When it last changed, as in RFC 3339.
+    /// Returns the time of the last change, in the format of RFC 3339.
     pub(super) fn modified(&self) -> Option<String> {
         self.modified.map(|time| time.to_string())
     }
 
-    /// As in `rw-r--r--`.
+    /// Returns the permissions in the format `rw-r--r--`.
     pub(super) fn permissions(&self) -> String {
         let letter = |at: u32| {
             let letters = [b'x', b'w', b'r'];

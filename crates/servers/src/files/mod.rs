@@ -1,4 +1,4 @@
-//! A server for files: it lists, reads and searches them in the folders it is given, and writes them if it is told to.
+//! Server for files: it lists, reads and searches them in the given folders, and writes them if allowed.
 
 mod closed;
 mod config;
@@ -31,16 +31,16 @@ pub use config::FilesConfig;
 pub use roots::FilesError;
 pub(crate) use roots::path_in;
 
-/// How deep folders are gone into, by trees and searches.
+/// Maximum depth of folders in trees and searches.
 const MAX_DEPTH: usize = 32;
 
 /// A server for files.
 ///
-/// It lists, reads and searches; with [`FilesConfig::write`] it also writes, edits and moves files and makes folders, and
-/// with [`FilesConfig::delete`] it deletes. Nothing outside of the folders is reached, neither by `..` nor by links, nor by
-/// what somebody puts in their place while a call runs: everything is opened from a folder's own descriptor without
-/// following links. A file is written in one go; whoever reads it meanwhile, and whoever comes after a kill, sees the old
-/// one or the new one whole.
+/// The server lists, reads and searches. With [`FilesConfig::write`] it also writes, edits and moves files and makes
+/// folders, and with [`FilesConfig::delete`] it deletes. Nothing outside of the folders is reached: neither by `..` nor
+/// by links, nor by a path that is replaced while a call runs. Everything is opened from a folder's own descriptor
+/// without following links. A file is written atomically: concurrent readers, and readers after a crash, see either the
+/// old or the new content whole.
 ///
 /// ```no_run
 /// # async fn example() -> hospes::Result<()> {
@@ -59,10 +59,10 @@ const MAX_DEPTH: usize = 32;
 /// | `create_directory`, `move_file` | make folders; move and rename, never over something |
 /// | `delete_file` | a file, a link, an empty folder |
 ///
-/// Every file is a resource, `file:///…`; who subscribes to one is told when this server changes it.
+/// Every file is a resource, `file:///…`. Subscribers are notified when this server changes it.
 ///
 /// # Errors
-/// When there is no folder to serve, or one of them is none or cannot be opened.
+/// When there is no folder to serve, or one of them is no folder or cannot be opened.
 pub fn files(config: FilesConfig) -> Result<Server, FilesError> {
     let FilesConfig { folders, closed, scope, writes, deletes, limits } = config;
     let closed = Closed::new(&closed);
@@ -329,7 +329,7 @@ impl Files {
     }
 }
 
-/// Runs what waits for disks where it holds up nobody.
+/// Runs blocking file operations on a blocking thread.
 async fn work<T: Send + 'static>(
     files: Arc<Inner>,
     what: impl FnOnce(&Inner) -> Result<T> + Send + 'static,
@@ -346,7 +346,7 @@ impl Inner {
         }
     }
 
-    /// Waits until nobody else here writes.
+    /// Waits for the lock that serializes writes.
     fn turn(&self) -> MutexGuard<'_, ()> {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! What a path may become, while it is typed, and what a folder shows when it is read.
+//! Completions of paths, and the contents of folders as resources.
 
 use hospes::prelude::*;
 use hospes::server::fitting;
@@ -7,7 +7,7 @@ use super::Inner;
 use super::folder::{self, Kind};
 use super::roots::Place;
 
-/// What XDG calls a folder (RES-16).
+/// Media type of a folder, as defined by XDG (RES-16).
 pub(super) const FOLDER: &str = "inode/directory";
 
 /// The paths that begin as `typed`, without the slash in front, as the template of files has them: what is in the folder

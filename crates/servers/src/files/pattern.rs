@@ -1,6 +1,6 @@
 //! Patterns for names and paths: `*`, `?`, `[a-z]`, `[!a-z]`, `{one,two}`, and `**` for any folders between.
 
-/// How many patterns one with braces may stand for.
+/// Maximum number of patterns to which one with braces may expand.
 const MAX_ALTERNATIVES: usize = 64;
 /// The longest pattern, in bytes.
 const MAX_PATTERN: usize = 1024;
@@ -47,15 +47,15 @@ impl Pattern {
         Ok(Self { alternatives: alternatives.iter().map(parts).collect::<Result<_, String>>()? })
     }
 
-    /// Whether a path, without a slash at its beginning, is one of those meant.
+    /// Returns true if a path, without a slash at its beginning, matches.
     pub(super) fn matches(&self, path: &str) -> bool {
         let names: Vec<&str> = path.split('/').collect();
         self.alternatives.iter().any(|parts| fits(parts, &names))
     }
 }
 
-/// Whether `parts` fit all of `names`. The last `**` is enough to go back to, as with stars in a name, so the time is
-/// at most the product of the lengths.
+/// Returns true if `parts` match all of `names`. Backtracking to the last `**` is sufficient, as with stars in a name,
+/// so the time is at most the product of the lengths.
 fn fits(parts: &[Part], names: &[&str]) -> bool {
     let (mut part, mut name) = (0, 0);
     let mut back: Option<(usize, usize)> = None;
@@ -157,7 +157,7 @@ fn tokens(part: &str) -> Result<Vec<Token>, String> {
     Ok(tokens)
 }
 
-/// The patterns without braces that one with braces stands for.
+/// Expands the braces of a pattern to patterns without braces.
 fn expand(text: &str) -> Result<Vec<String>, String> {
     let (mut done, mut todo) = (Vec::new(), vec![text.to_owned()]);
     while let Some(next) = todo.pop() {

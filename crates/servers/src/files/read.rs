@@ -90,7 +90,7 @@ fn skip_line(reader: &mut impl std::io::BufRead) -> std::io::Result<usize> {
     }
 }
 
-/// For a tool's result: text as text, pictures and sounds as what they are, other bytes as a resource.
+/// Returns the content for a tool's result: text as text, images and audio as such, other bytes as a resource.
 pub(super) fn as_content(place: &Place<'_>, bytes: Vec<u8>) -> ContentBlock {
     let media = place.media_type().unwrap_or_default();
     match media.split('/').next() {
@@ -105,7 +105,7 @@ pub(super) fn as_content(place: &Place<'_>, bytes: Vec<u8>) -> ContentBlock {
     }
 }
 
-/// For a resource: text where it is text.
+/// Returns the contents of a resource, as text if the bytes are text.
 pub(super) fn as_contents(place: &Place<'_>, uri: String, bytes: Vec<u8>) -> ResourceContents {
     let media = place.media_type();
     match String::from_utf8(bytes) {

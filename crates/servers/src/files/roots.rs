@@ -1,9 +1,9 @@
 //! The folders that are served, and the way from a path that a peer gives to a file under one of them.
 //!
-//! A path is made plain without asking the disk (`..` and all), must then lie in a served folder, is resolved, and must
-//! still lie in one: so links are followed as long as they stay inside, and nothing is said about what is outside, not
-//! even whether it exists. What is opened in the end is opened from the folder's own descriptor and without following
-//! links, so that nothing can be slipped in between.
+//! A path is first normalized without reading the disk (including `..`), and must then lie in a served folder. It is
+//! then resolved, and must still lie in one. So links are followed as long as they stay inside. Nothing about the
+//! outside is revealed, not even whether a file exists. The final open starts at the folder's own descriptor and
+//! follows no links, so no component can be replaced in between.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -21,7 +21,7 @@ use super::closed::Closed;
 use super::folder::{Kind, Meta};
 use super::spot::Spot;
 
-/// Why files cannot be served.
+/// Reasons files cannot be served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FilesError {
@@ -39,7 +39,7 @@ pub enum FilesError {
     Open {
         /// The folder, as it was given.
         folder: PathBuf,
-        /// Why not.
+        /// Cause of the failure.
         #[source]
         source: io::Error,
     },
@@ -53,9 +53,9 @@ pub(super) struct Roots {
 
 /// One of them.
 struct Root {
-    /// Where it is, links resolved.
+    /// Path of the folder, with links resolved.
     path: PathBuf,
-    /// As it was given, made absolute: peers may use the name they know.
+    /// Path as it was given, made absolute. Peers may use the name they know.
     given: PathBuf,
     descriptor: OwnedFd,
     closed: Closed,
@@ -111,8 +111,8 @@ impl Roots {
         Ok(Self { all: roots, closed: self.closed.clone() })
     }
 
-    /// As much of them as a client's roots cover, given as `file:` URIs. Roots that are not there, or are no folders,
-    /// cover nothing; they may be there the next time.
+    /// Returns the part of the folders that a client's roots cover, given as `file:` URIs. Roots that do not exist, or
+    /// are no folders, cover nothing; they may exist in the next call.
     pub(super) fn within(&self, uris: &[String]) -> Result<Self> {
         let mut within: Vec<Root> = Vec::new();
         for uri in uris {
@@ -144,7 +144,7 @@ impl Roots {
         Ok(Self { all: within, closed: self.closed.clone() })
     }
 
-    /// How many there are.
+    /// Returns the number of folders.
     pub(super) fn count(&self) -> usize {
         self.all.len()
     }
@@ -225,8 +225,8 @@ impl Roots {
         }
     }
 
-    /// Whether a path that cannot be resolved leaves the served folders on its way: what it would find there, or not, is
-    /// not said.
+    /// Returns true if an unresolvable path leaves the served folders on its way. The error then must not reveal
+    /// whether the target exists.
     fn leads_out(&self, path: &Path) -> bool {
         let Some((there, meta)) =
             path.ancestors().find_map(|part| Some((part, part.symlink_metadata().ok()?)))
@@ -254,7 +254,7 @@ impl<'r> Place<'r> {
         Self { root, inside }
     }
 
-    /// What has that name in it.
+    /// Returns the path of the entry with this name in the folder.
     pub(super) fn child(&self, name: &OsStr) -> Self {
         let inside = if self.inside == Path::new(".") { PathBuf::from(name) } else { self.inside.join(name) };
         Self::at(self.root, inside)
@@ -264,7 +264,7 @@ impl<'r> Place<'r> {
         self.path().join(inside)
     }
 
-    /// Where it is.
+    /// Returns the absolute path.
     pub(super) fn path(&self) -> PathBuf {
         if self.inside == Path::new(".") { self.root.path.clone() } else { self.root.path.join(&self.inside) }
     }
@@ -333,7 +333,7 @@ impl<'r> Place<'r> {
         }
     }
 
-    /// What nobody gets into, in here.
+    /// Returns the closed folders.
     pub(super) fn closed(&self) -> &'r Closed {
         &self.root.closed
     }

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use super::folder::{Kind, Meta};
 use super::spot::Spot;
 
-/// What may be at the spot that is written to.
+/// Condition on an existing file at the destination of a write.
 pub(super) enum Over {
     /// A file, or nothing.
     File,
@@ -98,7 +98,7 @@ fn may_be_replaced(spot: &Spot<'_>, stat: &Stat, over: &Over) -> Result<()> {
         .map_err(|why| spot.failed("write", &why.into()))
 }
 
-/// A file that is being written, under a name of its own; gone again if it does not get to its place.
+/// Temporary file with a unique name that is being written. It is removed if it does not reach its destination.
 struct Part<'s> {
     spot: &'s Spot<'s>,
     name: String,

@@ -10,9 +10,9 @@ use super::pattern::Pattern;
 use super::roots::Place;
 use super::{Limits, MAX_DEPTH};
 
-/// How many lines of one file are shown.
+/// Maximum number of lines that are shown of one file.
 const MAX_LINES_PER_FILE: usize = 20;
-/// How much of a line is shown.
+/// Maximum length of a line that is shown.
 const MAX_LINE: usize = 240;
 
 /// What was found.
@@ -117,7 +117,7 @@ impl Search {
     }
 }
 
-/// The lines of a file with a text in them; none if there is none, or the file is no text.
+/// Returns the lines of a file that contain a text, or none if there are none or the file is no text.
 fn lines_with(text: &str, folder: &OwnedFd, entry: &Entry, limit: u64) -> Option<Vec<Line>> {
     let file = folder::open(folder, &entry.name).ok()?;
     let mut reader = BufReader::new(file.take(limit));

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::folder::{Kind, Meta};
 use super::roots::{Place, Roots, path_in, plain, plain_inside};
 
-/// How many folders are made at once.
+/// Maximum number of folders that are made at once.
 const MAX_NEW_FOLDERS: usize = 32;
 /// The longest name there can be.
 const MAX_NAME: usize = 255;
@@ -32,7 +32,7 @@ impl<'r> Spot<'r> {
         Ok(Self { descriptor: folder.open_folder()?, folder, name })
     }
 
-    /// Where it is.
+    /// Returns the path of the entry.
     pub(super) fn place(&self) -> Place<'r> {
         self.folder.child(&self.name)
     }
@@ -41,12 +41,12 @@ impl<'r> Spot<'r> {
         self.place().shown()
     }
 
-    /// What is there.
+    /// Returns the metadata of the entry.
     pub(super) fn stat(&self) -> io::Result<Stat> {
         Ok(rustix::fs::statat(&self.descriptor, &self.name, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// What is there, if anything is.
+    /// Returns the metadata of the entry, or none if it does not exist.
     pub(super) fn look(&self) -> Result<Option<Stat>> {
         match self.stat() {
             Ok(stat) => Ok(Some(stat)),
@@ -100,7 +100,7 @@ impl Roots {
         }
     }
 
-    /// Makes a folder, and those above it that are missing; where it is, and whether it was made.
+    /// Creates a folder and its missing parents. Returns its path, and true if it was created.
     pub(super) fn make(&self, text: &str) -> Result<(PathBuf, bool)> {
         let why = match self.find(text) {
             Ok(place) => {

@@ -249,7 +249,7 @@ async fn odd_paths_are_refused_in_words() {
     assert!(missing.contains("path"), "{missing}");
 }
 
-/// A pipe that nobody writes to would keep a reader waiting for ever.
+/// A pipe without a writer would block a reader forever.
 #[tokio::test]
 async fn pipes_are_not_waited_for() {
     let house = House::new();

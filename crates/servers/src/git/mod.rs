@@ -21,14 +21,14 @@ use parse::{Branch, Commit, Status};
 use program::{Job, Program};
 use repository::{MAX_LIST, Repository};
 
-/// How long git may take unless told otherwise: the setting `timeout`.
+/// Default maximum time of git for one call: the setting `timeout`.
 const DEFAULT_TIME: Duration = Duration::from_secs(30);
-/// How much text an answer has unless told otherwise: the setting `max_output`.
+/// Default maximum size of the text of an answer, in bytes: the setting `max_output`.
 const DEFAULT_MAX_OUTPUT: usize = 64 * 1024;
-/// How many commits a log has at most.
+/// Maximum number of commits in a log.
 const MAX_COMMITS: u16 = 200;
 
-/// Which repositories are served, and whether they may be changed.
+/// Configuration of the git server: the served folders, limits, and whether repositories may be changed.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct GitConfig {
@@ -51,32 +51,33 @@ impl GitConfig {
         }
     }
 
-    /// No folders of its own: to each client, the repositories in what it names as its roots. They are asked for in each
-    /// call, so that changes of them are obeyed at once.
+    /// Serves to each client the repositories in its roots, without configured folders. The roots are requested in each
+    /// call, so that changes take effect at once.
     pub fn of_client() -> Self {
         Self { of_client: true, ..Self::new([] as [PathBuf; 0]) }
     }
 
-    /// Whether to add, to commit, to make branches and to switch between them. Off unless said.
+    /// Allows adding, committing, creating branches and switching between them. Off by default.
     pub fn write(mut self, on: bool) -> Self {
         self.writes = on;
         self
     }
 
-    /// How long git may take for one call; 30 seconds unless said.
+    /// Sets the maximum time of git for one call; 30 seconds by default.
     pub fn timeout(mut self, time: Duration) -> Self {
         self.time = time;
         self
     }
 
-    /// How many bytes of text one answer has; 64 KiB unless said. What is cut off can be had by going on from there.
+    /// Sets the maximum size of the text of one answer, in bytes; 64 KiB by default. The rest can be read by continuing
+    /// from the end.
     pub fn max_output(mut self, bytes: usize) -> Self {
         self.max_output = bytes;
         self
     }
 }
 
-/// Why repositories cannot be served.
+/// Reasons repositories cannot be served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GitError {
@@ -88,7 +89,7 @@ pub enum GitError {
     Open {
         /// The folder, as it was given.
         folder: PathBuf,
-        /// Why not.
+        /// Cause of the failure.
         #[source]
         source: io::Error,
     },
@@ -123,11 +124,11 @@ pub enum GitError {
 /// | `add`, `commit`, `reset` | stage files; commit what is staged; take files out of the index, and leave them on disk |
 /// | `create_branch`, `switch` | make a branch; work on another |
 ///
-/// What goes through a filter (files of Git LFS, say) is shown as it is stored, and refused by `add`. Submodules that are
-/// checked out are not looked into, and `add` leaves them as they are.
+/// Files that go through a filter (such as files of Git LFS) are shown as they are stored, and refused by `add`.
+/// Submodules that are checked out are not read, and `add` leaves them unchanged.
 ///
 /// # Errors
-/// When there is no folder to serve, one of them is none, or there is no `git`.
+/// When there is no folder to serve, one of them is no folder, or there is no `git`.
 pub fn git(config: GitConfig) -> Result<Server, GitError> {
     let GitConfig { folders, of_client, writes, time, max_output } = config;
     if folders.is_empty() && !of_client {
@@ -439,7 +440,7 @@ impl Git {
         Repository::open(&self.0.program, roots, named).await
     }
 
-    /// What git says, as much of it as an answer has, from `start`; and how to go on.
+    /// Returns the output of git from `start`, up to the size of an answer, and a note on how to continue.
     async fn text(
         &self,
         repository: &Repository<'_>,
@@ -464,7 +465,7 @@ impl Git {
     }
 }
 
-/// What makes patches, without anything but git's own doing.
+/// Returns the arguments that make git print patches with its own code only.
 fn patch(what: &str, context_lines: u32, summary: bool) -> Vec<OsString> {
     let mut arguments: Vec<OsString> =
         [what, "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty"]
@@ -474,7 +475,7 @@ fn patch(what: &str, context_lines: u32, summary: bool) -> Vec<OsString> {
     arguments
 }
 
-/// How many of these bytes are whole letters.
+/// Returns the number of leading bytes that are complete characters.
 fn whole_letters(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => error.valid_up_to(),

@@ -1,11 +1,11 @@
-//! What git lists, taken apart. Fields end with NUL, which nothing in them can have.
+//! Parsers for the output of git. Fields end with NUL, which no field can contain.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 
 use hospes::prelude::*;
 
-/// How many files of one kind a status has.
+/// Maximum number of files of one kind in a status.
 const MAX_FILES: usize = 500;
 
 /// How the working tree stands.
@@ -92,7 +92,7 @@ pub(super) fn text(bytes: impl AsRef<OsStr>) -> String {
     bytes.as_ref().to_string_lossy().into_owned()
 }
 
-/// Of `git status --porcelain=v2 --branch -z`.
+/// Parses the output of `git status --porcelain=v2 --branch -z`.
 pub(super) fn status(listed: &[OsString]) -> Status {
     let mut status = Status::default();
     let mut items = listed.iter();
@@ -173,7 +173,7 @@ fn keep<T>(list: &mut Vec<T>, item: T, left_out: &mut usize) {
     if list.len() < MAX_FILES { list.push(item) } else { *left_out += 1 }
 }
 
-/// Of `git log -z` with the format [`COMMIT`].
+/// Parses the output of `git log -z` with the format [`COMMIT`].
 pub(super) fn commits(bytes: &[u8]) -> Vec<Commit> {
     let fields: Vec<&[u8]> = bytes.split(|byte| *byte == 0).collect();
     let text = |bytes: &[u8]| text(OsStr::from_bytes(bytes));
@@ -191,7 +191,7 @@ pub(super) fn commits(bytes: &[u8]) -> Vec<Commit> {
         .collect()
 }
 
-/// Of `git for-each-ref` with the format [`BRANCH`].
+/// Parses the output of `git for-each-ref` with the format [`BRANCH`].
 pub(super) fn branches(bytes: &[u8]) -> Vec<Branch> {
     let text = |bytes: &[u8]| text(OsStr::from_bytes(bytes));
     let lines =

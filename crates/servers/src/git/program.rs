@@ -1,9 +1,9 @@
 //! The program `git`, started so that it runs nothing but itself.
 //!
 //! A repository can name programs: hooks, a watcher of files, pagers, filters, converters, signers, helpers for the
-//! network. Whoever can put a `.git` where it is read could have them run. So the environment is ours, what is ours in
-//! the configuration goes before what the repository says, and what can have any name (filters, say) is looked up and
-//! switched off by name.
+//! network. An attacker who can place a `.git` in a read folder could have them run. Therefore this server sets the
+//! environment, and its configuration overrides that of the repository. Settings that can have any name (such as
+//! filters) are looked up and disabled by name.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -14,11 +14,11 @@ use hospes::{Error, Result};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
-/// How much of what git says of its mistakes is read.
+/// Maximum size of git's error output that is read.
 const MAX_COMPLAINT: usize = 4096;
-/// What of the environment git gets to see.
+/// Environment variables that are passed to git.
 const KEPT: [&str; 6] = ["PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR", "USER", "LOGNAME"];
-/// What goes before the configuration of the repository.
+/// Settings that override the configuration of the repository.
 const SETTINGS: [(&str, &str); 39] = [
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
@@ -71,7 +71,7 @@ pub(super) struct Program {
     pub(super) max_output: usize,
 }
 
-/// How it is started.
+/// Arguments and limits of one run of git.
 #[derive(Default)]
 pub(super) struct Job<'a> {
     pub(super) arguments: Vec<OsString>,
@@ -79,19 +79,19 @@ pub(super) struct Job<'a> {
     pub(super) settings: &'a [(OsString, &'static str)],
     /// Folders above which no repository is looked for.
     pub(super) ceilings: OsString,
-    /// Whether paths say themselves how they are meant; else they are nothing but paths.
+    /// True if paths contain pathspec magic. Otherwise they are taken literally.
     pub(super) has_magic: bool,
     pub(super) input: Option<&'a str>,
-    /// How much of what it says is passed over.
+    /// Number of bytes of the output to skip.
     pub(super) start: usize,
-    /// What it says has to be there whole, up to this many bytes.
+    /// Maximum size of an output that must be complete, in bytes.
     pub(super) whole: Option<usize>,
 }
 
-/// What it said.
+/// Output of git.
 pub(super) struct Said {
     pub(super) bytes: Vec<u8>,
-    /// Whether there is more.
+    /// True if there is more output.
     pub(super) is_cut: bool,
 }
 
@@ -190,8 +190,8 @@ impl Program {
     }
 }
 
-/// Whether git complains of its configuration. It may include any file, and what is there, and even what is in it, is not
-/// told.
+/// Returns true if git reports an error in its configuration. The configuration may include any file, so the message
+/// must not reveal whether a file exists or what it contains.
 fn is_of_configuration(complaint: &str) -> bool {
     let of_file = ["bad config", "bad numeric config", "bad boolean config", "maximum include depth"];
     of_file.iter().any(|words| complaint.contains(words))

@@ -9,18 +9,18 @@ use hospes::{Error, Result};
 
 use super::program::{Job, Program, Said};
 
-/// How much of lists (of settings, of files) is read.
+/// Maximum size that is read of lists (of settings, of files).
 pub(super) const MAX_LIST: usize = 8 * 1024 * 1024;
-/// How many settings of the repository are switched off by name.
+/// Maximum number of settings of the repository that are disabled by name.
 const MAX_OVERRIDES: usize = 500;
-/// How many repositories may borrow from one another.
+/// Maximum number of repositories that may borrow objects from one another.
 const MAX_ALTERNATES: usize = 16;
-/// How many entries of its folders are looked at.
+/// Maximum number of entries that are checked in the repository's folders.
 const MAX_ENTRIES: usize = 100_000;
 /// The longest name of a revision.
 const MAX_REVISION: usize = 512;
 
-/// What in the configuration names programs under names of its own: section, key, and what it is made instead.
+/// Settings with free names that name programs: section, key, and the replacement of the value.
 const PROGRAMS: [(&str, &str, &str); 12] = [
     ("filter", "clean", ""),
     ("filter", "smudge", ""),
@@ -41,7 +41,7 @@ pub(super) struct Repository<'a> {
     git: &'a Program,
     pub(super) top: PathBuf,
     settings: Vec<(OsString, &'static str)>,
-    /// Whether there are filters; they are off.
+    /// True if there are filters. They are disabled.
     pub(super) has_filters: bool,
     ceilings: OsString,
 }
@@ -142,7 +142,7 @@ impl<'a> Repository<'a> {
         self.git.run(&self.top, more(job)).await
     }
 
-    /// What git lists, between NULs.
+    /// Returns the items that git lists, separated by NUL.
     pub(super) async fn list<A: Into<OsString>>(
         &self,
         arguments: impl IntoIterator<Item = A>,

@@ -14,11 +14,11 @@ use super::repository::{MAX_LIST, Repository, check_name};
 
 /// The longest message of a commit, in bytes.
 const MAX_MESSAGE: usize = 64 * 1024;
-/// How much of the list of all files is read.
+/// Maximum size that is read of the list of all files.
 const MAX_INDEX: usize = 128 * 1024 * 1024;
-/// How the entry of a submodule begins.
+/// Prefix of the entry of a submodule.
 const GITLINK: &[u8] = b"160000 ";
-/// How many files are named in an error.
+/// Maximum number of files that an error names.
 const MAX_NAMED: usize = 5;
 
 pub(super) struct Writing(pub(super) Git);
@@ -188,7 +188,7 @@ async fn head(repository: &Repository<'_>) -> Result<(String, Option<String>)> {
     Ok((hash, name.strip_prefix("refs/heads/").map(str::to_owned)))
 }
 
-/// Whether the next commit would differ from the last.
+/// Returns true if the next commit would differ from the last.
 async fn has_staged(repository: &Repository<'_>) -> Result<bool> {
     let mut arguments = vec!["diff", "--cached", "--name-only", "--no-renames", "--no-ext-diff"];
     arguments.push("--ignore-submodules=dirty");
@@ -197,7 +197,7 @@ async fn has_staged(repository: &Repository<'_>) -> Result<bool> {
     Ok(!said.bytes.is_empty())
 }
 
-/// A path that is nothing but one, with what else is to be said of it.
+/// Returns a literal pathspec with the given magic.
 fn pathspec(magic: &str, path: &OsString) -> OsString {
     let mut whole = OsString::from(magic);
     whole.push(path);

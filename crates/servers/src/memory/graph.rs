@@ -8,22 +8,22 @@ use std::time::Duration;
 use hospes::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
-/// How long a process waits while another one writes.
+/// Maximum time to wait while another process writes.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest name of an entity, or of a type, in bytes.
 pub(super) const MAX_NAME: usize = 512;
 /// The longest observation, in bytes.
 pub(super) const MAX_OBSERVATION: usize = 16 * 1024;
-/// How many things one call has.
+/// Maximum number of items in one call.
 pub(super) const MAX_ITEMS: usize = 1000;
-/// How many observations one entity has.
+/// Maximum number of observations of one entity.
 const MAX_OBSERVATIONS: i64 = 1000;
-/// How much text an answer has, in bytes; at least one entity.
+/// Maximum size of the text of an answer, in bytes; at least one entity is included.
 const MAX_ANSWER: usize = 256 * 1024;
-/// How many relations an answer has.
+/// Maximum number of relations in an answer.
 const MAX_RELATIONS: usize = 2000;
 
-/// What the file was made with, step by step.
+/// Schema of the database, as a list of migrations.
 const STEPS: &[&str] = &["
     CREATE TABLE entity (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, type TEXT NOT NULL) STRICT;
     CREATE TABLE observation (
@@ -78,7 +78,7 @@ pub(super) struct Part {
     pub(super) next: Option<usize>,
 }
 
-/// Why the file cannot be used.
+/// Reasons the file cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
@@ -87,7 +87,7 @@ pub enum MemoryError {
     Open {
         /// The file.
         file: PathBuf,
-        /// Why not.
+        /// Cause of the failure.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -97,12 +97,12 @@ pub enum MemoryError {
         /// The file.
         file: PathBuf,
     },
-    /// What is to be taken over cannot be.
+    /// The file to import cannot be imported.
     #[error("cannot import {}: {why}", file.display())]
     Import {
         /// The file.
         file: PathBuf,
-        /// What is wrong, and where.
+        /// Problem, and its place in the file.
         why: String,
     },
 }
@@ -170,7 +170,8 @@ impl Graph {
         self.part(&ids)
     }
 
-    /// What has all these words in it; else what has the whole text in it somewhere; else what has one of the words.
+    /// Returns the entities that contain all these words. If there are none, the whole text is searched as a substring;
+    /// then any of the words.
     pub(super) fn search(&self, query: &str, limit: u32) -> Result<Part> {
         let words =
             "SELECT rowid FROM words WHERE words MATCH ?1 ORDER BY bm25(words, 10.0, 3.0, 1.0) LIMIT ?2";
@@ -248,14 +249,14 @@ impl Graph {
     }
 }
 
-/// What can be changed, in one transaction.
+/// Changes to the graph in one transaction.
 pub(super) struct Changing<'c> {
     transaction: Transaction<'c>,
     max_entities: i64,
 }
 
 impl Changing<'_> {
-    /// Makes an entity; false if there is one of that name.
+    /// Creates an entity. Returns false if there is one of that name.
     pub(super) fn create(&self, entity: &Entity) -> Result<bool> {
         check(&entity.name, "name", MAX_NAME)?;
         check(&entity.entity_type, "entityType", MAX_NAME)?;
@@ -372,7 +373,7 @@ fn check(text: &str, what: &str, most: usize) -> Result<()> {
     Ok(())
 }
 
-/// Makes the file, and its folder, so that nobody else can read what is remembered.
+/// Creates the file and its folder with permissions for the owner alone.
 fn make_private(file: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 

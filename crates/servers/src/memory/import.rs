@@ -8,7 +8,7 @@ use hospes::prelude::*;
 
 use super::graph::{Entity, Graph, MemoryError, Relation};
 
-/// How long the file may be, in bytes.
+/// Maximum size of the file, in bytes.
 const MAX_FILE: u64 = 256 * 1024 * 1024;
 
 /// One line.
@@ -19,8 +19,8 @@ enum Line {
     Relation(Relation),
 }
 
-/// Takes a file over, all of it or nothing. What is known already is left as it is, so that it can be done again. Says how
-/// many relations were left out because an entity of theirs is missing.
+/// Imports a file, completely or not at all. Known entities are left unchanged, so that the import can be repeated.
+/// Returns the number of relations that were omitted because one of their entities is missing.
 pub(super) fn import(graph: &mut Graph, file: &Path) -> Result<usize, MemoryError> {
     let failed = |why: String| MemoryError::Import { file: file.to_owned(), why };
     let open = File::open(file).map_err(|why| failed(why.to_string()))?;

@@ -17,16 +17,16 @@ use graph::{Entity, Graph, MAX_ITEMS, Part, Relation};
 
 pub use graph::MemoryError;
 
-/// How many entities there can be unless told otherwise: the setting `max_entities`.
+/// Default maximum number of entities: the setting `max_entities`.
 const DEFAULT_MAX_ENTITIES: u32 = 100_000;
-/// How many entities are in the list of resources; all of them can be read.
+/// Maximum number of entities in the list of resources; all of them can be read.
 const MAX_LISTED: u32 = 500;
 /// All of the graph, as a resource.
 const GRAPH: &str = "memory://graph";
-/// What stays as it is in a URI (RFC 3986, unreserved).
+/// Characters that stay as they are in a URI (RFC 3986, unreserved).
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Where it is remembered.
+/// Configuration of the memory server: its file and limits.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct MemoryConfig {
@@ -41,14 +41,14 @@ impl MemoryConfig {
         Self { file: file.into(), import: None, max_entities: DEFAULT_MAX_ENTITIES }
     }
 
-    /// Takes over, at the start, a file of the reference server for memory (`memory.jsonl`). What is known already is
-    /// left as it is, so that nothing is lost when it is done again.
+    /// Imports a file of the reference server for memory (`memory.jsonl`) at the start. Known entities are left
+    /// unchanged, so nothing is lost if the import is repeated.
     pub fn import(mut self, file: impl Into<PathBuf>) -> Self {
         self.import = Some(file.into());
         self
     }
 
-    /// How many entities there can be; 100,000 unless said.
+    /// Sets the maximum number of entities; 100,000 by default.
     pub fn max_entities(mut self, entities: u32) -> Self {
         self.max_entities = entities;
         self
@@ -76,8 +76,9 @@ impl MemoryConfig {
 /// | `delete_entities`, `delete_relations`, `delete_observations` | forget |
 /// | `read_graph`, `search_nodes`, `open_nodes` | all of it, page by page; what has these words in it; by name |
 ///
-/// Every entity is a resource, `memory://entities/NAME`, the whole graph is `memory://graph`; who subscribes to one is told
-/// when this process changes it. (What another process writes to the same file is seen by the next call, and not told.)
+/// Every entity is a resource, `memory://entities/NAME`; the whole graph is `memory://graph`. Subscribers are notified
+/// when this process changes it. (Changes of another process to the same file are visible to the next call, without a
+/// notification.)
 ///
 /// # Errors
 /// When the file cannot be opened, or what is to be taken over cannot be read.
@@ -392,7 +393,7 @@ impl Memory {
         tokio::task::spawn_blocking(change).await?
     }
 
-    /// Tells those who subscribed to these entities, or to all.
+    /// Notifies the subscribers of these entities, and those of the whole graph.
     #[expect(clippy::unused_self, reason = "beside the others")]
     fn changed<'n>(&self, server: &ServerHandle, names: impl IntoIterator<Item = &'n String>) {
         let mut names = names.into_iter().peekable();

@@ -165,7 +165,7 @@ async fn mistakes_leave_nothing_behind() {
     );
 }
 
-/// Answers have so much text, and say how to go on.
+/// Answers are limited in size, and name the offset to continue from.
 #[tokio::test]
 async fn long_graphs_are_read_in_parts() {
     let folder = TempDir::new().unwrap();

@@ -10,10 +10,10 @@ use super::{Place, Tampered, Verified};
 use crate::error::StoreError;
 use crate::key::{Keys, LENGTH};
 
-/// What the file is made of, by version: each step is run once, in order. Never change one, add one.
+/// Schema of the file, by version: each step is run once, in order. Never change a step; add one.
 ///
-/// What is searched is read out of what is bound, so that there is nothing beside it to be changed. `ends` says before
-/// which entry the record begins (others were cut off when their time was over) and with which it ends.
+/// Searched columns are computed from the bound text, so that there is nothing beside it to be changed. `ends` holds
+/// the entry before the first one, because older entries may have been deleted, and the last entry.
 pub(super) const STEPS: [&str; 1] = ["
     CREATE TABLE audit (
         seq INTEGER PRIMARY KEY, entry TEXT NOT NULL, bound BLOB NOT NULL,
@@ -36,7 +36,7 @@ pub(super) const STEPS: [&str; 1] = ["
         BEGIN SELECT RAISE(ABORT, 'the audit record is append-only'); END;
 "];
 
-/// What stands before the first entry of all.
+/// Position before the very first entry.
 const NOTHING: Place = Place { seq: 0, bound: [0; LENGTH] };
 
 #[derive(Clone, Copy)]
@@ -54,7 +54,7 @@ impl End {
     }
 }
 
-/// What can go wrong between a connection and its caller, which knows the file.
+/// Errors of a connection; the caller adds the file.
 #[derive(Clone, Debug)]
 pub(super) enum Failed {
     Database(Arc<rusqlite::Error>),
@@ -76,7 +76,7 @@ impl Failed {
     }
 }
 
-/// Whether anything was ever recorded here.
+/// Returns true if anything was ever recorded.
 pub(super) fn has_begun(connection: &Connection) -> rusqlite::Result<bool> {
     connection
         .query_row("SELECT EXISTS (SELECT 1 FROM ends) OR EXISTS (SELECT 1 FROM audit)", [], |row| row.get(0))
@@ -127,8 +127,8 @@ pub(super) fn cut(connection: &mut Connection, keys: &Keys, before: i64) -> Resu
     Ok(last_gone.seq - first.seq)
 }
 
-/// Goes through the whole record. `noted` is a place that was written down elsewhere: whoever has the key and the file
-/// can make a record anew, but not one with that place in it.
+/// Verifies the whole log. `noted` is a position that was written down elsewhere. A person with the key and the file
+/// can create a new log, but not one with that position in it.
 pub(super) fn verify(
     connection: &mut Connection,
     keys: &Keys,

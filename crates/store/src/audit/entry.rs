@@ -8,42 +8,42 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Entry {
-    /// When, in microseconds since 1970.
+    /// Time, in microseconds since 1970.
     pub at: i64,
-    /// What kind of thing.
+    /// Kind of the entry.
     pub kind: EntryKind,
-    /// Who signed in.
+    /// Signed-in user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
-    /// Which application, as it calls itself.
+    /// Application, as it names itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
-    /// Which server.
+    /// Name of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// Which tool, prompt or URI of it, or which model.
+    /// Tool, prompt or URI of the server, or name of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// What was decided: `allow`, `deny`, `expired`. Of a server what became of it: `started`, `not started`, `exited`;
-    /// `connected`, `not connected`, `disconnected`.
+    /// Decision: `allow`, `deny`, `expired`. For a server, the event: `started`, `not started`, `exited`; `connected`,
+    /// `not connected`, `disconnected`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<String>,
     /// By what or whom: a rule, a person at the console; the place in the configuration that names a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// For how long a person decided: `once`, `session`, `always`, `block`.
+    /// Scope of a person's decision: `once`, `session`, `always`, `block`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
-    /// What was on the desk that was decided about, by its id.
+    /// Id of the approval that was decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matter: Option<String>,
-    /// How it ended.
+    /// Outcome of the operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
     /// The code of the error, if it ended with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<i64>,
-    /// How long it took, in microseconds.
+    /// Duration, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub micros: Option<u64>,
     /// Bytes of the params.
@@ -52,16 +52,16 @@ pub struct Entry {
     /// Bytes of the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub received: Option<u64>,
-    /// What ties entries of one call together.
+    /// Id that links the entries of one call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
     /// The hash of the server's command line or URL, in hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// What the server's process may touch, in words.
+    /// Access rights of the server process, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<String>,
-    /// How a process ended, or why it was not started, in our words or the system's.
+    /// Reason a process ended or was not started, as reported by us or the system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub how: Option<String>,
     /// The arguments, sealed.
@@ -97,7 +97,7 @@ impl Entry {
         }
     }
 
-    /// What a seal of the arguments is bound to, so that it cannot be moved to another entry.
+    /// Context that a seal of the arguments is bound to, so that it cannot be moved to another entry.
     pub(super) fn bond(&self) -> Vec<u8> {
         let parts = [&self.principal, &self.server, &self.subject, &self.call];
         let mut bond = self.at.to_be_bytes().to_vec();
@@ -110,7 +110,7 @@ impl Entry {
     }
 }
 
-/// What kind of thing happened.
+/// Kind of an audit entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -164,7 +164,7 @@ impl EntryKind {
         Self::Policy,
     ];
 
-    /// As it is written.
+    /// Returns the stored name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -186,7 +186,7 @@ impl EntryKind {
     }
 }
 
-/// How something ended.
+/// Outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -199,7 +199,7 @@ pub enum Ending {
     Failed,
     /// It never began: it was denied.
     Refused,
-    /// Whoever asked went away.
+    /// The caller disconnected.
     Cancelled,
     /// With a question, whose answer begins another round.
     Asked,

@@ -23,7 +23,7 @@ pub struct Gathered {
     /// The entry, of several the newest.
     #[serde(flatten)]
     pub recorded: Recorded,
-    /// Number of entries that this line stands for, with it.
+    /// Number of entries that this line summarizes, including itself.
     pub count: u64,
     /// Time of the oldest of them, in microseconds since 1970.
     #[serde(rename = "firstAt")]
@@ -65,7 +65,7 @@ struct Gathering {
     lines: Vec<Line>,
     /// The lines of each server that further failures may belong to.
     open: HashMap<Source, Vec<usize>>,
-    /// The launches that ended in a failure which a line stands for, with that line.
+    /// Launches whose failed end is summarized by a line, with that line.
     heads: HashMap<String, usize>,
     /// The launches whose failure is a repetition.
     repeated: HashSet<String>,
@@ -73,7 +73,7 @@ struct Gathering {
 
 struct Line {
     gathered: Gathered,
-    /// The line that stands for the failed end of this launch.
+    /// Line that summarizes the failed end of this launch.
     end: Option<usize>,
 }
 
@@ -121,7 +121,7 @@ impl Gathering {
         self.lines.push(Line { gathered: Gathered { recorded, count: 1, first_at }, end });
     }
 
-    /// The lines, without the start of a launch whose end stands for several.
+    /// Returns the lines without the start of a launch whose end is part of a group.
     fn finish(self, limit: usize) -> Vec<Gathered> {
         let is_many = |line: usize| self.lines[line].gathered.count > 1;
         let shown: Vec<bool> = self.lines.iter().map(|line| !line.end.is_some_and(is_many)).collect();

@@ -1,4 +1,4 @@
-//! What happened, in order, so that it can be shown that nothing was changed or left out.
+//! Audit log of events in order, which shows that nothing was changed or left out.
 
 mod chain;
 mod entry;
@@ -30,14 +30,14 @@ pub use gather::Gathered;
 pub use search::Search;
 use writer::{Hurry, Job, Writer};
 
-/// How many entries may wait to be written; whoever adds one more waits.
+/// Default capacity of the write queue, in entries; callers wait when it is full.
 pub const DEFAULT_QUEUE: usize = 1024;
 
 /// The audit record.
 ///
-/// Each entry is bound to the one before with a keyed hash, and both ends are sealed: what is changed, put in, taken out
-/// or cut off by somebody without the key is found by [`Audit::verify`]. What it cannot find is the whole file put back as it
-/// once was, or a record made anew by somebody with the key: for these, note a [`Place`] elsewhere now and then.
+/// Each entry is bound to the one before with a keyed hash, and both ends are sealed. [`Audit::verify`] finds entries
+/// that were changed, inserted, removed or cut off without the key. It cannot find an older copy of the whole file, or
+/// a log created anew with the key. For these, note a [`Place`] elsewhere from time to time.
 ///
 /// Cheap to clone. Dropping the last one waits until everything is written.
 #[derive(Clone)]
@@ -53,13 +53,13 @@ struct Inner {
     reader: Mutex<Connection>,
 }
 
-/// Where an entry stands.
+/// Position of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Place {
     /// Its number, from 1, without gaps.
     pub seq: u64,
-    /// What binds it to all before it.
+    /// Keyed hash that binds the entry to all before it.
     pub bound: [u8; LENGTH],
 }
 
@@ -84,10 +84,10 @@ impl Written {
 pub struct Recorded {
     /// Its number.
     pub seq: u64,
-    /// What binds it to all before it.
+    /// Keyed hash that binds the entry to all before it.
     #[serde(serialize_with = "hex")]
     pub bound: [u8; LENGTH],
-    /// What happened.
+    /// The recorded event.
     pub entry: Entry,
 }
 
@@ -95,15 +95,15 @@ pub struct Recorded {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verified {
-    /// How many entries there are.
+    /// Number of entries.
     pub entries: u64,
-    /// How many were cut off before them, when their time was over.
+    /// Number of older entries that were deleted after their retention time.
     pub cut: u64,
     /// The last of all. Noted elsewhere, it shows later that nothing up to here was made anew.
     pub last: Option<Place>,
 }
 
-/// What was found to be wrong with a record.
+/// Faults found in an audit log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Tampered {
@@ -125,7 +125,7 @@ pub enum Tampered {
         /// Its number.
         seq: u64,
     },
-    /// Where the record begins or ends was changed, or made with another key.
+    /// The beginning or the end of the log was changed, or created with another key.
     #[error("where the record begins and ends is not as it was sealed")]
     End,
 }
@@ -201,7 +201,7 @@ impl Audit {
         }
     }
 
-    /// As [`Audit::note`], for where nothing can be waited for.
+    /// Adds an entry as [`Audit::note`] does, for code that cannot wait.
     ///
     /// # Errors
     /// The entry, when there is no room for it or nothing is written any more.
@@ -216,13 +216,13 @@ impl Audit {
         Ok(())
     }
 
-    /// Whether the last entry could not be written.
+    /// Returns true if the last entry could not be written.
     #[must_use]
     pub fn is_failing(&self) -> bool {
         self.0.failing.load(Ordering::Acquire)
     }
 
-    /// Whether what happens can be recorded. Where the last entry could not be written, another is tried.
+    /// Checks that events can be recorded. If the last entry could not be written, another attempt is made.
     ///
     /// # Errors
     /// Why it cannot.
@@ -245,7 +245,7 @@ impl Audit {
         flushed.await.map_err(|_| StoreError::Closed)
     }
 
-    /// Sends what somebody waits for.
+    /// Sends a job that a caller waits for, and wakes the writer.
     async fn send(&self, job: Job) -> Result<(), StoreError> {
         let jobs = self.0.jobs.as_ref().ok_or(StoreError::Closed)?;
         // Where there is no room, nobody is to wait for what is being gathered.
@@ -268,7 +268,7 @@ impl Audit {
         entry.sealed = Some(BASE64.encode(sealed));
     }
 
-    /// The arguments sealed into an entry; nothing when there are none.
+    /// Opens the arguments sealed into an entry; `None` if there are none.
     ///
     /// # Errors
     /// When they were sealed with another key or for another entry.
@@ -318,7 +318,7 @@ impl Audit {
         self.read(move |connection, keys| chain::cut(connection, keys, before.as_microsecond())).await
     }
 
-    /// Runs `work` on the second connection, where waiting for a disk holds up nobody else.
+    /// Runs `work` on the second connection, so that waiting for the disk does not delay writers.
     async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection, &Keys) -> Result<T, Failed> + Send + 'static,
@@ -341,7 +341,7 @@ impl fmt::Debug for Audit {
 }
 
 impl Inner {
-    /// Nothing is gathered any longer: somebody waits.
+    /// Ends the gathering of entries, because a caller waits.
     fn hurry(&self) {
         if let Some(thread) = &self.thread {
             self.hurry.up(thread.thread());

@@ -3,22 +3,22 @@ use rusqlite::types::Value;
 
 use super::entry::EntryKind;
 
-/// How many entries a search finds unless told.
+/// Default number of entries that a search returns.
 const DEFAULT_LIMIT: usize = 100;
 
-/// Which entries are wanted. Without any condition: the newest 100.
+/// Conditions of a search. Without any condition: the newest 100.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Search {
-    /// Of this kind.
+    /// Kind of the entries.
     pub kind: Option<EntryKind>,
-    /// Of this server.
+    /// Server of the entries.
     pub server: Option<String>,
     /// About this tool, prompt, URI or model.
     pub subject: Option<String>,
-    /// Of who signed in so.
+    /// Signed-in user of the entries.
     pub principal: Option<String>,
-    /// Of an application that calls itself so.
+    /// Application of the entries, as it names itself.
     pub application: Option<String>,
     /// With this decision.
     pub decision: Option<String>,
@@ -30,7 +30,7 @@ pub struct Search {
     pub until: Option<Timestamp>,
     /// Before this place: where the page before ended.
     pub before: Option<u64>,
-    /// How many at most; by default 100.
+    /// Maximum number of entries; by default 100.
     pub limit: usize,
 }
 
@@ -59,14 +59,14 @@ impl Search {
         }
     }
 
-    /// Of this kind.
+    /// Limits the search to a kind.
     #[must_use]
     pub fn with_kind(mut self, kind: EntryKind) -> Self {
         self.kind = Some(kind);
         self
     }
 
-    /// Of this server.
+    /// Limits the search to a server.
     #[must_use]
     pub fn with_server(mut self, server: impl Into<String>) -> Self {
         self.server = Some(server.into());
@@ -80,7 +80,7 @@ impl Search {
         self
     }
 
-    /// The condition and what stands for its question marks.
+    /// Returns the SQL condition and the values of its placeholders.
     pub(super) fn condition(&self) -> (String, Vec<Value>) {
         let mut sql = "1".to_owned();
         let mut values: Vec<Value> = Vec::new();

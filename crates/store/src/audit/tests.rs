@@ -18,7 +18,7 @@ impl Files {
         Audit::open(&self.file, &self.key).unwrap()
     }
 
-    /// What somebody with the file and without the key does.
+    /// Changes the file without the key, as an attacker would.
     fn meddle(&self, sql: &str) {
         let connection = Connection::open(&self.file).unwrap();
         connection
@@ -108,7 +108,7 @@ async fn whatever_is_changed_put_in_or_taken_out_is_found() {
     }
 }
 
-/// What was meddled with is not sealed anew by going on.
+/// A tampered log is not sealed again by later writes.
 #[tokio::test]
 async fn a_record_whose_end_was_changed_is_not_gone_on_with() {
     let place = files();
@@ -278,7 +278,7 @@ async fn what_is_kept_is_for_its_owner_alone() {
     assert!(matches!(Audit::open(&place.file, &place.key), Err(StoreError::Exposed(_))));
 }
 
-/// Somebody else holds the file for a while, or the disk is full: what nobody waits for is written when it can be.
+/// An entry without a waiting caller is written later if the file is locked or the disk is full.
 #[tokio::test]
 async fn what_could_not_be_written_is_written_later() {
     let place = files();
@@ -301,7 +301,7 @@ async fn what_could_not_be_written_is_written_later() {
     assert_eq!(subjects, ["tool0", "noted", "after"]);
 }
 
-/// What nobody waits for is gathered, and is found nevertheless by whoever looks.
+/// Gathered entries are visible to a search at once.
 #[tokio::test]
 async fn what_was_noted_is_found_at_once() {
     let place = files();

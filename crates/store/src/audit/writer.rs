@@ -13,19 +13,19 @@ use super::{DEFAULT_QUEUE, Entry, Place, chain};
 use crate::error::StoreError;
 use crate::key::Keys;
 
-/// How many entries go into one transaction at most.
+/// Maximum number of entries in one transaction.
 const BATCH: usize = 256;
 
-/// How long entries that nobody waits for are gathered. A transaction for each would cost more than the call it is about,
-/// where both have one processor.
+/// Time for which entries without a waiting caller are gathered. On one processor, a transaction for each would cost
+/// more than the call it records.
 pub(super) const GATHER: Duration = Duration::from_millis(10);
 
-/// How long it is waited until what could not be written is tried again.
+/// Time to wait before a failed write is retried.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// What the thread is to do.
+/// Job of the writer thread.
 pub(super) enum Job {
-    /// To write an entry, and to say so to whoever waits until it is.
+    /// Writes an entry and notifies the caller that waits for it, if any.
     Write(Box<Entry>, Option<oneshot::Sender<Result<Place, StoreError>>>),
     /// To say when everything before is written, or cannot be.
     Flush(oneshot::Sender<()>),
@@ -34,7 +34,7 @@ pub(super) enum Job {
 /// An entry, and who waits until it is written.
 type Waiting = (Box<Entry>, Option<oneshot::Sender<Result<Place, StoreError>>>);
 
-/// That somebody waits for what has been handed over, so that it is not gathered any longer.
+/// Signal that a caller waits for submitted entries, so that gathering ends.
 #[derive(Debug, Default)]
 pub(super) struct Hurry(AtomicBool);
 
@@ -45,7 +45,7 @@ impl Hurry {
         thread.unpark();
     }
 
-    /// Waits until somebody is in a hurry, or a moment has come.
+    /// Waits until the signal is raised or the time is reached.
     fn wait(&self, until: Instant) {
         while !self.0.swap(false, Ordering::AcqRel) {
             let left = until.saturating_duration_since(Instant::now());
@@ -61,13 +61,13 @@ pub(super) struct Writer {
     pub(super) connection: Connection,
     pub(super) keys: Arc<Keys>,
     pub(super) file: PathBuf,
-    /// Whether the last write failed.
+    /// True if the last write failed.
     pub(super) failing: Arc<AtomicBool>,
     pub(super) hurry: Arc<Hurry>,
 }
 
 impl Writer {
-    /// Writes until nobody can send anything any more, and what was sent is written.
+    /// Writes until all senders are dropped and everything sent is written.
     pub(super) fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
         let (mut batch, mut flushed) = (Vec::with_capacity(BATCH), Vec::new());
         loop {
@@ -101,7 +101,8 @@ impl Writer {
         }
     }
 
-    /// Writes all of them or none. Of none, those stay that nobody waits for; whoever waits is told.
+    /// Writes all entries or none. After a failure, entries without a waiting caller stay in the batch; waiting callers
+    /// get the error.
     fn write(&mut self, batch: &mut Vec<Waiting>) {
         if batch.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! What was spent on models.
+//! Spending on models.
 
 use rusqlite::OptionalExtension as _;
 use tokio::sync::watch;
@@ -10,8 +10,8 @@ use crate::error::StoreError;
 pub(super) const STEPS: &[&str] =
     &["CREATE TABLE spending (one INTEGER PRIMARY KEY CHECK (one = 1), body TEXT NOT NULL);"];
 
-/// What was spent, a text whose meaning is the host's. Whoever changes it does so alone: several processes that share the
-/// file spend of one budget.
+/// Spending on models, stored as a text that the host interprets. Changes are exclusive: several processes that share
+/// the file share one budget.
 #[derive(Clone, Debug)]
 pub struct Budgets(State);
 
@@ -20,7 +20,7 @@ impl Budgets {
         Self(state)
     }
 
-    /// What was written last; none before anything was.
+    /// Returns the text that was written last; `None` before the first write.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -28,9 +28,8 @@ impl Budgets {
         self.0.read(|view| view.query_row("SELECT body FROM spending", (), |row| row.get(0)).optional()).await
     }
 
-    /// Makes something else of what was written last, while nobody else does, here or in another process. `change` is given
-    /// that, and returns what is to be written, if anything, and what to say. Once begun it is done, even if the caller
-    /// goes away.
+    /// Replaces the last text exclusively, across all processes. `change` receives the text and returns the new one, if
+    /// any, and a result. Once started, the change completes even if the caller is dropped.
     ///
     /// # Errors
     /// When it cannot be read or written. Then it is as it was.

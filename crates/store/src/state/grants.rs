@@ -1,4 +1,4 @@
-//! What people decided for longer.
+//! Lasting grants.
 
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -21,13 +21,13 @@ pub struct Grants(State);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeptGrant {
-    /// What it is called by.
+    /// Id of the grant.
     pub id: String,
-    /// What it is.
+    /// Text of the grant.
     pub body: String,
-    /// When it was last used.
+    /// Time of the last use.
     pub used_at: Option<Timestamp>,
-    /// How often it was used.
+    /// Number of uses.
     pub uses: u64,
 }
 
@@ -36,7 +36,7 @@ impl Grants {
         Self(state)
     }
 
-    /// All that have not ended by `now`.
+    /// Returns all grants that have not expired by `now`.
     ///
     /// # Errors
     /// When they cannot be read.

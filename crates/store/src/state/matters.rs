@@ -1,4 +1,4 @@
-//! What waits for people to decide, and what they decided that is not used yet.
+//! Pending approvals, and decisions on them that are not used yet.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,9 +17,9 @@ pub(super) const STEPS: &[&str] = &["
     CREATE INDEX matters_until ON matters (until);
 "];
 
-/// Matters, each a text whose meaning is the host's, and a second one once it is decided. Both are sealed, for they say what
-/// would be called with which arguments: a copy of the file without the key tells none of it, and what somebody writes
-/// there who has no key is no matter, and no decision.
+/// Approvals, each a text that the host interprets, and a second text once it is decided. Both are sealed, because they
+/// contain the calls and their arguments. A copy of the file reveals nothing without the key. Rows written without the
+/// key count neither as approvals nor as decisions.
 ///
 /// Several processes may share them. Whatever each of them believes: one alone decides, and one alone takes.
 #[derive(Clone)]
@@ -28,19 +28,19 @@ pub struct Matters {
     seal: Arc<Seal>,
 }
 
-/// A matter as it is kept.
+/// A stored approval.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeptMatter {
-    /// What it is called by.
+    /// Id of the approval.
     pub id: String,
-    /// What it is; nothing where it was sealed with another key, or changed.
+    /// Text of the approval; `None` if it was sealed with another key, or changed.
     pub matter: Option<String>,
-    /// What was decided about it, if anything was. What cannot be opened was not.
+    /// Decision, if there is one. A decision that cannot be opened does not count.
     pub decided: Option<String>,
 }
 
-/// What is kept by now, beside what is known already.
+/// Changes of the stored approvals since the last query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Look {
@@ -68,7 +68,8 @@ impl Matters {
             .await
     }
 
-    /// What is kept at `now` that is not `known`, each id with whether it is known to be decided.
+    /// Returns the stored approvals at `now` that are not in `known`. Each known id states if it is known to be
+    /// decided.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -119,8 +120,9 @@ impl Matters {
         self.state.write(move |change| Ok(change.execute(update, (id, decided, now, until))? > 0)).await
     }
 
-    /// Takes one away that is not over at `now`, with what was decided about it; nothing if it is not there. Of several who
-    /// take it one gets it, and when this comes back with it, nobody will again, even if the power goes.
+    /// Removes an approval that has not expired at `now`, and returns its decision; `None` if there is no such
+    /// approval. Only one of several callers gets it. Once this returns it, no other caller gets it, even after a power
+    /// failure.
     ///
     /// # Errors
     /// When it cannot be written. Then it is there as before.
@@ -155,7 +157,7 @@ impl Matters {
     }
 }
 
-/// What a sealed text is about: a decision about one matter is none about another.
+/// Context that a sealed text is bound to: a decision on one approval is not valid for another.
 fn about(what: &str, id: &str) -> Vec<u8> {
     format!("{what} {id}").into_bytes()
 }

@@ -1,4 +1,4 @@
-//! What people decided, and what waits for them to decide: one file, of which each part has its own tables.
+//! Decisions of users and pending approvals: one file, of which each part has its own tables.
 //!
 //! To add a part: a module beside `pins` with its `STEPS` and a type that wraps [`State`], a line in `PARTS`, and a method
 //! here that hands it out. A part reads with `State::read` and writes with `State::write`.
@@ -37,7 +37,7 @@ const PARTS: &[Part] = &[
     ("tasks", tasks::STEPS),
 ];
 
-/// What the file is made of before any part is.
+/// Schema of the file before any part.
 const STEPS: &[&str] =
     &["CREATE TABLE parts (name TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;"];
 
@@ -49,7 +49,7 @@ pub struct State(Arc<Inner>);
 
 struct Inner {
     file: PathBuf,
-    /// Whoever writes waits here, and not inside SQLite.
+    /// Lock for writers, so that they wait here and not inside SQLite.
     writer: Arc<Mutex<Connection>>,
     reader: Arc<Mutex<Connection>>,
     watch: Watch,
@@ -78,25 +78,25 @@ impl State {
         Ok(Self(Arc::new(Inner { file, writer, reader, watch })))
     }
 
-    /// What servers offered when a person accepted them.
+    /// Returns the pins: the offers of servers that a person accepted.
     #[must_use]
     pub fn pins(&self) -> pins::Pins {
         pins::Pins::new(self.clone())
     }
 
-    /// What people decided for longer.
+    /// Returns the lasting grants.
     #[must_use]
     pub fn grants(&self) -> grants::Grants {
         grants::Grants::new(self.clone())
     }
 
-    /// What was spent on models.
+    /// Returns the spending on models.
     #[must_use]
     pub fn budgets(&self) -> budgets::Budgets {
         budgets::Budgets::new(self.clone())
     }
 
-    /// What waits for people to decide, sealed with the state's key.
+    /// Returns the pending approvals, sealed with the key of the state.
     ///
     /// # Errors
     /// As [`State::secret`].

@@ -1,4 +1,4 @@
-//! By which calls tasks were begun, and for whom: their servers go on with them while the host is started anew.
+//! Origins of tasks, by call and user: servers continue their tasks while the host restarts.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use rusqlite::{OptionalExtension as _, Transaction};
 use super::State;
 use crate::error::StoreError;
 
-/// How many are kept at most; for one more the oldest goes.
+/// Maximum number of tasks kept; the oldest is removed for one more.
 pub const MAX_TASKS: u32 = 10_000;
-/// How long one is kept.
+/// Time for which a task is kept.
 pub const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Every step is run once, in order. Never change one, add one.
@@ -19,7 +19,7 @@ pub(super) const STEPS: &[&str] = &["
     CREATE INDEX tasks_at ON tasks (at);
 "];
 
-/// What is known of tasks, each a text whose meaning is the host's.
+/// Records of tasks, each a text that the host interprets.
 #[derive(Clone, Debug)]
 pub struct Tasks(State);
 
@@ -36,7 +36,7 @@ impl Tasks {
         self.0.write(move |change| put(change, (&id, &body), Timestamp::now(), MAX_TASKS)).await
     }
 
-    /// What was kept of one, if its time is not over.
+    /// Returns the record of a task, if it has not expired.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -61,7 +61,7 @@ fn find(view: &Transaction<'_>, id: &str, now: Timestamp) -> rusqlite::Result<Op
     view.query_row(found, (id, over(now)), |row| row.get(0)).optional()
 }
 
-/// What was put then, or before, is kept no longer.
+/// Returns the time at or before which records have expired.
 fn over(now: Timestamp) -> i64 {
     let kept = SignedDuration::try_from(KEPT_FOR).unwrap_or(SignedDuration::MAX);
     now.saturating_sub(kept).unwrap_or(Timestamp::MIN).as_microsecond()

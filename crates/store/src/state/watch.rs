@@ -10,10 +10,10 @@ use tokio::sync::watch;
 
 use crate::file;
 
-/// How often it is looked whether another process has changed something.
+/// Interval at which changes of other processes are polled.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Counts changes. The look at other processes begins when somebody first wants to know.
+/// Counts changes. Polling for other processes begins with the first subscriber.
 pub(super) struct Watch {
     file: PathBuf,
     count: Arc<watch::Sender<u64>>,
@@ -61,7 +61,7 @@ impl Watch {
     }
 }
 
-/// What differs once another connection has committed something.
+/// Returns a version that changes when another connection has committed.
 fn version(file: &std::path::Path, connection: &mut Option<Connection>) -> Option<i64> {
     if connection.is_none() {
         *connection = file::look(file).ok();

@@ -1,4 +1,4 @@
-//! What a call can rely on.
+//! Guarantees for calls.
 
 use hospes::client::CallError;
 use hospes::model::Revision;
@@ -121,8 +121,8 @@ pub async fn answers_over_the_limit_fail_alone(transport: &impl Transport) {
     }
 }
 
-/// What a request says of itself in `_meta` reaches the handler as it was said; in 2026-07-28 with the revision and the
-/// client's capabilities.
+/// The `_meta` of a request reaches the handler unchanged; in 2026-07-28 with the revision and the client's
+/// capabilities.
 ///
 /// # Panics
 /// When it is not so.

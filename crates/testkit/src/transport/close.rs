@@ -1,4 +1,4 @@
-//! How calls and connections end.
+//! Behaviours at the end of calls and connections.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ async fn hanging(client: &Client, want: usize) {
     }
 }
 
-/// A call that is given up, or is out of time, stops at the server; others go on.
+/// A cancelled call, or one that has timed out, stops at the server; other calls continue.
 ///
 /// # Panics
 /// When it is not so.
@@ -45,7 +45,7 @@ pub async fn cancelled_calls_stop(transport: &impl Transport) {
     }
 }
 
-/// Clients of several revisions use the server at once, and the end of some is nothing to the others.
+/// Clients of several revisions use the server at once, and the end of some does not affect the others.
 ///
 /// # Panics
 /// When it is not so.
@@ -68,7 +68,7 @@ pub async fn clients_do_not_disturb_each_other(transport: &impl Transport) {
     futures::future::join_all(clients).await;
 }
 
-/// When the client ends the connection, its calls fail at once and stop at the server.
+/// When the client closes the connection, its calls fail at once and stop at the server.
 ///
 /// # Panics
 /// When it is not so.
@@ -90,7 +90,7 @@ pub async fn the_clients_end_ends_its_calls<T: Transport>(transport: &T) {
     }
 }
 
-/// When the server ends, what waits for an answer fails, and so does what is asked later.
+/// When the server ends, pending calls fail, and so do later ones.
 ///
 /// # Panics
 /// When it is not so.

@@ -71,7 +71,7 @@ pub use wire::{
     what_was_accepted_is_answered_at_the_end,
 };
 
-/// How long a behaviour may take before the transport is said to have failed.
+/// Maximum time of a behaviour. After that, the transport has failed.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A transport on trial.
@@ -79,11 +79,11 @@ pub trait Transport: Send + Sync {
     /// A server that runs.
     type Site: Site;
 
-    /// Whether all clients of a site reach one server, which ends when the site is dropped. Over stdio each client
-    /// starts a server of its own.
+    /// True if all clients of a site reach one server, which ends when the site is dropped. Over stdio each client
+    /// starts its own server.
     const SHARED: bool = true;
 
-    /// Whether a client that has closed its direction can still be answered.
+    /// True if a client that has closed its direction can still be answered.
     const HALF_CLOSE: bool = true;
 
     /// Serves; the [`server`] of the suite, if the transport has to start a program for it. Dropping what comes back ends
@@ -127,7 +127,7 @@ impl fmt::Debug for Wire {
     }
 }
 
-/// Runs one behaviour in a runtime of its own.
+/// Runs one behaviour in a new runtime.
 ///
 /// # Panics
 /// When the behaviour is missing, which it says, or shows nothing within [`PATIENCE`].
@@ -139,8 +139,8 @@ pub fn run(behaviour: impl Future<Output = ()>) {
     assert!(done.is_ok(), "nothing came of it within {PATIENCE:?}");
 }
 
-/// Makes a module `transport_suite` with one test for each behaviour of a [`Transport`](crate::transport::Transport),
-/// which an expression makes: `hospes_testkit::transport_tests!(MyTransport::new());`.
+/// Creates a module `transport_suite` with one test for each behaviour of a [`Transport`](crate::transport::Transport).
+/// An expression creates the transport: `hospes_testkit::transport_tests!(MyTransport::new());`.
 #[macro_export]
 macro_rules! transport_tests {
     ($transport:expr) => {

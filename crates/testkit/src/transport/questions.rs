@@ -1,4 +1,4 @@
-//! What goes to and fro while a call runs.
+//! Messages that are exchanged while a call runs.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -66,7 +66,7 @@ pub async fn questions_are_answered(transport: &impl Transport) {
     }
 }
 
-/// Of many questions at once, from many calls, each is answered to the call that asked it.
+/// If many calls ask many questions at once, each answer goes to the call that asked.
 ///
 /// # Panics
 /// When it is not so.

@@ -7,7 +7,7 @@ use hospes::prelude::*;
 use hospes::schemars;
 use tokio::sync::Barrier;
 
-/// How many calls `meet` waits for.
+/// Number of calls that `meet` waits for.
 pub(super) const MEETING: usize = 32;
 
 #[derive(Deserialize, JsonSchema)]

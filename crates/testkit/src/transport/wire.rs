@@ -1,4 +1,4 @@
-//! What a connection carries, seen without a client at its end.
+//! Messages on a connection, observed without a client at its end.
 
 use hospes::model::Revision;
 use hospes::serde_json::{self, Value, json};
@@ -95,7 +95,7 @@ pub async fn messages_arrive_however_they_are_cut(transport: &impl Transport) {
     }
 }
 
-/// What is no message is refused as JSON-RPC has it, and the connection goes on.
+/// Invalid messages are answered with the errors of JSON-RPC, and the connection stays open.
 ///
 /// # Panics
 /// When it is not so.
@@ -167,8 +167,8 @@ pub async fn a_modern_server_sends_no_requests(transport: &impl Transport) {
     }
 }
 
-/// What a client said before it closed its direction is served, a last message without its line end too; then the
-/// server closes its own.
+/// Messages that a client sent before it closed its direction are served, even a last message without its line end.
+/// Then the server closes its own direction.
 ///
 /// # Panics
 /// When it is not so.

@@ -278,7 +278,7 @@ async fn what_is_no_server_is_found_out() {
     assert!(grown < 64 * MIB, "grew by {grown} bytes");
 }
 
-/// An HTTP server that says these bytes after each request's head, and goes on saying `more`.
+/// Starts an HTTP server that sends `first` after the head of each request, and then keeps sending `more`.
 async fn http(first: &'static str, more: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -31,12 +31,12 @@ impl Site {
         TcpStream::connect(&self.address).await.unwrap()
     }
 
-    /// Asks on a connection of its own, and returns what comes back until the server closes it.
+    /// Sends a request on a new connection, and returns the response until the server closes it.
     async fn say(&self, request: &[u8]) -> String {
         self.exchange(request, false).await
     }
 
-    /// The same for what is no whole request: our side is closed behind it.
+    /// Sends an incomplete request and closes this side of the connection. Otherwise as [`say`](Self::say).
     async fn break_off(&self, bytes: &[u8]) -> String {
         self.exchange(bytes, true).await
     }
@@ -179,7 +179,7 @@ async fn bodies_without_end_are_refused_by_the_limits_name_and_take_no_memory() 
     site.serves().await;
 }
 
-/// Many that begin a request and go no further hold nobody up, and are closed in the end.
+/// Many connections that begin a request and stop do not block others, and are closed eventually.
 #[tokio::test]
 async fn connections_that_dawdle_are_closed_and_others_are_served() {
     let site =
@@ -204,7 +204,7 @@ async fn connections_that_dawdle_are_closed_and_others_are_served() {
     site.serves().await;
 }
 
-/// Answers that nobody reads are not made in advance without end.
+/// Answers that no client reads are not generated without limit.
 #[tokio::test]
 async fn clients_that_do_not_read_cost_a_bounded_amount() {
     let site = Site::with(|endpoint| endpoint).await;

@@ -41,7 +41,7 @@ impl Hand {
         hospes::serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON: {line}"))
     }
 
-    /// What has been said up to now, seen by the answer to a ping.
+    /// Returns the messages sent so far. The answer to a ping marks their end.
     async fn heard(&mut self) -> Vec<Value> {
         self.say(request("marker", "ping", json!({}))).await;
         let mut all = Vec::new();
@@ -237,7 +237,7 @@ async fn subscriptions_without_end_are_refused_by_the_limits_name() {
     assert!(hand.heard().await.iter().all(|message| message.get("id").is_none()));
 }
 
-/// A client that asks for much and reads nothing is not read from either; its neighbour has a server of its own.
+/// The server stops reading from a client that sends requests and reads nothing. Its neighbour has a separate server.
 #[tokio::test]
 async fn a_client_that_does_not_read_costs_a_bounded_amount() {
     let shared = StdioServer::new(server());

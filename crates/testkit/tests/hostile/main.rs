@@ -13,10 +13,10 @@ use hospes::schemars;
 use hospes::serde_json::{Value, json};
 use tokio::time::timeout;
 
-/// How long a test waits for what must come.
+/// Maximum time to wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
 const MIB: u64 = 1024 * 1024;
-/// How deep what is deep is nested.
+/// Depth of deeply nested JSON.
 const DEEP: usize = 100_000;
 
 #[derive(Deserialize, JsonSchema)]
@@ -53,7 +53,7 @@ fn initialize(revision: &str) -> String {
     )
 }
 
-/// Messages that are none, or belong to nothing; none of them may be answered more than once.
+/// Messages that are invalid or belong to nothing. None of them may be answered more than once.
 fn rubbish() -> Vec<Vec<u8>> {
     let texts = [
         "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":\"bom\",\"method\":\"ping\"}",

@@ -250,7 +250,7 @@ impl Page {
         }
     }
 
-    /// What is other than before, member by member.
+    /// Adds the differences between two values, member by member.
     pub(super) fn difference(&mut self, before: &RawJson, after: &RawJson, none: &str) {
         let (Some(old), Some(new)) = (json::members(before), json::members(after)) else {
             if json::is_same(before, after) {

@@ -61,8 +61,9 @@ pub(super) async fn connect(
 }
 
 impl Probing<'_> {
-    /// What the refusal of a stream means. Why the newer transport was refused is worth more than that the older one
-    /// was, too; unless that was a wish to know who is there, or a stream that is not to be trusted.
+    /// Records a failed attempt to open a stream and returns its outcome. The error of the newer transport is kept in
+    /// preference to that of the older one. Exceptions are a request for authentication and a stream that must not be
+    /// trusted.
     fn refused_sse(&mut self, error: CallError) -> Outcome {
         let outcome = outcome_of(&error);
         if self.last.is_none() || !matches!(outcome, Outcome::Status(400 | 404..=499)) {

@@ -53,9 +53,9 @@ struct Probing<'s> {
     began: Instant,
     tried: Vec<Attempt>,
     server: ServerFacts,
-    /// How much time was spent on being let in. It is not the server's.
+    /// Time spent on authorization. It is not counted against the server.
     away: Duration,
-    /// What the last failed step left.
+    /// Error of the last failed step.
     last: Option<CallError>,
 }
 
@@ -140,7 +140,7 @@ impl<'s> Probing<'s> {
         }
     }
 
-    /// Whether the last question ended with the connection.
+    /// Returns true if the last request ended because the connection closed.
     fn is_closed(&self) -> bool {
         matches!(self.last, Some(CallError::Closed(_)))
     }
@@ -284,7 +284,7 @@ pub(super) fn members<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, CallErr
     Ok(text)
 }
 
-/// What every request says because of the revision.
+/// Builds the `_meta` members that every request carries in this revision.
 fn speech(settings: &Settings, revision: Revision) -> Speech {
     let stamp = if revision.is_legacy() {
         Bytes::new()
@@ -295,7 +295,7 @@ fn speech(settings: &Settings, revision: Revision) -> Speech {
     Speech { revision, stamp }
 }
 
-/// What a request says that may be answered with a task (TSKX-01).
+/// Builds the `_meta` members of a request that may be answered with a task (TSKX-01).
 pub(super) fn speech_with_tasks(settings: &Settings, revision: Revision) -> Speech {
     let mut settings = settings.clone();
     settings.capabilities.extensions.insert(TASKS_EXTENSION.to_owned(), RawJson::empty_object());

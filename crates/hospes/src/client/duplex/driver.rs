@@ -17,11 +17,12 @@ use crate::client::desk::Desk;
 use crate::client::error::Closed;
 use crate::client::settings::Limits;
 
-/// How long the exit of a server is waited for once it no longer speaks or listens: the exit says more.
+/// Time to wait for the exit of a server that closed its stdin or stdout. The exit status explains more than the closed
+/// pipe.
 const EXIT_PATIENCE: Duration = Duration::from_millis(500);
-/// How long the end of a closed connection is waited for; a child is killed well before.
+/// Time to wait for the end of a closed connection; a child is killed well before.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(3);
-/// How long a server may take to read what was sent before the connection was closed.
+/// Time a server has to read the remaining output before the connection is closed.
 const FLUSH_PATIENCE: Duration = Duration::from_millis(300);
 /// A buffer that grew beyond this for one message is given back.
 const KEPT_BYTES: usize = 256 * 1024;
@@ -74,7 +75,7 @@ struct Driver<R, W> {
     writing: Vec<u8>,
     written: usize,
     unflushed: bool,
-    /// When writing stops, whatever is left: we are closing.
+    /// Time at which writing stops, even with output left, because the connection is closing.
     flush_by: Option<Instant>,
     gone: Option<BoxFuture<'static, Closed>>,
     end: Option<End>,
@@ -83,7 +84,7 @@ struct Driver<R, W> {
     batch: Batch,
 }
 
-/// The connection is ending: when at the latest, and what is said if nothing better is learned until then.
+/// Pending end of the connection: its deadline, and the reason to report if no better one is found by then.
 struct End {
     by: Instant,
     closed: Closed,
@@ -130,7 +131,8 @@ where
         }
     }
 
-    /// Writes until there is nothing to write or the peer is slow; when we are closing, not for long.
+    /// Writes until the buffer is empty or the peer is slow. While the connection is closing, the time for this is
+    /// limited.
     fn poll_write(&mut self, cx: &mut TaskContext<'_>) {
         let written = self.poll_write_all(cx);
         if self.write.is_none() || !self.shared.lock().closing {
@@ -143,14 +145,14 @@ where
         }
     }
 
-    /// Whether our side has said goodbye: some carriers do (TLS, WebSocket), and half of a socket does not end by being
-    /// dropped.
+    /// Shuts down the write side; returns true when that is done. Some transports (TLS, WebSocket) need an explicit
+    /// shutdown, and dropping half of a socket does not close it.
     fn poll_shutdown(&mut self, cx: &mut TaskContext<'_>) -> bool {
         let Some(write) = &mut self.write else { return true };
         Pin::new(write).poll_shutdown(cx).is_ready()
     }
 
-    /// Whether nothing is left to write.
+    /// Writes the queued output. Returns true if nothing is left to write.
     fn poll_write_all(&mut self, cx: &mut TaskContext<'_>) -> bool {
         loop {
             let idle = self.written == self.writing.len() && !self.refill();
@@ -175,7 +177,7 @@ where
         }
     }
 
-    /// Takes what callers have written since. Whether there was anything.
+    /// Takes the output that callers have queued. Returns true if there was any.
     fn refill(&mut self) -> bool {
         self.writing.clear();
         self.written = 0;
@@ -203,7 +205,7 @@ where
         }
     }
 
-    /// Reads until there is nothing to read.
+    /// Reads until no more input is available.
     fn poll_read(&mut self, cx: &mut TaskContext<'_>) {
         while let Some(read) = &mut self.read {
             let result = pin!(read.read_buf(self.framer.buffer())).poll(cx);

@@ -1,4 +1,4 @@
-//! What comes from the server, and to whom it goes.
+//! Dispatch of incoming messages to calls and handlers.
 
 use std::task::Waker;
 
@@ -19,10 +19,10 @@ use crate::client::error::{CallError, excerpt};
 use crate::client::inbox::{self, Progress};
 use crate::client::link::LinkEvent;
 
-/// How much of a line that is no message is looked at.
+/// Maximum number of bytes of a line without a message that are examined.
 const MAX_NOISE_BYTES: usize = 16 * 1024;
 
-/// What is left to do once the lock is let go.
+/// Work to do after the lock is released.
 #[derive(Default)]
 pub(super) struct Batch {
     wakers: Vec<Waker>,
@@ -30,7 +30,7 @@ pub(super) struct Batch {
     wrote: bool,
 }
 
-/// What belongs to no call of ours.
+/// Message that belongs to no call of the client.
 enum Outside {
     Notification(Method, Option<RawJson>),
     Request(Id, Method, Option<RawJson>),
@@ -41,7 +41,7 @@ enum Outside {
 struct Ambiguous;
 
 impl Shared {
-    /// Takes in all of `lines`.
+    /// Handles all of `lines`.
     pub(super) fn handle_lines(self: &Arc<Self>, lines: impl Iterator<Item = Line>, batch: &mut Batch) {
         let mut state = self.lock();
         for line in lines {
@@ -185,7 +185,8 @@ impl State {
         self.session.waiting_mut(id)
     }
 
-    /// The one call under way that hears notifications. A stream of changes carries no log messages, so it is none.
+    /// Returns the only call in flight that receives notifications, if there is exactly one. Listen streams carry no
+    /// log messages and are not counted.
     fn only_listener(&mut self) -> Option<&mut Slot> {
         let hears = |slot: &Slot| slot.ears != Ears::Deaf && slot.method != Method::SubscriptionsListen;
         let mut all = self.session.all_waiting_mut().filter(|(_, slot)| hears(slot));
@@ -230,7 +231,7 @@ impl State {
         }
     }
 
-    /// The call that fetches this task's result for somebody who answers its questions.
+    /// Finds the call that fetches this task's result for a caller that answers its questions.
     fn fetching_slot(&mut self, task: &str) -> Option<&mut Slot> {
         let mut all = self.session.all_waiting_mut();
         let fetches = |slot: &Slot| slot.ears == Ears::Questions && slot.task.as_deref() == Some(task);

@@ -28,7 +28,7 @@ use super::settings::Limits;
 
 pub(crate) use driver::{Wire, spawn};
 
-/// How much may wait to be written before callers wait too.
+/// Maximum number of queued output bytes before callers have to wait.
 pub(crate) const MAX_QUEUED_BYTES: usize = 4 * 1024 * 1024;
 /// Messages from this size on are worth a warning: there are peers whose reader gives up at 10 MiB.
 const LARGE_MESSAGE_BYTES: usize = 8 * 1024 * 1024;
@@ -39,7 +39,7 @@ pub(crate) struct Duplex {
     shared: Arc<Shared>,
 }
 
-/// What callers and the driver share.
+/// State shared between callers and the driver.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
@@ -58,7 +58,7 @@ struct State {
     crowd: Vec<Waker>,
     revision: Option<Revision>,
     closing: bool,
-    /// Why we close it, where nobody wanted that.
+    /// Reason for closing the connection, if the client did not request it.
     given_up: Option<Closed>,
     closed: Option<Arc<Closed>>,
     noise: Noise,
@@ -166,7 +166,7 @@ impl Duplex {
         self.shared.send(write)
     }
 
-    /// Where answers to the server's questions go.
+    /// Returns the destination of answers to the server's questions.
     pub(crate) fn reply_to(&self) -> ReplyTo {
         ReplyTo::Duplex(Arc::clone(&self.shared))
     }
@@ -187,13 +187,13 @@ impl Duplex {
         self.shared.close();
     }
 
-    /// Whether a call waits for its answer.
+    /// Returns true if a call waits for its answer.
     pub(crate) fn is_busy(&self) -> bool {
         let mut state = self.shared.lock();
         state.session.all_waiting_mut().any(|(_, slot)| slot.method != Method::SubscriptionsListen)
     }
 
-    /// How many lines came that were no messages, and the first of them.
+    /// Returns the number of lines that were not messages, and the first of them.
     pub(crate) fn noise(&self) -> (u64, Option<String>) {
         let state = self.shared.lock();
         (state.noise.count, state.noise.first.clone())

@@ -1,4 +1,4 @@
-//! What no honest peer does.
+//! Tests of peers that violate the protocol.
 
 use std::future::poll_fn;
 use std::sync::Arc;

@@ -44,7 +44,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// What stands after the brace.
+    /// Operator after the brace.
     pub(super) const fn operator(self) -> &'static str {
         match self {
             Self::Simple => "",
@@ -58,7 +58,7 @@ impl Kind {
         }
     }
 
-    /// What stands before the first value.
+    /// Text before the first value.
     pub(super) const fn first(self) -> &'static str {
         match self {
             Self::Simple | Self::Reserved => "",
@@ -71,7 +71,7 @@ impl Kind {
         }
     }
 
-    /// What stands between values.
+    /// Text between values.
     pub(super) const fn separator(self) -> &'static str {
         match self {
             Self::Simple | Self::Reserved | Self::Fragment => ",",
@@ -82,12 +82,12 @@ impl Kind {
         }
     }
 
-    /// Whether the names stand before their values.
+    /// Returns true if names are written before their values.
     pub(super) const fn is_named(self) -> bool {
         matches!(self, Self::Parameters | Self::Query | Self::Continuation)
     }
 
-    /// Whether reserved characters stand in values as they are.
+    /// Returns true if reserved characters in values are kept.
     pub(super) const fn keeps_reserved(self) -> bool {
         matches!(self, Self::Reserved | Self::Fragment)
     }

@@ -213,7 +213,7 @@ async fn a_schema_is_read_in_the_dialect_that_it_names() {
     assert!(spoken.starts_with(new) && spoken.contains("draft-07"), "{said}");
 }
 
-/// Nobody hears a knock at the door that a `$ref` names.
+/// A `$ref` to a listening socket opens no connection to it.
 ///
 /// covers: JSCH-08
 #[cfg(feature = "validate")]

@@ -37,7 +37,7 @@ impl Stream {
         Pin::new(&mut self.exchange).poll_event(&mut TaskContext::from_waker(&waker))
     }
 
-    /// What has been said and not been read.
+    /// Returns the output that has not been read yet.
     fn read(&mut self) -> Vec<String> {
         let mut all = Vec::new();
         while let Poll::Ready(event) = self.poll() {

@@ -16,7 +16,7 @@ enum Season {
 /// Writes a packing list.
 #[derive(Deserialize, JsonSchema)]
 struct Packing {
-    /// Where to.
+    /// Destination.
     city: String,
     /// For how long.
     days: u8,
@@ -136,7 +136,7 @@ async fn what_a_message_holds_is_checked_before_it_is_sent() {
     }
 }
 
-/// What a person typed stays one text, whatever is in it; and what comes back is checked, too.
+/// Typed text stays one text, whatever it contains; the handler's result is checked, too.
 ///
 /// covers: PRM-17
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Who may use what, how often, and what is said of it.
+//! Authorization, rate limits and redaction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -296,7 +296,7 @@ async fn a_handle_serves_its_caller_for_its_time() {
     assert_eq!(text("ann", "buy", json!({ "cart": second })).await, gone);
 }
 
-/// What nobody asks for any more does not wait for room to be needed.
+/// Unused values are removed even when there is room.
 #[tokio::test(start_paused = true)]
 async fn what_a_handle_kept_goes_when_its_time_is_over() {
     let (minute, alive) = (Duration::from_secs(60), std::sync::Arc::new(()));

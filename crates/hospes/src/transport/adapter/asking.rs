@@ -15,7 +15,7 @@ use super::Session;
 use super::write;
 use crate::round::read_answer;
 
-/// What a peer says to a question.
+/// Answer of a peer to a question.
 type Answer = Result<RawJson, RpcError>;
 
 /// One round of questions on its way.
@@ -25,12 +25,12 @@ pub(super) struct Asking {
     methods: Vec<Method>,
     ids: Vec<i64>,
     unsent: VecDeque<(i64, Method, RawJson)>,
-    /// Requests that nobody waits for any longer.
+    /// Requests whose answers are no longer wanted.
     withdrawn: VecDeque<i64>,
     round: Arc<AskRound>,
     deadline: Pin<Box<Sleep>>,
     timeout: Duration,
-    /// Whether the call goes on when one of them is refused.
+    /// True if the call continues when one of them is refused.
     each: bool,
     refused: Option<RpcError>,
 }
@@ -46,7 +46,7 @@ struct Answers {
     waker: Option<Waker>,
 }
 
-/// What a round of questions has come to.
+/// Event of a round of questions.
 pub(super) enum Asked {
     /// A message for the peer was appended.
     Message,
@@ -138,7 +138,7 @@ impl Asking {
         }
     }
 
-    /// The answers by key. What is none to its question nobody behind us is to be given: it counts as a refusal.
+    /// Returns the answers by key. An answer that does not fit its question counts as a refusal and is not handed on.
     fn check(&mut self, answers: Vec<Answer>) -> Result<Vec<(String, Answer)>, RpcError> {
         let checked = self.methods.iter().zip(answers).map(|(method, answer)| {
             let answer = answer?;
@@ -174,7 +174,7 @@ impl AskRound {
         Self(Mutex::new(Answers { answers, missing: questions, waker: None }))
     }
 
-    /// Takes in the answer to the question at `position`.
+    /// Records the answer to the question at `position`.
     pub(super) fn answer(&self, position: usize, answer: Answer) {
         let mut state = self.lock();
         let Some(slot) = state.answers.get_mut(position).filter(|slot| slot.is_none()) else { return };

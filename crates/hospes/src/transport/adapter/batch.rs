@@ -18,8 +18,8 @@ impl Batch {
         Self(Mutex::new(State { text: Vec::new(), missing: requests }))
     }
 
-    /// Takes in one answer, or nothing for a request that was cancelled. Returns the whole when that was the last;
-    /// none when there is no answer at all.
+    /// Adds one answer, or none for a cancelled request. Returns the whole batch with the last one; none if there is no
+    /// answer at all.
     pub(crate) fn take_in(&self, answer: &[u8]) -> Option<Vec<u8>> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !answer.is_empty() {

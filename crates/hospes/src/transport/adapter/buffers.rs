@@ -1,21 +1,21 @@
 //! Large buffers, kept from one call for the next.
 //!
-//! A system clears every page of memory that a program asks for, and most allocators give a large piece back as soon
-//! as it is free. For a message of a megabyte that costs as much as everything else that is done with it.
+//! A system clears every page of memory that a program asks for, and most allocators return a large piece as soon as it
+//! is free. For a message of a megabyte that costs as much as all other work on it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[cfg(feature = "http")]
 use bytes::Bytes;
 
-/// What is smaller is left to the allocator.
+/// Minimum size of pooled buffers; smaller ones are left to the allocator.
 const LARGE: usize = 128 * 1024;
-/// What is larger is not kept: the limit `max_kept_buffer_bytes`.
+/// Maximum size of a pooled buffer: the limit `max_kept_buffer_bytes`.
 const MAX_BUFFER_BYTES: usize = 4 * 1024 * 1024;
-/// What is kept in all: the limit `max_kept_bytes`.
+/// Maximum size of all pooled buffers: the limit `max_kept_bytes`.
 const MAX_KEPT_BYTES: usize = 16 * 1024 * 1024;
 
-/// Buffers that nobody needs at the moment.
+/// Pool of unused buffers.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers(Mutex<Kept>);
 
@@ -40,7 +40,7 @@ impl Buffers {
         Vec::with_capacity(bytes)
     }
 
-    /// Makes room for `bytes` more behind what is written.
+    /// Reserves room for `bytes` more behind the content.
     pub(crate) fn make_room(&self, out: &mut Vec<u8>, bytes: usize) {
         if bytes >= LARGE && out.capacity() - out.len() < bytes {
             let mut wide = self.take(out.len() + bytes);
@@ -49,7 +49,7 @@ impl Buffers {
         }
     }
 
-    /// The text as shared memory, which comes back here when nobody has it any more.
+    /// Shares the text as memory that returns to the pool when the last reference is dropped.
     #[cfg(feature = "http")]
     pub(crate) fn lend(self: &Arc<Self>, text: Vec<u8>) -> Bytes {
         if !(LARGE..=MAX_BUFFER_BYTES).contains(&text.capacity()) {

@@ -22,7 +22,7 @@ use crate::params::{Params, decode_part};
 use crate::peer::Sender;
 use crate::service::{BoxService, Call, Outcome, Service};
 
-/// What became of a request in a session.
+/// Result of admitting a request of a session.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it is moved on at once, and a box would be one more per call")]
 pub(crate) enum Admitted {
@@ -91,7 +91,7 @@ impl Adapter {
         }
     }
 
-    /// Takes in a request of a session: answers what is the adapter's own business, and makes a call of the rest.
+    /// Admits a request of a session. The adapter answers its own methods; all others become calls.
     pub(crate) fn admit(
         self: &Arc<Self>,
         session: &Arc<Session>,
@@ -196,11 +196,11 @@ impl Adapter {
     }
 }
 
-/// How long the answer to `resources/subscribe` waits until the service has taken the subscription up: the limit
-/// `subscribe_wait`.
+/// Maximum time that the answer to `resources/subscribe` waits until the service has accepted the subscription: the
+/// limit `subscribe_wait`.
 const SUBSCRIBE_WAIT: Duration = Duration::from_secs(5);
 
-/// Answers when a subscription holds, so that whoever has the answer misses no change; or that it does not.
+/// Service that answers once a subscription is active or refused. After the answer no change is missed.
 struct Held {
     adapter: Arc<Adapter>,
     session: Arc<Session>,
@@ -209,7 +209,7 @@ struct Held {
 }
 
 impl Held {
-    /// Whether the service tells of it.
+    /// Returns true if the service sends changes of the resource.
     async fn is_told(&self) -> bool {
         if self.session.held(self.epoch).await {
             return !self.session.is_refused(&self.uri);

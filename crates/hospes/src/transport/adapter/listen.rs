@@ -18,8 +18,8 @@ use crate::Context;
 use crate::exchange::{Event, Exchange};
 use crate::service::{Call, Outcome};
 
-/// How long a session's call for changes that the service ended is left alone before it is made again: longer each
-/// time, until a change comes.
+/// Delay before a session's call for changes is repeated after the service ended it. It grows each time, until a change
+/// comes.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
@@ -37,9 +37,9 @@ pub(crate) struct Listen {
     extra: Option<Box<Extra>>,
     next: Option<Next>,
     epoch: Option<u64>,
-    /// Whether the last call ended before it had begun; what the one before it tells goes on meanwhile.
+    /// True if the last call ended before it had begun; the one before it continues meanwhile.
     failed: bool,
-    /// Whether the service has no such call, so that there is no use in making it again.
+    /// True if the service has no such call, so that it is not repeated.
     refused: bool,
     /// Once the service has ended one.
     after: Option<Box<After>>,
@@ -55,19 +55,19 @@ struct Extra {
 /// The call that takes the place of another once it is acknowledged.
 #[derive(Debug)]
 enum Next {
-    /// Of both, with those subscriptions of it that wait for their answers.
+    /// Call for all subscriptions, with those whose answers are pending.
     Current(Box<Exchange>, Vec<String>),
     Extra(Box<Extra>),
 }
 
-/// What is to be done after the service ended the call.
+/// Recovery after the service ended the call.
 #[derive(Debug)]
 struct After {
     again: Option<Pin<Box<Sleep>>>,
-    /// Whether the call on its way follows one that ended.
+    /// True if the pending call follows one that ended.
     resumed: bool,
     pause: Duration,
-    /// What may have changed while the service told nothing.
+    /// Notifications of everything that may have changed between the calls.
     missed: VecDeque<Notification>,
 }
 
@@ -91,8 +91,8 @@ impl Listen {
         }
     }
 
-    /// Appends the next notification to `out`, without any framing. Ready means that one was appended; the stream
-    /// never ends by itself.
+    /// Appends the next notification to `out`, without any framing. Ready means that one was appended; the stream never
+    /// ends.
     pub(crate) fn poll_said(
         &mut self,
         session: &Session,
@@ -197,7 +197,7 @@ impl Listen {
         session.hold(self.epoch);
     }
 
-    /// Makes the call again that has ended, in time. Ready means that it was made.
+    /// Repeats the call that has ended, after its delay. Ready means that it was made.
     fn poll_again(&mut self, session: &Session, cx: &mut TaskContext<'_>) -> Poll<()> {
         let is_served = self.current.is_some() && !self.failed;
         if is_served || self.next.is_some() || self.refused || session.filter().is_empty() {
@@ -301,8 +301,9 @@ fn begin(adapter: &Adapter, session: &Session, filter: SubscriptionFilter) -> Op
     Some(Exchange::new(adapter.service.clone(), call))
 }
 
-/// Whether the service would tell of a resource, where nobody reads the stream on which it would: it is asked, and not
-/// listened to. What cannot be told is found out by whoever reads the stream.
+/// Returns true if the service would send changes of a resource. It is used when no client reads the stream of changes:
+/// the call is made, and dropped once it is acknowledged. If that decides nothing, the reader of the stream finds out
+/// later.
 pub(super) async fn would_tell(adapter: &Adapter, session: &Session, uri: &str) -> bool {
     let filter = SubscriptionFilter::new().with_resource_subscriptions(vec![uri.to_owned()]);
     let Some(mut exchange) = begin(adapter, session, filter) else { return true };
@@ -327,7 +328,7 @@ fn poll(exchange: &mut Exchange, cx: &mut TaskContext<'_>) -> Option<Result<Noti
     }
 }
 
-/// All that a filter asks to be told of.
+/// Returns a notification for everything that a filter asks for.
 fn told_of(filter: &SubscriptionFilter) -> VecDeque<Notification> {
     let lists = [
         (filter.tools_list_changed, Notification::ToolsListChanged),
@@ -345,7 +346,7 @@ pub(super) fn ended() -> Reply {
     Reply::Listen(Box::new(SubscriptionsListenResult::new()))
 }
 
-/// Says in the answer which stream has ended (SUBS-08).
+/// Adds the id of the ended stream to the answer (SUBS-08).
 pub(super) fn stamp_subscription(reply: &mut Reply, id: &Id) {
     if !matches!(reply, Reply::Listen(_)) {
         *reply = ended();

@@ -49,14 +49,14 @@ use crate::service::{BoxService, Call, Outcome, Service as _};
 use crate::spent::SpentStates;
 use crate::{Context, Peer};
 
-/// How long a handler waits for the client's answer to a question unless told otherwise: the setting
-/// `question_timeout`. A person may be at the other end.
+/// Default maximum time that a handler waits for the client's answer to a question: the setting `question_timeout`. A
+/// person may have to answer.
 pub(crate) const DEFAULT_QUESTION_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
-/// How long sealed request state holds unless told otherwise: the setting `state_lifetime`.
+/// Default lifetime of sealed request state: the setting `state_lifetime`.
 pub(crate) const DEFAULT_STATE_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
-/// What the adapter may be told.
+/// Settings of the adapter.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) question_timeout: Duration,
@@ -137,7 +137,7 @@ impl Adapter {
         }
     }
 
-    /// Which calls were seen to be quick.
+    /// Returns the observed durations of calls.
     pub(crate) fn quick(&self) -> &Quick {
         &self.quick
     }
@@ -148,7 +148,7 @@ impl Adapter {
         &self.buffers
     }
 
-    /// Whether it is known what every result is stamped with; if not, call [`Adapter::learn`] first.
+    /// Returns true if the stamp of all results is known; otherwise call [`Adapter::learn`] first.
     pub(crate) fn knows_itself(&self) -> bool {
         self.stamp.get().is_some()
     }
@@ -166,7 +166,7 @@ impl Adapter {
         self.stamp.get().unwrap_or_else(|| UNKNOWN.get_or_init(|| Stamp::new(&nobody())))
     }
 
-    /// What the service says of itself to this peer.
+    /// Asks the service for its identity and capabilities, on behalf of this peer.
     async fn discover(&self, peer: Arc<Peer>) -> Result<DiscoverResult, RpcError> {
         let call = Call::new(Method::Discover, RawJson::empty_object(), Context::new(peer));
         match self.service.start(call).await {
@@ -199,13 +199,14 @@ fn server_info(discovered: &DiscoverResult) -> RawJson {
     discovered.meta.get(meta_key::SERVER_INFO).cloned().unwrap_or_else(nobody)
 }
 
-/// For a service that keeps its name to itself: the handshake of the older revisions needs one.
+/// Returns the identity used for a service that does not name itself; the handshake of the older revisions requires
+/// one.
 fn nobody() -> RawJson {
     let info = Implementation::new("hospes", env!("CARGO_PKG_VERSION"));
     RawJson::from_serialize(&info).unwrap_or_else(|_| RawJson::empty_object())
 }
 
-/// Bytes that nobody can guess.
+/// Returns unguessable bytes.
 pub(crate) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).expect("an operating system without randomness cannot serve anybody");

@@ -100,7 +100,7 @@ impl Adapter {
         Ok(())
     }
 
-    /// What is known from earlier rounds: sealed in `requestState`, and the answers that come with it.
+    /// Restores the state from earlier rounds, which is sealed in `requestState`, and adds the answers sent with it.
     fn round(&self, method: &Method, params: &Params, peer: &Peer) -> Result<Round, RpcError> {
         let view = params.view();
         let (mut round, mut asked) = (Round::default(), Asked::new());
@@ -167,7 +167,7 @@ impl Adapter {
     }
 }
 
-/// What travels in `requestState`.
+/// Content of `requestState`.
 #[derive(Serialize, Deserialize)]
 struct Sealed<'a> {
     #[serde(rename = "r")]
@@ -179,7 +179,7 @@ struct Sealed<'a> {
 /// The methods of the questions that were asked, by key: answers of another shape go no further (MRTR-15).
 type Asked = BTreeMap<String, String>;
 
-/// Whether a client may send this as a request. Names that the specification does not define may be anything.
+/// Returns true if a client may send this as a request. Any method that the specification does not define may be one.
 fn is_served(method: &Method) -> bool {
     method.info().is_none_or(|info| {
         info.kind == Kind::Request
@@ -246,7 +246,7 @@ fn read_client(
     Ok((info, capabilities))
 }
 
-/// The `_meta` of params, read; empty where there is none.
+/// Decodes the `_meta` of params; empty if there is none.
 ///
 /// # Errors
 /// When it is no object, or when a member of the params stands twice.
@@ -263,7 +263,7 @@ pub(crate) fn read_meta(params: &View) -> Result<RequestMeta<'_>, RpcError> {
     }
 }
 
-/// What a reserved member of `_meta` must be.
+/// Returns the required shape of a reserved member of `_meta`.
 fn shape(key: &str) -> &'static str {
     match key {
         meta_key::PROGRESS_TOKEN => "a string or an integer",

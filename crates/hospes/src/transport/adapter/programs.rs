@@ -1,4 +1,4 @@
-//! What clients say of themselves, kept once however many sessions say it.
+//! Identities and capabilities of clients, stored once for all sessions that share them.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,10 +10,10 @@ use hospes_model::{
 use crate::Peer;
 use crate::peer::Sender;
 
-/// How many different ones are remembered.
+/// Maximum number of distinct values that are remembered.
 const MAX_REMEMBERED: usize = 32;
-/// How long what a client says of itself may be and still be kept, for as long as its session or for others that say the
-/// same: the limit `max_client_bytes`.
+/// Maximum size of a client's identity and capabilities that are kept for its session or shared with others: the limit
+/// `max_client_bytes`.
 pub(super) const MAX_CLIENT_BYTES: usize = 64 * 1024;
 
 /// The client programs last seen.

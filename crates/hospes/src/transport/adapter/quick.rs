@@ -1,4 +1,4 @@
-//! Which calls were seen to give back their thread quickly, so that they may run in their connection's task.
+//! Observations of which calls return quickly, so that they may run in their connection's task.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +33,7 @@ impl Default for Quick {
 }
 
 impl Quick {
-    /// The kind of a call that runs a handler of somebody's; none for the others, which are quick.
+    /// Returns the kind of a call that runs user code; none for the others, which are quick.
     pub(crate) fn kind(&self, call: &Call) -> Option<CallKind> {
         let view = call.params.view();
         let of = match call.method {
@@ -56,7 +56,7 @@ impl Quick {
         self.place(kind).load(Ordering::Relaxed) == kind.0
     }
 
-    /// Takes note of the first stretch of such a call, which has begun at `start`.
+    /// Records the first stretch of such a call, which began at `start`.
     pub(crate) fn note(&self, kind: CallKind, start: Instant) {
         let took = start.elapsed();
         if took >= SLOW {

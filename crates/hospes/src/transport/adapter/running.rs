@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::exchange::{Event, Exchange};
 use crate::service::{Outcome, Service as _};
 
-/// What a call has just put on the wire.
+/// Output that a call has just written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     /// A message that precedes the answer.
@@ -32,13 +32,13 @@ pub(crate) struct Running {
     id: Id,
     /// The legacy peer's session.
     session: Option<Arc<Session>>,
-    /// What may end the call from outside, and where it is entered.
+    /// Switch that stops the call from outside, and its registration.
     hold: Option<Hold>,
     // Both are rare, and a call is moved about.
     asking: Option<Box<Asking>>,
-    /// How it ends, whatever the handler does.
+    /// Forced end of the call, regardless of the handler.
     end: Option<Box<End>>,
-    /// Whether it was made again as a task, for a peer that knows of none.
+    /// True if it was restarted as a task, for a peer that does not know tasks.
     as_task: bool,
 }
 
@@ -85,7 +85,7 @@ impl Running {
         self.context().peer().revision
     }
 
-    /// The kind of the call, where it runs a handler of somebody's.
+    /// Returns the kind of the call, if it runs user code.
     pub(crate) fn kind(&self) -> Option<CallKind> {
         if self.adapter.service.is_cooperative() {
             return None;
@@ -93,12 +93,12 @@ impl Running {
         self.adapter.quick.kind(self.exchange.call())
     }
 
-    /// Takes note of the first stretch of a call of this kind.
+    /// Records the first stretch of a call of this kind.
     pub(crate) fn note(&self, kind: CallKind, start: Instant) {
         self.adapter.quick.note(kind, start);
     }
 
-    /// Whether this is a stream of changes (2026-07-28).
+    /// Returns true if this is a stream of changes (2026-07-28).
     pub(crate) fn is_listen(&self) -> bool {
         self.session.is_none() && *self.method() == Method::SubscriptionsListen
     }
@@ -120,7 +120,7 @@ impl Running {
         self.end = Some(Box::new(End::Failed(error)));
     }
 
-    /// Whether somebody has ended the call; registers the task when nobody has.
+    /// Returns true if the call has been stopped; otherwise registers the task.
     #[cfg(feature = "http")]
     pub(crate) fn is_to_end(&self, cx: &TaskContext<'_>) -> bool {
         self.end.is_some() || self.hold.as_ref().is_some_and(|hold| hold.stop.poll(cx).is_some())
@@ -160,7 +160,7 @@ impl Running {
         }
     }
 
-    /// Whether the call goes on as a task, which the peer does not see.
+    /// Restarts the call as a task that the peer does not see. Returns true if that is possible.
     fn runs_as_task(&mut self, error: &RpcError) -> bool {
         let Some(session) = self.session.as_ref().filter(|_| !self.as_task) else { return false };
         let again = super::tasks::run_after_all(&self.adapter.service, session, self.exchange.call(), error);

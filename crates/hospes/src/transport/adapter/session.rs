@@ -1,4 +1,4 @@
-//! What a legacy peer needs remembered: the session machine, and what our side of it waits for.
+//! State of a legacy session: its state machine, and the waiters on this side.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use super::tasks::SessionTasks;
 use super::{Stop, Stopped};
 use crate::Peer;
 
-/// What the server offers, as far as the adapter answers for it.
+/// Capabilities of the server for which the adapter answers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Offers {
     pub(super) logging: bool,
@@ -25,7 +25,7 @@ pub(super) struct Offers {
     pub(super) tools_changes: bool,
     pub(super) prompts_changes: bool,
     pub(super) resources_changes: bool,
-    /// Whether it runs tools as tasks, and lists those.
+    /// True if it runs tools as tasks, and lists those.
     pub(super) tasks: bool,
     pub(super) task_list: bool,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Session {
     epoch: AtomicU64,
     /// None before the first stream of changes is read: many sessions never have one.
     holding: OnceLock<Box<Holding>>,
-    /// Wakes whoever holds the session's stream of changes.
+    /// Waker of the reader of the session's stream of changes.
     listener: AtomicWaker,
 }
 
@@ -57,12 +57,12 @@ pub(crate) enum Heard {
     Extension,
 }
 
-/// Whether the service knows what the session subscribed to.
+/// Progress of the service with the session's subscriptions.
 #[derive(Debug, Default)]
 struct Holding {
     /// The last state of the subscriptions that the service was told of.
     held: AtomicU64,
-    /// How many streams of changes are read at the moment.
+    /// Number of streams of changes being read.
     listening: AtomicU32,
     fresh: Mutex<Fresh>,
     /// Subscriptions that are to be answered once the service has said whether it tells, and whether it does not.
@@ -71,17 +71,17 @@ struct Holding {
     changed: tokio::sync::Notify,
 }
 
-/// What has changed of the subscriptions since the service was last asked.
+/// Changes of the subscriptions since the service was last asked.
 #[derive(Debug, Default)]
 struct Fresh {
     uris: Vec<String>,
-    /// Whether it is more than that some came.
+    /// True if there are changes other than additions.
     all: bool,
 }
 
 type Machine = ServerSession<Arc<Stop>, Question>;
 
-/// Where the answer to a question goes.
+/// Destination of the answer to a question.
 #[derive(Debug)]
 struct Question {
     round: Arc<AskRound>,
@@ -120,7 +120,7 @@ impl Session {
         &self.peer
     }
 
-    /// What it knows of its tasks.
+    /// Returns the tasks of the session.
     pub(super) fn tasks(&self) -> &SessionTasks {
         self.tasks.get_or_init(Box::default)
     }
@@ -129,7 +129,7 @@ impl Session {
         self.offers
     }
 
-    /// Whether batches may be sent either way.
+    /// Returns true if batches may be sent in either direction.
     pub(crate) fn has_batches(&self) -> bool {
         self.machine().has_batches()
     }
@@ -157,7 +157,7 @@ impl Session {
         Heard::Nothing
     }
 
-    /// Takes in the answer to one of our questions; answers to nothing are ignored.
+    /// Handles the answer to a question of this side; unexpected answers are ignored.
     pub(crate) fn handle_response(&self, whole: &Bytes, response: message::Response<'_>) {
         let question = self.machine().handle_response(response.id.as_ref());
         match question {
@@ -190,8 +190,8 @@ impl Session {
         self.machine().finish(id, ticket);
     }
 
-    /// Nothing can be read from the peer any more: its questions stay unanswered; calls go on, and those that wait for
-    /// their turn are still served.
+    /// Fails the questions to the peer, because nothing can be read from it any more. Running and queued calls
+    /// continue.
     pub(crate) fn hang_up(&self, why: &'static str) {
         let questions = self.machine().hang_up();
         for question in questions {
@@ -254,8 +254,7 @@ impl Session {
         Ok(None)
     }
 
-    /// The service does not tell of these, of those that it was asked about: whoever waits for an answer hears of it, and
-    /// what nobody was told of is no subscription.
+    /// Marks these subscriptions as refused by the service. Pending answers report it; the others are removed.
     pub(super) fn refuse<'u>(&self, uris: impl Iterator<Item = &'u String>) {
         for uri in uris {
             let mut asked = self.asked();
@@ -268,12 +267,12 @@ impl Session {
         }
     }
 
-    /// The same of one, before its answer.
+    /// Removes one refused subscription before its answer.
     pub(super) fn forget(&self, uri: &str) {
         self.machine().unsubscribe(uri);
     }
 
-    /// Whether the service said that it does not tell of it.
+    /// Returns true if the service refused this subscription.
     pub(super) fn is_refused(&self, uri: &str) -> bool {
         self.asked().is_some_and(|asked| asked.get(uri) == Some(&true))
     }
@@ -342,8 +341,8 @@ impl Session {
         holding.changed.notify_waiters();
     }
 
-    /// Waits until the service knows of the subscriptions as they were at `epoch`. Where nobody reads the stream of
-    /// changes it is told when somebody does, so there is nothing to wait for, and it is false.
+    /// Waits until the service knows the subscriptions as of `epoch`. Returns false at once if no client reads the
+    /// stream of changes; the service learns of them when one does.
     pub(super) async fn held(&self, epoch: u64) -> bool {
         let Some(holding) = self.holding.get() else { return false };
         loop {
@@ -360,7 +359,7 @@ impl Session {
         }
     }
 
-    /// Which changes the session is to hear of.
+    /// Returns the changes that the session subscribes to.
     pub(super) fn filter(&self) -> SubscriptionFilter {
         let uris: Vec<_> = self.machine().subscriptions().map(str::to_owned).collect();
         SubscriptionFilter::new()
@@ -376,7 +375,7 @@ impl Session {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Lets whoever holds the stream of changes look again.
+    /// Wakes the reader of the stream of changes.
     pub(crate) fn wake_listener(&self) {
         self.listener.wake();
     }
@@ -425,7 +424,7 @@ impl ModernCalls {
         lock(&self.0).check(id)
     }
 
-    /// Cancels a call; false when there is none of that id.
+    /// Cancels a call; returns false if there is none of that id.
     pub(crate) fn cancel(&self, id: &Id) -> bool {
         let stop = lock(&self.0).cancel(id);
         if let Some(stop) = &stop {
@@ -443,7 +442,7 @@ impl ModernCalls {
     }
 }
 
-/// Where a call is entered while it runs, so that it can be stopped.
+/// Table in which a running call is registered, so that it can be stopped.
 #[derive(Clone, Debug)]
 pub(crate) enum Table {
     Session(Arc<Session>),

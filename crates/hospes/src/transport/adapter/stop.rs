@@ -5,7 +5,7 @@ use std::task::Context as TaskContext;
 
 use futures::task::AtomicWaker;
 
-/// Why a call was stopped.
+/// Reason a call was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Stopped {
@@ -31,7 +31,7 @@ impl Stop {
         self.waker.wake();
     }
 
-    /// Why the call is to stop; registers the task when it is not.
+    /// Returns the reason if the call is to stop; otherwise registers the task.
     pub(crate) fn poll(&self, cx: &TaskContext<'_>) -> Option<Stopped> {
         self.get().or_else(|| {
             self.waker.register(cx.waker());

@@ -25,16 +25,16 @@ use crate::service::{BoxService, Call, Outcome, Questions, Service};
 use crate::tasks::{TaskWish, is_not_declared};
 use crate::{Context, Params, Peer};
 
-/// The most tasks of a session that it is told the changes of; the oldest are left out.
+/// Maximum number of tasks of a session whose changes are sent; the oldest are left out.
 const MAX_FOLLOWED: usize = 256;
-/// The most cancelled tasks that a session remembers as such, should their work go on.
+/// Maximum number of cancelled tasks that a session remembers, in case their work continues.
 const MAX_CANCELLED: usize = 256;
 /// The least and the longest that is waited between two looks at a task.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 /// Under which a call that waits for a task remembers it from one round of questions to the next.
 const STEP: &str = "hospes/task";
 
-/// What a session knows of its tasks.
+/// Tasks of a session.
 #[derive(Debug, Default)]
 pub(super) struct SessionTasks(Mutex<State>);
 
@@ -42,12 +42,12 @@ pub(super) struct SessionTasks(Mutex<State>);
 struct State {
     followed: VecDeque<String>,
     cancelled: VecDeque<String>,
-    /// Which questions of which tasks are before the client now.
+    /// Questions of tasks that the client is being asked.
     asking: HashSet<(String, String)>,
 }
 
 impl SessionTasks {
-    /// The tasks whose changes are told.
+    /// Returns the ids of the tasks whose changes are sent.
     pub(super) fn followed(&self) -> Vec<String> {
         self.lock().followed.iter().cloned().collect()
     }
@@ -102,7 +102,7 @@ impl Drop for Claim {
     }
 }
 
-/// Whether a service runs tools as tasks; what 2025-11-25 calls that is added where the service does not say it.
+/// Returns true if a service runs tools as tasks. Adds the capability of 2025-11-25 if the service does not declare it.
 pub(super) fn offered(capabilities: &mut ServerCapabilities) -> bool {
     let tools = |tasks: &ServerTasksCapability| {
         let requests = tasks.requests.as_ref().and_then(|requests| requests.tools.as_ref());
@@ -120,7 +120,7 @@ pub(super) fn offered(capabilities: &mut ServerCapabilities) -> bool {
     true
 }
 
-/// What a call of a tool says about tasks (TASK-07: only asked where the service runs them).
+/// Returns the task preference of a tool call (TASK-07: read only if the service runs tasks).
 pub(super) fn wish(method: &Method, revision: Revision, params: &Params) -> Result<TaskWish, RpcError> {
     #[derive(serde::Deserialize)]
     struct Wish {
@@ -134,7 +134,7 @@ pub(super) fn wish(method: &Method, revision: Revision, params: &Params) -> Resu
     Ok(task.map_or(TaskWish::None, TaskWish::Asked))
 }
 
-/// Whether a method has to do with tasks.
+/// Returns true if a method concerns tasks.
 pub(super) fn concerns(method: &Method) -> bool {
     use Method::{TasksCancel, TasksGet, TasksResult, ToolsCall};
     matches!(method, ToolsCall | TasksGet | TasksResult | TasksCancel)
@@ -164,8 +164,8 @@ impl Service for LegacyTasks {
     }
 }
 
-/// What a call comes to that was refused because it has to be a task, in a session that was told of none: the tool came
-/// later, and is run to its end.
+/// Restarts a call that was refused because it must be a task, in a session that was not offered any. The tool was
+/// added later; it runs to its end.
 pub(super) fn run_after_all(
     service: &BoxService,
     session: &Arc<Session>,
@@ -208,8 +208,8 @@ impl LegacyTasks {
         }
     }
 
-    /// Whether the client could have known from the list that the tool is only called as a task. A newer server behind a
-    /// gateway has no such list.
+    /// Returns true if the client could know from the list that the tool is only called as a task. A newer server
+    /// behind a gateway has no such list.
     async fn says_required(&self, call: &Call) -> bool {
         /// No list has more pages than this.
         const MAX_PAGES: usize = 100;
@@ -231,7 +231,7 @@ impl LegacyTasks {
         true
     }
 
-    /// Runs the call as a task for somebody who knows none, or could not know that this one has to be.
+    /// Runs the call as a task for a client that does not know tasks, or could not know that this tool requires one.
     async fn run_to_end(&self, call: &Call) -> Outcome {
         let context = Context::builder(Arc::clone(call.context.peer()))
             .meta(call.context.meta().cloned())
@@ -254,7 +254,7 @@ impl LegacyTasks {
         self.wait(call, &id, false).await
     }
 
-    /// How a task stands.
+    /// Returns the state of a task.
     async fn get(&self, call: &Call, id: &str) -> Result<GetTaskResult, RpcError> {
         let params = TaskParams::new(id);
         let mut found = match self.ask(call, Method::TasksGet, &params).await? {
@@ -365,7 +365,7 @@ impl LegacyTasks {
     }
 }
 
-/// Waits for a change of the task, at most for `pause`; what the task says meanwhile is said in the call.
+/// Waits for a change of the task, at most for `pause`. Notifications of the task are meanwhile sent in the call.
 async fn news(call: &Call, changes: &mut Option<Exchange>, pause: Duration) {
     let changed = poll_fn(|cx| {
         while let Some(exchange) = changes {
@@ -395,7 +395,7 @@ fn task_id(call: &Call) -> Result<String, RpcError> {
     id.ok_or_else(|| RpcError::invalid_params(format!("{} wants the task's `taskId`, a string", call.method)))
 }
 
-/// What the call has come to, which says whose result it is (TASK-17).
+/// Returns the result of the call, with the id of its task (TASK-17).
 fn completed(result: &RawJson, id: &str, named: bool) -> Result<Reply, RpcError> {
     // Not read as an answer to any method: programs would carry code for results of every kind.
     let Ok(mut result) = result.decode::<CallToolResult>() else {
@@ -407,7 +407,7 @@ fn completed(result: &RawJson, id: &str, named: bool) -> Result<Reply, RpcError>
     Ok(result.into())
 }
 
-/// Says which task a question belongs to (TASK-17).
+/// Adds the id of the task to a question (TASK-17).
 fn relate(request: &mut InputRequest, id: &str) {
     let meta: &mut Meta = match request {
         InputRequest::CreateMessage(params) => &mut params.meta,

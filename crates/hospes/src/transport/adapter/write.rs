@@ -124,7 +124,7 @@ pub(super) fn empty(out: &mut Vec<u8>, id: &Id) {
     });
 }
 
-/// What stands in for an answer that is too long to be sent.
+/// Returns the replacement of an answer that is too long to be sent.
 pub(super) fn too_long(method: &Method, bytes: usize, limit: usize) -> Result<Reply, RpcError> {
     let why = format!("the answer of {bytes} bytes is over the limit of {limit} (setting max_answer_bytes)");
     if *method == Method::ToolsCall {

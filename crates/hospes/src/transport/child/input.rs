@@ -41,14 +41,14 @@ pub(crate) fn counted(pipe: ChildStdin) -> (CountedInput, Option<UnreadInput>) {
 }
 
 impl UnreadInput {
-    /// Whether nothing of what was written has been read.
+    /// Returns true if none of the written bytes has been read.
     #[cfg(target_os = "linux")]
     pub(crate) fn is_untouched(&self) -> bool {
         let unread = rustix::io::ioctl_fionread(&self.pipe);
         unread.is_ok_and(|unread| unread == self.written.load(Ordering::Acquire))
     }
 
-    /// Whether nothing of what was written has been read; not known here.
+    /// Returns true if none of the written bytes has been read; not known on this system.
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn is_untouched(&self) -> bool {
         false

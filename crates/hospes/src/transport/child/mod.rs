@@ -1,5 +1,5 @@
-//! A server as a child process: started with a clean environment and a process group of its own, watched by its exit
-//! (never by the end of a pipe, which a helper may hold open), and gone with everything it started when we are done.
+//! Servers as child processes. A child has a clean environment and a process group of its own. It is watched by its
+//! exit, never by the end of a pipe, which a helper may hold open. At the end it is stopped with everything it started.
 
 mod input;
 mod stderr;
@@ -22,17 +22,17 @@ use crate::client::{Command, ProcessNews};
 pub(crate) use input::{UnreadInput, counted};
 pub(crate) use stderr::{OnStderr, StderrTail};
 
-/// How long a server may take to end once its stdin is closed.
+/// Time for a server to exit once its stdin is closed.
 pub(crate) const EXIT_GRACE: Duration = Duration::from_millis(1000);
-/// How long it may take once it was told to terminate.
+/// Time for it to exit once it was told to terminate.
 pub(crate) const TERMINATE_GRACE: Duration = Duration::from_millis(500);
-/// How long we wait for the kernel once it was killed.
+/// Time for the kernel to end it once it was killed.
 const KILL_GRACE: Duration = Duration::from_millis(300);
-/// How long a launcher may take to kill all that the server has started.
+/// Time for a launcher to kill everything that the server has started.
 const LAUNCHER_GRACE: Duration = Duration::from_secs(2);
-/// How long what a server started may outlive it before it is killed.
+/// Time after which processes that outlive the server that started them are killed.
 const SWEEP_GRACE: Duration = Duration::from_millis(100);
-/// How long the end of stderr is waited for once the process has ended.
+/// Time for the end of stderr to arrive once the process has ended.
 const LAST_WORDS: Duration = Duration::from_millis(50);
 
 /// Pipes of this size carry a large message between two processors 2.7 times as fast as the usual 64 KiB.
@@ -60,12 +60,12 @@ const INHERITED: &[&str] = &[
 /// Called with what becomes of a process.
 pub(crate) type OnProcess = Arc<dyn Fn(ProcessNews<'_>) + Send + Sync>;
 
-/// Who is told of a child.
+/// Callbacks for events of a child.
 #[derive(Clone, Default)]
 pub(crate) struct Listeners {
-    /// Of each line that it writes to stderr.
+    /// Callback for each line on stderr.
     pub(crate) stderr: Option<OnStderr>,
-    /// Of its start and its end.
+    /// Callback for its start and its end.
     pub(crate) process: Option<OnProcess>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Child {
     pub(crate) handle: ChildHandle,
 }
 
-/// Where a child stands.
+/// State of a child.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
     Running,
@@ -165,10 +165,10 @@ impl ChildHandle {
 /// A child and everything it started; killed when this is dropped too early, as at the end of the runtime.
 struct Supervised {
     child: Box<dyn ChildWrapper>,
-    /// It kills what the server has started, if it is told; killed itself, it could not.
+    /// True for a launcher, which kills the server's processes when told to terminate; killed itself, it could not.
     is_launcher: bool,
     left_alone: bool,
-    /// Who is told that it has ended; nobody any more once they were.
+    /// Callback for its end; taken once called.
     on_end: Option<OnProcess>,
     pid: Option<u32>,
 }
@@ -240,7 +240,7 @@ impl Supervised {
         let _ = self.child.start_kill();
     }
 
-    /// Whether there was anything left to terminate.
+    /// Signals the group. Returns true if there was a process left to terminate.
     #[cfg(unix)]
     fn terminate(&mut self) -> bool {
         self.child.signal(rustix::process::Signal::TERM.as_raw()).is_ok()

@@ -16,7 +16,7 @@ pub(crate) type OnStderr = Arc<dyn Fn(&str) + Send + Sync>;
 const MAX_LINES: usize = 50;
 /// The longest line that is kept whole.
 const MAX_LINE_BYTES: usize = 2048;
-/// How many of the lines an error shows.
+/// Number of lines that an error shows.
 const SHOWN: usize = 10;
 pub(crate) struct StderrTail {
     lines: Mutex<VecDeque<String>>,
@@ -25,7 +25,7 @@ pub(crate) struct StderrTail {
 }
 
 impl StderrTail {
-    /// What is `hidden` appears nowhere.
+    /// Creates an empty tail; `hidden` values are redacted everywhere.
     pub(crate) fn new(on_line: Option<OnStderr>, hidden: Hidden) -> Self {
         Self { lines: Mutex::new(VecDeque::new()), on_line, hidden }
     }

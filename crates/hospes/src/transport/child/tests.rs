@@ -9,7 +9,7 @@ fn sh(script: &str) -> Command {
     Target::command("sh").args(["-c", script])
 }
 
-/// Whether any process that carries `marker` in its command line is alive.
+/// Returns true if any process with `marker` in its command line is alive.
 fn alive(marker: &str) -> bool {
     std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
         let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
@@ -186,7 +186,7 @@ async fn a_launcher_is_told_to_kill() {
     assert_eq!(&*child.handle.exited().await, "was ended by signal 9", "one that does not listen");
 }
 
-/// What is heard of a process, in a few words.
+/// Returns callbacks that record the events of a process, in a few words.
 fn heard() -> (Listeners, Arc<Mutex<Vec<String>>>) {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&heard);

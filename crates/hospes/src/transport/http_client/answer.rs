@@ -15,10 +15,10 @@ use super::pool::Connection;
 use crate::client::core::malformed;
 use crate::client::error::{CallError, HttpFailure, Stage, excerpt};
 
-/// How much of a body that is no answer is read.
+/// Maximum number of bytes read of a body that is not an answer.
 const MAX_REFUSAL_BYTES: usize = 64 * 1024;
 
-/// What a response is, by its head.
+/// Kind of a response, by its head.
 pub(super) enum Kind {
     /// One message.
     Json,
@@ -80,7 +80,7 @@ pub(super) async fn read_body(
     Ok(if rest.is_empty() { first } else { rest.freeze() })
 }
 
-/// Reads a response that nobody wants to the end, so that its connection can be used again.
+/// Reads an unwanted response to its end, so that its connection can be used again.
 pub(super) async fn finish(shared: &Shared, response: Response<Incoming>, mut connection: Connection) {
     let (head, mut body) = response.into_parts();
     if read_body(&mut body, &head.headers, &mut connection, MAX_REFUSAL_BYTES).await.is_ok() {
@@ -120,7 +120,7 @@ pub(super) fn ours(id: i64, whole: &Bytes, message: Message<'_>) -> Option<Resul
     })
 }
 
-/// The error that a response with a status other than success stands for.
+/// Reads the error of a response with a status other than success.
 pub(super) async fn read_refusal(
     shared: &Shared,
     id: i64,
@@ -152,8 +152,8 @@ pub(super) async fn read_refusal(
     refused(head.status, challenge, &text)
 }
 
-/// Whether this answer to `initialize` says no more than its status does: that here is nothing to POST to (SSE-12).
-/// Whoever understood the request gives its id, and a modern server one of its own codes.
+/// Returns true if this answer to `initialize` adds nothing to its status: the URL does not take a POST (SSE-12). A
+/// server that understood the request gives its id, and a modern server one of its own codes.
 fn means_nothing(status: StatusCode, message: &Message<'_>) -> bool {
     let Message::Response(response) = message else { return false };
     let Err(error) = &response.outcome else { return false };
@@ -165,7 +165,7 @@ fn means_nothing(status: StatusCode, message: &Message<'_>) -> bool {
         )
 }
 
-/// The error that a success without a message stands for: a page of a web site, most likely.
+/// Reads the error of a success without a message: most likely a page of a web site.
 pub(super) async fn read_page(
     shared: &Shared,
     response: Response<Incoming>,

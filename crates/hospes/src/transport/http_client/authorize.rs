@@ -1,4 +1,4 @@
-//! The part of somebody who knows how requests are let in, and the time that takes.
+//! Authorization of requests by the client's authorizer, and the time that takes.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -16,17 +16,16 @@ use super::Shared;
 use crate::client::error::CallError;
 use crate::client::{Outbound, Refusal, Verdict};
 
-/// How often one request is sent again because it was refused.
+/// Maximum number of times a request is sent again after a refusal.
 const MAX_ATTEMPTS: u32 = 8;
 
-/// How much time went by while somebody was asked to let us in. It counts towards no limit: a person may have to find
-/// their password.
+/// Time spent on obtaining authorization. It counts towards no limit: a person may have to find their password.
 #[derive(Debug)]
 pub(super) struct Away(watch::Sender<Absence>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Absence {
-    /// How many are away, and since when there is one.
+    /// Number of authorizations in progress, and their start if there is one.
     now: u32,
     since: Option<Instant>,
     /// All earlier absences.
@@ -51,7 +50,7 @@ impl Away {
         absence.before + absence.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Waits for `work` until `by`, and as much longer as somebody is away meanwhile. None when it took too long.
+    /// Waits for `work` until `by`, extended by the time spent on authorization meanwhile. None when it took too long.
     pub(super) async fn timeout_at<T>(
         &self,
         by: Instant,
@@ -75,7 +74,7 @@ impl Away {
         }
     }
 
-    /// The same for a time from now on.
+    /// Waits for `work` for `limit` from now, like `timeout_at`.
     pub(super) async fn timeout<T>(
         &self,
         limit: Duration,
@@ -110,14 +109,14 @@ impl Drop for Leave<'_> {
     }
 }
 
-/// What a request is about.
+/// Subject of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Subject<'a> {
-    /// An MCP method, or a word in its place.
+    /// MCP method, or another word in its place.
     method: &'a str,
-    /// What that names.
+    /// Name of the item that the method addresses.
     name: Option<&'a str>,
-    /// Nobody waits for it.
+    /// True if no caller waits for it.
     pub(super) background: bool,
 }
 
@@ -153,7 +152,7 @@ impl Shared {
         Ok(given)
     }
 
-    /// Whether a request that was answered so is to be sent again.
+    /// Returns true if a request with this response is to be sent again.
     pub(super) async fn again(
         &self,
         verb: &Verb,

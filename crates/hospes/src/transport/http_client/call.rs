@@ -93,7 +93,7 @@ fn status(error: &CallError) -> Option<u16> {
     }
 }
 
-/// The same without a second attempt.
+/// Sends a request once, without a second attempt.
 pub(super) async fn open_once(
     shared: &Arc<Shared>,
     outgoing: &Outgoing<'_>,
@@ -141,7 +141,7 @@ pub(super) async fn open_once(
     outcome
 }
 
-/// What a response's head makes of it: an answer that is read here, or a stream.
+/// Handles a response by its head: reads the answer, or starts a stream.
 async fn receive(
     shared: &Arc<Shared>,
     session: &Arc<Session>,
@@ -241,10 +241,10 @@ impl Drop for Unwanted<'_> {
     }
 }
 
-/// When a request was begun.
+/// Start of a request.
 pub(super) struct Begun {
     pub(super) at: Instant,
-    /// How long somebody had been away by then.
+    /// Time spent on authorization by then.
     pub(super) away: Duration,
     /// Until it is over the server is at work.
     pub(super) busy: Option<Busy>,

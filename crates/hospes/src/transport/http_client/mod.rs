@@ -47,11 +47,11 @@ use crate::client::{Authorizer, Url};
 pub(crate) use call::HttpCall;
 pub(crate) use session::Session;
 
-/// How long a message that wants no answer may take to be delivered.
+/// Maximum time to deliver a message that has no answer.
 const NOTE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How many answers are on their way at once; further ones are left out.
+/// Maximum number of answers being sent at once; further ones are dropped.
 const MAX_ANSWERS: usize = 256;
-/// How many redirects within the origin are followed.
+/// Maximum number of redirects followed within the origin.
 const MAX_REDIRECTS: usize = 3;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -63,38 +63,38 @@ pub(crate) struct HttpLink {
     shared: Arc<Shared>,
 }
 
-/// What calls, the session's own stream and answers share.
+/// State shared by calls, the session's own stream and answers.
 pub(crate) struct Shared {
     pool: Arc<Pool>,
     /// The path, and the query if there is one; a redirect may change it.
     path: RwLock<Uri>,
     /// The server has said on its stream that messages go there.
     is_announced: AtomicBool,
-    /// What goes with every request.
+    /// Headers of every request.
     headers: HeaderMap,
     last_id: AtomicI64,
     session: RwLock<Arc<Session>>,
-    /// Nobody needs a session any more.
+    /// True once no session is needed any more.
     ended: AtomicBool,
     /// Held while a session is opened in the place of one that ended.
     reopening: tokio::sync::Mutex<()>,
-    /// How we introduced ourselves, to be said again.
+    /// Record of the handshake, to be repeated for a new session.
     introduction: Mutex<Introduction>,
-    /// Which arguments of which tools are mirrored into headers; only tools that have such.
+    /// Arguments that are repeated in headers, by tool; only tools with such arguments.
     mirrors: RwLock<HashMap<Box<str>, Arc<Mirror>>>,
-    /// Requests of ours whose answer streams. It may come on another stream than its own.
+    /// Requests of this client whose answer streams. The answer may arrive on another stream.
     streaming: Mutex<HashMap<i64, Arc<Mailbox>>>,
     /// Places of answers that are on their way.
     answers: Arc<Semaphore>,
-    /// How many calls the server works on.
+    /// Number of calls that the server works on.
     calls: AtomicUsize,
-    /// How many requests of the server have been answered.
+    /// Number of answered requests of the server.
     answered: AtomicU64,
     /// Called when a new session has taken the place of one that ended.
     on_renewed: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    /// Who answers when the server wants to know who is there.
+    /// Authorizer, called when the server requires credentials.
     authorizer: Option<Arc<dyn Authorizer>>,
-    /// A request that somebody waits for was taken: whoever is there is known.
+    /// Notified when a request with a waiting caller was accepted, so its credentials are valid.
     taken: Notify,
     away: Away,
     limits: Limits,
@@ -173,7 +173,7 @@ impl HttpLink {
         }
     }
 
-    /// Sends a notification, in the background: nobody learns whether it arrives.
+    /// Sends a notification in the background; a failure is not reported.
     pub(crate) fn notify(&self, notification: &Notification, speech: &Speech) {
         let mut body = Vec::new();
         if notification.encode(speech.revision, None, &mut body).unwrap_or(false) {
@@ -194,13 +194,14 @@ impl HttpLink {
         self.shared.post(body, Some(method), speech, &session).await
     }
 
-    /// Tells that the session is open. Unlike other notifications it must arrive before anything else is sent.
+    /// Notifies the server that the session is open. Unlike other notifications it must arrive before anything else is
+    /// sent.
     pub(crate) async fn opened(&self, speech: &Speech) {
         self.shared.say_initialized(speech).await;
         session::listening(self.shared.keep_listening(speech)).await;
     }
 
-    /// How much time was spent on being let in.
+    /// Returns the time spent on authorization.
     pub(crate) fn away(&self) -> Duration {
         self.shared.away.total()
     }
@@ -209,7 +210,7 @@ impl HttpLink {
         &self.shared
     }
 
-    /// What is done when a new session has taken the place of one that ended.
+    /// Sets the callback for when a new session has replaced one that ended.
     pub(crate) fn on_renewed(&self, then: impl Fn() + Send + Sync + 'static) {
         let _ = self.shared.on_renewed.set(Box::new(then));
     }
@@ -226,7 +227,7 @@ impl HttpLink {
         tokio::spawn(async move { shared.end_session().await });
     }
 
-    /// Whether a call waits for the rest of its answer.
+    /// Returns true if a call waits for the rest of its answer.
     pub(crate) fn is_busy(&self) -> bool {
         // There are servers that do one thing at a time, over HTTP too.
         self.shared.calls.load(Ordering::Relaxed) > 0
@@ -321,20 +322,20 @@ impl Shared {
         }
     }
 
-    /// Where a redirect points.
+    /// Returns the target of a redirect.
     fn location(&self, response: &Response<Incoming>) -> Option<url::Url> {
         let location = response.headers().get(LOCATION)?.to_str().ok()?;
         self.url()?.join(location).ok()
     }
 
-    /// Where messages go.
+    /// Returns the URL that messages are sent to.
     fn url(&self) -> Option<url::Url> {
         let path = self.path.read().unwrap_or_else(PoisonError::into_inner).to_string();
         self.pool.url()?.join(&path).ok()
     }
 
-    /// Takes over where a redirect points, if that is the same server, for credentials go nowhere else, and if the
-    /// message is to be sent there as it is.
+    /// Adopts the target of a redirect. It must be the same server, because credentials are sent nowhere else, and the
+    /// status must keep the message unchanged.
     fn follow(&self, status: StatusCode, there: &url::Url, redirects: usize) -> Result<(), CallError> {
         let kept = matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
         let same = self.pool.url().is_some_and(|here| here.origin() == there.origin());
@@ -421,7 +422,7 @@ impl Shared {
         });
     }
 
-    /// Tells an older server that a request is no longer wanted. (A modern one sees the stream closed.)
+    /// Notifies an older server that a request is cancelled. (A modern one sees the stream closed.)
     fn cancel(self: &Arc<Self>, id: i64, method: &Method, speech: &Speech, session: &Arc<Session>) {
         if speech.revision.is_legacy() && *method != Method::Initialize && !session.is_over() {
             let mut body = Vec::new();

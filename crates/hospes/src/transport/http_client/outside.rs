@@ -1,4 +1,4 @@
-//! What comes on a stream and belongs to no request of ours: the server's own questions, notifications, stray answers.
+//! Messages on a stream that answer no request of this client: the server's requests, notifications, stray answers.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::client::inbox;
 use crate::client::link::LinkEvent;
 
 impl Shared {
-    /// A message that belongs to no request of ours.
+    /// Handles an item that belongs to no request of this client.
     pub(super) fn handle_unbidden(self: &Arc<Self>, item: &Item, session: &Arc<Session>, speech: &Speech) {
         match item {
             Item::Message(data) => match message::decode(data) {
@@ -116,7 +116,7 @@ impl Shared {
         }
     }
 
-    /// Whether a question of the server is to be answered; if not, it has been dealt with.
+    /// Accepts a request of the server. Returns false if it has already been answered or ignored.
     pub(super) fn take_up(
         self: &Arc<Self>,
         id: &Id,

@@ -1,8 +1,8 @@
 //! Connections to one origin: opened when needed, kept when free.
 //!
-//! A connection is moved by whoever uses it, in their own task: no task stands between a call and its socket. One that
-//! lies idle is looked at again when it is taken, so one that the server has closed meanwhile is noticed before
-//! anything is sent on it.
+//! Each user of a connection drives it in its own task, so that no other task is between a call and its socket. An idle
+//! connection is checked when it is taken. If the server has closed it meanwhile, this is noticed before anything is
+//! sent.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -30,11 +30,11 @@ use super::proxy::Via;
 use crate::client::network::Network;
 use crate::client::{HttpFailure, Stage};
 
-/// How long opening a connection may take.
+/// Maximum time to open a connection.
 pub(super) const TCP_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long a free connection is kept.
+/// Time after which an idle connection is closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// How many free connections are kept.
+/// Maximum number of idle connections.
 const MAX_IDLE: usize = 256;
 
 #[cfg(feature = "tls")]
@@ -77,7 +77,7 @@ pub(super) struct Connection {
     over: bool,
 }
 
-/// Why a request got no response.
+/// Reason a request got no response.
 #[derive(Debug)]
 pub(super) enum SendError {
     /// No connection could be opened.
@@ -88,7 +88,7 @@ pub(super) enum SendError {
 
 impl Pool {
     /// # Errors
-    /// What is wrong with a setting.
+    /// Returns a description of the invalid setting.
     pub(super) fn new(origin: Uri, network: &Network) -> Result<Self, String> {
         let mut plain = HttpConnector::new();
         plain.set_nodelay(true);
@@ -156,7 +156,7 @@ impl Pool {
         }
     }
 
-    /// Takes back a connection whose response has been read to its end.
+    /// Returns a connection whose response has been read to its end.
     pub(super) fn put_back(self: &Arc<Self>, connection: Connection) {
         let mut free = self.lock();
         if connection.over || free.connections.len() >= MAX_IDLE {
@@ -225,7 +225,7 @@ impl Pool {
     }
 }
 
-/// Lets go of connections that nobody has needed for a while; ends with the last of them.
+/// Closes connections that have been idle for a while; ends with the last of them.
 async fn sweep(pool: Weak<Pool>) {
     loop {
         tokio::time::sleep(IDLE_TIMEOUT / 2).await;
@@ -277,7 +277,7 @@ impl Connection {
         })
     }
 
-    /// Whether a request can be sent on it now.
+    /// Returns true if a request can be sent on it now.
     fn is_usable(&mut self) -> bool {
         // What has come since, its end for one, is noticed only by looking.
         self.poll_move(&mut TaskContext::from_waker(std::task::Waker::noop()));
@@ -285,7 +285,7 @@ impl Connection {
     }
 }
 
-/// At which stage it failed is told by the connector's own words.
+/// Creates the error of a failed connection attempt. Its stage is known from the connector's message.
 fn connect_failure(error: &(dyn StdError + 'static)) -> HttpFailure {
     let what = chain(error);
     let stage = if what.contains("dns error") {

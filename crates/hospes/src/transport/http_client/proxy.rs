@@ -1,4 +1,4 @@
-//! Which proxy leads to a server, if one does.
+//! Choice of the proxy for a server.
 
 use std::net::IpAddr;
 
@@ -10,15 +10,15 @@ use crate::client::network::Proxy;
 /// A proxy on the way to a server.
 #[derive(Clone, Debug)]
 pub(super) struct Via {
-    /// Where it is.
+    /// Address of the proxy.
     pub(super) uri: Uri,
-    /// What it is told of who asks.
+    /// Value of the proxy's authorization header.
     pub(super) auth: Option<HeaderValue>,
 }
 
-/// The proxy that the environment names for an origin (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`): where it is,
-/// and what it is told of who asks. None where the origin is reached straight, as everything on this machine is. It is what
-/// this crate's own client goes by, for whoever asks other servers on its account.
+/// Returns the proxy that the environment names for an origin (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`):
+/// its address and its authorization header. None if the origin is reached directly, like everything on this machine.
+/// This crate's client uses the same rules; the function is for requests to other servers.
 ///
 /// # Errors
 /// Which variable cannot be used, and why.
@@ -80,7 +80,7 @@ impl Via {
     }
 }
 
-/// Whether a host is this machine, which no proxy can reach for us.
+/// Returns true if the host is this machine, which no proxy can reach.
 fn is_here(host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     match host.parse::<IpAddr>() {

@@ -11,7 +11,7 @@ use hyper::body::{Body as _, Incoming};
 
 use super::pool::Connection;
 
-/// How many pieces of a body that say nothing are read in one go. Whoever waits also has a clock to look at.
+/// Maximum number of frames without content read in one poll, so that time limits are checked in between.
 const MAX_FRAMES_A_TURN: usize = 16;
 
 /// Cuts a body into messages.
@@ -22,16 +22,16 @@ pub(super) struct Reader {
     last_id: String,
     retry: Option<Duration>,
     limit: usize,
-    /// Whether more has come than one turn reads.
+    /// True if more has arrived than one poll reads.
     pub(super) crowded: bool,
 }
 
-/// What an event held.
+/// Content of an event.
 #[derive(Debug)]
 pub(super) enum Item {
     Message(Bytes),
     Oversize(Oversize),
-    /// Where messages go (HTTP+SSE).
+    /// URL for messages (HTTP+SSE).
     Endpoint(Bytes),
     /// Nothing but a sign of life.
     Mark,

@@ -23,23 +23,23 @@ use crate::client::core::{Speech, malformed};
 use crate::client::error::{CallError, Closed};
 use crate::client::link::{Exchange as _, LinkEvent, Members, Outgoing};
 
-/// How long the end of a session may take.
+/// Maximum time to end a session.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a broken stream is left alone before it is opened again, where the server does not say: longer each time,
-/// until something comes.
+/// Delay before a broken stream is opened again, unless the server sets one. It grows each time, until a message
+/// arrives.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Whatever the server says: `retry: 0` would keep a processor busy for nothing.
+/// Minimum delay, even if the server sets less: `retry: 0` would keep a processor busy.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
-/// How long the first call waits for the session's own stream. Some servers put their questions there, and drop them
-/// while nobody listens; others say nothing before the first event, and must not hold us up.
+/// Maximum time that the first call waits for the session's own stream. Some servers send their requests there and drop
+/// them while no stream is open. Others send nothing before the first event and must not delay the call.
 const LISTEN_HEAD_START: Duration = Duration::from_secs(1);
 
-/// What the server knows us by.
+/// Session as the server knows it.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(super) id: Option<HeaderValue>,
-    /// Which of our sessions it is.
+    /// Number of the session within this client.
     number: u64,
     /// The server's requests that are being answered. Gone with the session: the next one counts its ids anew, so what
     /// was asked in this one must not be answered in that one.
@@ -51,7 +51,8 @@ impl Session {
         Self { id, number, open: Mutex::new(Some(HashSet::new())) }
     }
 
-    /// The server asks something. How much it asks at once; none if this is asked already, or nobody answers any more.
+    /// Adds a request of the server. Returns the number of open ones; none if it is open already or the session has
+    /// ended.
     pub(super) fn asks(&self, id: &Id) -> Option<usize> {
         let mut open = self.open();
         let open = open.as_mut()?;
@@ -63,12 +64,12 @@ impl Session {
         self.open().as_mut().is_some_and(|open| open.remove(id))
     }
 
-    /// Whether the server waits for an answer of ours.
+    /// Returns true if the server waits for an answer of this client.
     pub(super) fn waits_for_us(&self) -> bool {
         self.open().as_ref().is_some_and(|open| !open.is_empty())
     }
 
-    /// Whether another has taken its place.
+    /// Returns true if another session has replaced this one.
     pub(super) fn is_over(&self) -> bool {
         self.open().is_none()
     }
@@ -84,21 +85,21 @@ impl Default for Session {
     }
 }
 
-/// What is said again when a session has to be opened again.
+/// Record of the handshake, repeated when a session has to be opened again.
 #[derive(Debug, Default)]
 pub(super) struct Introduction {
     /// The params of `initialize`.
     params: Vec<u8>,
     asked: Option<Speech>,
-    /// What was agreed upon.
+    /// Negotiated revision and metadata.
     agreed: Option<Speech>,
     listener: Option<AbortHandle>,
 }
 
-/// What came of asking for a stream.
+/// Result of opening a stream.
 pub(super) enum Opened {
     Stream(Incoming, Connection),
-    /// There is none to be had.
+    /// The server offers no stream.
     Refused(StatusCode),
 }
 
@@ -110,7 +111,7 @@ impl Shared {
         introduction.asked = Some(speech.clone());
     }
 
-    /// What is spoken with the server, once that is agreed.
+    /// Returns the negotiated revision and metadata, or those that were asked for until then.
     pub(super) fn speech(&self) -> Option<Speech> {
         let introduction = self.introduction();
         introduction.agreed.clone().or_else(|| introduction.asked.clone())
@@ -148,7 +149,7 @@ impl Shared {
         }
     }
 
-    /// Opens a session in the place of `old`, unless somebody has done so meanwhile.
+    /// Opens a session in place of `old`, unless that has happened meanwhile.
     pub(super) async fn reopen(self: &Arc<Self>, old: &Arc<Session>) -> Result<(), CallError> {
         // Whoever needs it may leave in the middle of that, and the others would be left with half a session.
         let (shared, old) = (Arc::clone(self), Arc::clone(old));
@@ -196,7 +197,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether a new session speaks what the old one did.
+    /// Checks that a new session has the same negotiated properties as the old one.
     fn check_agreed(&self, outcome: &RawJson, asked: &Speech, agreed: &Speech) -> Result<(), CallError> {
         let method = Method::Initialize;
         match Answer::decode(&method, asked.revision, outcome) {
@@ -232,7 +233,7 @@ impl Shared {
         }
     }
 
-    /// Tells the server that the session is over (HSES-09); it may refuse that (HSES-10).
+    /// Notifies the server that the session is over (HSES-09); it may refuse that (HSES-10).
     pub(super) async fn end_session(&self) {
         self.ended.store(true, Ordering::Relaxed);
         self.stop_listening();
@@ -248,8 +249,8 @@ impl Shared {
         let _ = tokio::time::timeout(END_TIMEOUT, ending).await;
     }
 
-    /// Asks for a stream by GET: the session's own, or the rest of one that broke after `last_event_id`. `method` is
-    /// that of what it belongs to, where that matters for its headers; `background`: nobody waits for it.
+    /// Opens a stream by GET: the session's own, or the rest of one that broke after `last_event_id`. `method` is the
+    /// method the stream belongs to, where its headers depend on it. `background` is set if no caller waits for it.
     pub(super) async fn get_stream(
         &self,
         speech: &Speech,
@@ -285,8 +286,8 @@ pub(super) async fn listening(opened: oneshot::Receiver<()>) {
     let _ = tokio::time::timeout(LISTEN_HEAD_START, opened).await;
 }
 
-/// How long to wait before the `failures`-th attempt: what the server said, else longer and longer, and never all
-/// clients at once.
+/// Returns the delay before the `failures`-th attempt: the server's value, or else a growing one with random spread, so
+/// that clients do not retry at once.
 pub(super) fn pause(retry: Option<Duration>, failures: u32) -> Duration {
     let base = retry.unwrap_or(FIRST_PAUSE).max(SHORTEST_PAUSE);
     if failures == 0 {

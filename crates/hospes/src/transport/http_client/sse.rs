@@ -33,24 +33,24 @@ use crate::client::duplex::{Wire, write_answer};
 use crate::client::error::{CallError, Closed, Stage};
 use crate::client::inbox;
 
-/// How long the first event may take: it says where messages go.
+/// Maximum time until the first event, which contains the URL for messages.
 const ENDPOINT_PATIENCE: Duration = Duration::from_secs(10);
-/// How many requests are on their way at once.
+/// Maximum number of requests being sent at once.
 const MAX_POSTS: usize = 64;
-/// How many more wait for room; further ones fail.
+/// Maximum number of requests waiting to be sent; further ones fail.
 const MAX_WAITING: usize = 1024;
-/// How many answers and notifications are on their way at once.
+/// Maximum number of answers and notifications being sent at once.
 const MAX_ANSWERS: usize = 64;
-/// How many refusals of messages over the limit wait to be posted; further ones are left out.
+/// Maximum number of refusals of oversized messages waiting to be posted; further ones are dropped.
 const MAX_REFUSALS: usize = 64;
-/// How long one may be. There are servers that answer a POST only when all its work is done.
+/// Maximum time of one POST. Some servers answer a POST only when all its work is done.
 const POST_TIMEOUT: Duration = Duration::from_secs(10 * 60);
-/// How long a notification waits for what was sent before it, and what is sent next for the notification. Requests and
-/// answers go side by side.
+/// Maximum time that a notification waits for earlier messages, and that later messages wait for it. Requests and
+/// answers are sent concurrently.
 const ORDER_PATIENCE: Duration = Duration::from_secs(1);
-/// How long what was sent last may take when the connection is closed.
+/// Maximum time to send the last messages when the connection is closed.
 const END_PATIENCE: Duration = Duration::from_secs(2);
-/// How much lies between the connection and its pipes.
+/// Size of the buffers between the connection and its pipes, in bytes.
 const PIPE_BYTES: usize = 64 * 1024;
 
 impl HttpLink {
@@ -124,8 +124,8 @@ impl Shared {
         }
     }
 
-    /// Where messages go, which may be said in full or relative to where we listen; but it must be the same origin, for
-    /// our credentials go there too.
+    /// Returns the URL for messages, which may be absolute or relative to the URL of the stream. It must have the same
+    /// origin, because credentials are sent there, too.
     fn messages(&self, uri: &Bytes) -> Result<Uri, CallError> {
         let here = self.pool.url().and_then(|origin| {
             let path = self.path.read().unwrap_or_else(PoisonError::into_inner).to_string();
@@ -158,7 +158,7 @@ fn speech(revision: Option<Revision>) -> Speech {
 struct Pump {
     shared: Arc<Shared>,
     to_client: Mutex<DuplexStream>,
-    /// What was agreed upon, once it is known: it stands in a header.
+    /// Negotiated revision, once known; it is sent in a header.
     revision: std::sync::Mutex<Option<Revision>>,
 }
 
@@ -362,7 +362,7 @@ impl Pump {
     }
 }
 
-/// What is on its way to the server.
+/// Messages being sent to the server.
 #[derive(Default)]
 struct Posts<'a> {
     requests: FuturesUnordered<BoxFuture<'a, Option<String>>>,
@@ -373,7 +373,7 @@ struct Posts<'a> {
 }
 
 impl Posts<'_> {
-    /// What the next one that arrives says; none where nothing is on its way.
+    /// Waits for the next message to be sent and returns its failure, if any. None if no message is being sent.
     async fn next(&mut self) -> Option<Option<String>> {
         tokio::select! {
             Some(lost) = self.requests.next() => Some(lost),
@@ -392,12 +392,12 @@ impl Posts<'_> {
         None
     }
 
-    /// The same for a while.
+    /// Waits like `drain`, but no longer than the order timeout.
     async fn settle(&mut self) -> Option<String> {
         tokio::time::timeout(ORDER_PATIENCE, self.drain()).await.ok().flatten()
     }
 
-    /// Whether a request that is not wanted any more was still waiting: then nothing of it is sent.
+    /// Removes a cancelled request that was still waiting. Returns true if there was one; then nothing is sent.
     fn forget(&mut self, cancelled: Option<&Id>) -> bool {
         let before = self.waiting.len();
         self.waiting.retain(|(_, kind)| !matches!(kind, Kind::Request(id, _) if Some(id) == cancelled));
@@ -405,7 +405,7 @@ impl Posts<'_> {
     }
 }
 
-/// What a line of ours is.
+/// Kind of an outgoing line.
 #[derive(Debug, PartialEq, Eq)]
 enum Kind {
     Request(Id, Method),

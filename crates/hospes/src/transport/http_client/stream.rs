@@ -28,17 +28,17 @@ use crate::client::error::{CallError, TimeLimit};
 use crate::client::inbox::{Inbox, Progress};
 use crate::client::link::{Ears, LinkEvent, Outgoing};
 
-/// How often in a row a stream is resumed without anything coming of it.
+/// Maximum number of consecutive resumptions of a stream without progress.
 const MAX_RESUMPTIONS: u32 = 5;
 
-/// Where the answer to a request is put that comes on another stream than its own. That must not happen (HTTP-33), and
-/// does, where servers take any stream of the client for the one that broke.
+/// Mailbox for the answer to a request that arrives on another stream. That must not happen (HTTP-33). It does, because
+/// some servers take any stream of the client for the one that broke.
 #[derive(Debug)]
 pub(super) struct Mailbox {
     answer: Mutex<Option<Result<RawJson, CallError>>>,
     /// Questions that came on the session's own stream.
     questions: Mutex<Inbox>,
-    /// Whether its caller can pass questions on, for whom, and of which session.
+    /// True if its caller can answer questions; followed by the principal and the session of the call.
     asks: bool,
     pub(super) principal: Option<Arc<str>>,
     session: Arc<Session>,
@@ -57,7 +57,7 @@ impl Mailbox {
         }
     }
 
-    /// Whether a question that was asked in `session` can be put to this call.
+    /// Returns true if a question asked in `session` can be put to this call.
     pub(super) fn can_be_asked(&self, session: &Arc<Session>) -> bool {
         self.asks && Arc::ptr_eq(&self.session, session)
     }
@@ -115,9 +115,9 @@ struct Clock {
     limits: TimeLimits,
     since: Instant,
     heard: Instant,
-    /// How long somebody was away, asked to let us in, when time was last looked at.
+    /// Time spent on authorization when the clock was last read.
     away: Duration,
-    /// How many questions had been answered when time was last looked at.
+    /// Number of questions answered when the clock was last read.
     answered: u64,
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -223,8 +223,8 @@ impl Stream {
         self.done = Some(Err(answer::broken(what)));
     }
 
-    /// The stream has ended without the answer. Older revisions let us go on where it stopped, if it said where it was
-    /// (HRES-05); a modern request is lost with its stream.
+    /// Resumes a stream that has ended without the answer. Older revisions allow this from the last event, if it had an
+    /// id (HRES-05). A modern request is lost with its stream.
     fn resume(&mut self) {
         let last_id = self.reader.last_event_id().to_owned();
         if !self.speech.revision.is_legacy() || last_id.is_empty() || self.failures >= MAX_RESUMPTIONS {
@@ -349,7 +349,8 @@ impl Drop for Stream {
 }
 
 impl Clock {
-    /// Which limit has run out, if one has. While the server waits for an answer of ours it is not silent.
+    /// Returns the limit that has run out, if any. While the server waits for an answer of this client it does not
+    /// count as silent.
     fn poll_late(
         &mut self,
         cx: &mut TaskContext<'_>,

@@ -9,9 +9,10 @@ use rustls_native_certs::load_certs_from_paths;
 const FILE: &str = "SSL_CERT_FILE";
 const FOLDERS: &str = "SSL_CERT_DIR";
 
-/// How `https` is spoken when these authorities, files in PEM, are trusted besides those of the environment
-/// (`SSL_CERT_FILE`, `SSL_CERT_DIR`), or those built in: what [`ClientBuilder::ca_file`](crate::client::ClientBuilder)
-/// makes of its files, for whoever asks other servers on its account.
+/// Creates the TLS settings for `https` that trust these authorities, files in PEM. They are added to those of the
+/// environment (`SSL_CERT_FILE`, `SSL_CERT_DIR`), or to the built-in ones.
+/// [`ClientBuilder::ca_file`](crate::client::ClientBuilder) uses the same; the function is for requests to other
+/// servers.
 ///
 /// # Errors
 /// Which file or variable cannot be used, and why.

@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::server::Busy;
 
-/// How much an event stream gathers before it lets go of a piece.
+/// Maximum size of one chunk of an event stream, in bytes.
 const PIECE: usize = 64 * 1024;
 
 /// The body of a response of an [`Endpoint`](super::Endpoint).
@@ -30,7 +30,7 @@ pub(super) trait Source: Send {
     /// Appends what is there to `out`. Ready when nothing comes after it. Must not be called again then.
     fn poll_events(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) -> Poll<()>;
 
-    /// Whether it says what changes, for as long as somebody listens; else it ends by itself.
+    /// Returns true if the stream reports changes for as long as a client listens; other streams end themselves.
     fn is_lasting(&self) -> bool {
         true
     }
@@ -38,21 +38,21 @@ pub(super) trait Source: Send {
     /// It is about to be cut off, after one more poll.
     fn end(&mut self) {}
 
-    /// Whether it ends by itself once it was told to, instead of being cut off.
+    /// Returns true if the source ends itself once told to, instead of being cut off.
     fn lingers(&self) -> bool {
         false
     }
 }
 
 struct Events {
-    /// What goes before all that the source says.
+    /// Text before the events of the source.
     first: Vec<u8>,
     /// None when it has ended.
     source: Option<Box<dyn Source>>,
     keep_alive: Duration,
-    /// Set while nothing is said.
+    /// Timer that runs while there is no event.
     silence: Option<Pin<Box<Sleep>>>,
-    /// When a source that lasts is cut off.
+    /// Time at which a lasting source is cut off.
     until: Option<Pin<Box<Sleep>>>,
     busy: Option<Busy>,
 }
@@ -63,12 +63,13 @@ impl Body {
         Self(Kind::Empty)
     }
 
-    /// A text, sent as it is.
+    /// Creates a body of a text, sent unchanged.
     pub(super) fn full(text: impl Into<Bytes>) -> Self {
         Self(Kind::Full(text.into()))
     }
 
-    /// `first`, then what `source` says; after each `keep_alive` without a word a comment.
+    /// Creates a body of `first` and the events of `source`; after each `keep_alive` without an event a comment is
+    /// sent.
     pub(super) fn events(first: Vec<u8>, source: impl Source + 'static, keep_alive: Duration) -> Self {
         let source: Option<Box<dyn Source>> = Some(Box::new(source));
         Self(Kind::Events(Box::new(Events {

@@ -17,7 +17,7 @@ use super::log::Log;
 use super::sessions::Held;
 use crate::transport::adapter::{Running, Said, Stopped, Table};
 
-/// How much is gathered before a piece of the stream is let go.
+/// Maximum size of one chunk of the stream, in bytes.
 const PIECE: usize = 64 * 1024;
 /// Room for a small answer.
 const SMALL: usize = 512;
@@ -31,7 +31,7 @@ pub(super) struct Calls {
     legacy: Option<Legacy>,
     /// The answers of a batch that are there.
     batch: Option<Vec<Vec<u8>>>,
-    /// Whether others may stop the calls: not while they are tried for the first time.
+    /// True once others may stop the calls; they may not during the first poll.
     entered: bool,
     text: Vec<u8>,
 }
@@ -39,7 +39,7 @@ pub(super) struct Calls {
 #[derive(Debug)]
 struct Legacy {
     session: Held,
-    /// What was said, once it is a stream.
+    /// Log of the events, once the answer is a stream.
     log: Option<Arc<Log>>,
 }
 
@@ -71,7 +71,7 @@ impl Calls {
         if self.legacy.is_some() { Era::Legacy } else { Era::Modern }
     }
 
-    /// Polls the calls in place. If they finish before anything else is said, the answer is plain JSON.
+    /// Polls the calls in place. If they finish before any other output, the answer is plain JSON.
     pub(super) async fn respond(mut self) -> Response<Body> {
         let mut text = Vec::with_capacity(SMALL);
         let mut silence: Option<Pin<Box<Sleep>>> = None;
@@ -204,7 +204,7 @@ impl Calls {
         }
     }
 
-    /// Whether a handler wants the stream closed, or its client has come back on another one.
+    /// Returns true if a handler wants the stream closed, or its client has resumed on another one.
     fn wants_closed(&self) -> bool {
         self.running.iter().any(|call| call.context().wants_stream_closed())
             || self.log().is_some_and(|log| log.was_taken_up())
@@ -214,7 +214,7 @@ impl Calls {
         self.legacy.as_ref()?.log.as_ref()
     }
 
-    /// HTTP-25: without their client the calls of a session go on; what they say is kept for it.
+    /// Detaches the calls of a session, which continue without their client; their output is kept for it (HTTP-25).
     fn detach(&mut self) {
         self.enter();
         let running = std::mem::take(&mut self.running);
@@ -269,7 +269,7 @@ impl Calls {
     }
 }
 
-/// What came first.
+/// First output of the calls.
 enum First {
     Answer(Option<i64>),
     Batch,

@@ -1,4 +1,4 @@
-//! What a page in a browser needs to read our responses, once its origin is allowed: CORS.
+//! CORS: response headers for pages in a browser whose origin is allowed.
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -11,7 +11,7 @@ use http::{HeaderValue, Method, Response, StatusCode};
 use super::body::Body;
 use super::endpoint::{Inner, empty, refuse};
 
-/// For how long a browser may remember the answer to its question, in seconds.
+/// Time for which a browser may cache the answer to a preflight request, in seconds.
 const MAX_AGE: &str = "600";
 
 /// Answers a browser that asks whether its page may send a request (a preflight); none when it does not ask that.

@@ -24,20 +24,20 @@ use crate::peer::Sender;
 use crate::service::{BoxService, IntoService};
 use crate::transport::adapter::{Adapter, PeerCache, Settings};
 
-/// Who sends a request, where a layer around the endpoint has found out: put it into the request's extensions.
-/// Sessions and sealed state are bound to it.
+/// Principal of a request, set by a layer around the endpoint in the request's extensions. Sessions and sealed state
+/// are bound to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal(Arc<str>);
 
 impl Principal {
-    /// A name that stands for the same party every time.
+    /// Creates a principal; the name must always denote the same party.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self(name.into())
     }
 }
 
-/// Which program sends a request, in words for records and people, where a layer around the endpoint has found out: put it
-/// into the request's extensions. A handler finds it in [`Peer::caller`](crate::Peer::caller).
+/// Description of the program that sends a request, for records and people. A layer around the endpoint sets it in the
+/// request's extensions. A handler finds it in [`Peer::caller`](crate::Peer::caller).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller(Arc<str>);
 
@@ -64,7 +64,7 @@ pub(super) struct Inner {
     sse: Option<Arc<Sse>>,
     pages: Option<Pages>,
     calls: AtomicUsize,
-    /// How many bytes the bodies take that are read or served.
+    /// Number of bytes of request bodies that are being read or served.
     pub(super) buffered: AtomicUsize,
     closing: AtomicU8,
     sweeping: AtomicBool,
@@ -100,7 +100,7 @@ impl Endpoint {
         Self::builder(service).build()
     }
 
-    /// Serves `service` with settings of its own.
+    /// Returns a builder of an endpoint that serves `service`.
     pub fn builder(service: impl IntoService) -> EndpointBuilder {
         EndpointBuilder::new(BoxService::new(service.into_service()))
     }
@@ -134,25 +134,25 @@ impl Endpoint {
         &self.0.limits.path
     }
 
-    /// How many legacy sessions are open.
+    /// Returns the number of open legacy sessions.
     #[must_use]
     pub fn sessions(&self) -> usize {
         self.0.sessions.len()
     }
 
-    /// How many streams of the older HTTP+SSE are open; each is a session.
+    /// Returns the number of open streams of the older HTTP+SSE transport; each is a session.
     #[must_use]
     pub fn sse_streams(&self) -> usize {
         self.0.sse.as_ref().map_or(0, |sse| sse.len())
     }
 
-    /// How many calls are running.
+    /// Returns the number of running calls.
     #[must_use]
     pub fn calls(&self) -> usize {
         self.0.calls_running()
     }
 
-    /// Streams of changes end with the next sign of life; calls go on, new ones are still taken.
+    /// Ends streams of changes with the next keep-alive. Calls continue, and new ones are accepted.
     pub fn close(&self) {
         let _ = self.0.closing.compare_exchange(OPEN, CLOSING, Ordering::AcqRel, Ordering::Acquire);
         self.0.wake_sse();
@@ -175,12 +175,12 @@ impl Endpoint {
     }
 }
 
-/// Where a request comes from.
+/// Origin of a request.
 pub(super) trait Source {
     fn endpoint(&self) -> &Arc<Inner>;
     /// Returns whether a router may have taken the endpoint's path off the request's: what is left of it is `/`.
     fn is_routed(&self) -> bool;
-    /// Who has asked there before.
+    /// Returns the peers of earlier requests from there.
     fn peers(&self) -> &PeerCache;
     /// Its response is ready; the body may still have to go out.
     fn answered(self, response: &mut Response<Body>);
@@ -277,7 +277,7 @@ where
     }
 }
 
-/// Returns whether the client sends its body only once it is asked to: then there is nothing to let it finish.
+/// Returns true if the client sends its body only once it is asked to: then there is nothing to drain.
 fn waits(parts: &http::request::Parts) -> bool {
     parts.headers.contains_key(http::header::EXPECT)
 }
@@ -291,7 +291,7 @@ fn elsewhere(inner: &Inner, parts: &http::request::Parts) -> Response<Body> {
 }
 
 impl Inner {
-    /// Takes places among the calls that run.
+    /// Reserves room for running calls.
     pub(super) fn permit(self: &Arc<Self>, id: &Id, calls: usize) -> Result<Permit, Rejection> {
         let limit = self.limits.concurrent_calls;
         if self.calls.fetch_add(calls, Ordering::AcqRel) + calls > limit {
@@ -327,7 +327,7 @@ impl Inner {
         }
     }
 
-    /// What is served on another path, to those who may ask.
+    /// Returns the page at another path, if the sender is admitted.
     fn page(&self, parts: &http::request::Parts) -> Option<Response<Body>> {
         let pages = self.pages.as_ref()?;
         if let Err(rejection) = self.admission.admit_sender(parts.uri.authority(), &parts.headers) {
@@ -336,12 +336,12 @@ impl Inner {
         pages(parts).map(|page| page.map(Body::full))
     }
 
-    /// Whether streams of changes are to end.
+    /// Returns true if streams of changes are to end.
     pub(super) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Relaxed) != OPEN
     }
 
-    /// Whether calls are to end.
+    /// Returns true if calls are to end.
     pub(super) fn is_closed(&self) -> bool {
         self.closing.load(Ordering::Relaxed) == CLOSED
     }
@@ -423,7 +423,7 @@ pub(super) fn refusal_status(error: &RpcError, era: Era) -> StatusCode {
     }
 }
 
-/// Who sends the request.
+/// Returns the sender of the request.
 pub(super) fn sender(parts: &http::request::Parts) -> Sender {
     Sender {
         principal: parts.extensions.get::<Principal>().map(|principal| Arc::clone(&principal.0)),

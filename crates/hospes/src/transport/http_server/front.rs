@@ -1,4 +1,4 @@
-//! What may stand before an endpoint: it finds out who asks, says what they may, and serves other things on the same
+//! Middleware before an endpoint: it authenticates requests, authorizes calls, and serves other content on the same
 //! socket.
 
 use std::any::Any;
@@ -22,7 +22,7 @@ use super::body::Body;
 use super::endpoint::refuse;
 use crate::params::Params;
 
-/// What a [`Front`] does with a request: `None` lets it pass on to the endpoint.
+/// Result of a [`Front`]: a response, or `None` to pass the request on to the endpoint.
 pub type FrontFuture<'a> = Pin<Box<dyn Future<Output = Option<Response<Bytes>>> + Send + 'a>>;
 
 /// Stands before an endpoint on the socket of an [`HttpServer`](super::HttpServer): sees every request first, and either
@@ -68,8 +68,8 @@ impl fmt::Debug for ConnectionMemory {
     }
 }
 
-/// Says of each call whether the sender may make it. In a request's extensions it is asked once the method and its
-/// params are known and before anything happens; what it refuses is answered with its response.
+/// Authorization of calls, set in a request's extensions. It is asked once the method and its params are known, before
+/// anything happens. A refused call is answered with its response.
 #[derive(Clone)]
 pub struct CallGuard(Arc<May>);
 
@@ -92,7 +92,7 @@ impl CallGuard {
         Self(Arc::new(may))
     }
 
-    /// Whether the call may be made.
+    /// Checks one call.
     ///
     /// # Errors
     /// The response to a sender who may not.
@@ -100,7 +100,7 @@ impl CallGuard {
         self.check_all(&[(method, params)])
     }
 
-    /// Whether all the calls of a request may be made.
+    /// Checks all calls of a request.
     ///
     /// # Errors
     /// The response to a sender who may not make one of them.
@@ -115,15 +115,15 @@ impl fmt::Debug for CallGuard {
     }
 }
 
-/// When what lets the sender listen runs out: in a request's extensions it ends the stream of changes that the request
-/// opens. The client opens another one with what it has by then.
+/// Time at which the sender's right to listen expires. In a request's extensions it ends the stream of changes that the
+/// request opens. The client then opens another one with its current credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "there is nothing else to say")]
 pub struct StreamsUntil(pub Instant);
 
 impl Endpoint {
-    /// Whether requests with this head may come at all, by their `Host` and `Origin`: the check that keeps pages of
-    /// elsewhere out. For what stands before the endpoint; the endpoint itself checks everything that passes on.
+    /// Checks the `Host` and `Origin` of a request, which keeps out pages of other origins. It is for middleware before
+    /// the endpoint; the endpoint checks all requests that reach it.
     ///
     /// # Errors
     /// The response to a sender who may not.
@@ -132,7 +132,7 @@ impl Endpoint {
         admitted.map_err(|rejection| Box::new(refuse(&rejection)))
     }
 
-    /// Whether the endpoint answers on this path.
+    /// Returns true if the endpoint answers on this path.
     #[must_use]
     pub fn serves(&self, path: &str) -> bool {
         path == self.path() || self.0.sse(path).is_some()

@@ -92,7 +92,7 @@ impl Drop for Changes {
     }
 }
 
-/// The rest of a stream whose call goes on by itself.
+/// Rest of a stream whose call continues without it.
 struct Resumed {
     log: Arc<Log>,
     reader: Reader,

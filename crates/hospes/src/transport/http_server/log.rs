@@ -1,4 +1,4 @@
-//! What was said on a stream, kept for a client that lost it (HRES).
+//! Log of the events of a stream, kept for a client that lost it (HRES).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,7 +18,7 @@ const MAX_LOGGED_BYTES: usize = 1024 * 1024;
 #[derive(Debug)]
 pub(super) struct Log {
     number: u32,
-    /// Whether it is the session's stream of changes, not a call's.
+    /// True for the session's stream of changes, false for a call's.
     listen: bool,
     state: Mutex<State>,
 }
@@ -69,7 +69,7 @@ impl Log {
         self.listen
     }
 
-    /// Whether a client has come back for the rest.
+    /// Returns true if a client has resumed the stream.
     pub(super) fn was_taken_up(&self) -> bool {
         self.lock().readers > 0
     }
@@ -86,7 +86,7 @@ impl Log {
         write_event(Cursor { stream: self.number, position }, json, out);
     }
 
-    /// Keeps a message for whoever comes back for it.
+    /// Keeps a message for a client that resumes the stream.
     pub(super) fn keep(&self, json: &[u8]) -> u64 {
         let mut state = self.lock();
         while !state.events.is_empty()
@@ -114,7 +114,7 @@ impl Log {
         self.lock().ended
     }
 
-    /// Begins to read behind `position`; whoever read before is sent away.
+    /// Starts reading behind `position`; an earlier reader is ended.
     pub(super) fn reader(&self, position: u64) -> Reader {
         let mut state = self.lock();
         state.readers += 1;
@@ -164,7 +164,7 @@ impl Log {
     }
 }
 
-/// Where a client that came back stands.
+/// Position of a client that has resumed the stream.
 #[derive(Debug)]
 pub(super) struct Reader {
     position: u64,

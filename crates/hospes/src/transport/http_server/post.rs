@@ -19,7 +19,7 @@ use crate::params::Params;
 use crate::peer::Sender;
 use crate::transport::adapter::{Admitted, Heard, ModernRequest, Opened, PeerCache, Running, read_meta};
 
-/// What a message that was admitted asks for. It borrows from the body alone.
+/// Plan for an admitted message. It borrows from the body alone.
 pub(super) enum Plan<'a> {
     /// A request that is complete in itself.
     Modern { id: Id, method: Method, params: Params },
@@ -31,7 +31,7 @@ pub(super) enum Plan<'a> {
     Open { id: Id, params: RawJson },
     /// A notification of an extension, of a session or complete in itself.
     Extension { session: Option<Arc<HttpSession>>, method: Method, params: Option<RawJson> },
-    /// All that there was to do has been done.
+    /// Nothing is left to do.
     Done,
 }
 
@@ -160,8 +160,8 @@ fn plan_request<'a>(
     }
 }
 
-/// The session that a request names (HSES-05, HSES-07). It must be the session of whoever sends it (HSES-14); to
-/// anybody else it does not exist.
+/// Returns the session that a request names (HSES-05, HSES-07). It must be the sender's own (HSES-14); for all others
+/// it does not exist.
 pub(super) fn find_session(
     inner: &Inner,
     parts: &Parts,
@@ -177,7 +177,7 @@ pub(super) fn find_session(
         .ok_or_else(|| Rejection::session_unknown(id.cloned()))
 }
 
-/// What has begun.
+/// Work that has begun.
 pub(super) enum Begun {
     /// Calls, whose answer is to be waited for.
     Calls(Calls),

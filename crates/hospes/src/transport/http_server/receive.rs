@@ -15,7 +15,7 @@ use super::endpoint::{Inner, busy};
 
 /// Pause in a refused body after which its client is taken to have stopped sending.
 const DRAIN_PAUSE: Duration = Duration::from_millis(100);
-/// How much of a refused body is read, so that a client that is still sending it gets to read the refusal.
+/// Maximum number of bytes read of a refused body, so that a client that is still sending it gets to read the refusal.
 const MAX_DRAINED_BYTES: usize = 64 * 1024 * 1024;
 /// A body that comes in one piece of at most this size lies in its connection's own buffer, whose size is bounded by
 /// the number of connections.
@@ -32,7 +32,7 @@ impl Charge {
         Self { endpoint: Arc::clone(endpoint), bytes: 0 }
     }
 
-    /// Takes room for so many bytes in all.
+    /// Grows the reservation to so many bytes in all.
     fn grow(&mut self, bytes: usize) -> Result<(), Rejection> {
         let Some(more) = bytes.checked_sub(self.bytes) else { return Ok(()) };
         let limit = self.endpoint.limits.buffered_bytes;

@@ -28,15 +28,14 @@ use super::receive::drain;
 use crate::transport::adapter::PeerCache;
 use crate::transport::watchdog::Watchdog;
 
-/// How many connections are served at once unless told otherwise: the setting `max_connections`. Where the process may
-/// open fewer descriptors, three quarters of those: handlers need some, too, and children.
+/// Default maximum number of connections served at once: the setting `max_connections`. If the process may open fewer
+/// descriptors, it is three quarters of those, because handlers and children need some, too.
 pub const DEFAULT_MAX_CONNECTIONS: usize = 32 * 1024;
-/// How long a connection may take to send a whole request head unless told otherwise: the setting `idle_timeout`.
+/// Default maximum time that a connection may take to send a whole request head: the setting `idle_timeout`.
 pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long calls may go on after the server was asked to end unless told otherwise: the setting
-/// `shutdown_timeout`.
+/// Default time that calls have to finish after the server was asked to end: the setting `shutdown_timeout`.
 pub const DEFAULT_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long answers have to reach their clients after everything was stopped.
+/// Time for answers to reach their clients after everything was stopped.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Listens on a socket for an [`Endpoint`].
@@ -62,7 +61,7 @@ pub struct HttpServer {
 }
 
 impl HttpServer {
-    /// Takes the address. Port 0 takes any that is free.
+    /// Binds to the address. Port 0 picks any free port.
     ///
     /// Unless the address is a loopback one, tell the endpoint by which names it may be called
     /// ([`EndpointBuilder::allow_host`](super::EndpointBuilder::allow_host)).
@@ -92,7 +91,7 @@ impl HttpServer {
         })
     }
 
-    /// How many connections are served at once; further ones are told so and closed.
+    /// Sets the maximum number of connections served at once; further ones get an error and are closed.
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.max_connections = connections;
@@ -114,15 +113,15 @@ impl HttpServer {
         self
     }
 
-    /// How long a connection may stay without sending a whole request head. It is measured in steps of this length,
-    /// so that it is up to twice as long.
+    /// Sets the maximum time that a connection may take to send a whole request head. It is measured in steps of this
+    /// length, so the actual time is up to twice as long.
     #[must_use]
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle = timeout;
         self
     }
 
-    /// How long calls may go on after the server was asked to end.
+    /// Sets the time that calls have to finish after the server was asked to end.
     #[must_use]
     pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
         self.shutdown = timeout;
@@ -154,7 +153,7 @@ impl HttpServer {
         format!("http://{address}{}", self.endpoint.path())
     }
 
-    /// Serves for good.
+    /// Serves until the listener fails.
     ///
     /// # Errors
     /// Never, as long as the socket lives.
@@ -178,8 +177,8 @@ impl HttpServer {
         self.serve_until(asked).await
     }
 
-    /// Serves until `shutdown` is ready. Then no connection is taken any more, streams of changes end, calls may go on for
-    /// the shutdown timeout, and what still runs after it is answered with an error.
+    /// Serves until `shutdown` is ready. Then no further connections are accepted, streams of changes end, and calls
+    /// have the shutdown timeout to finish. Calls that still run after it are answered with an error.
     ///
     /// # Errors
     /// Never, as long as the socket lives.
@@ -246,7 +245,7 @@ impl fmt::Debug for HttpServer {
     }
 }
 
-/// As many connections as there are descriptors for, with some left over.
+/// Returns the maximum number of connections for the available descriptors, with some left over.
 fn most_connections() -> usize {
     #[cfg(unix)]
     if let Some(descriptors) = rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
@@ -278,7 +277,7 @@ impl Drop for Place {
     }
 }
 
-/// What the requests of one connection share.
+/// State shared by the requests of one connection.
 struct Connection {
     endpoint: Endpoint,
     /// Further ones, each at its own path.
@@ -287,16 +286,16 @@ struct Connection {
     from: RemoteAddress,
     memory: ConnectionMemory,
     peers: PeerCache,
-    /// How many requests there have been.
+    /// Number of requests so far.
     requests: AtomicUsize,
-    /// How many of them are not answered to the end.
+    /// Number of requests whose answers are not complete.
     busy: AtomicUsize,
 }
 
 /// A request that is not answered to the end.
 pub(super) struct Busy {
     connection: Arc<Connection>,
-    /// Which of the other endpoints it is for, if it is not the first.
+    /// Index among the other endpoints, if it is not for the first.
     other: Option<usize>,
 }
 

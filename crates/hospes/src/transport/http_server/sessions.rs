@@ -12,8 +12,8 @@ use hospes_proto::http::SessionId;
 use super::log::{Cursor, Log};
 use crate::transport::adapter::{Listen, Session, Stopped, random};
 
-/// How many streams of a session can be taken up again: the limit `max_logged_streams`. The oldest that has ended
-/// makes room.
+/// Maximum number of resumable streams of a session: the limit `max_logged_streams`. The oldest that has ended makes
+/// room.
 const MAX_LOGGED_STREAMS: usize = 16;
 /// The session's idle time is measured in this many parts.
 const TICKS: u32 = 8;
@@ -26,7 +26,7 @@ pub(super) struct HttpSession {
     session: Arc<Session>,
     /// The tick of its last request.
     used: AtomicU32,
-    /// How many requests and streams hold it open.
+    /// Number of requests and streams that keep it open.
     holders: AtomicUsize,
     ended: AtomicBool,
     /// Grows with every GET stream; a new one replaces the old one.
@@ -38,7 +38,7 @@ pub(super) struct HttpSession {
 struct Streams {
     last: u32,
     logs: VecDeque<Arc<Log>>,
-    /// The call for changes while nobody listens: what changes meanwhile is gathered in it.
+    /// Call for changes while no client reads them; it collects the changes meanwhile.
     listen: Option<Box<Listen>>,
 }
 
@@ -90,7 +90,7 @@ impl HttpSession {
         (number, self.streams().listen.take().map(|listen| *listen))
     }
 
-    /// Whether that listener has not been replaced.
+    /// Returns true if that listener has not been replaced.
     pub(super) fn is_listener(&self, number: u64) -> bool {
         self.listeners.load(Ordering::Acquire) == number && !self.has_ended()
     }
@@ -184,7 +184,7 @@ impl Sessions {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Enters a session that has been opened. At the cap, sessions that nobody uses make room.
+    /// Adds a session that has been opened. At the cap, unused sessions make room.
     pub(super) fn enter(&self, session: Arc<Session>) -> Result<Arc<HttpSession>, Full> {
         if self.count.fetch_add(1, Ordering::AcqRel) >= self.max && !self.evict() {
             self.count.fetch_sub(1, Ordering::AcqRel);
@@ -231,7 +231,7 @@ impl Sessions {
         }
     }
 
-    /// To be called [`TICKS`] times in an idle timeout: ends the sessions that nobody has used for so long.
+    /// Ends the sessions that have been unused for the idle timeout. Must be called [`TICKS`] times in that time.
     pub(super) fn sweep(&self) {
         let now = self.tick.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
         for shard in &self.shards {
@@ -248,12 +248,12 @@ impl Sessions {
         }
     }
 
-    /// How often [`Sessions::sweep`] is to be called.
+    /// Returns the interval between calls of [`Sessions::sweep`].
     pub(super) fn sweep_interval(idle_timeout: std::time::Duration) -> std::time::Duration {
         (idle_timeout / TICKS).max(std::time::Duration::from_millis(10))
     }
 
-    /// Makes room for one session: of those that nobody holds, one that was not used in this tick goes.
+    /// Makes room for one session: ends one that is not held and was not used in this tick.
     fn evict(&self) -> bool {
         let now = self.tick.load(Ordering::Relaxed);
         for shard in &self.shards {

@@ -1,4 +1,4 @@
-//! What an endpoint may be told.
+//! Settings of an endpoint.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,27 +18,27 @@ use crate::transport::adapter::Settings;
 pub const DEFAULT_PATH: &str = "/mcp";
 /// The longest request body unless told otherwise: the setting `max_message_bytes`.
 pub const DEFAULT_MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
-/// How many calls run at once unless told otherwise: the setting `max_concurrent_calls`.
+/// Default maximum number of concurrent calls: the setting `max_concurrent_calls`.
 pub const DEFAULT_MAX_CONCURRENT_CALLS: usize = 16 * 1024;
-/// How many legacy sessions are kept unless told otherwise: the setting `max_sessions`.
+/// Default maximum number of legacy sessions: the setting `max_sessions`.
 pub const DEFAULT_MAX_SESSIONS: usize = 16 * 1024;
 /// After how long an unused session ends unless told otherwise: the setting `session_idle_timeout`.
 pub const DEFAULT_SESSION_IDLE_TIMEOUT: Duration = Duration::from_secs(30 * 60);
-/// How often a silent stream gives a sign of life unless told otherwise: the setting `keep_alive`.
+/// Default interval of keep-alives on a silent stream: the setting `keep_alive`.
 pub const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// How long a call may be silent before its answer becomes a stream unless told otherwise: the setting
-/// `stream_after`. Signs of life can then be given, which intermediaries want to see.
+/// Default time that a call may be silent before its answer becomes a stream: the setting `stream_after`. A stream can
+/// carry keep-alives, which intermediaries require.
 pub const DEFAULT_STREAM_AFTER: Duration = Duration::from_secs(10);
-/// How long a client is told to wait before it takes a stream up again unless told otherwise: the setting `retry`.
+/// Default delay that a client is told to wait before it resumes a stream: the setting `retry`.
 pub const DEFAULT_RETRY: Duration = Duration::from_secs(1);
-/// How long a request's body may take unless told otherwise: the setting `body_timeout`.
+/// Default maximum time to receive a request's body: the setting `body_timeout`.
 pub const DEFAULT_BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How many bytes of requests are read and served at once unless told otherwise: the setting `max_buffered_bytes`.
-/// (Small bodies that lie in their connection's own buffer are not counted.)
+/// Default maximum size of all requests being read and served, in bytes: the setting `max_buffered_bytes`. (Small
+/// bodies that lie in their connection's own buffer are not counted.)
 pub const DEFAULT_MAX_BUFFERED_BYTES: usize = 256 * 1024 * 1024;
 
-/// Makes an [`Endpoint`] with settings of its own.
+/// Builder of an [`Endpoint`].
 pub struct EndpointBuilder {
     service: BoxService,
     adapter: Settings,
@@ -47,7 +47,7 @@ pub struct EndpointBuilder {
     pages: Option<Pages>,
 }
 
-/// What is served on other paths.
+/// Handler of other paths.
 pub(super) type Pages = Box<dyn Fn(&Parts) -> Option<Response<Bytes>> + Send + Sync>;
 
 #[derive(Clone, Debug)]
@@ -171,8 +171,8 @@ impl EndpointBuilder {
         self
     }
 
-    /// How many bytes of requests are read and served at once; further ones are refused with 503. Bodies that come in
-    /// one piece of at most 16 KiB are not counted.
+    /// Sets the maximum size of all requests being read and served, in bytes; further ones are refused with 503. Bodies
+    /// that come in one piece of at most 16 KiB are not counted.
     #[must_use]
     pub fn max_buffered_bytes(mut self, bytes: usize) -> Self {
         self.limits.buffered_bytes = bytes;
@@ -186,14 +186,14 @@ impl EndpointBuilder {
         self
     }
 
-    /// How many calls run at once; further ones are refused with 503.
+    /// Sets the maximum number of concurrent calls; further ones are refused with 503.
     #[must_use]
     pub fn max_concurrent_calls(mut self, calls: usize) -> Self {
         self.limits.concurrent_calls = calls;
         self
     }
 
-    /// How many legacy sessions are kept. At the cap idle ones make room; where there is none, `initialize` is
+    /// Sets the maximum number of legacy sessions. At the cap idle ones make room; if there are none, `initialize` is
     /// refused with 503.
     #[must_use]
     pub fn max_sessions(mut self, sessions: usize) -> Self {
@@ -208,35 +208,35 @@ impl EndpointBuilder {
         self
     }
 
-    /// How often a silent stream gives a sign of life.
+    /// Sets the interval of keep-alives on a silent stream.
     #[must_use]
     pub fn keep_alive(mut self, interval: Duration) -> Self {
         self.limits.keep_alive = interval;
         self
     }
 
-    /// How long a call may be silent before its answer becomes a stream.
+    /// Sets the time that a call may be silent before its answer becomes a stream.
     #[must_use]
     pub fn stream_after(mut self, silence: Duration) -> Self {
         self.limits.stream_after = silence;
         self
     }
 
-    /// How long a client is told to wait before it takes a stream up again.
+    /// Sets the delay that a client is told to wait before it resumes a stream.
     #[must_use]
     pub fn retry(mut self, delay: Duration) -> Self {
         self.limits.retry = delay;
         self
     }
 
-    /// How long a request's body may take.
+    /// Sets the maximum time to receive a request's body.
     #[must_use]
     pub fn body_timeout(mut self, timeout: Duration) -> Self {
         self.limits.body = timeout;
         self
     }
 
-    /// How long a handler waits for the client's answer to a question.
+    /// Sets the maximum time that a handler waits for the client's answer to a question.
     #[must_use]
     pub fn question_timeout(mut self, timeout: Duration) -> Self {
         self.adapter.question_timeout = timeout;
@@ -251,7 +251,7 @@ impl EndpointBuilder {
         self
     }
 
-    /// How long sealed request state holds.
+    /// Sets the lifetime of sealed request state.
     #[must_use]
     pub fn state_lifetime(mut self, lifetime: Duration) -> Self {
         self.adapter.state_lifetime = lifetime;

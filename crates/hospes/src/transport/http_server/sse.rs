@@ -32,9 +32,9 @@ use crate::transport::stdio_server::desk::Desk;
 use crate::transport::stdio_server::outbox::MAX_UNWRITTEN_BYTES;
 use crate::transport::stdio_server::{self, DEFAULT_SHUTDOWN_TIMEOUT};
 
-/// How many messages may wait for one stream to take them: the limit `max_waiting_messages`.
+/// Maximum number of messages queued for one stream: the limit `max_waiting_messages`.
 const MAX_WAITING_MESSAGES: usize = 256;
-/// How many calls of one stream run at once; further ones wait: the limit `max_stream_calls`.
+/// Maximum number of concurrent calls of one stream; further ones wait: the limit `max_stream_calls`.
 const MAX_STREAM_CALLS: usize = 256;
 /// The parameter of the messages' URL that says which stream they belong to.
 const SESSION: &str = "sessionId";
@@ -87,7 +87,7 @@ impl Sse {
         })
     }
 
-    /// Which of the two endpoints has this path.
+    /// Returns the endpoint with this path, if there is one.
     pub(super) fn endpoint(&self, path: &str) -> Option<SseEndpoint> {
         match path {
             path if path == &*self.stream_path => Some(SseEndpoint::Stream),
@@ -96,7 +96,7 @@ impl Sse {
         }
     }
 
-    /// How many streams are open.
+    /// Returns the number of open streams.
     pub(super) fn len(&self) -> usize {
         self.streams().len()
     }
@@ -111,7 +111,7 @@ impl Sse {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The stream that a message is for. It must be that of whoever sends it; to anybody else it does not exist.
+    /// Returns the stream that a message is for. It must be the sender's own; for all others it does not exist.
     fn find(&self, parts: &Parts) -> Result<Arc<Stream>, Rejection> {
         let query = parts.uri.query().unwrap_or_default();
         let id = query.split('&').find_map(|pair| pair.strip_prefix(SESSION)?.strip_prefix('='));
@@ -243,7 +243,7 @@ fn take_in(inner: &Arc<Inner>, sse: &Sse, parts: &Parts, body: Bytes) -> Result<
     Ok(empty(StatusCode::ACCEPTED))
 }
 
-/// An open stream. Its end is the end of all that goes on for it.
+/// Open stream. All its work ends with it.
 struct Open {
     endpoint: Arc<Inner>,
     sse: Arc<Sse>,
@@ -251,7 +251,7 @@ struct Open {
     stream: Arc<Stream>,
     posted: mpsc::Receiver<Bytes>,
     desk: Desk,
-    /// What the desk has said, as lines.
+    /// Output of the connection, as lines.
     lines: Vec<u8>,
     stage: Stage,
 }
@@ -259,7 +259,7 @@ struct Open {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Serving,
-    /// What was accepted is taken, and nothing more.
+    /// Accepted messages are still handled, but no new ones.
     Ending,
     /// Calls may finish.
     Draining,

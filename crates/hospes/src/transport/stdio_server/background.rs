@@ -1,4 +1,4 @@
-//! What goes on in tasks of its own while the connection reads on: calls that take longer, and the stream of changes.
+//! Tasks that run while the connection reads on: calls that take longer, and the stream of changes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,14 +10,14 @@ use hospes_proto::frame::line::end_line;
 use super::outbox::Outbox;
 use crate::transport::adapter::{Adapter, Batch, CallKind, Listen, Running, Said, Session};
 
-/// How much goes on.
+/// Counters of running work.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) calls: AtomicUsize,
     pub(super) streams: AtomicUsize,
 }
 
-/// The place of a call that goes on by itself. Whatever happens to its task, its request is answered.
+/// Call that runs in the background. Its request is answered even if the task fails.
 pub(super) struct Slot {
     counters: Arc<Counters>,
     stream: bool,

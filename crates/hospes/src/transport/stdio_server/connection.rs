@@ -20,7 +20,7 @@ use crate::transport::adapter::Adapter;
 #[cfg(feature = "stdio")]
 use crate::transport::watchdog::Pulse;
 
-/// How long calls have to say that they were stopped, and the output to end.
+/// Time for calls to report that they were stopped, and for the output to end.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// One connection.

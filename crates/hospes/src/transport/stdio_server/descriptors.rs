@@ -12,12 +12,12 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::mpsc;
 
-/// What a thread reads at a time.
+/// Maximum number of bytes that a thread reads at once.
 const CHUNK: usize = 64 * 1024;
-/// How many chunks may wait between a thread and the connection.
+/// Maximum number of chunks between a thread and the connection.
 const CHUNKS: usize = 4;
 
-/// Where requests come from.
+/// Source of requests.
 #[derive(Debug)]
 pub(super) enum Input {
     #[cfg(unix)]
@@ -27,7 +27,7 @@ pub(super) enum Input {
     Thread(ThreadReader),
 }
 
-/// Where answers go.
+/// Destination of answers.
 #[derive(Debug)]
 pub(super) enum Output {
     #[cfg(unix)]
@@ -37,7 +37,7 @@ pub(super) enum Output {
     Thread(ThreadWriter),
 }
 
-/// Takes stdin and stdout. The rest of the program reads nothing and prints to stderr from here on.
+/// Takes stdin and stdout. From here on the rest of the program reads end of file and prints to stderr.
 #[cfg(unix)]
 pub(super) fn take() -> io::Result<(Input, Output)> {
     use rustix::io::fcntl_dupfd_cloexec;
@@ -50,7 +50,7 @@ pub(super) fn take() -> io::Result<(Input, Output)> {
     Ok((Input::new(input)?, Output::new(output)?))
 }
 
-/// Takes stdin and stdout, as far as this system lets us.
+/// Takes stdin and stdout, as far as this system allows.
 #[cfg(not(unix))]
 pub(super) fn take() -> io::Result<(Input, Output)> {
     let input = Input::Thread(ThreadReader::start(io::stdin())?);
@@ -71,7 +71,7 @@ mod unix {
 
     use super::{Input, Output, ThreadReader, ThreadWriter};
 
-    /// As much as Linux lets a pipe hold without privilege: worth 2.7 times on messages of a megabyte.
+    /// Maximum pipe size that Linux allows without privilege, in bytes: 2.7 times as fast for messages of a megabyte.
     #[cfg(target_os = "linux")]
     const PIPE_BYTES: usize = 1024 * 1024;
 
@@ -215,7 +215,7 @@ impl ThreadReader {
 #[derive(Debug)]
 pub(super) struct ThreadWriter {
     chunks: mpsc::Sender<Bytes>,
-    /// What the thread has to say: one unit for each chunk written, or the error that ended it.
+    /// Reports of the thread: one unit for each chunk written, or the error that ended it.
     written: mpsc::Receiver<io::Result<()>>,
     pending: BytesMut,
     unwritten: usize,

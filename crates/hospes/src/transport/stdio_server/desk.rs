@@ -1,4 +1,4 @@
-//! What a connection makes of the lines it reads: calls, answers, sessions. Nothing here does I/O.
+//! JSON-RPC state of one duplex connection: turns lines into calls, answers and sessions. It does no I/O.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,15 +24,15 @@ use crate::transport::adapter::{
     Stop, Stopped, Table, cancelled, read_meta, write_refusal,
 };
 
-/// How many streams of changes one client may hold open: the limit `max_streams`.
+/// Maximum number of streams of changes that one client may hold open: the limit `max_streams`.
 const MAX_STREAMS: usize = 64;
 
-/// What a connection knows.
+/// JSON-RPC state of one duplex connection.
 #[derive(Debug)]
 pub(in crate::transport) struct Desk {
     adapter: Arc<Adapter>,
     limits: Limits,
-    /// Who the client is, where that is known.
+    /// Identity of the client, if known.
     sender: Sender,
     outbox: Arc<Outbox>,
     counters: Arc<Counters>,
@@ -80,7 +80,7 @@ impl Desk {
         }
     }
 
-    /// Counts what goes on where others see it, too.
+    /// Counts running work in shared counters.
     #[cfg(feature = "stdio")]
     pub(super) fn count_in(&mut self, counters: Arc<Counters>) {
         self.counters = counters;
@@ -90,12 +90,12 @@ impl Desk {
         &self.outbox
     }
 
-    /// Whether `initialize` is being answered; what comes behind it has to wait.
+    /// Returns true while `initialize` is being answered; later messages have to wait.
     pub(in crate::transport) fn is_opening(&self) -> bool {
         self.opening.is_some()
     }
 
-    /// Whether nothing goes on.
+    /// Returns true if no work is running.
     pub(in crate::transport) fn is_idle(&self) -> bool {
         self.opening.is_none()
             && self.queue.is_empty()
@@ -103,7 +103,7 @@ impl Desk {
             && self.counters.streams.load(Ordering::Acquire) == 0
     }
 
-    /// How many calls go on in tasks of their own.
+    /// Returns the number of calls that run in tasks of their own.
     #[cfg(feature = "http")]
     pub(in crate::transport) fn calls(&self) -> usize {
         self.counters.calls.load(Ordering::Acquire)
@@ -123,7 +123,7 @@ impl Desk {
         }
     }
 
-    /// Stops what still goes on; each request gets an error.
+    /// Stops the running work; each request gets an error.
     pub(in crate::transport) fn stop(&mut self, out: &mut Vec<u8>) {
         for id in std::mem::take(&mut self.queue).into_ids() {
             self.refuse(out, Some(&id), RpcError::internal("the server is shutting down"));
@@ -350,8 +350,8 @@ impl Desk {
         end_line(out, start);
     }
 
-    /// Polls a call in place; if it does not finish at once it goes on in a task of its own. It begins there where it is
-    /// not known to give back its thread quickly, so that the connection goes on whatever the handler does.
+    /// Polls a call in place; if it does not finish at once it moves to a task of its own. A call that is not known to
+    /// return quickly starts in its own task, so that the connection is served whatever the handler does.
     fn run(
         &mut self,
         mut running: Running,
@@ -405,7 +405,7 @@ impl Desk {
         false
     }
 
-    /// Makes ready to let the call go on by itself.
+    /// Moves the call to a task of its own.
     fn spawn(&mut self, running: &mut Running, batch: Option<&Arc<Batch>>) -> Result<(), RpcError> {
         let table = match &self.session {
             Some(session) if running.revision().is_legacy() => Table::Session(Arc::clone(session)),
@@ -497,7 +497,7 @@ impl Drop for Desk {
     }
 }
 
-/// Requests that are answered in passing, whatever else goes on.
+/// Returns true for requests that are answered immediately, regardless of running work.
 fn is_immediate(method: &str) -> bool {
     matches!(
         Method::from_name(method),

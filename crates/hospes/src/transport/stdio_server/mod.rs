@@ -30,15 +30,14 @@ use super::adapter::{Adapter, Settings};
 use super::watchdog::Watchdog;
 use crate::service::{BoxService, IntoService};
 
-/// How many calls of one client run at once unless told otherwise: the setting `max_concurrent_calls`.
+/// Default maximum number of concurrent calls of one client: the setting `max_concurrent_calls`.
 pub const DEFAULT_MAX_CONCURRENT_CALLS: usize = 1024;
-/// How many bytes of requests wait for their turn unless told otherwise: the setting `max_queued_bytes`.
+/// Default maximum size of queued requests, in bytes: the setting `max_queued_bytes`.
 pub const DEFAULT_MAX_QUEUED_BYTES: usize = 16 * 1024 * 1024;
 /// The longest answer that is written unless told otherwise: the setting `max_answer_bytes`. The official
 /// TypeScript clients end the session at a line of more than 10 MiB.
 pub const DEFAULT_MAX_ANSWER_BYTES: usize = 10 * 1024 * 1024 - 64 * 1024;
-/// How long calls may go on after the client has closed its side unless told otherwise: the setting
-/// `shutdown_timeout`.
+/// Default time that calls have to finish after the client has closed its side: the setting `shutdown_timeout`.
 pub const DEFAULT_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves one client over stdio, or over any other pair of byte streams, in every revision.
@@ -60,7 +59,7 @@ pub struct StdioServer {
     limits: Limits,
 }
 
-/// What a connection may use.
+/// Limits of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) message_bytes: usize,
@@ -75,7 +74,7 @@ impl StdioServer {
         Self::boxed(BoxService::new(service.into_service()))
     }
 
-    /// The same for a service whose type has been forgotten.
+    /// Creates a server for a service whose type is erased.
     #[must_use]
     pub fn boxed(service: BoxService) -> Self {
         let settings = Settings { max_answer_bytes: DEFAULT_MAX_ANSWER_BYTES, ..Settings::default() };
@@ -88,7 +87,7 @@ impl StdioServer {
         Self { service, settings, limits }
     }
 
-    /// The longest line that is read; a longer one is answered with an error, and the session goes on.
+    /// Sets the maximum size of a line, in bytes; a longer one is answered with an error, and the session continues.
     #[must_use]
     pub fn max_message_bytes(mut self, bytes: usize) -> Self {
         self.limits.message_bytes = bytes;
@@ -102,28 +101,28 @@ impl StdioServer {
         self
     }
 
-    /// How many calls run at once; further ones wait.
+    /// Sets the maximum number of concurrent calls; further ones wait.
     #[must_use]
     pub fn max_concurrent_calls(mut self, calls: usize) -> Self {
         self.limits.concurrent_calls = calls.max(1);
         self
     }
 
-    /// How many bytes of waiting requests are kept; further ones are refused.
+    /// Sets the maximum size of queued requests, in bytes; further ones are refused.
     #[must_use]
     pub fn max_queued_bytes(mut self, bytes: usize) -> Self {
         self.limits.queued_bytes = bytes;
         self
     }
 
-    /// How long a handler waits for the client's answer to a question.
+    /// Sets the maximum time that a handler waits for the client's answer to a question.
     #[must_use]
     pub fn question_timeout(mut self, timeout: Duration) -> Self {
         self.settings.question_timeout = timeout;
         self
     }
 
-    /// How long calls may go on after the client has closed its side.
+    /// Sets the time that calls have to finish after the client has closed its side.
     #[must_use]
     pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
         self.limits.shutdown = timeout;
@@ -144,7 +143,7 @@ impl StdioServer {
         self
     }
 
-    /// How long sealed request state holds.
+    /// Sets the lifetime of sealed request state.
     #[must_use]
     pub fn state_lifetime(mut self, lifetime: Duration) -> Self {
         self.settings.state_lifetime = lifetime;
@@ -203,7 +202,7 @@ impl StdioServer {
         self.serve_until(input, output, std::future::pending()).await
     }
 
-    /// The same until `shutdown` is ready, too.
+    /// Serves like [`StdioServer::serve_io`], also until `shutdown` is ready.
     ///
     /// # Errors
     /// When reading fails.

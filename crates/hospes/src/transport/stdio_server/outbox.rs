@@ -1,9 +1,10 @@
-//! Where calls that go on by themselves leave what they have to say, for one writer to take it all at once.
+//! Output queue of background calls, which one writer takes all at once.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll, Waker};
 
-/// How much may lie here before calls have to wait with their notifications: the limit `max_unwritten_bytes`.
+/// Maximum size of unwritten output, in bytes; beyond it calls have to wait with their notifications: the limit
+/// `max_unwritten_bytes`.
 pub(in crate::transport) const MAX_UNWRITTEN_BYTES: usize = 1024 * 1024;
 
 /// Lines on their way to the writer.
@@ -31,7 +32,7 @@ impl Outbox {
         }
     }
 
-    /// Tells the writer that something else has changed.
+    /// Wakes the writer because of another change.
     pub(super) fn nudge(&self) {
         self.push(&[]);
     }

@@ -5,7 +5,7 @@ use std::collections::{HashSet, VecDeque};
 use bytes::Bytes;
 use hospes_model::Id;
 
-/// What a waiting request costs besides its text.
+/// Size of a queued request besides its text, in bytes.
 const QUEUED_OVERHEAD: usize = 64;
 
 /// Requests that wait, in their order.
@@ -21,12 +21,12 @@ impl Queue {
         self.requests.is_empty()
     }
 
-    /// Whether this one fits in, where `limit` is how many bytes may wait in all.
+    /// Returns true if the request fits in; `limit` is the maximum size of the queue in bytes.
     pub(super) fn has_room(&self, whole: &Bytes, limit: usize) -> bool {
         self.bytes + whole.len() + QUEUED_OVERHEAD <= limit
     }
 
-    /// Whether one of this id waits.
+    /// Returns true if a request of this id is queued.
     pub(super) fn contains(&self, id: &Id) -> bool {
         self.ids.contains(id)
     }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::{Allowed, AuthKeys, Dpop};
 
-/// Signing in at somebody else's says who is let in, and nothing that contradicts it.
+/// A sign-in at another provider requires a list of admitted users and no contradicting settings.
 #[test]
 fn a_provider_is_read_whole_or_not_at_all() {
     let text = "[auth]\nbase_url = 'https://m.example'\n[auth.provider]\nissuer = 'https://login.example'\n\
@@ -103,7 +103,7 @@ fn applications_show_who_they_are_in_one_way() {
     }
 }
 
-/// What is for our own authorization server says nothing where another has its place, and is not passed over.
+/// Settings of the built-in authorization server are reported as errors if another server replaces it.
 #[test]
 fn what_would_say_nothing_is_a_mistake() {
     let issuer = "[auth]\nissuer = 'https://login.example'\nscopes = ['mcp']\naudience = 'https://m.example'\n\

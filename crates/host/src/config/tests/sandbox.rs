@@ -1,4 +1,4 @@
-//! What a server may touch.
+//! Tests of sandbox settings.
 
 use hospes_sandbox::{Files, Kind, Network, Profile};
 
@@ -78,7 +78,7 @@ fn mistakes_about_it_are_said() {
     assert!(url[0].contains("has `url` and `sandbox`, which exclude each other"), "{url:?}");
 }
 
-/// A file that somebody found somewhere may say that another library is loaded first.
+/// A file from elsewhere may set variables that load another library first.
 #[test]
 fn variables_that_load_code_are_pointed_out_in_others_files() {
     let text = r#"{"mcpServers": {"a": {"command": "npx", "args": ["x"], "env": {"NODE_OPTIONS": "--require /tmp/x.js", "LANG": "C"}}}}"#;

@@ -1,4 +1,4 @@
-//! What waits for a person outlives the host, and is used once.
+//! Pending matters persist across restarts, and are used once.
 
 use hospes_store::{Entry, EntryKind, Search};
 
@@ -33,7 +33,7 @@ fn edited(path: &str) -> Decision {
     Decision::Allow { edited: Some(json!({ "path": path }).into()), scope: Scope::Once }
 }
 
-/// What waits, as it is shown.
+/// Pending matters, as they are shown.
 fn shown(desk: &Desk) -> Vec<serde_json::Value> {
     desk.matters().iter().map(|matter| serde_json::to_value(matter).unwrap()).collect()
 }
@@ -71,7 +71,7 @@ async fn what_waits_is_there_after_a_restart_and_its_decision_counts_once() {
     }
 }
 
-/// Whoever used it may have been killed before anybody heard of it: it is gone all the same.
+/// A used decision is gone even if the process that used it was killed before it could report it.
 #[tokio::test]
 async fn what_is_used_is_gone_for_all_before_anything_comes_of_it() {
     let place = Place::new();
@@ -215,7 +215,7 @@ async fn what_is_over_is_kept_no_more_and_what_is_kept_counts() {
     assert!(third.recent().is_empty() && third.matters().is_empty());
 }
 
-/// The time goes on while the host is away.
+/// Time passes while the host is not running.
 #[tokio::test]
 async fn what_has_run_out_while_the_host_was_away_is_over() {
     let place = Place::new();
@@ -232,7 +232,7 @@ async fn what_has_run_out_while_the_host_was_away_is_over() {
     assert!(gone.is_err() || next.matter(&gone.unwrap()).is_none());
 }
 
-/// What was asked before the restart is looked at by the rules of after.
+/// A matter from before the restart is checked by the rules from after it.
 #[tokio::test]
 async fn an_edit_is_looked_at_after_a_restart() {
     let place = Place::new();
@@ -297,7 +297,7 @@ async fn what_cannot_be_written_has_not_happened() {
     assert_eq!(desk.redeem(&decided, &[2; 32], None).await, Ok(Some(allowed(CONSOLE))), "and is good still");
 }
 
-/// Whoever asks goes away in the middle of being told where: nobody is left to come back.
+/// An asker that goes away before the matter is persisted leaves nothing, because it cannot come back.
 #[tokio::test]
 async fn who_goes_away_before_it_is_kept_leaves_nothing() {
     let place = Place::new();

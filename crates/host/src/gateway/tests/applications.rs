@@ -5,7 +5,7 @@ use tokio::sync::watch;
 
 use super::*;
 
-/// A server whose tool asks who calls once as many calls as it is told run at once.
+/// A server whose tool elicits the caller's name once the given number of calls run concurrently.
 fn crowd(calls: usize) -> impl Fn() -> Server + Send + Sync + 'static {
     counted(watch::Sender::new(0), calls)
 }
@@ -112,7 +112,8 @@ async fn more_applications_than_connections_are_told_which_setting_says_so() {
     waiting.abort();
 }
 
-/// Each application once used a connection for good; those that have gone must leave theirs to the next.
+/// Regression: an application kept its connection permanently. A connection of an application that has gone must be
+/// available to the next.
 #[tokio::test(start_paused = true)]
 async fn applications_that_come_one_after_the_other_share_a_connection() {
     let host = House::default().with("curious", Revision::LATEST_LEGACY, crowd(1)).start();
@@ -206,8 +207,8 @@ async fn a_parked_call_that_is_gone_is_refused_and_not_made_again() {
     }
 }
 
-/// Nobody has to answer, or to come back: a newer server waits for nothing, and for an older one the call that waits has
-/// its time.
+/// An unanswered question must not hold resources. A newer server waits for nothing; for an older one the waiting call
+/// has a time limit.
 ///
 /// covers: MRTR-14
 #[tokio::test(start_paused = true)]

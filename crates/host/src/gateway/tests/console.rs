@@ -26,7 +26,7 @@ pub(super) async fn at_console(desk: &Desk, decisions: Vec<Decision>) -> Vec<Mat
     seen
 }
 
-/// Where the application cannot ask, or may not say what its person decided, the call waits for the console.
+/// A call waits for the console if the application cannot ask, or may not report its person's decision.
 ///
 /// covers: HOST-01 HOST-07 HOST-08
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn a_call_waits_for_the_console() {
     }
 }
 
-/// A permission for a session is for nobody who only calls itself the same, and ends with the session.
+/// A permission for a session does not apply to another session of the same name, and ends with the session.
 #[tokio::test]
 async fn a_permission_for_a_session_is_for_no_other_session_of_the_same_name() {
     const SOON: Duration = Duration::from_secs(20);
@@ -111,7 +111,7 @@ async fn a_permission_for_a_session_is_for_no_other_session_of_the_same_name() {
     }
 }
 
-/// A console that nobody has open yet: the call waits, and whoever comes in time decides.
+/// A call waits even if no console is open yet. A person who opens one in time decides.
 #[tokio::test]
 async fn a_call_waits_where_a_console_is_served_though_nobody_has_it_open() {
     for (up, down) in pairs() {
@@ -130,7 +130,7 @@ async fn a_call_waits_where_a_console_is_served_though_nobody_has_it_open() {
     }
 }
 
-/// The application is not left without a word meanwhile.
+/// The application receives progress notifications while it waits.
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_the_console_is_told_so_and_silence_is_a_no() {
     for (up, down) in pairs() {
@@ -154,7 +154,7 @@ async fn who_waits_for_the_console_is_told_so_and_silence_is_a_no() {
     }
 }
 
-/// What the person makes of a call is what is called, in every round of it, and only if it may be.
+/// An edited call is sent as edited in every round, and only if the rules allow it.
 ///
 /// covers: HOST-09
 #[tokio::test]
@@ -209,7 +209,7 @@ async fn a_call_may_be_changed_before_it_is_approved() {
     }
 }
 
-/// What a call became goes by the rules for what it became: its result is reviewed, in a later round, too.
+/// An edited call goes by the rules for its new arguments: its result is reviewed, also in a later round.
 #[tokio::test]
 async fn what_comes_of_edited_arguments_is_reviewed_where_a_rule_says_so() {
     let rules = "[[rule]]\ndecide = 'ask'\narguments.path = { under = '/private' }\nreview = true
@@ -242,8 +242,8 @@ struct Place {
     path: String,
 }
 
-/// An application that can show URLs is sent to the console, and the call goes on when the person has decided there. What
-/// such an application says itself is no approval.
+/// An application that can show URLs is sent to the console. The call continues once the person has decided there. The
+/// application's own answer is not an approval.
 #[tokio::test]
 async fn an_application_that_shows_urls_sends_its_person_to_the_console() {
     for (up, down) in pairs().filter(|(_, down)| *down >= Revision::V2025_11_25) {
@@ -308,7 +308,7 @@ async fn a_result_that_is_to_be_reviewed_is_what_the_person_lets_through() {
     }
 }
 
-/// What an application said for its person does not open what only the console may.
+/// An answer from the application does not satisfy a rule that requires the console.
 #[tokio::test]
 async fn a_strong_approval_is_wanted_whatever_an_application_was_allowed() {
     let rules = "[[rule]]\ndecide = 'ask'\narguments.path = { under = '/etc' }\nstrong = true\n[[rule]]\ndecide = 'ask'\nabout = 'tool'";
@@ -356,7 +356,7 @@ async fn what_was_asked_under_other_rules_is_not_called() {
     }
 }
 
-/// What nobody can read is not asked about, and not called.
+/// Arguments that are too long to be read are refused without asking.
 #[tokio::test]
 async fn what_is_too_long_to_be_read_is_refused() {
     let called = Arc::default();

@@ -13,19 +13,19 @@ use super::sampled::{Models, models};
 use super::*;
 use crate::desk::{Decision, Desk, DeskLimits, Matter, Scope};
 
-/// What a person decides about.
+/// Kind of decision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Tool,
     Prompt,
     Resource,
-    /// What a model would be asked.
+    /// A sampling request to a model.
     Request,
-    /// What it answered.
+    /// The model's answer.
     Answer,
     Form,
     Url,
-    /// What came back from a tool.
+    /// The result of a tool.
     Result,
 }
 
@@ -44,7 +44,7 @@ macro_rules! all {
 }
 
 all! { WAYS:
-/// How it ends.
+/// Way in which an approval ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
     Approved,
@@ -70,7 +70,7 @@ enum Way {
 use Way::*;
 
 impl Way {
-    /// Whether there is such a thing.
+    /// Returns true if this ending applies to the kind of decision.
     fn is_of(self, kind: Kind) -> bool {
         let is_call = matches!(kind, Tool | Prompt | Resource);
         match self {
@@ -90,7 +90,7 @@ struct Scene {
     host: Host,
     guard: Arc<Guard>,
     models: Models,
-    /// How often it was done at the server.
+    /// Number of executions at the server.
     done: Arc<AtomicU32>,
 }
 
@@ -216,7 +216,7 @@ impl Scene {
         tokio::spawn(async move { gateway.call(call).await })
     }
 
-    /// How often it happened, by what the server, the model or the application has of it.
+    /// Returns the number of executions, as seen by the server, the model or the application.
     fn happened(&self, said: Option<&Outcome>) -> usize {
         match self.kind {
             Request => self.models.asked(),
@@ -380,7 +380,7 @@ async fn what_is_not_allowed_does_not_happen() {
 }
 
 all! { BACKS:
-/// How an application comes back with the answer to a form.
+/// Ways in which an application returns the answer to a form.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Back {
     Yes,
@@ -402,7 +402,7 @@ enum Back {
 }
 }
 
-/// What an application says that its person said, and for what: to the host that asked, and to one that was started again
+/// Answers that an application returns for its person, to the host that asked and to a host that was restarted
 /// meanwhile.
 ///
 /// covers: HOST-07 HOST-08 HOST-13

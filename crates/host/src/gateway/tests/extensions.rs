@@ -13,7 +13,7 @@ const APP: &str = "ui://get-time/mcp-app.html";
 const UI: &str = "io.modelcontextprotocol/ui";
 const SKILL: &str = "skill://refunds/SKILL.md";
 
-/// A program of which two instances run: its tool is shown by a document of its own, and it has methods of extensions.
+/// A program with two running instances. Its tool has a document of its own, and it has methods of extensions.
 struct Clock {
     inner: hospes::BoxService,
     name: &'static str,

@@ -8,7 +8,7 @@ use hospes::{BoxService, Service};
 
 use super::*;
 
-/// A resource whose server was not there yet was left out for good.
+/// Regression: a resource whose server was not connected yet was never followed.
 #[tokio::test(start_paused = true)]
 async fn a_resource_is_followed_once_its_server_is_there() {
     for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
@@ -32,7 +32,8 @@ async fn a_resource_is_followed_once_its_server_is_there() {
     }
 }
 
-/// What `npx` has to download is waited for, once: a command that hangs must not cost that each time.
+/// A first start, in which `npx` may download packages, has a longer time limit, once. A command that hangs must not
+/// cost that time on every start.
 #[tokio::test(start_paused = true)]
 async fn a_command_that_was_never_started_is_waited_for_longer() {
     let folder = tempfile::tempdir().unwrap();
@@ -59,7 +60,7 @@ async fn a_command_that_was_never_started_is_waited_for_longer() {
     }
 }
 
-/// Whoever has been told that they listen hears the very next change.
+/// After the acknowledgement the application receives the very next change.
 #[tokio::test]
 async fn a_stream_of_changes_is_acknowledged_when_the_servers_listen() {
     for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
@@ -78,7 +79,7 @@ async fn a_stream_of_changes_is_acknowledged_when_the_servers_listen() {
     }
 }
 
-/// Its list of tools has entries that are none, and goes in a circle; its prompts cannot be read.
+/// A server whose list of tools has invalid entries and a cursor cycle, and whose prompts cannot be read.
 struct Broken {
     changed: Arc<Notify>,
 }

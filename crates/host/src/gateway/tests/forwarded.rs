@@ -1,4 +1,4 @@
-//! Whatever goes on to a server goes by the rules, and leaves an entry of the record.
+//! Every method that is forwarded to a server goes by the rules and is recorded.
 
 use hospes::Event;
 use hospes::model::{Direction, Kind, METHODS};
@@ -8,7 +8,7 @@ use hospes_store::{Audit, Ending, Entry, EntryKind, Search};
 use super::tasks::{Jobs, answers_of, peer_with_tasks};
 use super::*;
 
-/// What becomes of a method of the table.
+/// Expected handling of a method in the table.
 #[derive(Debug, PartialEq)]
 enum Fate {
     /// It goes to a server: with these params, as an entry of this kind.
@@ -93,7 +93,7 @@ impl Place {
         place
     }
 
-    /// What the gateway says to it: an error or a refusal as text, or what came.
+    /// Sends a method and returns the gateway's answer: an error or a refusal as text, or the reply.
     async fn does(&self, method: &Method, params: serde_json::Value) -> Result<String, String> {
         let builder = Context::builder(Arc::new(peer_with_tasks(None)));
         let context = builder.task(hospes::tasks::TaskWish::Open).build();
@@ -207,8 +207,8 @@ async fn a_subscription_that_the_rules_deny_is_refused_in_every_revision() {
     }
 }
 
-/// Templates are completed as what they are templates of is read; what is asked about each time is neither completed nor
-/// followed, for nobody can be asked about it.
+/// Templates are completed under the rule for reading the resource. An item that needs approval each time is neither
+/// completed nor followed, because these requests cannot be approved.
 #[tokio::test]
 async fn what_belongs_to_something_goes_by_the_rule_for_it() {
     let template = json!({
@@ -241,7 +241,7 @@ async fn what_belongs_to_something_goes_by_the_rule_for_it() {
     }
 }
 
-/// What a person denies meanwhile ends at its server; nobody hears how it went on.
+/// A task whose call is denied meanwhile ends at its server, and its progress is no longer reported.
 #[tokio::test]
 async fn a_task_goes_by_the_rules_for_the_call_that_began_it() {
     for up in ERAS {
@@ -295,7 +295,7 @@ async fn a_task_goes_by_the_rules_for_the_call_that_began_it() {
     }
 }
 
-/// What a task asks is judged as in the middle of a call, and so is what it would be told.
+/// Requests of a task go by the same rules as requests during a call, and so do the answers it would receive.
 #[tokio::test]
 async fn a_task_may_ask_only_what_its_server_may() {
     let place = Place::new(Revision::LATEST, ALLOWED).await;
@@ -323,7 +323,7 @@ async fn a_task_may_ask_only_what_its_server_may() {
     assert_eq!(place.seen(), ["tasks/cancel"]);
 }
 
-/// Where calls are judged, a task that no call began here is none: its id may have been guessed.
+/// If calls are judged, a task that was not begun by a call here is unknown; its id may be guessed.
 #[tokio::test]
 async fn a_task_that_nobody_was_let_begin_is_none() {
     let place = Place::new(Revision::LATEST, ALLOWED).await;
@@ -334,7 +334,7 @@ async fn a_task_that_nobody_was_let_begin_is_none() {
     assert_eq!(place.seen(), [""; 0]);
 }
 
-/// What was followed before the rules changed is told no more.
+/// Changes of a followed resource are no longer reported once the rules deny it.
 #[tokio::test]
 async fn changes_are_told_as_long_as_the_rules_let_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -362,7 +362,7 @@ async fn changes_are_told_as_long_as_the_rules_let_them() {
     }
 }
 
-/// What a server says of itself, and what it calls its tools, is not what the application is connected to.
+/// The application sees the host's name and the host's tool names, not those of the server.
 #[tokio::test]
 async fn results_name_the_host_and_argument_errors_the_tool_as_it_was_called() {
     for (up, down) in ERAS.into_iter().flat_map(|up| ERAS.map(|down| (up, down))) {
@@ -413,7 +413,7 @@ impl JsonSchema for Other {
     }
 }
 
-/// Whoever reads the status sees which server it is; the application gets the result as it came.
+/// The status names the server of a result that breaks its schema. The application receives the result unchanged.
 ///
 /// covers: TOOL-33
 #[tokio::test]

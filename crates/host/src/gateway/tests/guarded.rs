@@ -1,4 +1,4 @@
-//! What the guard lets through, whom it asks, and what it records.
+//! Calls that the guard admits, asks about and records.
 
 use std::sync::atomic::AtomicU32;
 
@@ -8,7 +8,7 @@ use hospes_store::{Audit, Ending, Entry, EntryKind, Search};
 
 use super::*;
 
-/// Whatever the arguments are.
+/// Arguments of any shape.
 pub(super) type Anything = Args<std::collections::BTreeMap<String, serde_json::Value>>;
 
 /// A server that counts what was called.
@@ -84,7 +84,7 @@ pub(super) fn pairs() -> impl Iterator<Item = (Revision, Revision)> {
     ERAS.into_iter().flat_map(|up| ERAS.map(|down| (up, down)))
 }
 
-/// Who can ask a person does; everything that is not a clear yes is a no, and then nothing reaches the server.
+/// A call needs a clear yes from a person. Any other answer counts as no, and nothing reaches the server.
 ///
 /// covers: HOST-01 HOST-07 HOST-08
 #[tokio::test]
@@ -184,7 +184,7 @@ async fn rules_allow_and_deny_without_asking_and_the_reason_is_told() {
     }
 }
 
-/// A person who said yes is not asked again because the server has a question of its own.
+/// A person who has approved a call is not asked again when the server asks a question of its own.
 #[tokio::test]
 async fn a_server_may_ask_in_the_middle_of_a_call_that_was_approved() {
     for (up, down) in pairs() {
@@ -196,7 +196,7 @@ async fn a_server_may_ask_in_the_middle_of_a_call_that_was_approved() {
     }
 }
 
-/// "Always" is for the tool as it is defined and for who was asked, and only where it was offered.
+/// "Always" applies to the tool as it is defined and to the caller that was asked, and only if it was offered.
 #[tokio::test]
 async fn an_approval_for_longer_is_not_asked_for_again_and_covers_nothing_else() {
     let never = guard("[[rule]]\ndecide = 'ask'\nremember = false");
@@ -229,7 +229,7 @@ async fn an_approval_for_longer_is_not_asked_for_again_and_covers_nothing_else()
     }
 }
 
-/// What a person said of one call goes before what they said meanwhile of the tool.
+/// A decision about one call takes precedence over a later decision about the tool.
 #[tokio::test]
 async fn a_no_is_not_undone_by_an_always_for_another_call() {
     let rules = "[[rule]]\ndecide = 'ask'";
@@ -291,7 +291,7 @@ async fn what_is_to_be_reviewed_is_not_called_unreviewed() {
     assert_eq!(called.load(Ordering::SeqCst), 0);
 }
 
-/// Nothing that comes from others looks like a line of ours.
+/// Text from servers and models cannot imitate the gateway's own lines.
 #[tokio::test]
 async fn a_question_cannot_be_forged_by_its_arguments() {
     let host = House::default()
@@ -331,7 +331,7 @@ async fn recorded(audit: &Audit) -> Vec<Entry> {
     all
 }
 
-/// Who, what, which decision by whom, how long, how big; and nothing of what was said.
+/// An entry records the caller, the call, the decision and its source, the duration and the sizes, but no contents.
 ///
 /// covers: TOOL-28
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! What a server learns of the conversation, and of the servers beside it.
+//! Isolation: the parts of the conversation, and of the other servers, that a server learns of.
 
 use super::*;
 

@@ -22,12 +22,12 @@ struct Machine {
     is_other: Arc<AtomicU32>,
 }
 
-/// A host that runs on it, with somebody at its console.
+/// A host that runs on the machine, with a person at its console.
 struct Runs {
     host: Host,
     guard: Arc<Guard>,
     _attendance: Attendance,
-    /// Whether the application can show forms, too.
+    /// True if the application can also show forms.
     has_forms: bool,
 }
 
@@ -113,7 +113,7 @@ fn said(outcome: &Outcome) -> String {
     format!("{outcome:?}")
 }
 
-/// What the person may make of it.
+/// Decisions and events between the question and the next call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
     Allowed,
@@ -211,8 +211,8 @@ async fn a_decision_outlives_the_host_and_is_good_for_what_was_asked_and_once() 
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// What a session had read is forgotten by the next host, which would have nobody asked. What the person said about the call
-/// counts all the same.
+/// The reads of a session are lost with a restart, so the next host would not ask. The person's decision about the call
+/// still counts.
 #[tokio::test]
 async fn what_was_asked_because_of_what_a_session_had_read_goes_by_its_decision_after_a_restart() {
     let rules = "[[rule]]\ndecide = 'allow'\n
@@ -264,8 +264,8 @@ async fn what_was_asked_because_of_what_a_session_had_read_goes_by_its_decision_
     }
 }
 
-/// Both hosts run: the application asks one of them, the person is at the other's console, and whoever of the two is asked
-/// for it first calls it.
+/// Two hosts use one state database. The application asks one of them, and the person decides at the console of the
+/// other. The call is made once, by the first host that is asked for it.
 #[tokio::test]
 async fn two_hosts_on_one_state_call_it_once_between_them() {
     for up in ERAS {
@@ -289,7 +289,7 @@ async fn two_hosts_on_one_state_call_it_once_between_them() {
     }
 }
 
-/// Nobody is told to come back for what is not kept, and a call that could not be used up for is not made.
+/// Nothing is asked that cannot be stored, and no call is made whose approval cannot be used up.
 #[tokio::test]
 async fn without_the_state_nothing_is_asked_or_called() {
     let machine = Machine::new(Revision::LATEST);
@@ -409,8 +409,8 @@ impl Runs {
     }
 }
 
-/// What a person changed goes as they changed it in every round: also where nobody would be asked by now, for it is forgotten
-/// what the session had read.
+/// An edited call keeps its edit in every round. This holds even if a person would no longer be asked, because the
+/// reads of the session are lost.
 #[tokio::test]
 async fn a_later_round_of_what_was_approved_goes_as_it_was_approved() {
     let machine = Machine::new(Revision::LATEST);
@@ -425,7 +425,7 @@ async fn a_later_round_of_what_was_approved_goes_as_it_was_approved() {
     assert_eq!(machine.called(), ["/b"]);
 }
 
-/// Nobody said that it may carry out what was read since.
+/// An approval does not cover data that was read after it was given.
 #[tokio::test]
 async fn a_later_round_does_not_carry_out_what_was_read_since_it_was_approved() {
     for is_tainted in [false, true] {

@@ -48,8 +48,8 @@ async fn ready(host: &Host) {
     }
 }
 
-/// An application that can be asked for something has connections of its own. While these are not up, for example on a
-/// busy machine, lists were without servers that the status called ready, and their tools were unknown.
+/// Regression: an application that answers requests has its own connections. While these were not up, for example on a
+/// busy machine, lists omitted servers with status ready, and their tools were unknown.
 #[tokio::test(start_paused = true)]
 async fn a_ready_server_is_listed_while_a_further_connection_to_it_is_not_up() {
     for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
@@ -154,13 +154,13 @@ async fn a_tool_of_a_server_that_is_still_starting_is_not_called_unknown() {
     }
 }
 
-/// Speaks both eras, and asks with requests of its own, which only the older one has.
+/// A server of both eras that sends requests of its own, which exist only in the older era.
 struct TwoEras {
     eras: Arc<Mutex<Vec<Revision>>>,
     failure: Failure,
 }
 
-/// How a call ends in the newer era: what the official Python SDK (2.3.0) and FastMCP (4.1.2) answer.
+/// Failure of a call in the newer era, as the official Python SDK (2.3.0) and FastMCP (4.1.2) report it.
 #[derive(Clone, Copy, Debug)]
 enum Failure {
     Error(&'static str),
@@ -242,7 +242,7 @@ async fn a_server_that_asks_with_requests_is_spoken_to_in_the_older_era_from_the
     }
 }
 
-/// Says what the error of the Python SDK says, but about nothing that the host could be asked.
+/// A tool error with the text of the Python SDK's error, but unrelated to a request that the host could receive.
 #[tokio::test]
 async fn any_other_error_is_passed_on_as_it_came() {
     let refuse = |said: &'static str| move || async move { Err::<String, _>(Error::new(said)) };

@@ -1,4 +1,4 @@
-//! What changes between a question and its answer, or cannot be kept: then nothing is called.
+//! Changes between a question and its answer, and state that cannot be stored: in these cases the call is not made.
 
 use std::sync::atomic::AtomicU32;
 
@@ -80,7 +80,7 @@ async fn a_tool_that_became_another_while_it_was_asked_about_is_not_called() {
     }
 }
 
-/// What cannot be recorded does not happen, whatever a rule or a person says, until it can be again.
+/// A call that cannot be recorded is not made, regardless of rules and approvals, until recording works again.
 #[tokio::test]
 async fn nothing_is_called_while_it_cannot_be_recorded() {
     for up in ERAS {
@@ -115,7 +115,7 @@ async fn nothing_is_called_while_it_cannot_be_recorded() {
     }
 }
 
-/// Two sessions of one application ask for the same call: what is said in the one is said of its own.
+/// Two sessions of one application ask for the same call. Each answer applies to its own session.
 #[tokio::test]
 async fn what_is_said_in_another_session_of_the_same_application_is_not_said_in_this_one() {
     for (up, down) in pairs() {
@@ -154,7 +154,7 @@ async fn what_is_said_in_another_session_of_the_same_application_is_not_said_in_
     }
 }
 
-/// What becomes of a server between a question and the yes.
+/// Change of a server between a question and its approval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Becomes {
     Same,
@@ -236,7 +236,7 @@ async fn a_yes_that_an_application_brings_back_is_for_the_server_that_was_asked_
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// The same while the call waits at the desk; nothing needs to be pinned for it.
+/// An approval in the queue applies to the server that was asked about; this does not depend on pinning.
 #[tokio::test]
 async fn a_yes_at_the_desk_is_for_the_server_that_was_asked_about() {
     let mut wrong = Vec::new();

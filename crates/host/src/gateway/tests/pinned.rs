@@ -1,4 +1,4 @@
-//! What is not as it was accepted is not used.
+//! Items that differ from their accepted definition are withheld.
 
 use hospes::model::Tool;
 use hospes_policy::{Policy, Reading};
@@ -70,7 +70,7 @@ async fn refused(client: &Client, tool: &str) -> String {
     result.all_text()
 }
 
-/// Whoever is told that changes are told waits for them.
+/// After an acknowledged subscription the application expects change notifications.
 #[tokio::test]
 async fn a_subscription_at_a_server_that_nobody_has_accepted_is_refused() {
     for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
@@ -144,7 +144,7 @@ async fn a_new_server_is_in_quarantine_until_it_is_accepted_as_it_was_seen() {
     }
 }
 
-/// Whoever guesses the name of a task hears nothing of a server that nobody has accepted.
+/// A guessed task id gives no access to a server that has not been accepted.
 #[tokio::test]
 async fn tasks_of_a_server_in_quarantine_are_not_asked_for() {
     let (place, calls) = (Place::new(), Arc::default());
@@ -174,7 +174,7 @@ async fn quarantine_survives_a_restart() {
     assert_eq!(calls.load(Ordering::SeqCst), 0);
 }
 
-/// A changed tool is blocked with its words, in whatever way the change comes; the others go on.
+/// A changed tool and its text are blocked, regardless of how the change arrives. Other tools remain available.
 #[tokio::test]
 async fn what_changed_since_the_first_use_is_withheld_and_the_rest_goes_on() {
     for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
@@ -304,7 +304,7 @@ async fn two_hosts_go_by_one_state() {
     .await;
 }
 
-/// What was accepted cannot be read: then nothing was.
+/// If the pins cannot be read, nothing counts as accepted.
 #[tokio::test]
 async fn pins_that_cannot_be_read_withhold_everything() {
     let (place, calls) = (Place::new(), Arc::<AtomicUsize>::default());
@@ -338,8 +338,8 @@ async fn nothing_is_pinned_where_nothing_is_to_be() {
     }
 }
 
-/// What was listed to an application came over another connection than its call goes out on: what counts is what the server
-/// offers there.
+/// An application's list may come from another connection than its call uses. The check uses the items that the server
+/// offers on the call's connection.
 #[tokio::test]
 async fn a_connection_that_offers_something_else_than_was_listed_is_not_called() {
     let (place, calls) = (Place::new(), Arc::<AtomicUsize>::default());

@@ -52,8 +52,8 @@ impl Service for Poisoned {
     }
 }
 
-/// Nothing of a new server's words reaches an application, however they are poisoned, and whoever is to accept it is told what
-/// is conspicuous: what the corpus says, beside servers whose tools it may name.
+/// No text of a new, poisoned server reaches an application. The person who reviews it is shown the findings listed in
+/// the corpus, which may include names of other servers' tools.
 ///
 /// covers: HOST-09 HOST-10
 #[tokio::test]

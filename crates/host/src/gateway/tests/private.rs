@@ -1,4 +1,4 @@
-//! What one principal may use or has been told is not given to another out of what is kept.
+//! Cached data of one principal, and permissions given to it, are not used for another.
 
 use std::sync::atomic::AtomicU32;
 
@@ -23,8 +23,8 @@ async fn said(host: &Host, principal: &str, method: Method, params: serde_json::
     }
 }
 
-/// Lists say what there is, to everybody the same; who may use it is decided at each call, by the rules of that moment, whoever
-/// warmed what is kept. No answer may be given to anybody else, whatever its server says.
+/// Lists are the same for everybody. Access is decided on each call by the current rules, regardless of who filled a
+/// cache. No answer may be cached for others, regardless of the server's own value.
 #[tokio::test]
 async fn what_is_kept_for_one_principal_does_not_serve_another() {
     for up in ERAS {

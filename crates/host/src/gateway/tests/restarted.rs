@@ -1,4 +1,4 @@
-//! Tasks that outlive the host: their servers go on with them.
+//! Tasks that outlive the host process because their servers continue them.
 
 use hospes_policy::{Policy, Reading};
 
@@ -36,7 +36,7 @@ async fn does(
     }
 }
 
-/// Where there are rules, a task that was begun before the host was started anew was nobody's.
+/// Regression: with rules, a task begun before a restart of the host belonged to no user.
 #[tokio::test]
 async fn a_task_is_whose_it_was_after_a_restart_and_goes_by_the_same_rules() {
     let folder = tempfile::tempdir().unwrap();

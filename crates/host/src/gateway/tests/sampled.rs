@@ -158,7 +158,7 @@ async fn what_is_denied_is_not_sent_or_not_delivered() {
     }
 }
 
-/// What a person cannot make of a request.
+/// An edit of a sampling request cannot exceed the original request.
 #[tokio::test]
 async fn an_edit_gets_no_more_than_was_asked_for() {
     let (models, rules) = (models(Some(10_000)), guard("[[rule]]\ndecide = 'allow'\nabout = 'tool'"));

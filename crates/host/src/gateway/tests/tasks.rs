@@ -11,7 +11,7 @@ const A_WHILE: Duration = Duration::from_millis(30);
 
 #[hospes::server(name = "jobs")]
 impl Jobs {
-    /// Takes its time.
+    /// A tool that takes the given time.
     #[tool(task)]
     async fn slow(seconds: u64) -> ContentBlock {
         sleep(A_WHILE + Duration::from_secs(seconds)).await;
@@ -159,8 +159,8 @@ async fn a_task_is_for_whoever_made_it() {
     assert!(matches!(found, Outcome::Complete(hospes::model::Reply::GetTask(_))), "{found:?}");
 }
 
-/// With its connection an older server loses its tasks: one that made room for another application, or that nobody had
-/// used for a while, took them along.
+/// Regression: an older server loses its tasks when its connection closes. A connection that made room for another
+/// application, or was idle for a while, took its tasks along.
 #[tokio::test(start_paused = true)]
 async fn a_task_keeps_its_connection() {
     let host = House::default()
@@ -192,7 +192,8 @@ async fn a_task_keeps_its_connection() {
     assert_eq!(host.status().servers[0].connections, 2, "nobody needs those of single applications");
 }
 
-/// Tasks that nobody ever fetched kept a server's connections for a day, and everybody else out.
+/// Regression: tasks whose results were never fetched kept a server's connections for a day and blocked other
+/// applications.
 #[tokio::test(start_paused = true)]
 async fn a_task_that_nobody_asks_for_makes_room() {
     let host = House::default()
@@ -259,7 +260,7 @@ async fn whoever_has_a_task_is_told_how_it_goes() {
     }
 }
 
-/// The server that was started again knows nothing of the task, so nobody spoke of it any more.
+/// Regression: a restarted server does not know the task, so its status was never reported.
 #[tokio::test(start_paused = true)]
 async fn a_task_that_its_server_has_lost_is_told_as_failed() {
     for (up, down) in ERAS.iter().flat_map(|up| ERAS.map(|down| (*up, down))) {
@@ -294,7 +295,7 @@ async fn a_task_that_its_server_has_lost_is_told_as_failed() {
     }
 }
 
-/// What nobody told while the connection to its server was broken.
+/// Regression: a change was lost if it happened while the connection to the server was broken.
 #[tokio::test(start_paused = true)]
 async fn a_task_that_ended_while_its_server_was_away_is_told() {
     for up in ERAS {
@@ -317,7 +318,7 @@ async fn a_task_that_ended_while_its_server_was_away_is_told() {
     }
 }
 
-/// A task's id is no secret to everybody who reads a log: what comes of the task is told to whoever made it.
+/// A task's id may appear in logs and is no secret. The result is given only to the user that created the task.
 #[tokio::test]
 async fn what_comes_of_a_task_is_told_to_nobody_else() {
     let host = House::default().with("jobs", Revision::LATEST, jobs).start();

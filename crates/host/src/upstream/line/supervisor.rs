@@ -34,14 +34,14 @@ use super::super::results::Results;
 use super::{Line, NUDGE_AFTER};
 use crate::pins::Hashes;
 
-/// How long a connection may take to close before it is left alone.
+/// Time limit for closing a connection.
 const CLOSE_LIMIT: Duration = Duration::from_secs(4);
-/// How long calls may go on over a connection that was made for somebody who is signed in there no more.
+/// Time for which calls may continue on a connection whose account is signed out.
 const LEAVE_LIMIT: Duration = Duration::from_secs(10);
-/// How often a server is tried again at which a person has to sign in first, unless a call wants it or somebody has.
+/// Interval of attempts for a server that waits for a sign-in, unless a call needs it or a sign-in happens.
 const SIGN_IN_RETRY: Duration = Duration::from_secs(60 * 60);
-/// How often it is looked again at a server that is not to be started, unless somebody has decided: its program may be
-/// what it was again.
+/// Interval of attempts for a withheld server, unless a decision is made. Its program may have its accepted content
+/// again.
 const WITHHELD_RETRY: Duration = Duration::from_secs(60);
 /// Maximum time that a starting process keeps others from starting.
 const START_HOLD: Duration = Duration::from_secs(10);
@@ -49,7 +49,7 @@ const START_HOLD: Duration = Duration::from_secs(10);
 const REREAD_AFTER: Duration = Duration::from_secs(2);
 /// The longest such wait.
 const MAX_REREAD_AFTER: Duration = Duration::from_secs(300);
-/// The same as [`NUDGE_AFTER`] where a person has to sign in.
+/// Like [`NUDGE_AFTER`], for a server that waits for a sign-in.
 const SIGN_IN_NUDGE_AFTER: Duration = Duration::from_secs(1);
 
 impl Line {
@@ -177,7 +177,7 @@ impl Line {
         self.set(Phase::Stopped);
     }
 
-    /// Waits until somebody has decided that the server may be started.
+    /// Waits until the server is accepted and may be started.
     async fn may_start(&self, pins: &mut Option<watch::Receiver<u64>>) {
         loop {
             changed(pins).await;
@@ -402,12 +402,12 @@ impl Line {
     }
 }
 
-/// Why a connection is over.
+/// Reasons a connection ends.
 enum Over {
     Gone(ConnectProblem),
     /// Somebody has decided about the server.
     Decided,
-    /// Whoever it was made for is signed in there no more, or somebody else is.
+    /// The account of the connection is signed out or was replaced by another.
     Others,
     /// A server that can only ask in the older era, as was found out.
     Older,

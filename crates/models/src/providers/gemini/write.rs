@@ -15,8 +15,8 @@ const NAME: &str = Gemini::NAME;
 const PICTURES: [&str; 5] = ["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"];
 const MAX_STOPS: usize = 5;
 
-/// What the provider's documents say to send where a call's signature is not known: it came from another model, or a
-/// server lost it.
+/// Value to send for a call with an unknown signature, as the provider documents it. A signature is unknown if the call
+/// came from another model, or if a server lost it.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 #[derive(Serialize)]
@@ -210,7 +210,7 @@ fn media<'a>(mime_type: &'a str, data: &'a str) -> Part<'a> {
     Part { inline_data: Some(Data { mime_type, data }), ..Part::default() }
 }
 
-/// What the tools returned, in the order of the calls: they are told apart by that and by name, not by an id.
+/// Returns the results of tools in the order of the calls. They are matched by this order and by name, not by an id.
 fn responses<'a>(
     message: &'a SamplingMessage,
     before: Option<&'a SamplingMessage>,

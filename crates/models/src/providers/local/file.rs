@@ -1,4 +1,4 @@
-//! What a GGUF file says of the model in it, and the model itself.
+//! Metadata of a GGUF file, and the model in it.
 
 use std::fs::File;
 use std::io::{BufReader, Read as _, Seek as _};
@@ -17,7 +17,7 @@ use tokenizers::pre_tokenizers::sequence::Sequence;
 /// The only architecture that is read.
 const ARCHITECTURE: &str = "llama";
 
-/// What is known of the model before its weights are loaded.
+/// Metadata of the model, read before its weights are loaded.
 #[derive(Debug)]
 pub(super) struct Header {
     pub(super) path: PathBuf,
@@ -35,7 +35,8 @@ pub(super) struct Header {
 
 /// The model, ready to be asked.
 pub(super) struct Loaded {
-    /// As loaded. Each request works on a clone, which shares the weights and has its own memory of the conversation.
+    /// Weights as loaded. Each request works on a clone, which shares the weights and has its own memory of the
+    /// conversation.
     pub(super) weights: ModelWeights,
     /// Reads marks such as `<|im_end|>` as what they stand for: for the template's own words.
     pub(super) marks: Tokenizer,

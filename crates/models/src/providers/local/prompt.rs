@@ -11,10 +11,11 @@ use crate::ModelError;
 use crate::conversation::{self, tool_choice};
 use crate::providers::unsupported;
 
-/// How many steps a template may take. The longest known take some hundred for a message.
+/// Maximum number of steps of a template. The longest known take some hundred for a message.
 const MAX_STEPS: u64 = 4_000_000;
 
-/// What stands in a rendered template where a turn's text belongs: its number between two characters that mean nothing.
+/// Delimiters of a turn's number in a rendered template, at the place of the turn's text. They are two characters
+/// without a meaning.
 const OPEN: char = '\u{f8f0}';
 const CLOSE: char = '\u{f8f1}';
 
@@ -54,7 +55,7 @@ pub(super) fn turns(params: &CreateMessageParams) -> Result<Vec<Turn>, ModelErro
     Ok(turns)
 }
 
-/// Whether a template can be read at all.
+/// Checks whether a template can be parsed.
 pub(super) fn check(template: &str) -> Result<(), String> {
     environment().template_from_str(template).map(|_| ()).map_err(|error| error.to_string())
 }
@@ -134,7 +135,8 @@ fn parts<'a>(rendered: &'a str, turns: &'a [Turn]) -> Vec<Part<'a>> {
     parts
 }
 
-/// What the templates of models expect: lines of their own for statements, Python's methods, a way to refuse.
+/// Creates the environment that templates of models expect: statements on lines of their own, Python's methods, and a
+/// function that raises an error.
 fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_trim_blocks(true);

@@ -1,4 +1,4 @@
-//! Where an answer ends because of what it says.
+//! Sequences at which an answer ends.
 
 /// Looks for the sequences that end an answer, in text that arrives piece by piece, and holds back what may yet become one.
 #[derive(Debug)]
@@ -7,7 +7,7 @@ pub(super) struct Stops {
     held: String,
 }
 
-/// What may be passed on.
+/// Text that may be passed on.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Passed {
     pub(super) text: String,
@@ -34,13 +34,13 @@ impl Stops {
         Passed { text: std::mem::replace(&mut self.held, rest), ended: false }
     }
 
-    /// What was held back for nothing.
+    /// Returns the text that was held back and belongs to no sequence.
     pub(super) fn rest(self) -> String {
         self.held
     }
 }
 
-/// How many bytes at the end of the text are the beginning of the sequence.
+/// Returns the number of bytes at the end of the text that begin the sequence.
 fn begun(text: &str, sequence: &str) -> usize {
     let most = text.len().min(sequence.len().saturating_sub(1));
     (1..=most)

@@ -13,23 +13,23 @@ use super::prompt::{self, Turn};
 use super::stops::{Passed, Stops};
 use crate::ModelError;
 
-/// How many tokens of a prompt are read between two looks at whether anybody still waits.
+/// Number of prompt tokens that are read between two checks for a listener.
 const STRIDE: usize = 64;
 /// The temperature of a request that names none, and the share of likely tokens that are drawn from.
 const TEMPERATURE: f64 = 0.8;
 const TOP_P: f64 = 0.95;
 
-/// What is wanted of the model.
+/// Request to the model's thread.
 pub(super) struct Request {
     pub(super) turns: Vec<Turn>,
     pub(super) max_tokens: u64,
     pub(super) temperature: Option<f64>,
     pub(super) stops: Vec<String>,
-    /// Where the answer goes. Once nobody listens, the work on it ends.
+    /// Channel for the answer. Work on the answer ends when the receiver is dropped.
     pub(super) told: mpsc::Sender<Said>,
 }
 
-/// What comes of it.
+/// Event of a request: a piece of the answer, its end, or a failure.
 #[derive(Debug)]
 pub(super) enum Said {
     Piece(String),
@@ -44,13 +44,13 @@ pub(super) struct Ended {
     pub(super) output_tokens: u64,
 }
 
-/// Nobody listens any more, or something failed.
+/// Reasons a request ends early: the listener is gone, or an error occurred.
 enum Broken {
     Gone,
     Failed(ModelError),
 }
 
-/// Answers requests, one after the other, until there is nobody left who could ask.
+/// Answers requests one after the other, until all senders are dropped.
 pub(super) fn run(header: &Header, requests: &Receiver<Request>) {
     let mut loaded = None;
     while let Ok(request) = requests.recv() {

@@ -135,7 +135,7 @@ fn said<'a>(message: &'a SamplingMessage, names: &'a Names) -> Result<Message<'a
     Ok(said)
 }
 
-/// What the tools returned, in the order of the calls: older versions tell them apart by that and by name.
+/// Returns the results of tools in the order of the calls. Older versions match them by this order and by name.
 fn answered<'a>(
     message: &'a SamplingMessage,
     before: Option<&'a SamplingMessage>,

@@ -13,7 +13,8 @@ use crate::draft::ReadError;
 use crate::http::testing::Framing;
 use crate::{Answer, Delta, Usage};
 
-/// What a provider makes of `bytes` that arrive in pieces of these lengths, and what is heard meanwhile.
+/// Reads `bytes`, which arrive in pieces of these lengths. Returns the answer, and the pieces that were reported
+/// meanwhile.
 fn read<W: Wire>(
     wire: &W,
     kind: &str,
@@ -379,7 +380,8 @@ fn an_answer_that_is_cut_is_not_whole() {
 }
 
 proptest! {
-    /// However the bytes arrive, and whatever they are, nobody panics; and what is cut anywhere reads the same.
+    /// Checks that no input causes a panic however the bytes arrive, and that an answer reads the same wherever it is
+    /// cut.
     #[test]
     fn any_cut_gives_the_same(cuts in proptest::collection::vec(1_usize..40, 1..20), noise in any::<Vec<u8>>()) {
         let text = named_events(&ANTHROPIC);

@@ -1,4 +1,4 @@
-//! Folders that nobody gets into, though they lie in one that is served.
+//! Closed folders that lie in a served one.
 
 use super::*;
 use crate::files::FilesError;

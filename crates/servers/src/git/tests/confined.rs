@@ -85,7 +85,7 @@ async fn a_repository_above_is_not_found() {
     assert!(why.contains("not a git repository"), "{why}");
 }
 
-/// A folder in a repository that looks like a bare one, with a configuration of its own.
+/// A folder in a repository that looks like a bare repository and has its own configuration.
 #[tokio::test]
 async fn a_bare_repository_is_not_taken_for_one() {
     let house = House::new();
@@ -94,7 +94,7 @@ async fn a_bare_repository_is_not_taken_for_one() {
     assert!(why.contains("bare repository"), "{why}");
 }
 
-/// Git does not trust what belongs to somebody else, and neither do we.
+/// Git does not trust repositories of another owner, and neither does this server.
 #[tokio::test]
 async fn somebody_elses_repository_is_refused() {
     let house = House::new();

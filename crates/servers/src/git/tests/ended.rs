@@ -1,4 +1,4 @@
-//! A git that does not end by itself.
+//! Tests with a git that does not end.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;

@@ -130,7 +130,7 @@ async fn nothing_that_a_repository_names_is_run() {
     assert!(Path::new(&mark).exists(), "the repository is not hostile at all");
 }
 
-/// What is missing in a partial clone would be fetched, by a program that the repository names.
+/// Objects that are missing in a partial clone would be fetched by a program that the repository names.
 #[tokio::test]
 async fn what_is_missing_is_not_fetched() {
     let house = House::new();

@@ -42,7 +42,7 @@ impl Trap {
         this
     }
 
-    /// Makes the file one that has to be looked at.
+    /// Changes the file's times, so that git has to read it again.
     fn set(&self) {
         let file = fs::File::options().write(true).open(self.house.at("served/code/sub/f")).unwrap();
         file.set_modified(UNIX_EPOCH + Duration::from_secs(1_000_000_000)).unwrap();
@@ -53,7 +53,7 @@ impl Trap {
         Path::new(&self.mark).exists()
     }
 
-    /// What a plain git does there, so that the test is known to be one.
+    /// Shows that a plain git runs the program there, which proves that the test is effective.
     fn snaps_with(&self, arguments: &[&str]) {
         self.set();
         let _ = self.house.command("served/code", arguments).output().unwrap();

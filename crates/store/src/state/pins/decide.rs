@@ -6,13 +6,13 @@ use rusqlite::{Connection, params};
 use super::rows::with_id;
 use super::{Digest, Item, ItemKind, ItemState, Server, ServerState};
 
-/// What a person decided about a server or one thing that it offers.
+/// Decision of a person on a server or on one item that it offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     server: String,
     target: Digest,
     item: Option<(ItemKind, String)>,
-    /// What was seen and is accepted; none where it is rejected.
+    /// Hash of the accepted definition; `None` if it is rejected.
     accepts: Option<Digest>,
     by: String,
 }
@@ -30,7 +30,7 @@ impl Decision {
         Self { server: server.to_owned(), target, item: None, accepts: None, by: by.to_owned() }
     }
 
-    /// The same about one thing that it offers; the hash is then its [`Item::hash`].
+    /// Limits the decision to one item that the server offers; the hash is then its [`Item::hash`].
     #[must_use]
     pub fn about(mut self, kind: ItemKind, name: &str) -> Self {
         self.item = Some((kind, name.to_owned()));
@@ -38,21 +38,21 @@ impl Decision {
     }
 }
 
-/// What became of it.
+/// Result of a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Decided {
-    /// How the server stands now.
+    /// State of the server after the decision.
     pub server: Server,
-    /// What stands otherwise than before.
+    /// Items whose state changed.
     pub changed: Vec<Item>,
 }
 
-/// Why a decision is not taken over.
+/// Reasons a decision is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// There is nothing of that name.
+    /// There is no server or item of that name.
     #[error("nothing of that name was ever offered")]
     Unknown,
     /// It is not what was seen any more.

@@ -1,4 +1,4 @@
-//! What servers offered when they were accepted, and what they offer now.
+//! Offers of servers when they were accepted, and their current offers.
 //!
 //! A server is known by its name in the configuration *and* by its target: what it is started with or where it is. Each
 //! thing it offers is known by its kind, its name and the hash of its definition. What is accepted is accepted with exactly
@@ -19,16 +19,16 @@ pub use types::{
     ServerState, Sighting, Trust,
 };
 
-/// How many definitions of one item are kept, besides the accepted ones.
+/// Maximum number of definitions kept of one item, besides the accepted ones.
 pub const MAX_HISTORY: usize = 16;
 
 /// The longest definition whose text is kept, in bytes; of a longer one only the hash is.
 pub const MAX_TEXT: usize = 256 * 1024;
 
-/// How many definitions of one server are kept.
+/// Maximum number of definitions kept of one server.
 pub const MAX_DEFINITIONS: usize = 40_000;
 
-/// How many servers are kept; beyond that those go that nobody has accepted, the oldest first.
+/// Maximum number of servers kept; beyond that, servers that were never accepted are removed, the oldest first.
 pub const MAX_SERVERS: usize = 2000;
 
 /// Every step is run once, in order. Never change one, add one.
@@ -63,8 +63,8 @@ impl Pins {
         Self(state)
     }
 
-    /// Takes note of what a server offers, and says how it stands. What is offered for the first time is accepted or
-    /// waits, as `trust` says; nothing that was known is accepted by this.
+    /// Records the offer of a server and returns its state. New items are accepted or wait, as `trust` requires; known
+    /// items are never accepted by this.
     ///
     /// # Errors
     /// When it cannot be read or written. Then nothing of the server may be used.

@@ -126,7 +126,7 @@ impl FromSql for Digest {
     }
 }
 
-/// What is written by a word, and read back: a word that is none was not written by us, and nothing is made of it.
+/// Stores values as words and reads them back: an unknown word was not written by us and is an error.
 macro_rules! by_word {
     ($type:ty, $($variant:ident = $word:literal),+) => {
         impl ToSql for $type {

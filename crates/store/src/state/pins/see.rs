@@ -1,4 +1,4 @@
-//! What a server offers is taken note of.
+//! Recording of the offers of servers.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,20 +11,20 @@ use super::{
     ServerState, Sighting, Trust,
 };
 
-/// By whom that is accepted which nobody has decided about.
+/// Name recorded for items that are accepted without a decision of a person.
 const FIRST_USE: &str = "first use";
 
 /// Marks a server as one whose resources were pinned. Those of a server that was accepted before they were are accepted as
 /// they are first seen, once.
 const RESOURCES: &str = "(resources)";
 
-/// How many kinds of users and applications are told apart for one server.
+/// Maximum number of kinds of users and applications that are distinguished for one server.
 const MAX_SIGHTS: i64 = 4096;
 
 /// The most text of definitions that is kept of one server, in bytes.
 const MAX_TEXTS: i64 = 32 * 1024 * 1024;
 
-/// How the server stands, if there is nothing in the sighting that was not known.
+/// Returns the state of the server if everything in the sighting is known.
 pub(super) fn known(view: &Connection, sighting: &Sighting, trust: Trust) -> rusqlite::Result<Option<Seen>> {
     let Some((id, server)) = with_id(view, &sighting.server, &sighting.fingerprint.target)? else {
         return Ok(None);
@@ -48,7 +48,7 @@ pub(super) fn known(view: &Connection, sighting: &Sighting, trust: Trust) -> rus
     Ok(is_known.then_some(Seen { server, is_first: false, is_replaced: false, news: Vec::new() }))
 }
 
-/// Takes note of everything in the sighting.
+/// Records everything in the sighting.
 pub(super) fn see(change: &Connection, sighting: &Sighting, trust: Trust) -> rusqlite::Result<Seen> {
     let now = Timestamp::now().as_microsecond();
     let trusts = trust == Trust::FirstUse;
@@ -173,7 +173,7 @@ fn upgrade(
     Ok(upgraded)
 }
 
-/// Under what it is kept that somebody has seen what could be read.
+/// Key under which a sighting of readable lists only is recorded.
 fn in_part(sight: &str) -> String {
     format!("{sight} in part")
 }
@@ -205,7 +205,7 @@ fn insert(
     insert.execute(row).map(drop)
 }
 
-/// What was offered to the same user and application before and is not any more.
+/// Returns the items that the same user and application were offered before and are not offered now.
 fn gone(view: &Connection, id: i64, sighting: &Sighting) -> rusqlite::Result<Vec<(ItemKind, String)>> {
     if !sighting.is_whole {
         return Ok(Vec::new());
@@ -223,7 +223,8 @@ fn is_sight(view: &Connection, id: i64, sight: &str) -> rusqlite::Result<bool> {
     view.query_row(sql, params![id, sight], |_| Ok(())).optional().map(|found| found.is_some())
 }
 
-/// Whether nobody of that kind was seen before. Where there is no room for another kind it counts as known.
+/// Records the kind of user and application; returns true if it is new. If there is no room for another kind, it counts
+/// as known.
 fn add_sight(change: &Connection, id: i64, sight: &str) -> rusqlite::Result<bool> {
     let added = change.execute(
         "INSERT OR IGNORE INTO pinned_sights (server, sight)
@@ -233,7 +234,7 @@ fn add_sight(change: &Connection, id: i64, sight: &str) -> rusqlite::Result<bool
     Ok(added > 0)
 }
 
-/// Forgets servers that nobody accepted, the oldest first, until there is room for one more.
+/// Removes servers that were never accepted, the oldest first, until there is room for one more.
 fn make_room(change: &Connection) -> rusqlite::Result<()> {
     let over = "SELECT id FROM pinned_servers WHERE state = 'new' ORDER BY seen_at, id
         LIMIT max(0, (SELECT count(*) FROM pinned_servers) - ?1)";

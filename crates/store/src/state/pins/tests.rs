@@ -97,7 +97,7 @@ async fn a_changed_or_renamed_item_waits_and_the_others_go_on() {
     }
 }
 
-/// What was decided about a definition holds when a later version hashes more of it, and only for what it then is.
+/// A decision on a definition stays valid when a later version hashes more of it, and only for its state at that time.
 #[tokio::test]
 async fn decisions_hold_for_definitions_that_are_hashed_anew() {
     for trust in [Trust::Ask, Trust::FirstUse] {
@@ -125,7 +125,7 @@ async fn decisions_hold_for_definitions_that_are_hashed_anew() {
     }
 }
 
-/// What could not be read the first time is seen for the first time later on, and that only once.
+/// A list that could not be read the first time is trusted on first use later, and only once.
 #[tokio::test]
 async fn first_use_trusts_a_list_that_could_not_be_read_before_once() {
     let pins = Place::new().pins();
@@ -200,7 +200,7 @@ async fn what_is_kept_is_bounded() {
     assert_eq!(found[0].definition, None);
 }
 
-/// Of two that see a new server at once one is first, and what it wrote holds for both.
+/// If two hosts see a new server at the same time, the first write holds for both.
 #[tokio::test]
 async fn two_hosts_share_their_pins() {
     let place = Place::new();

@@ -61,12 +61,12 @@ impl<'de> Deserialize<'de> for Digest {
 #[non_exhaustive]
 pub struct NotADigest;
 
-/// What is pinned.
+/// Kind of a pinned item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ItemKind {
-    /// What the server tells models about itself. It has no name.
+    /// Instructions of the server for models. They have no name.
     Instructions,
     /// A tool.
     Tool,
@@ -82,7 +82,7 @@ impl ItemKind {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Instructions, Self::Tool, Self::Prompt, Self::Template, Self::Resource];
 
-    /// As it is written.
+    /// Returns the stored name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -95,12 +95,12 @@ impl ItemKind {
     }
 }
 
-/// How a server stands.
+/// State of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ServerState {
-    /// Nobody has decided.
+    /// No person has decided.
     New,
     /// It may be used.
     Accepted,
@@ -108,12 +108,12 @@ pub enum ServerState {
     Rejected,
 }
 
-/// How a definition stands.
+/// State of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ItemState {
-    /// Nobody has decided.
+    /// No person has decided.
     Waiting,
     /// It may be used.
     Accepted,
@@ -121,7 +121,7 @@ pub enum ItemState {
     Rejected,
 }
 
-/// What a server is started with, or where it is.
+/// Fingerprint of the command or the address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Fingerprint {
@@ -143,7 +143,7 @@ impl Fingerprint {
         Self { target, shown: shown.into(), program: None, program_hash: None }
     }
 
-    /// The same with the file that is executed.
+    /// Sets the file that is executed and its hash.
     #[must_use]
     pub fn with_program(mut self, program: Option<String>, hash: Option<Digest>) -> Self {
         (self.program, self.program_hash) = (program, hash);
@@ -155,13 +155,13 @@ impl Fingerprint {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Definition {
-    /// What it is.
+    /// Kind of the item.
     pub kind: ItemKind,
-    /// What the server calls it.
+    /// Name of the item at the server.
     pub name: String,
-    /// The hash of all that a model or a person is told about it.
+    /// Hash of everything that a model or a person receives about the item.
     pub hash: Digest,
-    /// All that, as JSON.
+    /// Content of the definition, as JSON.
     pub text: String,
     /// The hash that an earlier version made of the same definition, which covered less of it. What was decided about that
     /// one holds for this one, which takes its place.
@@ -174,7 +174,7 @@ impl Definition {
         Self { kind, name: name.into(), hash, text: text.into(), earlier: None }
     }
 
-    /// The same with the hash that an earlier version made of it.
+    /// Sets the hash that an earlier version computed.
     #[must_use]
     pub fn with_earlier(mut self, hash: Digest) -> Self {
         self.earlier = Some(hash);
@@ -182,86 +182,86 @@ impl Definition {
     }
 }
 
-/// What a server offers, seen on one connection.
+/// Offer of a server, seen on one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Sighting {
-    /// What the server is called in the configuration.
+    /// Name of the server in the configuration.
     pub server: String,
-    /// What it is started with, or where it is.
+    /// Fingerprint of its command or address.
     pub fingerprint: Fingerprint,
-    /// For whom: servers may offer different things to different users and applications.
+    /// Audience: servers may offer different items to different users and applications.
     pub sight: String,
-    /// What it offers.
+    /// Definitions that the server offers.
     pub definitions: Vec<Definition>,
-    /// Whether that is everything: all its lists could be read.
+    /// True if the sighting is complete: all lists could be read.
     pub is_whole: bool,
 }
 
 impl Sighting {
-    /// Of a server that offers nothing yet.
+    /// Creates a sighting of a server without items.
     pub fn new(server: impl Into<String>, fingerprint: Fingerprint, sight: impl Into<String>) -> Self {
         let (server, sight) = (server.into(), sight.into());
         Self { server, fingerprint, sight, definitions: Vec::new(), is_whole: true }
     }
 }
 
-/// What is trusted without a person.
+/// Items that are trusted without a decision of a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Trust {
     /// Nothing.
     Ask,
-    /// A server as it is when it is first seen, and its program when that is replaced.
+    /// A server when it is first seen, and its program when it is replaced.
     FirstUse,
 }
 
-/// How a server stands after it was seen.
+/// State of a server after it was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Seen {
     /// The server with all that is known of it.
     pub server: Server,
-    /// Whether it was never seen before.
+    /// True if the server was never seen before.
     pub is_first: bool,
-    /// Whether its program is another than the last time.
+    /// True if its program has changed since the last time.
     pub is_replaced: bool,
-    /// What was never seen before: kind, name, and whether that name was known with another definition.
+    /// New items: kind, name, and true if the name was known with another definition.
     pub news: Vec<(ItemKind, String, bool)>,
 }
 
-/// A server as it is kept.
+/// A stored server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Server {
-    /// What it is called in the configuration.
+    /// Name of the server in the configuration.
     pub name: String,
-    /// What it was last seen with.
+    /// Fingerprint when it was last seen.
     pub fingerprint: Fingerprint,
     /// The hash of the program that was accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted_program: Option<Digest>,
-    /// How it stands.
+    /// State of the server.
     pub state: ServerState,
-    /// Whether it is the one that was started last, of those with its name.
+    /// True if this is the server that was started last among those with its name.
     pub is_current: bool,
     /// A hash over all that there is to decide about: a decision names it.
     pub hash: Digest,
-    /// When it was first seen, in microseconds since 1970.
+    /// Time when it was first seen, in microseconds since 1970.
     pub seen_at: i64,
-    /// When somebody decided.
+    /// Time of the decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_at: Option<i64>,
-    /// Who.
+    /// Name of the person who decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<String>,
-    /// What it offers or offered.
+    /// Items that the server offers or offered.
     pub items: Vec<Item>,
 }
 
 impl Server {
-    /// Whether the program is another than the one that was accepted.
+    /// Returns true if the program is not the one that was accepted.
     #[must_use]
     pub fn is_replaced(&self) -> bool {
         self.state == ServerState::Accepted && self.accepted_program != self.fingerprint.program_hash
@@ -272,22 +272,22 @@ impl Server {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Item {
-    /// What it is.
+    /// Kind of the item.
     pub kind: ItemKind,
-    /// What the server calls it.
+    /// Name of the item at the server.
     pub name: String,
     /// The hash of its definition.
     pub hash: Digest,
-    /// How it stands.
+    /// State of the definition.
     pub state: ItemState,
-    /// Whether the server offered it so when it was last seen.
+    /// True if the server offered this definition when it was last seen.
     pub is_current: bool,
-    /// When it was first seen so, in microseconds since 1970.
+    /// Time when the definition was first seen, in microseconds since 1970.
     pub seen_at: i64,
-    /// When somebody decided.
+    /// Time of the decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_at: Option<i64>,
-    /// Who.
+    /// Name of the person who decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<String>,
 }
@@ -296,7 +296,7 @@ pub struct Item {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Recorded {
-    /// How it stands.
+    /// The item with its state.
     #[serde(flatten)]
     pub item: Item,
     /// The definition as JSON; none where it was too long to be kept.

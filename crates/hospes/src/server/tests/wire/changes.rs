@@ -1,4 +1,4 @@
-//! What is offered, and changes of it.
+//! Offered items and their changes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

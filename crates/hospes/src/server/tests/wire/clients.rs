@@ -1,4 +1,4 @@
-//! What clients say of themselves, and what servers say when they err.
+//! Client metadata and server errors.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What a server does not say, and what it does not remember.
+//! Limits on a server's output and memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

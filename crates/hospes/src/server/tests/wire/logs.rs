@@ -133,7 +133,7 @@ async fn log_messages_hold_no_secrets_and_nothing_about_persons() {
     );
 }
 
-/// What the program says to its own log, and how it fails inside, is nobody's business outside.
+/// Messages in the program's log and internal errors do not reach the client.
 ///
 /// covers: LOG-16
 #[tokio::test]

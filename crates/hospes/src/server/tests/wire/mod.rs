@@ -34,7 +34,7 @@ fn request(id: u32, method: &str, params: Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }
 
-/// What precedes the answer, and the answer.
+/// Returns the messages before the answer, and the answer.
 async fn until_answer(peer: &mut Peer) -> (Vec<Value>, Value) {
     let mut before = Vec::new();
     loop {

@@ -79,7 +79,7 @@ async fn a_flood_of_progress_is_thinned_out_and_its_last_report_is_sent() {
     assert_eq!(steps.last(), Some(&10_000));
 }
 
-/// What was held back is not held back until the end.
+/// A held report is sent in time, not only at the end.
 #[tokio::test(start_paused = true)]
 async fn the_last_report_before_a_silence_is_sent_in_time() {
     let mut peer = opened(&reporting(), "2026-07-28").await;

@@ -1,4 +1,4 @@
-//! Who calls, and what that is bound to.
+//! Callers, and the state bound to them.
 
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
@@ -52,7 +52,7 @@ fn call(params: Value) -> Request<Full<Bytes>> {
     post(modern_body(1, "tools/call", params.clone()), &modern_headers("tools/call", &params))
 }
 
-/// The user is who signed in. Nothing that a client says of itself makes it somebody else.
+/// The user is the one who signed in, regardless of what a client claims about itself.
 ///
 /// covers: ELIC-25
 #[tokio::test]
@@ -130,7 +130,7 @@ async fn a_question_is_for_the_caller_and_the_user_it_was_put_to() {
     assert!(rest.contains("ann is Ada") && !rest.contains("Eve"), "{rest}");
 }
 
-/// Nobody hears what another's call says.
+/// Messages of a call reach only its own client.
 ///
 /// covers: LOG-17
 #[tokio::test]
@@ -147,7 +147,7 @@ async fn log_messages_travel_on_the_stream_of_the_request_that_asked_for_them() 
     assert_eq!(some.1[0]["params"]["level"], "alert");
 }
 
-/// What 2025-03-26 had and no later revision has: batches, and the server as its own authorization server.
+/// Features that only 2025-03-26 has: batches, and the server as its own authorization server.
 ///
 /// covers: DEPR-06
 #[tokio::test]
@@ -184,7 +184,7 @@ async fn what_was_removed_is_not_there() {
     assert_eq!((status, &messages[0]["error"]["code"]), (StatusCode::BAD_REQUEST, &json!(-32600)));
 }
 
-/// Each caller is told of their own tasks, page by page, in whatever session they ask.
+/// Each caller lists only their own tasks, page by page, in any session.
 ///
 /// covers: TASK-20 TASK-24
 #[tokio::test(start_paused = true)]

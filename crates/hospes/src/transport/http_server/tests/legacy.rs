@@ -62,7 +62,7 @@ async fn a_session_keeps_only_so_much_of_what_its_client_says() {
     assert_eq!(text(&answer), "hi");
 }
 
-/// Peers allocate for whoever knocks.
+/// Peers are allocated only for admitted requests.
 #[tokio::test]
 async fn a_session_is_entered_only_when_all_is_well() {
     let site = Site::new().await;
@@ -156,7 +156,7 @@ async fn a_call_that_notifies_is_answered_as_a_stream_that_can_be_resumed() {
     assert_eq!(ids.len(), 3 * (4 + 4 + 2) + 1, "{ids:?}");
 }
 
-/// Whoever learns the id of an event, from a log or over a shoulder, hears nothing of its stream in a session of their own.
+/// The id of an event, learned from a log for example, gives no access to its stream in another session.
 ///
 /// covers: HRES-04
 #[tokio::test]

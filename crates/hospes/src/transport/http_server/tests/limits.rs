@@ -1,4 +1,4 @@
-//! Who may come in, and how much of everything there may be.
+//! Admission of requests, and limits.
 
 use http_body_util::StreamBody;
 use hyper::body::Frame;
@@ -320,7 +320,7 @@ async fn a_connection_that_sends_no_request_is_closed() {
     assert_eq!(text(&connection.try_send(slow).await.unwrap().json().await), "slept");
 }
 
-/// Timers are as coarse as a millisecond: whoever waits for one that is due at once keeps its client waiting.
+/// Timers have a resolution of a millisecond: waiting for one that is due at once delays the client.
 #[tokio::test(start_paused = true)]
 async fn a_new_connection_is_served_before_the_clock_moves() {
     let site = Site::new().await;
@@ -393,7 +393,8 @@ async fn at_the_end_every_request_gets_its_answer_or_an_error() {
     site.running(0).await;
 }
 
-/// An answer used to stay unsent while bytes that are no whole request followed: for good, if the client waited for it.
+/// An answer used to stay unsent while bytes of an incomplete request followed. It was never sent if the client waited
+/// for it.
 #[tokio::test]
 async fn an_answer_does_not_wait_for_what_follows_its_request() {
     let site = Site::new().await;
@@ -465,7 +466,7 @@ async fn pages_are_served_to_those_who_may_ask() {
     }
 }
 
-/// A name that can never match is a mistake of whoever writes it, and told there.
+/// A name that can never match is reported to the author of the configuration.
 #[test]
 fn names_that_can_never_match_are_refused() {
     let builder = || Endpoint::builder(Probe::new());

@@ -27,7 +27,7 @@ use tokio::time::timeout;
 use super::{Endpoint, EndpointBuilder, HttpServer};
 use crate::transport::probe::Probe;
 
-/// How long a test waits for what must come.
+/// Maximum time that a test waits for an expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server on a free port, gone with the test's runtime.
@@ -55,7 +55,7 @@ impl Site {
         connect(self.address).await
     }
 
-    /// One request on a connection of its own.
+    /// Sends one request on a connection of its own.
     async fn send(&self, request: Request<Full<Bytes>>) -> Answer {
         self.connect().await.send(request).await
     }

@@ -185,7 +185,7 @@ async fn a_stream_is_its_principals_alone() {
     }
 }
 
-/// There is no newer era over the older transport; whoever asks is told what there is.
+/// The older transport does not serve the newer era; such requests get an error that lists the supported revisions.
 #[tokio::test]
 async fn a_modern_question_is_refused_by_name() {
     let site = site().await;

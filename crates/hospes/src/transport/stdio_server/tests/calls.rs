@@ -6,7 +6,7 @@ use super::*;
 use crate::tasks::TaskWish;
 use crate::{Call, Outcome, Service};
 
-/// Makes a task of whatever may become one.
+/// Service that runs every possible call as a task.
 struct Eager;
 
 impl Service for Eager {

@@ -1,4 +1,4 @@
-//! What has changed.
+//! Notifications of changes.
 
 use super::*;
 
@@ -45,7 +45,7 @@ async fn changes_reach_a_session_unasked() {
     assert_eq!(changed["params"], json!({"uri": "x:1"}));
 }
 
-/// Ends each stream of changes as soon as it is told to.
+/// Service that ends each stream of changes on demand.
 #[derive(Clone)]
 struct Moody {
     probe: Probe,

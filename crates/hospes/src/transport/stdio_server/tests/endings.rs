@@ -1,4 +1,4 @@
-//! How a connection ends.
+//! End of a connection.
 
 use super::*;
 

@@ -76,7 +76,7 @@ impl Peer {
         (bytes > 0).then(|| serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON: {line}")))
     }
 
-    /// The same for a peer of 2026-07-28, where there is no ping.
+    /// Checks that no further message was sent, like `silence`, for a peer of 2026-07-28, which has no ping.
     pub(crate) async fn silence_modern(&mut self) {
         self.send(modern(4711, "server/discover", json!({}))).await;
         assert_eq!(self.read().await["id"], 4711);
