@@ -6,7 +6,7 @@
 #[tokio::main]
 async fn main() -> hospes::Result<()> {
     use hospes::prelude::*;
-    use hospes_examples::unix::{Listener, connect};
+    use hospes_examples::unix::{SocketListener, connect};
 
     /// What is added.
     #[derive(Deserialize, JsonSchema)]
@@ -20,7 +20,7 @@ async fn main() -> hospes::Result<()> {
     match words[..] {
         ["serve", path] => {
             let calc = Server::new("calc", "1.0").tool("add", |Args(Add { a, b })| async move { a + b });
-            let listener = Listener::bind(path)?;
+            let listener = SocketListener::bind(path)?;
             tokio::select! {
                 served = listener.serve(calc) => Ok(served?),
                 () = hospes::transport::shutdown_signal()? => Ok(()),

@@ -9,15 +9,16 @@ use bytes::Bytes;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use futures::FutureExt as _;
 use hospes::model::{
-    Answer, CallToolResult, ContentBlock, Method, RawJson, Reply, Resource, Revision, Stamp, message,
+    CallToolResult, ContentBlock, Method, PeerResult, RawJson, Reply, Resource, Revision, ServerStamp,
+    message,
 };
 use hospes::transport::http_server::Endpoint;
 use hospes::transport::stdio_server::StdioServer;
 use hospes::{Call, Context, Outcome, Peer, Service as _};
 use hospes_bench::tools;
-use hospes_proto::frame::sse::{self, EventHead, SseDecoder};
-use hospes_proto::frame::{Line, LineFramer};
-use hospes_proto::http::Admission;
+use hospes_proto::frame::sse::{self, SseDecoder, SseEventHead};
+use hospes_proto::frame::{FramedLine, LineFramer};
+use hospes_proto::http::AdmissionRules;
 use http::Request;
 use http_body_util::Full;
 
@@ -46,12 +47,14 @@ fn framing(criterion: &mut Criterion) {
         let mut framer = LineFramer::default();
         bench.iter(|| {
             framer.buffer().extend_from_slice(lines.as_bytes());
-            std::iter::from_fn(|| framer.poll_line()).filter(|line| matches!(line, Line::Message(_))).count()
+            std::iter::from_fn(|| framer.poll_line())
+                .filter(|line| matches!(line, FramedLine::Message(_)))
+                .count()
         });
     });
     let mut events = Vec::new();
     for number in 0..PIPELINED {
-        let head = EventHead { id: Some(format_args!("{number}-0")), ..EventHead::default() };
+        let head = SseEventHead { id: Some(format_args!("{number}-0")), ..SseEventHead::default() };
         sse::event(&mut events, head, call("hello").as_bytes());
     }
     let events = Bytes::from(events);
@@ -65,7 +68,7 @@ fn framing(criterion: &mut Criterion) {
 
 /// Looking at the head of an HTTP request.
 fn admission(criterion: &mut Criterion) {
-    let rules = Admission::default();
+    let rules = AdmissionRules::default();
     let (head, _) = post(Bytes::new()).into_parts();
     criterion.bench_function("admission", |bench| {
         bench.iter(|| rules.admit(black_box(&head.method), None, black_box(&head.headers)).is_ok());
@@ -131,7 +134,7 @@ fn results(criterion: &mut Criterion) {
     }
     let json = RawJson::parse(r#"{"content":[{"type":"text","text":"hello"}]}"#).expect("it is JSON");
     group.bench_function("read", |bench| {
-        bench.iter(|| Answer::decode(&Method::ToolsCall, Revision::V2025_06_18, black_box(&json)));
+        bench.iter(|| PeerResult::decode(&Method::ToolsCall, Revision::V2025_06_18, black_box(&json)));
     });
     let foreign = Reply::raw(Revision::V2025_06_18, json);
     group.bench_function("from one era to the other", |bench| {
@@ -140,7 +143,7 @@ fn results(criterion: &mut Criterion) {
     });
 }
 
-fn write(reply: &Reply, to: Revision, stamp: &Stamp, out: &mut Vec<u8>) {
+fn write(reply: &Reply, to: Revision, stamp: &ServerStamp, out: &mut Vec<u8>) {
     out.clear();
     black_box(reply).encode(&Method::ToolsCall, to, stamp, out).expect("the revision has such results");
 }

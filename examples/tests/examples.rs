@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use hospes::client::{CallError, ClientBuilder};
 use hospes::model::{CreateMessageResult, ElicitResult, Revision, SamplingMessageContentBlock};
 use hospes::prelude::*;
-use hospes::transport::Revisions;
+use hospes::transport::RevisionSet;
 use hospes::transport::http_server::{Endpoint, HttpServer};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
@@ -157,7 +157,7 @@ async fn the_client_finds_old_servers_and_new_ones() {
         [Revision::V2025_03_26, Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28]
     {
         let server = Server::new("narrow", "1").tool("speaks", move || async move { revision.as_str() });
-        let endpoint = Endpoint::builder(server).revisions(Revisions::only(revision)).build();
+        let endpoint = Endpoint::builder(server).revisions(RevisionSet::only(revision)).build();
         let http = HttpServer::bind("127.0.0.1:0", endpoint).await.unwrap();
         let url = http.url();
         let serving = tokio::spawn(http.serve());

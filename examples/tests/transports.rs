@@ -4,7 +4,7 @@
 use hospes::Server;
 use hospes::client::{Client, ClientBuilder, ConnectError};
 use hospes_examples::websocket;
-use hospes_testkit::transport::{Site, Transport};
+use hospes_testkit::transport::{TestTransport, TransportSite};
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 
@@ -24,7 +24,7 @@ struct AtAddress {
     _serving: Serving,
 }
 
-impl Transport for WebSocket {
+impl TestTransport for WebSocket {
     type Site = AtAddress;
 
     // A close frame ends both directions.
@@ -38,7 +38,7 @@ impl Transport for WebSocket {
     }
 }
 
-impl Site for AtAddress {
+impl TransportSite for AtAddress {
     async fn connect(&self, client: ClientBuilder) -> Result<Client, ConnectError> {
         websocket::connect(&self.address, client).await
     }
@@ -56,8 +56,8 @@ mod over_unix_socket {
     use std::path::PathBuf;
     use std::sync::Arc;
 
-    use hospes_examples::unix::{self, Listener};
-    use hospes_testkit::transport::Wire;
+    use hospes_examples::unix::{self, SocketListener};
+    use hospes_testkit::transport::RawConnection;
     use tokio::net::UnixStream;
 
     use super::*;
@@ -70,26 +70,26 @@ mod over_unix_socket {
         _folder: tempfile::TempDir,
     }
 
-    impl Transport for UnixSocket {
+    impl TestTransport for UnixSocket {
         type Site = AtPath;
 
         async fn serve(&self, server: Server) -> AtPath {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("mcp.sock");
-            let listener = Listener::bind(&path).unwrap();
+            let listener = SocketListener::bind(&path).unwrap();
             let serving = tokio::spawn(async move { listener.serve(server).await });
             AtPath { path, _serving: Serving(serving.abort_handle()), _folder: folder }
         }
     }
 
-    impl Site for AtPath {
+    impl TransportSite for AtPath {
         async fn connect(&self, client: ClientBuilder) -> Result<Client, ConnectError> {
             unix::connect(&self.path, client).await
         }
 
-        async fn wire(&self) -> Option<Wire> {
+        async fn wire(&self) -> Option<RawConnection> {
             let (read, write) = UnixStream::connect(&self.path).await.unwrap().into_split();
-            Some(Wire::new(read, write))
+            Some(RawConnection::new(read, write))
         }
     }
 
@@ -131,8 +131,8 @@ mod over_unix_socket {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mcp.sock");
         drop(tokio::net::UnixListener::bind(&path).unwrap());
-        let listener = Listener::bind(&path).unwrap();
-        Listener::bind(&path).unwrap_err();
+        let listener = SocketListener::bind(&path).unwrap();
+        SocketListener::bind(&path).unwrap_err();
         drop(listener);
         assert!(!path.exists());
     }

@@ -23,12 +23,12 @@ use crate::MAX_CONNECTIONS;
 
 /// A socket that is listened on; dropping it removes the file.
 #[derive(Debug)]
-pub struct Listener {
+pub struct SocketListener {
     listener: UnixListener,
     path: PathBuf,
 }
 
-impl Listener {
+impl SocketListener {
     /// Listens at `path`, for this user alone. A socket that a server which is gone has left there is replaced.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
+impl Drop for SocketListener {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }

@@ -10,13 +10,13 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::flags::{Accepted, Flags};
-use crate::report::{Outcome, say};
-use crate::{cargo, place};
-use results::Results;
+use crate::flags::{AcceptedFlags, ChoreFlags};
+use crate::report::{PartOutcome, say};
+use crate::{cargo, paths};
+use results::BenchResults;
 
 /// Flags of the chore.
-pub(crate) const FLAGS: Accepted = Accepted {
+pub(crate) const FLAGS: AcceptedFlags = AcceptedFlags {
     values: &["only", "rounds", "secs", "wait", "peers", "from", "max-foreign"],
     switches: &["no-build", "no-page"],
 };
@@ -29,15 +29,15 @@ const BEGIN: &str = "<!-- measured: begin -->";
 const END: &str = "<!-- measured: end -->";
 
 /// Builds, measures, and writes the table of `docs/performance.md`. With `--from FILE,…` it only writes the table.
-pub(crate) fn run(flags: &Flags) -> Result<()> {
+pub(crate) fn run(flags: &ChoreFlags) -> Result<()> {
     let limit: f64 =
         flags.value("max-foreign").unwrap_or("0.5").parse().context("--max-foreign wants a number")?;
     let files: Vec<PathBuf> = match flags.list("from") {
         none if none.is_empty() => vec![measure(flags)?],
         files => files.iter().map(PathBuf::from).collect(),
     };
-    let results = Results::read(&files, limit)?;
-    let table = rows::table(&results, &Sizes::read()?);
+    let results = BenchResults::read(&files, limit)?;
+    let table = rows::table(&results, &ProgramSizes::read()?);
     say!("\n{table}");
     if flags.has("no-page") {
         return Ok(());
@@ -47,13 +47,13 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
 
 /// The sizes of the stripped programs with both transports, in bytes.
 #[derive(Debug)]
-pub(crate) struct Sizes {
+pub(crate) struct ProgramSizes {
     pub(crate) ours: Option<u64>,
     pub(crate) limit: Option<u64>,
     pub(crate) rmcp: Option<u64>,
 }
 
-impl Sizes {
+impl ProgramSizes {
     fn read() -> Result<Self> {
         let size = |path: PathBuf| fs::metadata(path).ok().map(|file| file.len());
         let peers = peers()?;
@@ -66,19 +66,19 @@ impl Sizes {
 }
 
 fn yardstick() -> PathBuf {
-    place::root().join("bench/yardstick")
+    paths::root().join("bench/yardstick")
 }
 
 /// Returns the folder of this project's programs, in the profile of the peers.
 fn ours() -> Result<PathBuf> {
-    Ok(place::target()?.join("bench-fat"))
+    Ok(paths::target()?.join("bench-fat"))
 }
 
 /// Returns the folder of the peers: `BENCH_BIN`, or one below the target folder.
 fn peers() -> Result<PathBuf> {
     match env::var_os("BENCH_BIN") {
         Some(folder) => Ok(folder.into()),
-        None => Ok(place::target()?.join("yardstick/release")),
+        None => Ok(paths::target()?.join("yardstick/release")),
     }
 }
 
@@ -87,7 +87,7 @@ fn build() -> Result<()> {
     // One after the other: built together, the server would get the features that only the gateway wants.
     for package in ["hospes-bench", "hospes-bench-gateway"] {
         let arguments = ["build", "--quiet", "--profile", "bench-fat", "--package", package, "--bins"];
-        if let Outcome::Failed(why) | Outcome::CannotRun(why) = cargo::run(&arguments) {
+        if let PartOutcome::Failed(why) | PartOutcome::CannotRun(why) = cargo::run(&arguments) {
             bail!(why);
         }
     }
@@ -96,7 +96,7 @@ fn build() -> Result<()> {
     }
     say!("building the yardstick");
     let manifest = yardstick().join("Cargo.toml");
-    let target = place::target()?.join("yardstick");
+    let target = paths::target()?.join("yardstick");
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(["build", "--quiet", "--release", "--locked", "--manifest-path"]).arg(manifest);
     command.arg("--target-dir").arg(target);
@@ -108,11 +108,11 @@ fn build() -> Result<()> {
 }
 
 /// Runs the yardstick; returns the file with what it measured.
-fn measure(flags: &Flags) -> Result<PathBuf> {
+fn measure(flags: &ChoreFlags) -> Result<PathBuf> {
     if !flags.has("no-build") {
         build()?;
     }
-    let folder = place::target()?.join("bench");
+    let folder = paths::target()?.join("bench");
     fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
     let out = folder.join("results.json");
     let ours = ours()?;
@@ -152,7 +152,7 @@ fn program(folder: &Path, name: &str) -> Result<String> {
 
 /// Puts the table in the place of the last one.
 fn write_page(table: &str) -> Result<()> {
-    let path = place::root().join(PAGE);
+    let path = paths::root().join(PAGE);
     let page = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
     let (Some(begin), Some(end)) = (page.find(BEGIN), page.find(END)) else {
         bail!("{PAGE} has no place for the table: {BEGIN} … {END}");

@@ -13,13 +13,13 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Map, Value, json};
 
-use crate::flags::{Accepted, Flags};
-use crate::process::{self, Server};
-use crate::report::{Outcome, say, table};
-use crate::{cargo, place};
+use crate::flags::{AcceptedFlags, ChoreFlags};
+use crate::process::{self, BackgroundServer};
+use crate::report::{PartOutcome, say, table};
+use crate::{cargo, paths};
 
 /// Flags of the chore.
-pub(crate) const FLAGS: Accepted = Accepted { values: &[], switches: &["no-build"] };
+pub(crate) const FLAGS: AcceptedFlags = AcceptedFlags { values: &[], switches: &["no-build"] };
 
 const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 /// The revision whose own transport over HTTP is HTTP+SSE.
@@ -30,7 +30,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 
 /// Results of one pair of revisions.
 #[derive(Clone, Debug, Default)]
-struct Cell {
+struct RevisionPair {
     tried: usize,
     held: usize,
     /// Number of successful checks that lose data as documented.
@@ -38,19 +38,19 @@ struct Cell {
 }
 
 /// Runs the chore.
-pub(crate) fn run(flags: &Flags) -> Result<()> {
+pub(crate) fn run(flags: &ChoreFlags) -> Result<()> {
     if !flags.has("no-build") {
         cargo::build("hospes-cli")?;
         cargo::build("hospes-bridge")?;
     }
     match part() {
-        Outcome::Passed(_) => Ok(()),
-        Outcome::Failed(why) | Outcome::CannotRun(why) => bail!(why),
+        PartOutcome::Passed(_) => Ok(()),
+        PartOutcome::Failed(why) | PartOutcome::CannotRun(why) => bail!(why),
     }
 }
 
 /// Runs the chore as a part of `cargo xtask test`; the programs are already built.
-pub(crate) fn part() -> Outcome {
+pub(crate) fn part() -> PartOutcome {
     let mut cells = BTreeMap::new();
     let mut failures = Vec::new();
     if let Err(error) = examine(&mut cells, &mut failures) {
@@ -63,15 +63,15 @@ pub(crate) fn part() -> Outcome {
     }
     let tried: usize = cells.values().map(|cell| cell.tried).sum();
     match failures.len() {
-        0 => Outcome::Passed(format!("{} pairs, {tried} behaviours", cells.len())),
-        failed => Outcome::Failed(format!("{failed} of {tried}: {}", failures[0])),
+        0 => PartOutcome::Passed(format!("{} pairs, {tried} behaviours", cells.len())),
+        failed => PartOutcome::Failed(format!("{failed} of {tried}: {}", failures[0])),
     }
 }
 
-fn examine(cells: &mut BTreeMap<(usize, usize), Cell>, failures: &mut Vec<String>) -> Result<()> {
-    let folder = place::tools()?.join("bridge");
+fn examine(cells: &mut BTreeMap<(usize, usize), RevisionPair>, failures: &mut Vec<String>) -> Result<()> {
+    let folder = paths::tools()?.join("bridge");
     fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
-    let bridge = place::program("hospes-bridge")?;
+    let bridge = paths::program("hospes-bridge")?;
     let mut servers = Vec::new();
     let mut entries = Map::new();
     for revision in REVISIONS {
@@ -81,14 +81,14 @@ fn examine(cells: &mut BTreeMap<(usize, usize), Cell>, failures: &mut Vec<String
         let name = format!("r{short}http");
         let mut command = Command::new(&bridge);
         command.args(["serve", revision, &name, "127.0.0.1:0"]);
-        let server = Server::start(command, &format!("bridge server {revision}"), START_LIMIT)?;
+        let server = BackgroundServer::start(command, &format!("bridge server {revision}"), START_LIMIT)?;
         entries.insert(name, json!({ "type": "http", "url": server.url }));
         servers.push(server);
         if revision == OLDEST {
             let name = format!("r{short}sse");
             let mut command = Command::new(&bridge);
             command.args(["serve", revision, &name, "127.0.0.1:0"]);
-            let server = Server::start(command, "bridge server sse", START_LIMIT)?;
+            let server = BackgroundServer::start(command, "bridge server sse", START_LIMIT)?;
             entries.insert(name, json!({ "type": "sse", "url": sse(&server.url) }));
             servers.push(server);
         }
@@ -97,7 +97,7 @@ fn examine(cells: &mut BTreeMap<(usize, usize), Cell>, failures: &mut Vec<String
     let config = folder.join("mcp.json");
     fs::write(&config, json!({ "mcpServers": entries }).to_string())?;
     let config = config.to_string_lossy().into_owned();
-    let hospes = place::program("hospes")?;
+    let hospes = paths::program("hospes")?;
     let mut command = Command::new(&hospes);
     command.args([
         "up",
@@ -113,7 +113,7 @@ fn examine(cells: &mut BTreeMap<(usize, usize), Cell>, failures: &mut Vec<String
         "--pins",
         "off",
     ]);
-    let gateway = Server::start(away(command, &folder), "bridge up", START_LIMIT)?;
+    let gateway = BackgroundServer::start(away(command, &folder), "bridge up", START_LIMIT)?;
     let stdio = format!("'{}' stdio --config '{config}' --start-wait 60 --pins off", hospes.display());
     for (application, revision) in REVISIONS.iter().enumerate() {
         let mut fronts = vec![("HTTP", gateway.url.clone()), ("stdio", stdio.clone())];
@@ -144,7 +144,7 @@ fn count(
     said: &Value,
     application: usize,
     front: &str,
-    cells: &mut BTreeMap<(usize, usize), Cell>,
+    cells: &mut BTreeMap<(usize, usize), RevisionPair>,
     failures: &mut Vec<String>,
 ) -> Result<()> {
     let text = |key: &str| said.get(key).and_then(Value::as_str);
@@ -184,13 +184,13 @@ fn away(mut command: Command, folder: &Path) -> Command {
     command
 }
 
-fn shown(cells: &BTreeMap<(usize, usize), Cell>) -> String {
+fn shown(cells: &BTreeMap<(usize, usize), RevisionPair>) -> String {
     let head = ["", REVISIONS[0], REVISIONS[1], REVISIONS[2], REVISIONS[3], REVISIONS[4]].map(str::to_owned);
     let rows = REVISIONS.iter().enumerate().map(|(application, revision)| {
         std::array::from_fn(|column| match column.checked_sub(1) {
             None => (*revision).to_owned(),
             Some(server) => {
-                let Cell { tried, held, lossy } =
+                let RevisionPair { tried, held, lossy } =
                     cells.get(&(application, server)).cloned().unwrap_or_default();
                 format!("{held}/{tried} ({lossy})")
             }

@@ -8,20 +8,20 @@ use std::fs;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::flags::{Accepted, Flags};
-use crate::report::Outcome;
-use crate::tools::{self, Node, Versions};
-use crate::{cargo, place};
+use crate::flags::{AcceptedFlags, ChoreFlags};
+use crate::report::PartOutcome;
+use crate::tools::{self, NodeTools, ToolVersions};
+use crate::{cargo, paths};
 
 /// Flags of the chore.
-pub(crate) const FLAGS: Accepted = Accepted { values: &["pictures"], switches: &["no-build"] };
+pub(crate) const FLAGS: AcceptedFlags = AcceptedFlags { values: &["pictures"], switches: &["no-build"] };
 
 /// Filter for the tests to run; the program's other tests need nothing of this.
 const TESTS: &str = "package(hospes-browser-tests) + (package(hospes-cli) & binary(keyring))";
 const PACKAGES: [&str; 4] = ["-p", "hospes-browser-tests", "-p", "hospes-cli"];
 
 /// Runs the chore.
-pub(crate) fn run(flags: &Flags) -> Result<()> {
+pub(crate) fn run(flags: &ChoreFlags) -> Result<()> {
     if !flags.has("no-build") {
         cargo::build("hospes-cli")?;
     }
@@ -32,24 +32,24 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
         variables.push(("HOSPES_PICTURES", folder.to_string_lossy().into_owned()));
     }
     match tests(&PACKAGES, &variables) {
-        Outcome::Passed(_) => Ok(()),
-        Outcome::Failed(why) | Outcome::CannotRun(why) => bail!(why),
+        PartOutcome::Passed(_) => Ok(()),
+        PartOutcome::Failed(why) | PartOutcome::CannotRun(why) => bail!(why),
     }
 }
 
 /// Runs the chore as a part of `cargo xtask test`; the programs are already built.
-pub(crate) fn part() -> Outcome {
+pub(crate) fn part() -> PartOutcome {
     match variables() {
         // Built with the features of the whole workspace, as everything is by then.
         Ok(variables) => tests(&["--workspace"], &variables),
-        Err(error) => Outcome::CannotRun(format!("{error:#}")),
+        Err(error) => PartOutcome::CannotRun(format!("{error:#}")),
     }
 }
 
 /// Runs them, in a build of these packages.
-fn tests(packages: &[&str], variables: &[(&str, String)]) -> Outcome {
+fn tests(packages: &[&str], variables: &[(&str, String)]) -> PartOutcome {
     if tools::works("cargo-nextest") {
-        let profile = if place::ci() { "ci" } else { "default" };
+        let profile = if paths::ci() { "ci" } else { "default" };
         let arguments = [&["nextest", "run", "--profile", profile, "-E", TESTS], packages].concat();
         return cargo::run_with(&arguments, variables);
     }
@@ -58,7 +58,7 @@ fn tests(packages: &[&str], variables: &[(&str, String)]) -> Outcome {
 
 /// Returns the variables with the paths of everything the tests start.
 fn variables() -> Result<Vec<(&'static str, String)>> {
-    let versions = Versions::read()?;
+    let versions = ToolVersions::read()?;
     let mut variables = Vec::new();
     for (name, command) in [
         ("HOSPES_CHROMIUM", "chromium"),
@@ -72,13 +72,13 @@ fn variables() -> Result<Vec<(&'static str, String)>> {
         let found = tools::found(command).with_context(|| format!("{command} is not in PATH"))?;
         variables.push((name, found.to_string_lossy().into_owned()));
     }
-    let node = Node::ready()?;
+    let node = NodeTools::ready()?;
     let script = node.modules.with_file_name("provider.mjs");
-    fs::copy(place::root().join("tools/openid/provider.mjs"), &script).context("copying provider.mjs")?;
+    fs::copy(paths::root().join("tools/openid/provider.mjs"), &script).context("copying provider.mjs")?;
     for (name, path) in [
         ("HOSPES_NODE", node.program()),
         ("HOSPES_OPENID_PROVIDER", script),
-        ("HOSPES_PROGRAM", place::program("hospes")?),
+        ("HOSPES_PROGRAM", paths::program("hospes")?),
     ] {
         variables.push((name, path.to_string_lossy().into_owned()));
     }

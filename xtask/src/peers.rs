@@ -3,10 +3,10 @@
 
 mod application;
 mod apps;
-mod asking;
 mod inspector;
 mod judges;
 mod python_servers;
+mod server_requests;
 mod upstreams;
 
 use std::collections::BTreeSet;
@@ -19,16 +19,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::flags::{Accepted, Flags};
-use crate::process::{self, Server};
-use crate::report::{Outcome, say, table};
-use crate::tools::{Node, Python};
-use crate::{cargo, place};
-use inspector::{Era, Inspector};
-use upstreams::{Upstream, Upstreams};
+use crate::flags::{AcceptedFlags, ChoreFlags};
+use crate::process::{self, BackgroundServer};
+use crate::report::{PartOutcome, say, table};
+use crate::tools::{NodeTools, PythonTools};
+use crate::{cargo, paths};
+use inspector::{InspectorEra, InspectorRunner};
+use upstreams::{PeerUpstream, PeerUpstreams};
 
 /// Flags of the chore.
-pub(crate) const FLAGS: Accepted = Accepted { values: &["only"], switches: &["no-build"] };
+pub(crate) const FLAGS: AcceptedFlags = AcceptedFlags { values: &["only"], switches: &["no-build"] };
 
 /// The groups of checks that `--only` picks one of.
 const GROUPS: [&str; 4] = ["judges", "apps", "python", "fronts"];
@@ -44,7 +44,7 @@ const WAIT: &str = "60";
 const SEEN_LIMIT: Duration = Duration::from_secs(30);
 
 /// Runs the chore.
-pub(crate) fn run(flags: &Flags) -> Result<()> {
+pub(crate) fn run(flags: &ChoreFlags) -> Result<()> {
     if !flags.has("no-build") {
         cargo::build("hospes-cli")?;
     }
@@ -53,31 +53,36 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
         ensure!(GROUPS.contains(&only), "--only knows {}", GROUPS.join(", "));
     }
     match groups(only) {
-        Outcome::Passed(_) => Ok(()),
-        Outcome::Failed(why) => bail!(why),
-        Outcome::CannotRun(why) => bail!("could not run: {why}"),
+        PartOutcome::Passed(_) => Ok(()),
+        PartOutcome::Failed(why) => bail!(why),
+        PartOutcome::CannotRun(why) => bail!("could not run: {why}"),
     }
 }
 
 /// Runs the chore as a part of `cargo xtask test`; the program is already built.
-pub(crate) fn part() -> Outcome {
+pub(crate) fn part() -> PartOutcome {
     groups(None)
 }
 
 /// All groups of checks, or this one.
-fn groups(only: Option<&str>) -> Outcome {
-    let (node, python) = match Node::ready().and_then(|node| Ok((node, Python::ready()?))) {
+fn groups(only: Option<&str>) -> PartOutcome {
+    let (node, python) = match NodeTools::ready().and_then(|node| Ok((node, PythonTools::ready()?))) {
         Ok(ready) => ready,
-        Err(error) => return Outcome::CannotRun(format!("{error:#}")),
+        Err(error) => return PartOutcome::CannotRun(format!("{error:#}")),
     };
-    let mut checks = Checks::default();
+    let mut checks = PeerChecks::default();
     if let Err(error) = examine(&node, &python, only, &mut checks) {
         checks.add("set-up", Err(error));
     }
     checks.outcome()
 }
 
-fn examine(node: &Node, python: &Python, only: Option<&str>, checks: &mut Checks) -> Result<()> {
+fn examine(
+    node: &NodeTools,
+    python: &PythonTools,
+    only: Option<&str>,
+    checks: &mut PeerChecks,
+) -> Result<()> {
     let folder = scratch()?;
     for group in GROUPS.into_iter().filter(|group| only.is_none_or(|only| only == *group)) {
         match group {
@@ -91,11 +96,11 @@ fn examine(node: &Node, python: &Python, only: Option<&str>, checks: &mut Checks
 }
 
 /// Everything that is offered behind every way in, and what the servers ask.
-fn fronts(node: &Node, folder: &Path, checks: &mut Checks) -> Result<()> {
+fn fronts(node: &NodeTools, folder: &Path, checks: &mut PeerChecks) -> Result<()> {
     let ours =
         start(node, folder, "peers serve everything", &["serve", "everything", "--http", "127.0.0.1:0"])?;
-    let Upstreams { servers: upstreams, running } = Upstreams::start(node, folder, &ours.url)?;
-    let mut inspector = Inspector::new(node, folder.to_path_buf());
+    let PeerUpstreams { servers: upstreams, running } = PeerUpstreams::start(node, folder, &ours.url)?;
+    let mut inspector = InspectorRunner::new(node, folder.to_path_buf());
 
     let mut expected = BTreeSet::new();
     let mut known = true;
@@ -133,15 +138,15 @@ fn fronts(node: &Node, folder: &Path, checks: &mut Checks) -> Result<()> {
         &["up", "--config", &config, "--listen", "127.0.0.1:0", "--console", "off", "--start-wait", WAIT],
     )?;
     inspector.add("up", json!({ "type": "streamable-http", "url": gateway.url }));
-    let program = place::program("hospes")?;
+    let program = paths::program("hospes")?;
     inspector.add(
         "stdio",
         json!({ "command": program, "args": ["stdio", "--config", config, "--start-wait", WAIT] }),
     );
     let sse = json!({ "type": "sse", "url": gateway.url.replace("/mcp", "/sse") });
     inspector.add("up-sse", sse.clone());
-    let doors = ["up", "stdio"].into_iter().flat_map(|front| Era::ALL.map(|era| (front, era)));
-    for (front, era) in doors.chain([("up-sse", Era::Legacy)]) {
+    let doors = ["up", "stdio"].into_iter().flat_map(|front| InspectorEra::ALL.map(|era| (front, era)));
+    for (front, era) in doors.chain([("up-sse", InspectorEra::Legacy)]) {
         let seen = seen(&inspector, front, era, &expected, &upstreams);
         checks.add(&format!("{front}: every tool seen ({})", era.name()), seen);
         for upstream in &upstreams {
@@ -157,12 +162,12 @@ fn fronts(node: &Node, folder: &Path, checks: &mut Checks) -> Result<()> {
         ("stdio", json!({ "command": program, "args": ["stdio", "--config", config, "--start-wait", WAIT] })),
     ];
     for (front, entry) in &fronts {
-        for era in [Era::Legacy, Era::Modern] {
-            asking::examine(node, front, entry, era, checks);
+        for era in [InspectorEra::Legacy, InspectorEra::Modern] {
+            server_requests::examine(node, front, entry, era, checks);
         }
     }
     // The newer era does not speak the older transport.
-    asking::examine(node, "up-sse", &sse, Era::Legacy, checks);
+    server_requests::examine(node, "up-sse", &sse, InspectorEra::Legacy, checks);
     drop(running);
     checks.stop("up: stops when asked to", gateway);
     checks.stop("serve: stops when asked to", ours);
@@ -170,11 +175,11 @@ fn fronts(node: &Node, folder: &Path, checks: &mut Checks) -> Result<()> {
 }
 
 /// `hospes call`, our client, without a gateway in between.
-fn asked_by_us(node: &Node, folder: &Path, upstream: &Upstream, entry: &Value) -> Result<String> {
+fn asked_by_us(node: &NodeTools, folder: &Path, upstream: &PeerUpstream, entry: &Value) -> Result<String> {
     let (tool, arguments, part) = &upstream.call;
     let config = folder.join("alone.json");
     fs::write(&config, json!({ "mcpServers": { upstream.name: entry } }).to_string())?;
-    let mut command = Command::new(place::program("hospes")?);
+    let mut command = Command::new(paths::program("hospes")?);
     node.dress(&mut command);
     command
         .arg("call")
@@ -186,10 +191,15 @@ fn asked_by_us(node: &Node, folder: &Path, upstream: &Upstream, entry: &Value) -
 }
 
 /// With no configuration at all the built-in servers are there, and can be called.
-fn defaults(node: &Node, folder: &Path, inspector: &mut Inspector<'_>, checks: &mut Checks) -> Result<()> {
+fn defaults(
+    node: &NodeTools,
+    folder: &Path,
+    inspector: &mut InspectorRunner<'_>,
+    checks: &mut PeerChecks,
+) -> Result<()> {
     let server = start(node, folder, "peers up defaults", &["up", "--listen", "127.0.0.1:0"])?;
     inspector.add("defaults", json!({ "type": "streamable-http", "url": server.url }));
-    for era in Era::ALL {
+    for era in InspectorEra::ALL {
         let tools = inspector.tools("defaults", era);
         let complete = tools.and_then(|tools| {
             let missing = |name: &&str| !tools.iter().any(|tool| tool.starts_with(&format!("{name}__")));
@@ -208,11 +218,11 @@ fn defaults(node: &Node, folder: &Path, inspector: &mut Inspector<'_>, checks: &
 
 /// Waits until everything expected is listed; nothing else may be, except from servers that vary.
 fn seen(
-    inspector: &Inspector<'_>,
+    inspector: &InspectorRunner<'_>,
     front: &str,
-    era: Era,
+    era: InspectorEra,
     expected: &BTreeSet<String>,
-    upstreams: &[Upstream],
+    upstreams: &[PeerUpstream],
 ) -> Result<String> {
     let begun = Instant::now();
     let tools = loop {
@@ -243,27 +253,27 @@ fn contains(text: &str, part: &str) -> Result<String> {
 }
 
 /// Starts `hospes`, isolated from the user's configuration files.
-fn start(node: &Node, folder: &Path, label: &str, arguments: &[&str]) -> Result<Server> {
+fn start(node: &NodeTools, folder: &Path, label: &str, arguments: &[&str]) -> Result<BackgroundServer> {
     start_with(node, folder, label, arguments, |_| {})
 }
 
 /// Starts `hospes` with additional settings of the command.
 fn start_with(
-    node: &Node,
+    node: &NodeTools,
     folder: &Path,
     label: &str,
     arguments: &[&str],
     set: impl FnOnce(&mut Command),
-) -> Result<Server> {
-    let mut command = Command::new(place::program("hospes")?);
+) -> Result<BackgroundServer> {
+    let mut command = Command::new(paths::program("hospes")?);
     node.dress(&mut command);
     command.args(arguments).current_dir(folder).env("XDG_CONFIG_HOME", folder.join("config"));
     set(&mut command);
-    Server::start(command, label, START_LIMIT)
+    BackgroundServer::start(command, label, START_LIMIT)
 }
 
 fn scratch() -> Result<PathBuf> {
-    let folder = place::tools()?.join("peers");
+    let folder = paths::tools()?.join("peers");
     if folder.exists() {
         fs::remove_dir_all(&folder).with_context(|| format!("emptying {}", folder.display()))?;
     }
@@ -273,12 +283,12 @@ fn scratch() -> Result<PathBuf> {
 
 /// Checks and their results.
 #[derive(Default)]
-struct Checks {
+struct PeerChecks {
     rows: Vec<[String; 3]>,
     troubles: Vec<String>,
 }
 
-impl Checks {
+impl PeerChecks {
     fn add(&mut self, what: &str, result: Result<String>) {
         let (result, note) = match result {
             Ok(note) => ("ok", note),
@@ -290,11 +300,11 @@ impl Checks {
         self.rows.push([what.to_owned(), result.to_owned(), note]);
     }
 
-    fn stop(&mut self, what: &str, server: Server) {
+    fn stop(&mut self, what: &str, server: BackgroundServer) {
         self.add(what, server.stop().map(|()| String::new()));
     }
 
-    fn outcome(mut self) -> Outcome {
+    fn outcome(mut self) -> PartOutcome {
         let good = self.rows.len() - self.troubles.len();
         let sum = format!("{good} of {} checks", self.rows.len());
         self.rows.insert(0, ["check", "result", ""].map(str::to_owned));
@@ -302,6 +312,6 @@ impl Checks {
         for trouble in &self.troubles {
             say!("\n{trouble}");
         }
-        if self.troubles.is_empty() { Outcome::Passed(sum) } else { Outcome::Failed(sum) }
+        if self.troubles.is_empty() { PartOutcome::Passed(sum) } else { PartOutcome::Failed(sum) }
     }
 }

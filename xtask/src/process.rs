@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 
-use crate::place;
+use crate::paths;
 
 /// Time a server may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(5);
@@ -29,7 +29,7 @@ pub(crate) const OUT_OF_TIME: i32 = Signal::XCPU.as_raw();
 
 /// Result of a program that has ended.
 #[derive(Debug)]
-pub(crate) struct Finished {
+pub(crate) struct FinishedProcess {
     /// Its exit code; none if a signal ended it, or the time limit did.
     pub(crate) code: Option<i32>,
     /// The signal that ended it.
@@ -41,7 +41,7 @@ pub(crate) struct Finished {
     took: Duration,
 }
 
-impl Finished {
+impl FinishedProcess {
     /// Describes how the program ended.
     pub(crate) fn ending(&self) -> String {
         match self.code {
@@ -63,15 +63,15 @@ impl Finished {
 }
 
 /// Runs a program to its end, or to the end of its time. Its output is kept under `label` among the logs.
-pub(crate) fn run(mut command: Command, label: &str, limit: Duration) -> Result<Finished> {
+pub(crate) fn run(mut command: Command, label: &str, limit: Duration) -> Result<FinishedProcess> {
     let (out, err) = (log(label, "out")?, log(label, "err")?);
     command.stdin(Stdio::null()).stdout(File::create(&out)?).stderr(File::create(&err)?);
     let begun = Instant::now();
-    let mut group = Group::start(command)?;
+    let mut group = ProcessGroup::start(command)?;
     let status = group.wait(limit);
     group.end();
     let read = |path| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    Ok(Finished {
+    Ok(FinishedProcess {
         code: status.and_then(|status| status.code()),
         signal: status.and_then(|status| status.signal()),
         overdue: status.is_none(),
@@ -83,19 +83,19 @@ pub(crate) fn run(mut command: Command, label: &str, limit: Duration) -> Result<
 
 /// A program that runs in the background and says where it listens.
 #[derive(Debug)]
-pub(crate) struct Server {
-    group: Group,
+pub(crate) struct BackgroundServer {
+    group: ProcessGroup,
     log: PathBuf,
     /// Its endpoint, `http://127.0.0.1:PORT/mcp`.
     pub(crate) url: String,
 }
 
-impl Server {
+impl BackgroundServer {
     /// Starts the program and waits until it prints the URL of an endpoint, on either stream.
     pub(crate) fn start(mut command: Command, label: &str, limit: Duration) -> Result<Self> {
         let log = log(label, "log")?;
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut group = Group::start(command)?;
+        let mut group = ProcessGroup::start(command)?;
         let (urls, found) = mpsc::channel();
         let file = File::create(&log)?;
         if let Some(stdout) = group.leader.stdout.take() {
@@ -123,7 +123,7 @@ impl Server {
         let log = log(label, "log")?;
         let file = File::create(&log)?;
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-        let group = Group::start(command)?;
+        let group = ProcessGroup::start(command)?;
         let server = Self { group, log, url: url.to_owned() };
         let address = url.split('/').nth(2).context("a URL with a host and a port")?;
         let begun = Instant::now();
@@ -183,13 +183,13 @@ fn endpoint(line: &str) -> Option<String> {
 
 /// Process group of a started program. Dropping it ends every process in it.
 #[derive(Debug)]
-struct Group {
+struct ProcessGroup {
     leader: Child,
     /// Ends the group if this program dies first: it sees its standard input close.
     guard: Option<Child>,
 }
 
-impl Group {
+impl ProcessGroup {
     fn start(mut command: Command) -> Result<Self> {
         let name = command.get_program().to_string_lossy().into_owned();
         let leader = command.process_group(0).spawn().with_context(|| format!("starting {name}"))?;
@@ -234,7 +234,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.end();
     }
@@ -242,7 +242,7 @@ impl Drop for Group {
 
 /// Returns the path of the file that keeps a program's output.
 pub(crate) fn log(label: &str, end: &str) -> Result<PathBuf> {
-    let folder = place::tools()?.join("logs");
+    let folder = paths::tools()?.join("logs");
     fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
     let plain: String = label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     Ok(folder.join(format!("{plain}.{end}")))
@@ -302,10 +302,11 @@ mod tests {
     #[test]
     fn a_server_is_found_by_the_url_it_prints() {
         let script = "echo starting; echo 'listening on http://127.0.0.1:80/mcp' >&2; exec sleep 60";
-        let server = Server::start(shell(script), "test server", GRACE).unwrap();
+        let server = BackgroundServer::start(shell(script), "test server", GRACE).unwrap();
         assert_eq!(server.url, "http://127.0.0.1:80/mcp");
         server.stop().unwrap();
-        let dead = Server::start(shell("echo oh dear"), "test dead", GRACE).unwrap_err().to_string();
+        let dead =
+            BackgroundServer::start(shell("echo oh dear"), "test dead", GRACE).unwrap_err().to_string();
         assert!(dead.contains("ended without naming") && dead.contains("oh dear"), "{dead}");
     }
 

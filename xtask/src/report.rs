@@ -18,7 +18,7 @@ pub(crate) use say;
 
 /// Result of one part of the work.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum PartOutcome {
     /// It ran and all is well; the text says how much ran.
     Passed(String),
     /// It ran, and something is wrong.
@@ -29,20 +29,20 @@ pub(crate) enum Outcome {
 
 /// The parts done so far.
 #[derive(Debug, Default)]
-pub(crate) struct Report {
-    rows: Vec<(String, Duration, Outcome)>,
+pub(crate) struct PartReport {
+    rows: Vec<(String, Duration, PartOutcome)>,
 }
 
-impl Report {
+impl PartReport {
     /// Runs one part and remembers how it went.
-    pub(crate) fn part(&mut self, name: &str, work: impl FnOnce() -> Outcome) {
+    pub(crate) fn part(&mut self, name: &str, work: impl FnOnce() -> PartOutcome) {
         say!("\n== {name}");
         let begun = Instant::now();
         let outcome = work();
         match &outcome {
-            Outcome::Passed(_) => {}
-            Outcome::Failed(what) => say!("{name}: FAILED: {what}"),
-            Outcome::CannotRun(why) => say!("{name}: could not run: {why}"),
+            PartOutcome::Passed(_) => {}
+            PartOutcome::Failed(what) => say!("{name}: FAILED: {what}"),
+            PartOutcome::CannotRun(why) => say!("{name}: could not run: {why}"),
         }
         self.rows.push((name.to_owned(), begun.elapsed(), outcome));
     }
@@ -52,9 +52,9 @@ impl Report {
         let mut cells = vec![["part", "took", "result", ""].map(str::to_owned)];
         for (name, took, outcome) in &self.rows {
             let (result, note) = match outcome {
-                Outcome::Passed(note) => ("ok", note),
-                Outcome::Failed(note) => ("FAILED", note),
-                Outcome::CannotRun(note) => ("could not run", note),
+                PartOutcome::Passed(note) => ("ok", note),
+                PartOutcome::Failed(note) => ("FAILED", note),
+                PartOutcome::CannotRun(note) => ("could not run", note),
             };
             let note = note.lines().next().unwrap_or_default().to_owned();
             cells.push([name.clone(), seconds(*took), result.to_owned(), note]);
@@ -68,8 +68,9 @@ impl Report {
     }
 
     fn troubles(&self) -> (usize, usize) {
-        let count = |is: fn(&Outcome) -> bool| self.rows.iter().filter(|(_, _, outcome)| is(outcome)).count();
-        (count(|o| matches!(o, Outcome::Failed(_))), count(|o| matches!(o, Outcome::CannotRun(_))))
+        let count =
+            |is: fn(&PartOutcome) -> bool| self.rows.iter().filter(|(_, _, outcome)| is(outcome)).count();
+        (count(|o| matches!(o, PartOutcome::Failed(_))), count(|o| matches!(o, PartOutcome::CannotRun(_))))
     }
 }
 
@@ -105,13 +106,13 @@ mod tests {
 
     #[test]
     fn what_could_not_run_fails_only_when_strict() {
-        let mut report = Report::default();
-        report.part("a", || Outcome::Passed(String::new()));
+        let mut report = PartReport::default();
+        report.part("a", || PartOutcome::Passed(String::new()));
         assert!(report.finish(true));
-        report.part("b", || Outcome::CannotRun("no Node".to_owned()));
+        report.part("b", || PartOutcome::CannotRun("no Node".to_owned()));
         assert!(report.finish(false));
         assert!(!report.finish(true));
-        report.part("c", || Outcome::Failed("no".to_owned()));
+        report.part("c", || PartOutcome::Failed("no".to_owned()));
         assert!(!report.finish(false));
     }
 

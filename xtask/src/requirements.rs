@@ -9,38 +9,38 @@ use std::fs;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::flags::{Accepted, Flags};
-use crate::place;
-use crate::report::{Outcome, say, table};
-use citations::Citations;
-use ledger::{Later, Ledger, Reasons, Requirement};
+use crate::flags::{AcceptedFlags, ChoreFlags};
+use crate::paths;
+use crate::report::{PartOutcome, say, table};
+use citations::TestCitations;
+use ledger::{DeferredRows, Requirement, RequirementLedger, UntestableReasons};
 
 /// Flags of the chore.
-pub(crate) const FLAGS: Accepted = Accepted { values: &[], switches: &["check"] };
+pub(crate) const FLAGS: AcceptedFlags = AcceptedFlags { values: &[], switches: &["check"] };
 
 /// The columns of the table.
 const WIDTH: usize = 12;
 const STRENGTHS: [&str; 6] = ["MUST", "SHOULD", "MAY", "must", "should", "may"];
 
 /// Runs the chore: prints the coverage and writes `docs/coverage.md`, or with `--check` compares it.
-pub(crate) fn run(flags: &Flags) -> Result<()> {
+pub(crate) fn run(flags: &ChoreFlags) -> Result<()> {
     match examine(flags.has("check"))? {
-        Outcome::Passed(_) => Ok(()),
-        Outcome::Failed(why) | Outcome::CannotRun(why) => bail!(why),
+        PartOutcome::Passed(_) => Ok(()),
+        PartOutcome::Failed(why) | PartOutcome::CannotRun(why) => bail!(why),
     }
 }
 
 /// Runs the chore as a part of `cargo xtask test`.
-pub(crate) fn part() -> Outcome {
-    examine(true).unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")))
+pub(crate) fn part() -> PartOutcome {
+    examine(true).unwrap_or_else(|error| PartOutcome::Failed(format!("{error:#}")))
 }
 
-fn examine(check: bool) -> Result<Outcome> {
-    let ledger = Ledger::read()?;
-    let later = Later::read(&ledger)?;
-    let reasons = Reasons::read(&ledger)?;
-    let cited = Citations::scan(&ledger.ids())?;
-    let coverage = Coverage::count(&ledger, &later, &reasons, &cited);
+fn examine(check: bool) -> Result<PartOutcome> {
+    let ledger = RequirementLedger::read()?;
+    let later = DeferredRows::read(&ledger)?;
+    let reasons = UntestableReasons::read(&ledger)?;
+    let cited = TestCitations::scan(&ledger.ids())?;
+    let coverage = LedgerCoverage::count(&ledger, &later, &reasons, &cited);
     say!("{}", coverage.table());
     let mistakes: Vec<String> =
         cited.mistakes.iter().cloned().chain(contradictions(&reasons, &cited)).collect();
@@ -48,23 +48,23 @@ fn examine(check: bool) -> Result<Outcome> {
         for mistake in &mistakes {
             say!("{mistake}");
         }
-        return Ok(Outcome::Failed(format!("{} citations or reasons are wrong", mistakes.len())));
+        return Ok(PartOutcome::Failed(format!("{} citations or reasons are wrong", mistakes.len())));
     }
     note_drift();
 
-    let path = place::root().join("docs/coverage.md");
+    let path = paths::root().join("docs/coverage.md");
     let page = coverage.page();
     if !check {
         fs::write(&path, page).with_context(|| format!("writing {}", path.display()))?;
     } else if fs::read_to_string(&path).unwrap_or_default() != page {
         let why = "docs/coverage.md is stale; run `cargo xtask requirements` and commit it";
-        return Ok(Outcome::Failed(why.to_owned()));
+        return Ok(PartOutcome::Failed(why.to_owned()));
     }
-    Ok(Outcome::Passed(coverage.sentence()))
+    Ok(PartOutcome::Passed(coverage.sentence()))
 }
 
 /// Rows of which a test says that it checks them, and `tools/ledger.toml` that no test can.
-fn contradictions(reasons: &Reasons, cited: &Citations) -> impl Iterator<Item = String> {
+fn contradictions(reasons: &UntestableReasons, cited: &TestCitations) -> impl Iterator<Item = String> {
     reasons.0.keys().filter_map(|id| {
         let place = cited.places.get(id)?.first()?;
         Some(format!("{place}: cites {id}, for which tools/ledger.toml gives a reason why no test can exist"))
@@ -73,8 +73,8 @@ fn contradictions(reasons: &Reasons, cited: &Citations) -> impl Iterator<Item = 
 
 /// Warns if the project's copy of the ledger differs from the document it was copied from.
 fn note_drift() {
-    let original = fs::read_to_string(place::shared().join("spec/requirements.md"));
-    let copy = fs::read_to_string(place::root().join("docs/requirements.md"));
+    let original = fs::read_to_string(paths::shared().join("spec/requirements.md"));
+    let copy = fs::read_to_string(paths::root().join("docs/requirements.md"));
     if let (Ok(original), Ok(copy)) = (original, copy)
         && original != copy
     {
@@ -84,19 +84,19 @@ fn note_drift() {
 
 /// Rows of one kind, counted.
 #[derive(Debug, Default, Clone, Copy)]
-struct Count {
+struct RowCount {
     rows: usize,
     covered: usize,
     reasoned: usize,
     later: usize,
 }
 
-impl Count {
-    fn add(&mut self, state: State) {
+impl RowCount {
+    fn add(&mut self, state: RowState) {
         self.rows += 1;
-        self.covered += usize::from(state == State::Covered);
-        self.reasoned += usize::from(state == State::Reasoned);
-        self.later += usize::from(state == State::Later);
+        self.covered += usize::from(state == RowState::Covered);
+        self.reasoned += usize::from(state == RowState::Reasoned);
+        self.later += usize::from(state == RowState::Later);
     }
 
     fn open(self) -> usize {
@@ -105,7 +105,7 @@ impl Count {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum RowState {
     Covered,
     Reasoned,
     Open,
@@ -113,23 +113,28 @@ enum State {
 }
 
 /// The ledger with the state of every row.
-struct Coverage<'a> {
-    ledger: &'a Ledger,
-    reasons: &'a Reasons,
-    states: BTreeMap<&'a str, State>,
+struct LedgerCoverage<'a> {
+    ledger: &'a RequirementLedger,
+    reasons: &'a UntestableReasons,
+    states: BTreeMap<&'a str, RowState>,
 }
 
-impl<'a> Coverage<'a> {
-    fn count(ledger: &'a Ledger, later: &Later, reasons: &'a Reasons, cited: &Citations) -> Self {
+impl<'a> LedgerCoverage<'a> {
+    fn count(
+        ledger: &'a RequirementLedger,
+        later: &DeferredRows,
+        reasons: &'a UntestableReasons,
+        cited: &TestCitations,
+    ) -> Self {
         let state = |row: &Requirement| {
             if cited.places.contains_key(&row.id) {
-                State::Covered
+                RowState::Covered
             } else if reasons.0.contains_key(&row.id) {
-                State::Reasoned
+                RowState::Reasoned
             } else if later.includes(row) {
-                State::Later
+                RowState::Later
             } else {
-                State::Open
+                RowState::Open
             }
         };
         Self {
@@ -139,8 +144,8 @@ impl<'a> Coverage<'a> {
         }
     }
 
-    fn sum(&self, wanted: impl Fn(&Requirement) -> bool) -> Count {
-        let mut count = Count::default();
+    fn sum(&self, wanted: impl Fn(&Requirement) -> bool) -> RowCount {
+        let mut count = RowCount::default();
         for row in self.ledger.rows.iter().filter(|row| wanted(row)) {
             count.add(self.states[row.id.as_str()]);
         }
@@ -213,7 +218,7 @@ impl<'a> Coverage<'a> {
         let open = |strength: &str| -> Vec<&str> {
             let rows = self.ledger.rows.iter().filter(|row| row.area() == area);
             let rows = rows.filter(|row| row.strength.eq_ignore_ascii_case(strength));
-            rows.map(|row| row.id.as_str()).filter(|id| self.states[id] == State::Open).collect()
+            rows.map(|row| row.id.as_str()).filter(|id| self.states[id] == RowState::Open).collect()
         };
         let kinds = ["MUST", "SHOULD", "MAY"].map(|strength| (strength, open(strength)));
         let lines = kinds.iter().filter(|(_, ids)| !ids.is_empty());
@@ -237,15 +242,15 @@ mod tests {
     #[test]
     fn a_reason_closes_a_row_and_contradicts_a_citation() {
         let row = |id: &str| Requirement { id: id.into(), binds: "server".into(), strength: "MUST".into() };
-        let ledger = Ledger {
+        let ledger = RequirementLedger {
             rows: ["LIFE-01", "LIFE-02", "LIFE-03"].map(row).into(),
             areas: vec![("LIFE".into(), "Lifecycle".into())],
         };
-        let reasons = Reasons([("LIFE-02".to_owned(), "it binds people".to_owned())].into());
-        let mut cited = Citations::default();
+        let reasons = UntestableReasons([("LIFE-02".to_owned(), "it binds people".to_owned())].into());
+        let mut cited = TestCitations::default();
         cited.places.insert("LIFE-01".into(), ["a.rs:7".to_owned()].into());
 
-        let coverage = Coverage::count(&ledger, &Later::default(), &reasons, &cited);
+        let coverage = LedgerCoverage::count(&ledger, &DeferredRows::default(), &reasons, &cited);
         assert_eq!(coverage.sentence(), "1 of 3 rows covered, 1 beyond tests, 1 open, 0 not yet");
         let page = coverage.page();
         assert!(page.contains("| LIFE | 3 | 1 | 1 | 1 | 0 | 1/2 |"), "{page}");

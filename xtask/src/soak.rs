@@ -4,19 +4,19 @@
 use anyhow::{Result, bail};
 
 use crate::cargo;
-use crate::flags::{Accepted, Flags};
-use crate::report::{Outcome, say};
-use crate::tools::Versions;
+use crate::flags::{AcceptedFlags, ChoreFlags};
+use crate::report::{PartOutcome, say};
+use crate::tools::ToolVersions;
 
 /// Flags of the chore.
-pub(crate) const FLAGS: Accepted = Accepted { values: &["sessions", "cycles"], switches: &[] };
+pub(crate) const FLAGS: AcceptedFlags = AcceptedFlags { values: &["sessions", "cycles"], switches: &[] };
 
 /// Settings of the long form: each flag, its variable and its default.
 const LONG: [(&str, &str, &str); 2] =
     [("sessions", "HOSPES_SOAK_SESSIONS", "100000"), ("cycles", "HOSPES_SOAK_CYCLES", "1000")];
 
 /// Runs the long form, with what was used before and after.
-pub(crate) fn run(flags: &Flags) -> Result<()> {
+pub(crate) fn run(flags: &ChoreFlags) -> Result<()> {
     let mut settings = Vec::new();
     for (flag, variable, long) in LONG {
         let number = flags.value(flag).unwrap_or(long);
@@ -26,7 +26,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
         settings.push((variable, number.to_owned()));
     }
     if cfg!(target_os = "linux")
-        && let Err(error) = Versions::read().and_then(|pins| pins.provide("bwrap"))
+        && let Err(error) = ToolVersions::read().and_then(|pins| pins.provide("bwrap"))
     {
         say!("servers confined by bubblewrap are left out: {error:#}");
     }
@@ -39,8 +39,8 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
             ["test", "--package", package, "--test", test, "--", only, "--nocapture", "--test-threads=1"];
         let arguments: Vec<&str> = arguments.into_iter().filter(|word| !word.is_empty()).collect();
         match cargo::run_with(&arguments, &settings) {
-            Outcome::Passed(_) => {}
-            Outcome::Failed(why) | Outcome::CannotRun(why) => bail!(why),
+            PartOutcome::Passed(_) => {}
+            PartOutcome::Failed(why) | PartOutcome::CannotRun(why) => bail!(why),
         }
     }
     Ok(())

@@ -2,47 +2,51 @@
 
 use anyhow::{Result, bail};
 
-use crate::flags::{Accepted, Flags};
-use crate::report::{Outcome, Report, say};
-use crate::tools::{self, Versions};
-use crate::{bridge, browser, cargo, conformance, destinations, models, peers, place, requirements};
+use crate::flags::{AcceptedFlags, ChoreFlags};
+use crate::report::{PartOutcome, PartReport, say};
+use crate::tools::{self, ToolVersions};
+use crate::{bridge, browser, cargo, conformance, destinations, models, paths, peers, requirements};
 
 /// Flags of the chore.
-pub(crate) const FLAGS: Accepted = Accepted { values: &["only"], switches: &[] };
+pub(crate) const FLAGS: AcceptedFlags = AcceptedFlags { values: &["only"], switches: &[] };
 
 /// A part of the tests.
-struct Part {
+struct TestPart {
     name: &'static str,
     /// True if it requires the workspace to be built.
     built: bool,
-    run: fn(&mut Report),
+    run: fn(&mut PartReport),
 }
 
 /// The parts, in the order in which they run: cheap and telling ones first.
-const PARTS: [Part; 9] = [
-    Part {
+const PARTS: [TestPart; 9] = [
+    TestPart {
         name: "requirements",
         built: false,
         run: |report| report.part("requirements", requirements::part),
     },
-    Part { name: "rust", built: true, run: rust },
-    Part { name: "docs", built: false, run: docs },
-    Part { name: "conformance", built: true, run: conformance },
-    Part { name: "bridge", built: true, run: |report| report.part("bridge", bridge::part) },
-    Part { name: "destinations", built: true, run: |report| report.part("destinations", destinations::part) },
-    Part { name: "browser", built: true, run: |report| report.part("browser", browser::part) },
-    Part { name: "models", built: true, run: |report| report.part("models", models::part) },
-    Part { name: "peers", built: true, run: |report| report.part("peers", peers::part) },
+    TestPart { name: "rust", built: true, run: rust },
+    TestPart { name: "docs", built: false, run: docs },
+    TestPart { name: "conformance", built: true, run: conformance },
+    TestPart { name: "bridge", built: true, run: |report| report.part("bridge", bridge::part) },
+    TestPart {
+        name: "destinations",
+        built: true,
+        run: |report| report.part("destinations", destinations::part),
+    },
+    TestPart { name: "browser", built: true, run: |report| report.part("browser", browser::part) },
+    TestPart { name: "models", built: true, run: |report| report.part("models", models::part) },
+    TestPart { name: "peers", built: true, run: |report| report.part("peers", peers::part) },
 ];
 
 /// Runs all parts, or those named by `--only`, and ends with a table.
-pub(crate) fn run(flags: &Flags) -> Result<()> {
+pub(crate) fn run(flags: &ChoreFlags) -> Result<()> {
     let only = flags.list("only");
     let known: Vec<&str> = PARTS.iter().map(|part| part.name).collect();
     if let Some(unknown) = only.iter().find(|part| !known.contains(&part.as_str())) {
         bail!("no part is called `{unknown}`; there are {}", known.join(", "));
     }
-    let mut report = Report::default();
+    let mut report = PartReport::default();
     let mut built = false;
     for part in PARTS {
         if !only.is_empty() && !only.iter().any(|wanted| wanted == part.name) {
@@ -55,32 +59,32 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
         }
         (part.run)(&mut report);
     }
-    if report.finish(place::ci()) { Ok(()) } else { bail!("not everything passed") }
+    if report.finish(paths::ci()) { Ok(()) } else { bail!("not everything passed") }
 }
 
-fn rust(report: &mut Report) {
+fn rust(report: &mut PartReport) {
     report.part("schema files", || {
-        let schemas = place::shared().join("spec/schema");
+        let schemas = paths::shared().join("spec/schema");
         if schemas.is_dir() {
-            return Outcome::Passed("found beside the checkout".to_owned());
+            return PartOutcome::Passed("found beside the checkout".to_owned());
         }
-        Outcome::CannotRun(
+        PartOutcome::CannotRun(
             "../shared/spec/schema is absent, so tests that validate against it skip".to_owned(),
         )
     });
     if cfg!(target_os = "linux") {
         // Else the tests of confined servers leave half of it out.
-        report.part("bubblewrap", || match Versions::read().and_then(|pins| pins.provide("bwrap")) {
-            Ok(()) => Outcome::Passed("installed".to_owned()),
-            Err(error) => Outcome::CannotRun(format!("{error:#}")),
+        report.part("bubblewrap", || match ToolVersions::read().and_then(|pins| pins.provide("bwrap")) {
+            Ok(()) => PartOutcome::Passed("installed".to_owned()),
+            Err(error) => PartOutcome::CannotRun(format!("{error:#}")),
         });
     }
     report.part("rust tests", || {
         if tools::works("cargo-nextest") {
-            let profile = if place::ci() { "ci" } else { "default" };
+            let profile = if paths::ci() { "ci" } else { "default" };
             return cargo::run(&["nextest", "run", "--workspace", "--profile", profile]);
         }
-        let version = Versions::read().ok().and_then(|pins| pins.cargo.get("cargo-nextest").cloned());
+        let version = ToolVersions::read().ok().and_then(|pins| pins.cargo.get("cargo-nextest").cloned());
         let version = version.unwrap_or_default();
         say!(
             "cargo-nextest is not installed; using `cargo test`, which runs the same tests less in parallel"
@@ -90,11 +94,11 @@ fn rust(report: &mut Report) {
     });
 }
 
-fn docs(report: &mut Report) {
+fn docs(report: &mut PartReport) {
     report.part("doc examples", || cargo::run(&["test", "--workspace", "--doc", "--quiet"]));
 }
 
-fn conformance(report: &mut Report) {
+fn conformance(report: &mut PartReport) {
     report.part("conformance server", conformance::server_part);
     report.part("conformance client", conformance::client_part);
     report.part("conformance authorization", conformance::authorization_part);

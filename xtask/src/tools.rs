@@ -11,12 +11,12 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::json;
 
-use crate::flags::{Accepted, Flags};
+use crate::flags::{AcceptedFlags, ChoreFlags};
 use crate::report::say;
-use crate::{place, process};
+use crate::{paths, process};
 
 /// Flags of `cargo xtask setup`.
-pub(crate) const FLAGS: Accepted = Accepted { values: &[], switches: &[] };
+pub(crate) const FLAGS: AcceptedFlags = AcceptedFlags { values: &[], switches: &[] };
 
 const NPM_LIMIT: Duration = Duration::from_secs(600);
 const APT_LIMIT: Duration = Duration::from_secs(600);
@@ -26,14 +26,14 @@ const TRIES: u32 = 3;
 const MUTE: [&str; 2] = ["dbus-send", "secret-tool"];
 
 /// Runs `cargo xtask setup`.
-pub(crate) fn run(_: &Flags) -> Result<()> {
-    let node = Node::ready()?;
+pub(crate) fn run(_: &ChoreFlags) -> Result<()> {
+    let node = NodeTools::ready()?;
     say!("npm packages are in {}", node.modules.display());
-    let python = Python::ready()?;
+    let python = PythonTools::ready()?;
     say!("Python packages are in {}", python.folder.display());
-    say!("Python servers are in {}", Python::servers()?.folder.display());
-    say!("those of `cargo xtask models` are in {}", Python::models()?.folder.display());
-    match Node::llama() {
+    say!("Python servers are in {}", PythonTools::servers()?.folder.display());
+    say!("those of `cargo xtask models` are in {}", PythonTools::models()?.folder.display());
+    match NodeTools::llama() {
         Ok(folder) => say!("what runs a small model is in {}", folder.display()),
         Err(error) => say!("a small model cannot be run here: {error:#}"),
     }
@@ -42,7 +42,7 @@ pub(crate) fn run(_: &Flags) -> Result<()> {
 
 /// Contents of `tools/versions.toml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Versions {
+pub(crate) struct ToolVersions {
     /// npm package to exact version, with the Node for this machine if there is one.
     npm: BTreeMap<String, String>,
     /// The npm package that brings Node.
@@ -61,10 +61,10 @@ pub(crate) struct Versions {
     pub(crate) cargo: BTreeMap<String, String>,
 }
 
-impl Versions {
+impl ToolVersions {
     /// Reads the file.
     pub(crate) fn read() -> Result<Self> {
-        let path = place::root().join("tools/versions.toml");
+        let path = paths::root().join("tools/versions.toml");
         let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
         Self::parse(&text, &format!("{}-{}", env::consts::OS, env::consts::ARCH))
             .with_context(|| format!("in {}", path.display()))
@@ -128,18 +128,18 @@ fn package_json(packages: &BTreeMap<String, String>) -> String {
 
 /// The npm packages, installed, and the Node that runs them.
 #[derive(Debug, Clone)]
-pub(crate) struct Node {
+pub(crate) struct NodeTools {
     /// `node_modules`.
     pub(crate) modules: PathBuf,
     path: OsString,
     home: PathBuf,
 }
 
-impl Node {
+impl NodeTools {
     /// Installs what is not there yet. An error means that npm programs cannot be run on this machine.
     pub(crate) fn ready() -> Result<Self> {
-        let versions = Versions::read()?;
-        let folder = place::tools()?.join("npm");
+        let versions = ToolVersions::read()?;
+        let folder = paths::tools()?.join("npm");
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
         // Two runs at once would unpack into each other.
         let lock = File::create(folder.join(".lock"))?;
@@ -156,9 +156,9 @@ impl Node {
 
     /// The folder of what runs a small model, whose `node_modules` are its own.
     pub(crate) fn llama() -> Result<PathBuf> {
-        let versions = Versions::read()?;
+        let versions = ToolVersions::read()?;
         ensure!(!versions.llama.is_empty(), "[llama] of tools/versions.toml has no package for this machine");
-        let folder = place::tools()?.join("llama");
+        let folder = paths::tools()?.join("llama");
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
         let lock = File::create(folder.join(".lock"))?;
         lock.lock().context("locking the tools")?;
@@ -172,7 +172,7 @@ impl Node {
         Ok(folder)
     }
 
-    fn at(folder: &Path, versions: &Versions) -> Result<Self> {
+    fn at(folder: &Path, versions: &ToolVersions) -> Result<Self> {
         let modules = folder.join("node_modules");
         let mut path = env::var_os("PATH").unwrap_or_default();
         if let Some(package) = &versions.node {
@@ -182,7 +182,7 @@ impl Node {
         } else {
             versions.provide("node")?;
         }
-        let home = place::tools()?.join("home");
+        let home = paths::tools()?.join("home");
         fs::create_dir_all(&home)?;
         Ok(Self { modules, path, home })
     }
@@ -215,31 +215,31 @@ impl Node {
 
 /// The Python packages, installed.
 #[derive(Debug, Clone)]
-pub(crate) struct Python {
+pub(crate) struct PythonTools {
     folder: PathBuf,
 }
 
-impl Python {
+impl PythonTools {
     /// Installs what is not there yet. An error means that Python programs cannot be run on this machine.
     pub(crate) fn ready() -> Result<Self> {
-        let versions = Versions::read()?;
+        let versions = ToolVersions::read()?;
         Self::in_folder("python", &versions.pypi, &versions)
     }
 
     /// Installs the Python packages of the servers that `cargo xtask peers` puts behind the gateway.
     pub(crate) fn servers() -> Result<Self> {
-        let versions = Versions::read()?;
+        let versions = ToolVersions::read()?;
         Self::in_folder("python-servers", &versions.pypi_servers, &versions)
     }
 
     /// Installs the Python packages that `cargo xtask models` runs.
     pub(crate) fn models() -> Result<Self> {
-        let versions = Versions::read()?;
+        let versions = ToolVersions::read()?;
         Self::in_folder("python-models", &versions.pypi_models, &versions)
     }
 
-    fn in_folder(name: &str, packages: &BTreeMap<String, String>, versions: &Versions) -> Result<Self> {
-        let folder = place::tools()?.join(name);
+    fn in_folder(name: &str, packages: &BTreeMap<String, String>, versions: &ToolVersions) -> Result<Self> {
+        let folder = paths::tools()?.join(name);
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
         let lock = File::create(folder.join(".lock"))?;
         lock.lock().context("locking the tools")?;
@@ -311,7 +311,7 @@ fn tried(what: &str, mut attempt: impl FnMut() -> Result<()>) -> Result<()> {
     attempt()
 }
 
-impl Versions {
+impl ToolVersions {
     /// Installs the Debian package of a command if it is missing.
     pub(crate) fn provide(&self, command: &str) -> Result<()> {
         if works(command) {
@@ -366,18 +366,18 @@ mod tests {
 
     #[test]
     fn node_is_one_of_the_packages_where_there_is_one() {
-        let versions = Versions::parse(FILE, "linux-x86_64").unwrap();
+        let versions = ToolVersions::parse(FILE, "linux-x86_64").unwrap();
         assert!(versions.package_json().contains("\"node-x\": \"22.1.0\""));
         let llama: Vec<&str> = versions.llama.keys().map(String::as_str).collect();
         assert_eq!(llama, ["@l/linux-x", "node-llama-cpp"]);
-        let versions = Versions::parse(FILE, "plan9-mips").unwrap();
+        let versions = ToolVersions::parse(FILE, "plan9-mips").unwrap();
         assert_eq!((versions.node, versions.npm.len(), versions.llama.len()), (None, 1, 0));
     }
 
     #[test]
     fn ranges_are_refused() {
         for range in ["^1.0.0", "1.x", "latest", "*", "1.0 || 2.0", "npm:b", "npm:@a/b", "npm:@a/b@^1.0.0"] {
-            assert!(Versions::parse(&FILE.replace("1.0.0", range), "").is_err(), "{range}");
+            assert!(ToolVersions::parse(&FILE.replace("1.0.0", range), "").is_err(), "{range}");
         }
     }
 
@@ -396,11 +396,11 @@ mod tests {
 
     #[test]
     fn a_package_may_have_another_name_here() {
-        Versions::parse(&FILE.replace("1.0.0", "npm:@a/b@1.0.0"), "").unwrap();
+        ToolVersions::parse(&FILE.replace("1.0.0", "npm:@a/b@1.0.0"), "").unwrap();
     }
 
     #[test]
     fn the_pins_of_the_repository_are_readable() {
-        Versions::read().unwrap();
+        ToolVersions::read().unwrap();
     }
 }

@@ -15,18 +15,18 @@ use std::sync::Arc;
 
 use hospes::client::Client;
 use hospes::transport::http_server::{Endpoint, HttpServer};
-use hospes_host::config::Loader;
-use hospes_host::desk::{Decision, Permission, Scope};
-use hospes_host::{Guard, Host, PinMode, Pinning};
-use hospes_policy::{Policy, Reading};
-use hospes_store::{Audit, State};
+use hospes_host::approvals::{ApprovalDecision, ApprovalScope, LastingPermission};
+use hospes_host::config::ConfigLoader;
+use hospes_host::{Host, PinMode, PinningConfig, PolicyEnforcer};
+use hospes_policy::{Policy, PolicyEnvironment};
+use hospes_store::{AuditLog, StateStore};
 use serde_json::json;
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+type BenchResult<T> = std::result::Result<T, Box<dyn Error>>;
 
 const USAGE: &str = "hospes-bench-gateway PORT BACKEND_URL [guarded]";
 
-fn main() -> Result<()> {
+fn main() -> BenchResult<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let (port, backend, is_guarded) = match words.as_slice() {
@@ -35,19 +35,20 @@ fn main() -> Result<()> {
         _ => return Err(USAGE.into()),
     };
     let configuration = json!({ "mcpServers": { "b": { "url": backend } } }).to_string();
-    let configuration = Loader::new().parse("bench.json", &configuration)?;
+    let configuration = ConfigLoader::new().parse("bench.json", &configuration)?;
     hospes_bench::raise_descriptor_limit();
     hospes_bench::runtime()?.block_on(async {
         let mut builder = Host::builder(configuration);
-        let folder = Folder::new();
+        let folder = RunFolder::new();
         if is_guarded {
             std::fs::create_dir_all(&folder.0)?;
-            let state = State::open(folder.0.join("state.db"))?;
-            let policy = Policy::read("[[rule]]\ndecide = \"ask\"\nserver = \"b\"\n", &Reading::default())?;
-            let guard = Guard::new(Some(policy))
-                .with_audit(Audit::open(folder.0.join("audit.db"), folder.0.join("audit.key"))?)
-                .with_desk(hospes_host::Desk::open(&state).await?);
-            builder = builder.guard(Arc::new(guard)).pins(Pinning::new(state, PinMode::FirstUse));
+            let state = StateStore::open(folder.0.join("state.db"))?;
+            let policy =
+                Policy::read("[[rule]]\ndecide = \"ask\"\nserver = \"b\"\n", &PolicyEnvironment::default())?;
+            let guard = PolicyEnforcer::new(Some(policy))
+                .with_audit(AuditLog::open(folder.0.join("audit.db"), folder.0.join("audit.key"))?)
+                .with_desk(hospes_host::ApprovalQueue::open(&state).await?);
+            builder = builder.guard(Arc::new(guard)).pins(PinningConfig::new(state, PinMode::FirstUse));
         }
         let host = builder.start()?;
         if is_guarded {
@@ -59,7 +60,7 @@ fn main() -> Result<()> {
 }
 
 /// Calls `echo` once, and gives the lasting permission that a person would give at the console.
-async fn permit(host: &Host) -> Result<()> {
+async fn permit(host: &Host) -> BenchResult<()> {
     let desk = host.guard().ok_or("there is no guard")?.desk().clone();
     let _there = desk.attend(None);
     let mut changes = desk.subscribe();
@@ -67,9 +68,10 @@ async fn permit(host: &Host) -> Result<()> {
     let deciding = async {
         loop {
             if let Some(matter) = desk.matters().into_iter().next() {
-                let mut permission = Permission::default();
+                let mut permission = LastingPermission::default();
                 permission.any_application = true;
-                let decision = Decision::Allow { edited: None, scope: Scope::Always(permission) };
+                let decision =
+                    ApprovalDecision::Allow { edited: None, scope: ApprovalScope::Always(permission) };
                 desk.decide(&matter.id, decision, "the benchmark").await?;
                 return Ok::<(), Box<dyn Error>>(());
             }
@@ -85,15 +87,15 @@ async fn permit(host: &Host) -> Result<()> {
 }
 
 /// Folder with the state and the audit log of one run.
-struct Folder(PathBuf);
+struct RunFolder(PathBuf);
 
-impl Folder {
+impl RunFolder {
     fn new() -> Self {
         Self(std::env::temp_dir().join(format!("hospes-bench-gateway-{}", std::process::id())))
     }
 }
 
-impl Drop for Folder {
+impl Drop for RunFolder {
     fn drop(&mut self) {
         let _gone = std::fs::remove_dir_all(&self.0);
     }

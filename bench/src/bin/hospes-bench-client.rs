@@ -21,7 +21,7 @@ const USAGE: &str = "hospes-bench-client http URL INFLIGHT SECS [--modern] | std
 const WARM_UP: Duration = Duration::from_secs(1);
 
 #[derive(Serialize)]
-struct Echo<'a> {
+struct EchoArguments<'a> {
     text: &'a str,
 }
 
@@ -81,7 +81,7 @@ async fn call_until(
         next.set(next.get() + 1);
         let text = format!("hello, peer {:08}", next.get());
         let asked = Instant::now();
-        let answer = client.call("echo", Echo { text: &text }).await;
+        let answer = client.call("echo", EchoArguments { text: &text }).await;
         let right = answer.is_ok_and(
             |answer| matches!(answer.content.first(), Some(ContentBlock::Text(block)) if block.text == text),
         );

@@ -1,4 +1,4 @@
-//! What a refusal says about how to be let in: `WWW-Authenticate`, read and written.
+//! Authentication challenges: parsing and formatting of `WWW-Authenticate`.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use http::header::WWW_AUTHENTICATE;
 
 use crate::Scopes;
 
-/// How long one field line may be, in bytes; a longer one is left unread.
+/// Maximum length of one field line, in bytes. A longer line is ignored.
 const MAX_LINE_BYTES: usize = 16 * 1024;
 
 /// One challenge: a scheme and its parameters (RFC 9110, section 11.6.1).
@@ -72,7 +72,7 @@ impl Challenge {
         Self::all(headers).into_iter().find(|challenge| challenge.is("Bearer") || challenge.is("DPoP"))
     }
 
-    /// Whether this is its scheme; case does not matter.
+    /// Returns true if this is the scheme of the challenge; case does not matter.
     #[must_use]
     pub fn is(&self, scheme: &str) -> bool {
         self.scheme.eq_ignore_ascii_case(scheme)
@@ -91,7 +91,7 @@ impl Challenge {
         self.get("scope").map(Scopes::parse).filter(|scopes| !scopes.is_empty())
     }
 
-    /// Whether it says that the token is good but not good enough (RFC 6750, section 3.1).
+    /// Returns true if the token is valid but lacks scopes (`insufficient_scope`; RFC 6750, section 3.1).
     #[must_use]
     pub fn wants_more_scopes(&self) -> bool {
         self.get("error") == Some("insufficient_scope")

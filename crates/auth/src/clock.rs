@@ -1,17 +1,17 @@
-//! What time it is, as those are told who must not ask.
+//! Clock that is passed to code without I/O.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How far the clocks of two parties may be apart, in seconds.
+/// Maximum difference between the clocks of two parties, in seconds.
 pub const CLOCK_SKEW: u64 = 60;
 
-/// Tells the seconds since 1970. Cheap to clone.
+/// Returns the seconds since 1970. Cheap to clone.
 #[derive(Clone)]
-pub struct Clock(Arc<dyn Fn() -> u64 + Send + Sync>);
+pub struct UnixClock(Arc<dyn Fn() -> u64 + Send + Sync>);
 
-impl Clock {
+impl UnixClock {
     /// The system's.
     #[must_use]
     pub fn system() -> Self {
@@ -30,14 +30,14 @@ impl Clock {
     }
 }
 
-impl Default for Clock {
+impl Default for UnixClock {
     fn default() -> Self {
         Self::system()
     }
 }
 
-impl fmt::Debug for Clock {
+impl fmt::Debug for UnixClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Clock({})", self.now())
+        write!(f, "UnixClock({})", self.now())
     }
 }

@@ -1,10 +1,10 @@
-//! What OAuth's endpoints say when they refuse.
+//! Errors of OAuth endpoints.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// How much of a text that somebody else wrote is shown, in characters.
+/// Maximum length of third-party text that is displayed, in characters.
 const MAX_SHOWN: usize = 200;
 
 macro_rules! codes {
@@ -19,7 +19,7 @@ macro_rules! codes {
         }
 
         impl ErrorCode {
-            /// As it is written.
+            /// The code as it appears in the protocol.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 match self {
@@ -57,7 +57,7 @@ codes! {
     InvalidDpopProof = "invalid_dpop_proof",
     /// The code, refresh token or assertion is not good, or no longer.
     InvalidGrant = "invalid_grant",
-    /// A registration was refused for where it wants answers sent.
+    /// A redirect URI of the registration was rejected.
     InvalidRedirectUri = "invalid_redirect_uri",
     /// Something is missing, repeated or malformed.
     InvalidRequest = "invalid_request",
@@ -104,13 +104,13 @@ impl<'de> Deserialize<'de> for ErrorCode {
     }
 }
 
-/// The body of a refusal, and the error it stands for.
+/// Body of an OAuth error response; also usable as an error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ErrorBody {
-    /// What is wrong.
+    /// Error code.
     pub error: ErrorCode,
-    /// The same in words, for people. Written by somebody else: shown only through [`shown`].
+    /// Explanation for people. It comes from the other party: display it only through [`shown`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_description: Option<String>,
 }
@@ -140,8 +140,7 @@ impl fmt::Display for ErrorBody {
 
 impl std::error::Error for ErrorBody {}
 
-/// A text of somebody else's as it may be shown: on one line, without control characters, not longer than 200
-/// characters.
+/// Makes third-party text safe to display: one line, no control characters, at most 200 characters.
 #[must_use]
 pub fn shown(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -154,7 +153,8 @@ pub fn shown(text: &str) -> String {
     short
 }
 
-/// What is not seen, or turns around what is: zero-width characters, and those of writing direction.
+/// Returns true for characters that are invisible or change the writing direction: zero-width characters and direction
+/// controls.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')

@@ -1,4 +1,4 @@
-//! A request to somebody's endpoint and its response, as the flows see them: whole, and without a socket.
+//! Requests to remote endpoints and their responses as the flows see them: complete and without sockets.
 
 use std::fmt;
 
@@ -9,32 +9,32 @@ use serde::de::DeserializeOwned;
 use url::Url;
 use url::form_urlencoded::Serializer;
 
-/// How long a metadata document may be, in bytes.
+/// Maximum length of a metadata document, in bytes.
 pub const MAX_METADATA_BYTES: usize = 64 * 1024;
-/// How long the answer of a token or registration endpoint may be, in bytes.
+/// Maximum length of the response of a token or registration endpoint, in bytes.
 pub const MAX_TOKEN_BYTES: usize = 64 * 1024;
-/// How long a set of keys may be, in bytes.
+/// Maximum length of a key set, in bytes.
 pub const MAX_KEYS_BYTES: usize = 256 * 1024;
-/// How long a client's metadata document may be, in bytes.
+/// Maximum length of a client's metadata document, in bytes.
 pub const MAX_CLIENT_BYTES: usize = 5 * 1024;
 
-/// What is to be sent.
+/// HTTP request to be sent.
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct Request {
+pub struct FetchRequest {
     /// GET or POST.
     pub method: Method,
-    /// Where to.
+    /// Target URL.
     pub url: Url,
-    /// Besides what the transport adds of its own.
+    /// Headers, in addition to those that the transport adds.
     pub headers: HeaderMap,
     /// Empty for GET.
     pub body: Bytes,
-    /// How long the response's body may be, in bytes.
+    /// Maximum length of the response body, in bytes.
     pub max_bytes: usize,
 }
 
-impl Request {
+impl FetchRequest {
     /// Asks for a JSON document of at most `max_bytes`.
     #[must_use]
     pub fn get(url: Url, max_bytes: usize) -> Self {
@@ -73,16 +73,16 @@ impl Request {
 }
 
 // Bodies and headers hold secrets.
-impl fmt::Debug for Request {
+impl fmt::Debug for FetchRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.method, without_query(&self.url))
     }
 }
 
-/// What came back.
+/// HTTP response that was received.
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct Response {
+pub struct FetchResponse {
     /// Its status.
     pub status: StatusCode,
     /// Its headers.
@@ -91,7 +91,7 @@ pub struct Response {
     pub body: Bytes,
 }
 
-impl Response {
+impl FetchResponse {
     /// One without headers.
     pub fn new(status: StatusCode, body: impl Into<Bytes>) -> Self {
         Self { status, headers: HeaderMap::new(), body: body.into() }
@@ -100,17 +100,24 @@ impl Response {
     /// The body as what it should be.
     ///
     /// # Errors
-    /// When it is none. The error says where, and nothing of the body.
-    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, NotJson> {
-        serde_json::from_slice(&self.body).map_err(|error| NotJson(error.line(), error.column()))
+    /// If the body is not such a document. The error gives the position and nothing of the body.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, InvalidJson> {
+        serde_json::from_slice(&self.body).map_err(|error| InvalidJson(error.line(), error.column()))
     }
 
     /// The body as what it should be, or what is wrong with it. What has one of the members `marks` means to be such a
     /// document.
-    pub(crate) fn decode_marked<T: DeserializeOwned>(&self, marks: &[&str]) -> Result<T, Undecoded> {
+    pub(crate) fn decode_marked<T: DeserializeOwned>(
+        &self,
+        marks: &[&str],
+    ) -> Result<T, DecodeDocumentError> {
         let value: serde_json::Value = match serde_json::from_slice(&self.body) {
             Ok(value) => value,
-            Err(error) => return Err(Undecoded::Other(NotJson(error.line(), error.column()).to_string())),
+            Err(error) => {
+                return Err(DecodeDocumentError::Other(
+                    InvalidJson(error.line(), error.column()).to_string(),
+                ));
+            }
         };
         let is_document = marks.iter().any(|mark| value.get(mark).is_some());
         serde_path_to_error::deserialize(&value).map_err(|error| {
@@ -123,21 +130,21 @@ impl Response {
                 (".", true) => format!("is not the JSON document that it should be: {inner}"),
                 _ => format!("has a `{}` that is not what it should be", crate::shown(&place)),
             };
-            if is_document { Undecoded::Malformed(why) } else { Undecoded::Other(why) }
+            if is_document { DecodeDocumentError::Malformed(why) } else { DecodeDocumentError::Other(why) }
         })
     }
 }
 
-/// Why a body is not a document.
-pub(crate) enum Undecoded {
-    /// It is none at all.
+/// Reasons a body cannot be decoded as the expected document.
+pub(crate) enum DecodeDocumentError {
+    /// The body is another kind of document.
     Other(String),
     /// It is one, and this is wrong with it.
     Malformed(String),
 }
 
 // The body may hold a token.
-impl fmt::Debug for Response {
+impl fmt::Debug for FetchResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({} bytes)", self.status, self.body.len())
     }
@@ -146,7 +153,7 @@ impl fmt::Debug for Response {
 /// A body is not the JSON document that it should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is not the JSON document that it should be (line {0}, column {1})")]
-pub struct NotJson(usize, usize);
+pub struct InvalidJson(usize, usize);
 
 /// A URL as it may be shown: what is in its query may be a secret.
 pub(crate) fn without_query(url: &Url) -> String {

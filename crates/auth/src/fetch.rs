@@ -1,24 +1,24 @@
-//! What fetches, for those who decide what is to be fetched.
+//! Interface for sending the requests of components that do no I/O themselves.
 
 use std::error::Error;
 use std::pin::Pin;
 
 use crate::egress::GuardedClient;
-use crate::{Request, Response};
+use crate::{FetchRequest, FetchResponse};
 
-/// The answer to a request, or why there is none.
+/// Future of a response, or of the error that prevented it.
 pub type FetchFuture<'a> =
-    Pin<Box<dyn Future<Output = Result<Response, Box<dyn Error + Send + Sync>>> + Send + 'a>>;
+    Pin<Box<dyn Future<Output = Result<FetchResponse, Box<dyn Error + Send + Sync>>> + Send + 'a>>;
 
-/// Sends a request and brings the whole answer. For URLs that came from somebody else it is the guarded client that goes
-/// only where it may; never one that follows redirects.
-pub trait Fetch: Send + Sync + 'static {
+/// Sends a request and returns the whole response. URLs from untrusted parties go through the guarded client, which
+/// limits the destinations. Implementations must not follow redirects.
+pub trait HttpFetch: Send + Sync + 'static {
     /// Sends it.
-    fn fetch(&self, request: Request) -> FetchFuture<'_>;
+    fn fetch(&self, request: FetchRequest) -> FetchFuture<'_>;
 }
 
-impl Fetch for GuardedClient {
-    fn fetch(&self, request: Request) -> FetchFuture<'_> {
+impl HttpFetch for GuardedClient {
+    fn fetch(&self, request: FetchRequest) -> FetchFuture<'_> {
         Box::pin(async move { Ok(Self::fetch(self, request).await?) })
     }
 }

@@ -1,14 +1,14 @@
-//! Who is who: identifiers that are compared as the strings they came as.
+//! Identifiers of OAuth parties, compared as the strings that were received.
 //!
-//! A URL parser would change them (`https://as` becomes `https://as/`), and what was changed is somebody else. So
-//! each is the text as it was received; it is parsed only to fetch from it or to compare origins.
+//! A URL parser would change them (`https://as` becomes `https://as/`), and a changed identifier names another party.
+//! Each is kept as the text that was received and is parsed only to fetch from it or to compare origins.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-/// Why a text cannot be what it should name.
+/// Reason a text is not a valid identifier of its kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {why}")]
 pub struct InvalidIdentifier {
@@ -16,7 +16,7 @@ pub struct InvalidIdentifier {
     why: &'static str,
 }
 
-/// How long an identifier may be, in bytes.
+/// Maximum length of an identifier, in bytes.
 const MAX_LENGTH: usize = 2048;
 
 macro_rules! identifier {
@@ -41,7 +41,7 @@ macro_rules! identifier {
                 }
             }
 
-            /// As it came.
+            /// The text as it was received.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -83,7 +83,7 @@ identifier! {
 }
 
 identifier! {
-    /// What a token is for, the `resource` of RFC 8707: an absolute URI without fragment.
+    /// Audience of a token, the `resource` of RFC 8707: an absolute URI without fragment.
     Resource, "a resource", check_resource
 }
 
@@ -93,7 +93,7 @@ identifier! {
 }
 
 identifier! {
-    /// Where a browser is sent back to: an absolute URI without fragment and user information.
+    /// Redirect URI of a client: an absolute URI without fragment and user information.
     RedirectUri, "a redirect URI", check_redirect
 }
 

@@ -1,4 +1,4 @@
-//! A private key of ours, and what it signs.
+//! Key pair that is generated here, and its signatures.
 
 use std::fmt;
 
@@ -20,26 +20,26 @@ pub(crate) struct KeyPair {
 
 /// A key could not be made, read or used.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct KeyFailed;
+pub(crate) struct KeyPairError;
 
 impl KeyPair {
     /// A new one.
-    pub(crate) fn generate() -> Result<Self, KeyFailed> {
+    pub(crate) fn generate() -> Result<Self, KeyPairError> {
         let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new());
-        Self::from_document(document.map_err(|_| KeyFailed)?.as_ref())
+        Self::from_document(document.map_err(|_| KeyPairError)?.as_ref())
     }
 
     /// The one in this document (PKCS #8).
-    pub(crate) fn from_document(document: &[u8]) -> Result<Self, KeyFailed> {
+    pub(crate) fn from_document(document: &[u8]) -> Result<Self, KeyPairError> {
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, document);
-        let pair = pair.map_err(|_| KeyFailed)?;
+        let pair = pair.map_err(|_| KeyPairError)?;
         // 4, then both coordinates.
-        let point = pair.public_key().as_ref().get(1..65).ok_or(KeyFailed)?;
+        let point = pair.public_key().as_ref().get(1..65).ok_or(KeyPairError)?;
         let (x, y) = point.split_at(32);
         let public = serde_json::json!({
             "kty": "EC", "crv": "P-256", "x": URL_SAFE_NO_PAD.encode(x), "y": URL_SAFE_NO_PAD.encode(y),
         });
-        let public = serde_json::from_value(public).map_err(|_| KeyFailed)?;
+        let public = serde_json::from_value(public).map_err(|_| KeyPairError)?;
         let key = EncodingKey::from_ec_der(document);
         Ok(Self { document: Zeroizing::new(document.to_vec()), key, public })
     }
@@ -49,12 +49,12 @@ impl KeyPair {
         &self.document
     }
 
-    /// What everybody may know of it.
+    /// Public key as a JWK.
     pub(crate) fn public(&self) -> &Jwk {
         &self.public
     }
 
-    /// What stands for it: the hash of what everybody may know (RFC 7638).
+    /// Thumbprint of the key: the hash of its public JWK (RFC 7638).
     pub(crate) fn thumbprint(&self) -> String {
         // Every coordinate was written above.
         self.public.thumbprint(ThumbprintHash::SHA256).unwrap_or_default()
@@ -66,11 +66,11 @@ impl KeyPair {
         kind: &str,
         claims: &impl Serialize,
         finish: impl FnOnce(&mut Header),
-    ) -> Result<String, KeyFailed> {
+    ) -> Result<String, KeyPairError> {
         let mut header = Header::new(Algorithm::ES256);
         header.typ = Some(kind.to_owned());
         finish(&mut header);
-        jsonwebtoken::encode(&header, claims, &self.key).map_err(|_| KeyFailed)
+        jsonwebtoken::encode(&header, claims, &self.key).map_err(|_| KeyPairError)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Keys that somebody publishes, fetched and kept.
+//! Cache of the keys that another party publishes.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,44 +7,44 @@ use jsonwebtoken::jwk::JwkSet;
 use tokio::sync::watch;
 use url::Url;
 
-use crate::fetch::Fetch;
-use crate::metadata::{AuthorizationServer, server_metadata_urls};
-use crate::resource::{Flaw, JwtFlaw};
-use crate::{Issuer, MAX_KEYS_BYTES, MAX_METADATA_BYTES, Request};
+use crate::fetch::HttpFetch;
+use crate::metadata::{AuthorizationServerMetadata, server_metadata_urls};
+use crate::resource::{VerifyJwtError, VerifyTokenError};
+use crate::{FetchRequest, Issuer, MAX_KEYS_BYTES, MAX_METADATA_BYTES};
 
-/// How soon the keys are fetched again for a token whose key is not among them, in seconds: whoever sends such tokens
-/// makes us ask no more often.
+/// Minimum time between two fetches for tokens with an unknown key, in seconds. It limits the requests that such tokens
+/// can cause.
 const REFETCH_SECONDS: u64 = 60;
-/// For how long keys are used without a look at whether they still hold, in seconds.
+/// Time for which fetched keys are used before they are fetched again, in seconds.
 pub(crate) const KEEP_SECONDS: u64 = 3600;
-/// How soon they are fetched again when that has failed, in seconds.
+/// Time until the next attempt after a failed fetch, in seconds.
 const RETRY_SECONDS: u64 = 5;
 
 /// The keys of one party. Cheap to clone; every clone has the same.
 #[derive(Clone)]
-pub(crate) struct PublishedKeys(Arc<Inner>);
+pub(crate) struct PublishedKeys(Arc<PublishedKeysInner>);
 
-struct Inner {
-    fetch: Arc<dyn Fetch>,
-    place: Place,
-    known: Mutex<Known>,
+struct PublishedKeysInner {
+    fetch: Arc<dyn HttpFetch>,
+    place: JwksLocation,
+    known: Mutex<FetchedKeys>,
 }
 
-/// Where keys are.
+/// Location of a key set.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum JwksLocation {
     /// There.
     At(Url),
-    /// Where this issuer's metadata says.
+    /// The `jwks_uri` in the metadata of this issuer.
     Of(Issuer),
 }
 
 #[derive(Default)]
-struct Known {
-    /// Where the metadata said that they are.
+struct FetchedKeys {
+    /// The `jwks_uri` that the metadata gave.
     location: Option<Url>,
     keys: Option<(Arc<JwkSet>, u64)>,
-    /// How many fetches have ended.
+    /// Number of fetches that have ended.
     fetched: u64,
     /// The last fetch; closed when it has ended, however that was.
     fetching: Option<watch::Receiver<()>>,
@@ -52,7 +52,7 @@ struct Known {
     next: u64,
 }
 
-impl Known {
+impl FetchedKeys {
     fn kept(&self, now: u64) -> Option<Arc<JwkSet>> {
         let (keys, when) = self.keys.as_ref()?;
         (when.saturating_add(KEEP_SECONDS) > now).then(|| Arc::clone(keys))
@@ -60,33 +60,34 @@ impl Known {
 }
 
 impl PublishedKeys {
-    pub(crate) fn new(place: Place, fetch: Arc<dyn Fetch>) -> Self {
-        Self(Arc::new(Inner { fetch, place, known: Mutex::default() }))
+    pub(crate) fn new(place: JwksLocation, fetch: Arc<dyn HttpFetch>) -> Self {
+        Self(Arc::new(PublishedKeysInner { fetch, place, known: Mutex::default() }))
     }
 
-    pub(crate) fn fetch(&self) -> Arc<dyn Fetch> {
+    pub(crate) fn fetch(&self) -> Arc<dyn HttpFetch> {
         Arc::clone(&self.0.fetch)
     }
 
-    /// What `check` says of a token, with the keys at hand or, if it misses one, with those that are published now.
+    /// Runs `check` on a token with the keys at hand and, if its key is not among them, with the keys that are
+    /// published now.
     pub(crate) async fn check<T>(
         &self,
         token: &str,
         now: u64,
-        check: impl Fn(&JwkSet) -> Result<T, JwtFlaw>,
-    ) -> Result<T, Flaw> {
+        check: impl Fn(&JwkSet) -> Result<T, VerifyJwtError>,
+    ) -> Result<T, VerifyTokenError> {
         // Keys and count at once: a fetch that ends after this is seen to have ended.
         let (kept, fetched) = {
             let known = self.0.known();
             (known.kept(now), known.fetched)
         };
-        match kept.as_ref().map_or(Err(JwtFlaw::UnknownKey), |keys| check(keys)) {
-            Err(JwtFlaw::UnknownKey) => {}
+        match kept.as_ref().map_or(Err(VerifyJwtError::UnknownKey), |keys| check(keys)) {
+            Err(VerifyJwtError::UnknownKey) => {}
             checked => return Ok(checked?),
         }
         // Nothing is fetched for what could be no JWT at all.
         if kept.is_none() && jsonwebtoken::decode_header(token).is_err() {
-            return Err(Flaw::Invalid);
+            return Err(VerifyTokenError::Invalid);
         }
         // The key may be new.
         if let Some(mut fetching) = self.fetch_keys(fetched, now) {
@@ -96,12 +97,12 @@ impl PublishedKeys {
         let kept = self.0.known().kept(now);
         match kept {
             Some(keys) => Ok(check(&keys)?),
-            None => Err(Flaw::Unavailable),
+            None => Err(VerifyTokenError::Unavailable),
         }
     }
 
-    /// The fetch to wait for: the one that is under way, or one that begins; none if one has ended since `fetched` were
-    /// counted, or a moment ago. It goes on when those who wait for it are gone.
+    /// Returns the fetch to wait for: the running one or a new one. Returns `None` if a fetch has ended since `fetched`
+    /// were counted, or a moment ago. The fetch continues even if all who wait for it are dropped.
     fn fetch_keys(&self, fetched: u64, now: u64) -> Option<watch::Receiver<()>> {
         let mut known = self.0.known();
         if known.fetched != fetched {
@@ -125,8 +126,8 @@ impl PublishedKeys {
     }
 }
 
-impl Inner {
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+impl PublishedKeysInner {
+    fn known(&self) -> std::sync::MutexGuard<'_, FetchedKeys> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -150,8 +151,8 @@ impl Inner {
 
     async fn location(&self) -> Result<Url, String> {
         let issuer = match &self.place {
-            Place::At(url) => return Ok(url.clone()),
-            Place::Of(issuer) => issuer,
+            JwksLocation::At(url) => return Ok(url.clone()),
+            JwksLocation::Of(issuer) => issuer,
         };
         let known = self.known().location.clone();
         if let Some(location) = known {
@@ -159,7 +160,7 @@ impl Inner {
         }
         let mut problem = "it has no address".to_owned();
         for url in server_metadata_urls(issuer) {
-            match self.get::<AuthorizationServer>(url, MAX_METADATA_BYTES).await {
+            match self.get::<AuthorizationServerMetadata>(url, MAX_METADATA_BYTES).await {
                 Ok(metadata) => {
                     metadata.check_issuer(issuer, true).map_err(|error| error.to_string())?;
                     let location = metadata.jwks_uri.as_deref().and_then(|uri| Url::parse(uri).ok());
@@ -174,7 +175,8 @@ impl Inner {
     }
 
     async fn get<T: serde::de::DeserializeOwned>(&self, url: Url, max: usize) -> Result<T, String> {
-        let response = self.fetch.fetch(Request::get(url, max)).await.map_err(|error| error.to_string())?;
+        let response =
+            self.fetch.fetch(FetchRequest::get(url, max)).await.map_err(|error| error.to_string())?;
         if response.status != http::StatusCode::OK {
             return Err(format!("the answer was {}", response.status));
         }

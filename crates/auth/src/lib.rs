@@ -4,7 +4,7 @@
 //! goes out. So the same rules serve the SDK's client, the host, the gateway and the tests. What does the I/O stands
 //! beside them and decides nothing.
 
-mod bounded;
+mod bounded_cache;
 mod challenge;
 pub mod client;
 mod clock;
@@ -15,27 +15,28 @@ mod fetch;
 mod ids;
 mod key_pair;
 mod keys;
-mod merged;
 pub mod metadata;
-mod nonces;
 pub mod pkce;
+mod proof_nonces;
 mod proofs;
 pub mod resource;
 mod scopes;
 mod secret;
 pub mod server;
+mod single_flight;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
-mod together;
+mod tests;
 
 pub use challenge::Challenge;
-pub use clock::{CLOCK_SKEW, Clock};
+pub use clock::{CLOCK_SKEW, UnixClock};
 pub use error::{ErrorBody, ErrorCode, shown};
 pub use exchange::{
-    MAX_CLIENT_BYTES, MAX_KEYS_BYTES, MAX_METADATA_BYTES, MAX_TOKEN_BYTES, NotJson, Request, Response,
+    FetchRequest, FetchResponse, InvalidJson, MAX_CLIENT_BYTES, MAX_KEYS_BYTES, MAX_METADATA_BYTES,
+    MAX_TOKEN_BYTES,
 };
-pub use fetch::{Fetch, FetchFuture};
+pub use fetch::{FetchFuture, HttpFetch};
 pub use ids::{ClientId, InvalidIdentifier, Issuer, RedirectUri, Resource};
 pub use scopes::Scopes;
 pub use secret::{Seed, fingerprint};

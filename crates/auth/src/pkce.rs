@@ -8,11 +8,11 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 
-/// The secret half. Shown to the token endpoint and to nobody else.
+/// Secret code verifier. It is sent only to the token endpoint.
 #[derive(Clone)]
-pub struct Verifier(SecretString);
+pub struct CodeVerifier(SecretString);
 
-impl Verifier {
+impl CodeVerifier {
     /// The one made of these random bytes: 43 characters.
     #[must_use]
     pub fn new(random: &[u8; 32]) -> Self {
@@ -32,14 +32,14 @@ impl Verifier {
     }
 }
 
-impl fmt::Debug for Verifier {
+impl fmt::Debug for CodeVerifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Verifier(…)")
+        f.write_str("CodeVerifier(…)")
     }
 }
 
-/// Whether `verifier` is the secret half of `challenge`. One that is shorter or longer than RFC 7636 allows, or has
-/// other characters, is not.
+/// Returns true if `challenge` was derived from `verifier`. A verifier with a length or characters that RFC 7636 does
+/// not allow never matches.
 #[must_use]
 pub fn verify_challenge(verifier: &str, challenge: &str) -> bool {
     let well_formed = (43..=128).contains(&verifier.len())
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_verifier_is_long_enough_and_is_not_shown() {
-        let verifier = Verifier::new(&[7; 32]);
+        let verifier = CodeVerifier::new(&[7; 32]);
         assert_eq!(verifier.expose().len(), 43);
         assert!(verify_challenge(verifier.expose(), &verifier.challenge()));
         assert!(!format!("{verifier:?}").contains(verifier.expose()));

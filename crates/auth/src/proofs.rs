@@ -1,4 +1,4 @@
-//! Proofs that whoever shows something has the key it is bound to, checked (RFC 9449).
+//! Verification of DPoP proofs, which show possession of the key that a token is bound to (RFC 9449).
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,32 +13,33 @@ use serde_json::Value;
 use subtle::ConstantTimeEq as _;
 use url::Url;
 
-use crate::bounded::Bounded;
+use crate::bounded_cache::BoundedCache;
 use crate::client::DPOP;
 use crate::resource::{ALGORITHMS, read_signed};
-use crate::server::{Store, StoreError};
+use crate::server::{AuthStore, AuthStoreError};
 
-/// How long a proof may be, in bytes.
+/// Maximum length of a proof, in bytes.
 const MAX_PROOF_LENGTH: usize = 8 * 1024;
-/// How far the time of a proof may be from ours, in seconds.
+/// Maximum difference between the time of a proof and the local clock, in seconds.
 pub(crate) const PROOF_SECONDS: u64 = 300;
-/// How many proofs are remembered as used: the limit `max_remembered_proofs`. At the cap the oldest is forgotten.
+/// Maximum number of used proofs that are remembered: the limit `max_remembered_proofs`. At the cap, the oldest is
+/// forgotten.
 const MAX_USED: usize = 64 * 1024;
 
 /// The private members of every kind of key (RFC 7518, section 6).
 pub(crate) const PRIVATE: [&str; 9] = ["d", "p", "q", "dp", "dq", "qi", "oth", "k", "priv"];
 
 /// A proof that is in order, but for whether it is new.
-pub(crate) struct Proof {
+pub(crate) struct DpopProof {
     /// The key, by its thumbprint.
     pub(crate) key: String,
-    /// What may be used once.
+    /// Identifier of the proof, for detecting reuse.
     pub(crate) once: String,
     pub(crate) nonce: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Claims {
+struct ReceivedProofClaims {
     jti: String,
     htm: String,
     htu: String,
@@ -47,15 +48,15 @@ struct Claims {
     nonce: Option<String>,
 }
 
-/// The proof of a request with this method to this URL at `now` (seconds since 1970); with a token, that it was made for
-/// that. None where there is none.
+/// Verifies the proof of a request with this method to this URL at `now` (seconds since 1970). With a token, the proof
+/// must have been made for that token. Returns `None` if the request has no proof.
 pub(crate) fn read_proof(
     headers: &HeaderMap,
     method: &Method,
     url: &Url,
     token: Option<&str>,
     now: u64,
-) -> Result<Option<Proof>, &'static str> {
+) -> Result<Option<DpopProof>, &'static str> {
     let mut lines = headers.get_all(DPOP).iter();
     let Some(line) = lines.next() else { return Ok(None) };
     if lines.next().is_some() {
@@ -77,7 +78,7 @@ pub(crate) fn read_proof(
     // It is the one that is meant, whatever it is called.
     jwk.common.key_id = header.kid;
     let keys = JwkSet { keys: vec![jwk] };
-    let claims: Claims = read_signed(proof, &keys, &ALGORITHMS, |kind| kind == Some("dpop+jwt"))
+    let claims: ReceivedProofClaims = read_signed(proof, &keys, &ALGORITHMS, |kind| kind == Some("dpop+jwt"))
         .map_err(|_| "the proof is not signed by the key that it shows, or lacks a claim")?;
     if claims.htm != method.as_str() {
         return Err("the proof is for another method");
@@ -104,32 +105,32 @@ pub(crate) fn read_proof(
         }
     }
     let once = URL_SAFE_NO_PAD.encode(digest(&SHA256, format!("{key} {}", claims.jti).as_bytes()));
-    Ok(Some(Proof { key, once, nonce: claims.nonce }))
+    Ok(Some(DpopProof { key, once, nonce: claims.nonce }))
 }
 
 /// The proofs that were used. Cheap to clone; every clone is the same.
 #[derive(Clone)]
-pub struct UsedProofs {
-    here: Arc<Mutex<Bounded<String, u64>>>,
-    /// Where all processes look; none where each remembers its own.
-    shared: Option<Arc<dyn Store>>,
+pub struct ProofReplayCache {
+    here: Arc<Mutex<BoundedCache<String, u64>>>,
+    /// Store that all processes share. `None` if each process remembers its own.
+    shared: Option<Arc<dyn AuthStore>>,
 }
 
-impl UsedProofs {
+impl ProofReplayCache {
     /// Those of this process. Behind one address with others, each takes a proof once;
     /// [`AuthServer::used_proofs`](crate::server::AuthServer::used_proofs) is for those.
     #[must_use]
     pub fn of_this_process() -> Self {
-        Self { here: Arc::new(Mutex::new(Bounded::new(MAX_USED))), shared: None }
+        Self { here: Arc::new(Mutex::new(BoundedCache::new(MAX_USED))), shared: None }
     }
 
     /// Those of all processes with this store.
-    pub(crate) fn shared(store: Arc<dyn Store>) -> Self {
+    pub(crate) fn shared(store: Arc<dyn AuthStore>) -> Self {
         Self { shared: Some(store), ..Self::of_this_process() }
     }
 
     /// Uses a proof; false when it was used before.
-    pub(crate) async fn claim(&self, proof: &Proof, now: u64) -> Result<bool, StoreError> {
+    pub(crate) async fn claim(&self, proof: &DpopProof, now: u64) -> Result<bool, AuthStoreError> {
         let until = now + 2 * PROOF_SECONDS;
         let is_new = self.claim_here(proof, until, now)
             && match &self.shared {
@@ -143,7 +144,7 @@ impl UsedProofs {
         Ok(is_new)
     }
 
-    fn claim_here(&self, proof: &Proof, until: u64, now: u64) -> bool {
+    fn claim_here(&self, proof: &DpopProof, until: u64, now: u64) -> bool {
         let mut used = self.here.lock().unwrap_or_else(PoisonError::into_inner);
         if used.get(&proof.once).is_some_and(|until| *until > now) {
             return false;
@@ -158,10 +159,10 @@ impl UsedProofs {
     }
 }
 
-impl fmt::Debug for UsedProofs {
+impl fmt::Debug for ProofReplayCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whose = if self.shared.is_some() { "shared" } else { "of this process" };
-        write!(f, "UsedProofs({whose})")
+        write!(f, "ProofReplayCache({whose})")
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a token may be used for.
+//! Scopes of tokens.
 
 use std::fmt;
 
@@ -28,25 +28,25 @@ impl Scopes {
         text.split(' ').collect()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no scopes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many there are.
+    /// Number of scopes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether this one is among them, by its exact name.
+    /// Returns true if this scope is among them, by its exact name.
     #[must_use]
     pub fn contains(&self, scope: &str) -> bool {
         self.0.iter().any(|known| &**known == scope)
     }
 
-    /// Whether all of `others` are among them.
+    /// Returns true if all of `others` are among them.
     #[must_use]
     pub fn contains_all(&self, others: &Self) -> bool {
         others.iter().all(|scope| self.contains(scope))

@@ -1,4 +1,4 @@
-//! Where secrets come from, and what of them may be shown.
+//! Generation of secrets, and fingerprints for display.
 
 use std::fmt;
 
@@ -6,14 +6,15 @@ use aws_lc_rs::{digest, hmac};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// The randomness of one flow, which has none of its own: 32 bytes, of which as many secrets as needed are made.
+/// Source of randomness of one flow, which has none of its own: 32 bytes, from which any number of secrets is derived.
 pub struct Seed {
     key: hmac::Key,
     drawn: u64,
 }
 
 impl Seed {
-    /// Of these bytes, which must come from the operating system's randomness (in tests: from the test).
+    /// Creates a seed from these bytes. They must come from the operating system's randomness (in tests: from the
+    /// test).
     #[must_use]
     pub fn new(bytes: &[u8; 32]) -> Self {
         Self { key: hmac::Key::new(hmac::HMAC_SHA256, bytes), drawn: 0 }
@@ -50,7 +51,7 @@ impl fmt::Debug for Seed {
     }
 }
 
-/// What stands for a token where people read: 8 hexadecimal digits of its hash, never the token.
+/// Returns a displayable fingerprint of a token: 8 hexadecimal digits of its hash, never the token.
 #[must_use]
 pub fn fingerprint(secret: &str) -> String {
     let hash = digest::digest(&digest::SHA256, secret.as_bytes());

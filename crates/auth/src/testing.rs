@@ -1,4 +1,4 @@
-//! What several tests need: a client that does as it is told, keys, tokens.
+//! Helpers of several tests: an HTTP client without automatic behaviour, keys and tokens.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,38 +20,38 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// How long a test waits for what must come.
+/// Maximum time that a test waits for an expected event.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A response whose body has not been read.
-pub(crate) struct Begun {
+pub(crate) struct AuthTestStream {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     body: Incoming,
 }
 
 /// A response.
-pub(crate) struct Answer {
+pub(crate) struct AuthTestResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: String,
 }
 
-impl Begun {
+impl AuthTestStream {
     /// The next piece of the body; none at its end.
     pub(crate) async fn piece(&mut self) -> Option<String> {
         let frame = tokio::time::timeout(PATIENCE, self.body.frame()).await.expect("nothing came")?;
         Some(String::from_utf8(frame.ok()?.into_data().ok()?.to_vec()).unwrap())
     }
 
-    pub(crate) async fn whole(self) -> Answer {
+    pub(crate) async fn whole(self) -> AuthTestResponse {
         let body = tokio::time::timeout(PATIENCE, self.body.collect()).await.expect("the body did not end");
         let body = String::from_utf8(body.unwrap().to_bytes().to_vec()).unwrap();
-        Answer { status: self.status, headers: self.headers, body }
+        AuthTestResponse { status: self.status, headers: self.headers, body }
     }
 }
 
-impl Answer {
+impl AuthTestResponse {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("not JSON: {}", self.body))
     }
@@ -61,8 +61,8 @@ impl Answer {
     }
 }
 
-/// Sends a request on a connection of its own. Nothing is added to it but the `Host`, where it has none.
-pub(crate) async fn begin(address: SocketAddr, mut request: Request<Full<Bytes>>) -> Begun {
+/// Sends a request on a new connection. Only a missing `Host` header is added.
+pub(crate) async fn begin(address: SocketAddr, mut request: Request<Full<Bytes>>) -> AuthTestStream {
     let stream = TcpStream::connect(address).await.unwrap();
     let (mut sender, connection) = handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
@@ -71,20 +71,20 @@ pub(crate) async fn begin(address: SocketAddr, mut request: Request<Full<Bytes>>
     }
     let sent = tokio::time::timeout(PATIENCE, sender.send_request(request)).await;
     let (parts, body) = sent.expect("no response came").unwrap().into_parts();
-    Begun { status: parts.status, headers: parts.headers, body }
+    AuthTestStream { status: parts.status, headers: parts.headers, body }
 }
 
-pub(crate) async fn send(address: SocketAddr, request: Request<Full<Bytes>>) -> Answer {
+pub(crate) async fn send(address: SocketAddr, request: Request<Full<Bytes>>) -> AuthTestResponse {
     begin(address, request).await.whole().await
 }
 
-pub(crate) async fn get(address: SocketAddr, path: &str) -> Answer {
+pub(crate) async fn get(address: SocketAddr, path: &str) -> AuthTestResponse {
     send(address, Request::get(path).body(Full::default()).unwrap()).await
 }
 
 /// Posts a form.
 #[expect(dead_code, reason = "for the authorization server")]
-pub(crate) async fn form(address: SocketAddr, path: &str, fields: &[(&str, &str)]) -> Answer {
+pub(crate) async fn form(address: SocketAddr, path: &str, fields: &[(&str, &str)]) -> AuthTestResponse {
     form_with(address, path, fields, &[]).await
 }
 
@@ -93,7 +93,7 @@ pub(crate) async fn form_with(
     path: &str,
     fields: &[(&str, &str)],
     headers: &[(&str, &str)],
-) -> Answer {
+) -> AuthTestResponse {
     let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
     let mut request = Request::post(path).header("content-type", "application/x-www-form-urlencoded");
     for (name, value) in headers {
@@ -103,13 +103,13 @@ pub(crate) async fn form_with(
 }
 
 /// A key that tokens are signed with.
-pub(crate) struct SigningKey {
+pub(crate) struct TestSigningKey {
     pub(crate) id: String,
     der: Vec<u8>,
     key: EncodingKey,
 }
 
-impl SigningKey {
+impl TestSigningKey {
     pub(crate) fn new(id: &str) -> Self {
         let pkcs8 =
             EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new()).unwrap();
@@ -130,12 +130,12 @@ impl SigningKey {
         pair.public_key().as_ref().to_vec()
     }
 
-    /// The same for a client of ours, which shows by it who it is.
-    pub(crate) fn of_client(&self) -> crate::client::SigningKey {
+    /// Returns the key as a client signing key, for client authentication.
+    pub(crate) fn of_client(&self) -> crate::client::ClientSigningKey {
         let text = base64::engine::general_purpose::STANDARD.encode(&self.der);
         let (begin, end) = ("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----");
         let pem = format!("{begin}\n{text}\n{end}\n");
-        crate::client::SigningKey::from_pem(&pem, "ES256").unwrap().key_id(self.id.as_str())
+        crate::client::ClientSigningKey::from_pem(&pem, "ES256").unwrap().key_id(self.id.as_str())
     }
 
     pub(crate) fn header(&self) -> Header {
@@ -154,20 +154,20 @@ impl SigningKey {
     }
 }
 
-pub(crate) fn key_set<'a>(keys: impl IntoIterator<Item = &'a SigningKey>) -> JwkSet {
-    JwkSet { keys: keys.into_iter().map(SigningKey::public).collect() }
+pub(crate) fn key_set<'a>(keys: impl IntoIterator<Item = &'a TestSigningKey>) -> JwkSet {
+    JwkSet { keys: keys.into_iter().map(TestSigningKey::public).collect() }
 }
 
 /// A key by which a client shows who it is.
-pub(crate) fn client_key() -> crate::client::SigningKey {
-    SigningKey::new("k1").of_client()
+pub(crate) fn client_key() -> crate::client::ClientSigningKey {
+    TestSigningKey::new("k1").of_client()
 }
 
-/// All that is said to the log.
+/// Captured log output.
 #[derive(Clone, Default)]
-pub(crate) struct Heard(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct AuthTestLog(Arc<Mutex<Vec<u8>>>);
 
-impl Heard {
+impl AuthTestLog {
     /// Listens to everything that this thread says, until what is returned is dropped.
     pub(crate) fn listen(&self) -> tracing::subscriber::DefaultGuard {
         let subscriber = tracing_subscriber::fmt()
@@ -183,7 +183,7 @@ impl Heard {
     }
 }
 
-impl io::Write for Heard {
+impl io::Write for AuthTestLog {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -194,7 +194,7 @@ impl io::Write for Heard {
     }
 }
 
-impl<'a> MakeWriter<'a> for Heard {
+impl<'a> MakeWriter<'a> for AuthTestLog {
     type Writer = Self;
 
     fn make_writer(&'a self) -> Self {

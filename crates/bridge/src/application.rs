@@ -10,20 +10,20 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use hospes::client::{CallError, Client, Subscription};
 use hospes::model::{
-    CompleteArgument, CompleteParams, ContentBlock, CreateMessageParams, CreateMessageResult, ElicitAction,
-    ElicitParams, ElicitResult, Implementation, LoggingLevel, Notification, Reference, Revision,
-    SamplingMessageContentBlock, StopReason, SubscriptionFilter, ToolUseContent,
+    CompleteArgument, CompleteParams, CompletionReference, ContentBlock, CreateMessageParams,
+    CreateMessageResult, ElicitAction, ElicitParams, ElicitResult, Implementation, LoggingLevel,
+    Notification, Revision, SamplingMessageContentBlock, StopReason, SubscriptionFilter, ToolUseContent,
 };
 use hospes::prelude::{RawJson, Target, json};
 use tokio::time::timeout;
 
-use expected::{Behaviour, Loss};
+use expected::{BridgeBehaviour, BridgeLoss};
 
 /// Maximum time for one behaviour. Only a loaded machine comes near it.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// One server as the application sees it.
-struct Guest {
+struct BridgedServer {
     client: Client,
     server: String,
     /// Revisions of the application and of the server.
@@ -31,7 +31,7 @@ struct Guest {
     logs: Arc<Mutex<Vec<String>>>,
 }
 
-type Trial<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
+type TrialFuture<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
 
 /// Connects, tries everything, and prints one line of JSON for each server and behaviour.
 pub(crate) async fn run(revision: Revision, servers: &[(Revision, &str)], target: &str) -> Result<()> {
@@ -55,13 +55,13 @@ pub(crate) async fn run(revision: Revision, servers: &[(Revision, &str)], target
     ensure!(client.revision() == revision, "it is {} that is spoken", client.revision());
     client.set_log_level(LoggingLevel::Info).await?;
     for (theirs, server) in servers {
-        let guest = Guest {
+        let guest = BridgedServer {
             client: client.clone(),
             server: (*server).to_owned(),
             revisions: (revision, *theirs),
             logs: Arc::clone(&logs),
         };
-        for behaviour in Behaviour::ALL {
+        for behaviour in BridgeBehaviour::ALL {
             let tried = timeout(LIMIT, guest.try_out(behaviour)).await;
             let failure = match tried {
                 Ok(Ok(())) => None,
@@ -101,33 +101,33 @@ fn sampled(asked: &CreateMessageParams) -> CreateMessageResult {
     CreateMessageResult::new("scripted", SamplingMessageContentBlock::text(answer))
 }
 
-impl Guest {
-    fn try_out(&self, behaviour: Behaviour) -> Trial<'_> {
+impl BridgedServer {
+    fn try_out(&self, behaviour: BridgeBehaviour) -> TrialFuture<'_> {
         let loss = behaviour.loss(self.revisions.0, self.revisions.1);
         match behaviour {
-            Behaviour::Lists => Box::pin(self.lists()),
-            Behaviour::Calls => Box::pin(self.says("echo", json!({ "text": "ave" }), "ave")),
-            Behaviour::Structured => Box::pin(self.structured(loss)),
-            Behaviour::Contents => Box::pin(self.contents()),
-            Behaviour::ToolErrors => Box::pin(self.tool_errors()),
-            Behaviour::Errors => Box::pin(self.errors()),
-            Behaviour::Progress => Box::pin(self.progress(loss)),
-            Behaviour::Logging => Box::pin(self.logging()),
-            Behaviour::Cancellation => Box::pin(self.cancellation()),
-            Behaviour::Completion => Box::pin(self.completion()),
-            Behaviour::Prompts => Box::pin(self.prompts()),
-            Behaviour::Resources => Box::pin(self.resources()),
-            Behaviour::Form => Box::pin(self.asks("form", "window", loss)),
-            Behaviour::Declined => Box::pin(self.asks("declined", "decline", loss)),
-            Behaviour::Url => Box::pin(self.asks("url", "signed in", loss)),
-            Behaviour::Rounds => Box::pin(self.asks("rounds", "window, window", loss)),
-            Behaviour::Sampling => Box::pin(self.asks("sample", "forty-two", loss)),
-            Behaviour::SamplingTools => Box::pin(self.asks("sample_tools", "look_up", loss)),
-            Behaviour::Roots => Box::pin(self.asks("roots", "file:///home/guest", loss)),
-            Behaviour::Several => Box::pin(self.asks("several", "forty-two, 1 root", loss)),
-            Behaviour::AtOnce => Box::pin(self.at_once()),
-            Behaviour::ListChanges => Box::pin(self.list_changes()),
-            Behaviour::Subscriptions => Box::pin(self.subscriptions()),
+            BridgeBehaviour::Lists => Box::pin(self.lists()),
+            BridgeBehaviour::Calls => Box::pin(self.says("echo", json!({ "text": "ave" }), "ave")),
+            BridgeBehaviour::Structured => Box::pin(self.structured(loss)),
+            BridgeBehaviour::Contents => Box::pin(self.contents()),
+            BridgeBehaviour::ToolErrors => Box::pin(self.tool_errors()),
+            BridgeBehaviour::Errors => Box::pin(self.errors()),
+            BridgeBehaviour::Progress => Box::pin(self.progress(loss)),
+            BridgeBehaviour::Logging => Box::pin(self.logging()),
+            BridgeBehaviour::Cancellation => Box::pin(self.cancellation()),
+            BridgeBehaviour::Completion => Box::pin(self.completion()),
+            BridgeBehaviour::Prompts => Box::pin(self.prompts()),
+            BridgeBehaviour::Resources => Box::pin(self.resources()),
+            BridgeBehaviour::Form => Box::pin(self.asks("form", "window", loss)),
+            BridgeBehaviour::Declined => Box::pin(self.asks("declined", "decline", loss)),
+            BridgeBehaviour::Url => Box::pin(self.asks("url", "signed in", loss)),
+            BridgeBehaviour::Rounds => Box::pin(self.asks("rounds", "window, window", loss)),
+            BridgeBehaviour::Sampling => Box::pin(self.asks("sample", "forty-two", loss)),
+            BridgeBehaviour::SamplingTools => Box::pin(self.asks("sample_tools", "look_up", loss)),
+            BridgeBehaviour::Roots => Box::pin(self.asks("roots", "file:///home/guest", loss)),
+            BridgeBehaviour::Several => Box::pin(self.asks("several", "forty-two, 1 root", loss)),
+            BridgeBehaviour::AtOnce => Box::pin(self.at_once()),
+            BridgeBehaviour::ListChanges => Box::pin(self.list_changes()),
+            BridgeBehaviour::Subscriptions => Box::pin(self.subscriptions()),
         }
     }
 
@@ -142,7 +142,7 @@ impl Guest {
     }
 
     /// A question that can be asked is answered; one that cannot fails the call, and says what it was.
-    async fn asks(&self, tool: &str, expected: &str, loss: Option<Loss>) -> Result<()> {
+    async fn asks(&self, tool: &str, expected: &str, loss: Option<BridgeLoss>) -> Result<()> {
         let Some(loss) = loss else { return self.says(tool, json!({}), expected).await };
         let (failed, text) = match self.client.call(&self.tool(tool), json!({})).await {
             Ok(result) => (result.failed(), result.all_text()),
@@ -172,7 +172,7 @@ impl Guest {
         format!("bridge://{}/note", self.server)
     }
 
-    async fn structured(&self, loss: Option<Loss>) -> Result<()> {
+    async fn structured(&self, loss: Option<BridgeLoss>) -> Result<()> {
         let result = self.client.call(&self.tool("sum"), json!({})).await?;
         ensure!(result.structured_content.is_some() == loss.is_none(), "{result:?}");
         ensure!(result.all_text().contains("42"), "{result:?}");
@@ -213,7 +213,7 @@ impl Guest {
         Ok(())
     }
 
-    async fn progress(&self, loss: Option<Loss>) -> Result<()> {
+    async fn progress(&self, loss: Option<BridgeLoss>) -> Result<()> {
         let mut seen = Vec::new();
         let tool = self.tool("steps");
         let call = self.client.call(&tool, json!({ "text": "quiet" })).on_progress(|progress| {
@@ -264,7 +264,7 @@ impl Guest {
     }
 
     async fn completion(&self) -> Result<()> {
-        let reference = Reference::Prompt { name: self.tool("greet"), title: None };
+        let reference = CompletionReference::Prompt { name: self.tool("greet"), title: None };
         let params = CompleteParams::new(reference, CompleteArgument::new("day", "mo"));
         let completed = self.client.complete(&params).await?;
         ensure!(completed.completion.values == ["monday"], "{completed:?}");

@@ -11,7 +11,7 @@ use hospes::prelude::*;
 use hospes::server::Json;
 use hospes::transport::http_server::{Endpoint, HttpServer};
 use hospes::transport::stdio_server::StdioServer;
-use hospes::transport::{Revisions, shutdown_signal};
+use hospes::transport::{RevisionSet, shutdown_signal};
 
 /// Content of the sound and the picture.
 const BYTES: &[u8] = &[1, 2, 3];
@@ -32,9 +32,9 @@ struct Day {
 }
 
 /// Counts the calls that were dropped before they were done.
-struct Dropped(Arc<AtomicUsize>);
+struct DroppedCallCounter(Arc<AtomicUsize>);
 
-impl Drop for Dropped {
+impl Drop for DroppedCallCounter {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
@@ -44,9 +44,9 @@ impl Drop for Dropped {
 pub(crate) async fn serve(revision: Revision, name: &str, address: Option<&str>) -> Result<()> {
     let server = server(name);
     match address {
-        None => StdioServer::new(server).revisions(Revisions::only(revision)).serve().await?,
+        None => StdioServer::new(server).revisions(RevisionSet::only(revision)).serve().await?,
         Some(address) => {
-            let endpoint = Endpoint::builder(server).revisions(Revisions::only(revision)).sse(true).build();
+            let endpoint = Endpoint::builder(server).revisions(RevisionSet::only(revision)).sse(true).build();
             let server = HttpServer::bind(address, endpoint).await?;
             eprintln!("listening on {}", server.url());
             server.serve_until(shutdown_signal()?).await?;
@@ -109,7 +109,7 @@ fn telling(server: Server, name: &str) -> Server {
         .tool("wait", move || {
             let (begun, dropped) = counts.clone();
             async move {
-                let _dropped = Dropped(dropped);
+                let _dropped = DroppedCallCounter(dropped);
                 begun.fetch_add(1, Ordering::SeqCst);
                 std::future::pending::<()>().await;
             }

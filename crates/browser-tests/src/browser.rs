@@ -41,14 +41,14 @@ const ARGUMENTS: [&str; 12] = [
 
 /// A browser with a fresh profile. It ends when this is dropped.
 #[derive(Debug)]
-pub struct Browser {
+pub struct TestBrowser {
     driver: WebDriver,
     process: Child,
     guard: Child,
     _profile: TempDir,
 }
 
-impl Browser {
+impl TestBrowser {
     /// Starts one; none, and a line that says so, where the environment names none.
     ///
     /// # Panics
@@ -92,7 +92,8 @@ impl Browser {
         for argument in ARGUMENTS.into_iter().chain([folder.as_str(), "--window-size=1280,900"]) {
             wanted.add_arg(argument).expect("a capability");
         }
-        let driver = WebDriver::builder(format!("http://127.0.0.1:{port}"), wanted).client(Wire).await;
+        let driver =
+            WebDriver::builder(format!("http://127.0.0.1:{port}"), wanted).client(WebDriverHttp).await;
         Some(Self { driver: driver.expect("chromium starts"), process, guard, _profile: profile })
     }
 
@@ -308,17 +309,17 @@ impl Browser {
     }
 }
 
-impl Drop for Browser {
+impl Drop for TestBrowser {
     fn drop(&mut self) {
         self.end();
     }
 }
 
 /// HTTP client for WebDriver commands.
-struct Wire;
+struct WebDriverHttp;
 
 #[async_trait]
-impl HttpClient for Wire {
+impl HttpClient for WebDriverHttp {
     async fn send(&self, request: Request<Body<'_>>) -> WebDriverResult<Response<Bytes>> {
         let request = request.map(|body| match body {
             Body::Empty => Bytes::new(),

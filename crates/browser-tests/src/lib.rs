@@ -1,16 +1,16 @@
 //! Tests of the project's pages in a real browser, and of sign-in at an external OpenID provider.
 //!
 //! `cargo xtask browser` (a part of `cargo xtask test`) names the programs in variables and runs the tests of this
-//! crate. Without these variables the tests print that they are skipped. A [`Browser`] is Chromium behind its driver,
+//! crate. Without these variables the tests print that they are skipped. A [`TestBrowser`] is Chromium behind its driver,
 //! with a profile of its own that knows only this machine.
 
 mod browser;
 mod programs;
 mod web;
 
-pub use browser::Browser;
-pub use programs::{Hospes, OpenIdProvider, Ran, Up};
-pub use web::{Pages, fetch};
+pub use browser::TestBrowser;
+pub use programs::{HospesProgram, OpenIdProvider, ProgramOutput, RunningHospes};
+pub use web::{RecordingSite, fetch};
 
 use std::time::Duration;
 

@@ -89,7 +89,7 @@ impl Drop for OpenIdProvider {
 
 /// The program `hospes`, in a folder with nothing of the person's own in it.
 #[derive(Debug)]
-pub struct Hospes {
+pub struct HospesProgram {
     program: String,
     folder: TempDir,
 }
@@ -97,14 +97,14 @@ pub struct Hospes {
 /// Result of a finished run.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Ran {
+pub struct ProgramOutput {
     /// The exit code.
     pub code: Option<i32>,
     /// Output on both streams.
     pub said: String,
 }
 
-impl Hospes {
+impl HospesProgram {
     /// None, and a line that says so, where the environment names no program.
     ///
     /// # Panics
@@ -119,7 +119,7 @@ impl Hospes {
     /// # Panics
     /// When it does not start.
     #[must_use]
-    pub fn up(&self, auth: &str) -> Up {
+    pub fn up(&self, auth: &str) -> RunningHospes {
         self.up_with(&format!("{auth}\n[servers.time]\nbuiltin = \"time\"\n"), &[])
     }
 
@@ -128,7 +128,7 @@ impl Hospes {
     /// # Panics
     /// When it does not start.
     #[must_use]
-    pub fn up_with(&self, config: &str, args: &[&str]) -> Up {
+    pub fn up_with(&self, config: &str, args: &[&str]) -> RunningHospes {
         let file = self.path("hospes.toml");
         std::fs::write(&file, config).expect("a file");
         let mut command = self.command(&["up", "--listen", "127.0.0.1:0", "--console", "0", "--config"]);
@@ -148,14 +148,14 @@ impl Hospes {
             }
             said += &line;
         };
-        Up { process, url, lines }
+        RunningHospes { process, url, lines }
     }
 
     /// Begins `hospes auth login`. Returns the URL of the page to open, and a future that waits for the end of the run.
     ///
     /// # Panics
     /// When it names no page.
-    pub fn login(&self, url: &str) -> (String, impl Future<Output = Ran> + Send + use<>) {
+    pub fn login(&self, url: &str) -> (String, impl Future<Output = ProgramOutput> + Send + use<>) {
         self.login_with(url, &[])
     }
 
@@ -163,7 +163,11 @@ impl Hospes {
     ///
     /// # Panics
     /// When it names no page.
-    pub fn login_with(&self, url: &str, more: &[&str]) -> (String, impl Future<Output = Ran> + Send + use<>) {
+    pub fn login_with(
+        &self,
+        url: &str,
+        more: &[&str],
+    ) -> (String, impl Future<Output = ProgramOutput> + Send + use<>) {
         let mut command = self.command(&["auth", "login", url]);
         command.args(more);
         // Nothing that would open one of the person's own.
@@ -186,7 +190,7 @@ impl Hospes {
                 // Whatever it is that it still waits for.
                 let code = process.try_wait().ok().flatten();
                 let code = code.or_else(|| process.wait().ok()).and_then(|status| status.code());
-                Ran { code, said }
+                ProgramOutput { code, said }
             });
             ended.await.expect("an end")
         };
@@ -207,12 +211,12 @@ impl Hospes {
     ///
     /// # Panics
     /// When it does not start.
-    pub async fn run(&self, args: &[&str]) -> Ran {
+    pub async fn run(&self, args: &[&str]) -> ProgramOutput {
         let mut command = tokio::process::Command::from(self.command(args));
         let output = tokio::time::timeout(LIMIT, command.kill_on_drop(true).output()).await;
         let output = output.expect("in time").expect("hospes starts");
         let said = [output.stdout, output.stderr].concat();
-        Ran { code: output.status.code(), said: String::from_utf8_lossy(&said).into_owned() }
+        ProgramOutput { code: output.status.code(), said: String::from_utf8_lossy(&said).into_owned() }
     }
 
     /// A file in its folder.
@@ -241,14 +245,14 @@ impl Hospes {
 
 /// `hospes up`, which ends when this is dropped.
 #[derive(Debug)]
-pub struct Up {
+pub struct RunningHospes {
     process: Child,
     /// Its endpoint.
     pub url: String,
     lines: Receiver<String>,
 }
 
-impl Up {
+impl RunningHospes {
     /// Its origin.
     #[must_use]
     pub fn origin(&self) -> &str {
@@ -269,7 +273,7 @@ impl Up {
     }
 }
 
-impl Drop for Up {
+impl Drop for RunningHospes {
     fn drop(&mut self) {
         let _gone = self.process.kill();
         let _reaped = self.process.wait();

@@ -42,14 +42,14 @@ async fn send(request: Request<Bytes>) -> Result<Response<Bytes>, Box<dyn Error 
 /// A site that answers every request with one page and remembers what was asked for: an application's place for answers, or
 /// an attacker's page.
 #[derive(Debug)]
-pub struct Pages {
+pub struct RecordingSite {
     /// Its origin, `http://127.0.0.1:PORT`.
     pub origin: String,
     asked: Arc<Mutex<Vec<String>>>,
     serving: JoinHandle<()>,
 }
 
-impl Pages {
+impl RecordingSite {
     /// Serves this page.
     ///
     /// # Panics
@@ -87,7 +87,7 @@ impl Pages {
     }
 }
 
-impl Drop for Pages {
+impl Drop for RecordingSite {
     fn drop(&mut self) {
         self.serving.abort();
     }

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use hospes_browser_tests::{Browser, Hospes, OpenIdProvider, Ran, Up};
+use hospes_browser_tests::{HospesProgram, OpenIdProvider, ProgramOutput, RunningHospes, TestBrowser};
 
 const ALLOW: &str = "button[value=allow]";
 
@@ -15,16 +15,17 @@ const LOOK: Duration = Duration::from_millis(200);
 /// A gateway before a server at which everybody has an account, and an application of Ann's that may use it.
 struct House {
     provider: OpenIdProvider,
-    gate: Hospes,
-    up: Up,
+    gate: HospesProgram,
+    up: RunningHospes,
     /// The server behind the gateway.
-    site: (Hospes, Up),
+    site: (HospesProgram, RunningHospes),
 }
 
 impl House {
     /// With this to say who its users are; none where something that it takes is not there.
     fn build(auth: impl FnOnce(&OpenIdProvider) -> String) -> Option<Self> {
-        let (provider, gate, behind) = (OpenIdProvider::start()?, Hospes::find()?, Hospes::find()?);
+        let (provider, gate, behind) =
+            (OpenIdProvider::start()?, HospesProgram::find()?, HospesProgram::find()?);
         std::fs::write(gate.path("login.secret"), OpenIdProvider::SECRET).unwrap();
         let site = behind.up("[auth]\nusers = { ann-there = \"correct horse\", bob-there = \"battery\" }");
         let mut config = auth(&provider);
@@ -33,13 +34,13 @@ impl House {
         Some(Self { provider, gate, up, site: (behind, site) })
     }
 
-    async fn call(&self, tool: &str, arguments: &[&str]) -> Ran {
+    async fn call(&self, tool: &str, arguments: &[&str]) -> ProgramOutput {
         let words = [&["call", self.up.url.as_str(), tool], arguments].concat();
         self.gate.run(&words).await
     }
 
     /// Calls until it says what is wanted: that an account came or went shows in the list of tools a moment later.
-    async fn until(&self, tool: &str, arguments: &[&str], wanted: &str) -> Ran {
+    async fn until(&self, tool: &str, arguments: &[&str], wanted: &str) -> ProgramOutput {
         let begun = Instant::now();
         loop {
             let ran = self.call(tool, arguments).await;
@@ -60,9 +61,9 @@ impl House {
     }
 
     /// Follows the link to the account and back, in Ann's browser, and returns the outcome. Bob cannot use her link.
-    async fn connect(&self, ann: &Browser) {
+    async fn connect(&self, ann: &TestBrowser) {
         let link = self.link().await;
-        let Some(bob) = Browser::start().await else { panic!("a second browser") };
+        let Some(bob) = TestBrowser::start().await else { panic!("a second browser") };
         bob.open(&link).await;
         sign_in_there(&bob, &self.provider.issuer, "bob").await;
         bob.see("This link is for somebody else").await;
@@ -93,7 +94,7 @@ impl House {
     }
 
     /// Ann gives her account up, on the page of her accounts.
-    async fn disconnect(&self, ann: &Browser) {
+    async fn disconnect(&self, ann: &TestBrowser) {
         ann.open(&format!("{}/connect/accounts", self.up.origin())).await;
         let page = ann.see("Your accounts elsewhere").await;
         assert!(page.contains("Connected for mcp") && page.contains("ann"), "{page}");
@@ -108,7 +109,7 @@ impl House {
     }
 }
 
-async fn sign_in_there(browser: &Browser, issuer: &str, name: &str) {
+async fn sign_in_there(browser: &TestBrowser, issuer: &str, name: &str) {
     browser.arrive(issuer).await;
     browser.fill("input[name=login]", name).await;
     browser.fill("input[name=password]", "any").await;
@@ -132,7 +133,7 @@ async fn of_users_who_sign_in_at_a_provider() {
     }) else {
         return;
     };
-    let Some(ann) = Browser::start().await else { return };
+    let Some(ann) = TestBrowser::start().await else { return };
     let (page, signed_in) = house.gate.login(&house.up.url);
     ann.open(&page).await;
     ann.press(ALLOW).await;
@@ -162,7 +163,7 @@ async fn of_users_whose_tokens_come_from_elsewhere() {
     }) else {
         return;
     };
-    let Some(ann) = Browser::start().await else { return };
+    let Some(ann) = TestBrowser::start().await else { return };
     let application = ["--client-id", OpenIdProvider::APPLICATION];
     let (page, signed_in) = house.gate.login_with(&house.up.url, &application);
     ann.open(&page).await;

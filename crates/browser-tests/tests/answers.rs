@@ -2,15 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
-use hospes_browser_tests::{Browser, Hospes, OpenIdProvider, Pages, Up};
+use hospes_browser_tests::{HospesProgram, OpenIdProvider, RecordingSite, RunningHospes, TestBrowser};
 use url::Url;
 
 const CHALLENGE: &str = "ZtNPunH49FD35FWYhT5Tv8I7vRKQJ8uxMaL0_9eHjNA";
 const ALLOW: &str = "button[value=allow]";
 
 /// `hospes up`, where users sign in at the provider, and an application.
-async fn place(provider: &OpenIdProvider) -> Option<(Hospes, Up, Pages)> {
-    let hospes = Hospes::find()?;
+async fn place(provider: &OpenIdProvider) -> Option<(HospesProgram, RunningHospes, RecordingSite)> {
+    let hospes = HospesProgram::find()?;
     let up = hospes.up(&format!(
         "[auth.clients.app]\nredirect_uris = [\"http://127.0.0.1/callback\"]\n\
          [auth.provider]\nissuer = \"{}\"\nclient_id = \"{}\"\nclient_secret = \"{}\"\nallow = \"everybody\"",
@@ -18,14 +18,14 @@ async fn place(provider: &OpenIdProvider) -> Option<(Hospes, Up, Pages)> {
         OpenIdProvider::CLIENT,
         OpenIdProvider::SECRET
     ));
-    Some((hospes, up, Pages::serve("<p>the application</p>").await))
+    Some((hospes, up, RecordingSite::serve("<p>the application</p>").await))
 }
 
 /// Begins at the application, agrees at ours, and signs in at the provider, up to its last question.
 async fn to_the_last_question(
-    browser: &Browser,
-    up: &Up,
-    back: &Pages,
+    browser: &TestBrowser,
+    up: &RunningHospes,
+    back: &RecordingSite,
     provider: &OpenIdProvider,
     name: &str,
 ) {
@@ -55,7 +55,9 @@ async fn to_the_last_question(
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_to_somebody_elses_question_is_nobodys() {
     let Some(provider) = OpenIdProvider::start() else { return };
-    let (Some(mallory), Some(victim)) = (Browser::start().await, Browser::start().await) else { return };
+    let (Some(mallory), Some(victim)) = (TestBrowser::start().await, TestBrowser::start().await) else {
+        return;
+    };
     let Some((_hospes, up, back)) = place(&provider).await else { return };
     to_the_last_question(&mallory, &up, &back, &provider, "mallory").await;
     // Their browser does not hand the answer in: it has lost what it was known by.

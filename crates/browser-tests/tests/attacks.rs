@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
-use hospes_browser_tests::{Browser, Hospes, OpenIdProvider, Pages, Up};
+use hospes_browser_tests::{HospesProgram, OpenIdProvider, RecordingSite, RunningHospes, TestBrowser};
 use url::Url;
 
 const ALLOW: &str = "button[value=allow]";
@@ -12,7 +12,7 @@ const CHALLENGE: &str = "ZtNPunH49FD35FWYhT5Tv8I7vRKQJ8uxMaL0_9eHjNA";
 const USERS: &str = "[auth]\nusers = { ann = \"correct horse\" }\n[auth.clients.app]\nname = \"The App\"\n\
     redirect_uris = [\"http://127.0.0.1/callback\"]\n[auth.clients.other]\nredirect_uris = [\"http://127.0.0.1/callback\"]";
 
-fn authorize(up: &Up, client: &str, back: &Pages) -> String {
+fn authorize(up: &RunningHospes, client: &str, back: &RecordingSite) -> String {
     let mut url = Url::parse(&format!("{}/authorize", up.origin())).unwrap();
     url.query_pairs_mut()
         .append_pair("response_type", "code")
@@ -25,7 +25,7 @@ fn authorize(up: &Up, client: &str, back: &Pages) -> String {
     url.into()
 }
 
-async fn sign_in(browser: &Browser, page: &str) {
+async fn sign_in(browser: &TestBrowser, page: &str) {
     browser.open(page).await;
     browser.fill("#user", "ann").await;
     browser.fill("#password", "correct horse").await;
@@ -33,7 +33,7 @@ async fn sign_in(browser: &Browser, page: &str) {
     browser.find(ALLOW).await;
 }
 
-fn answers(pages: &Pages) -> Vec<String> {
+fn answers(pages: &RecordingSite) -> Vec<String> {
     pages.asked().into_iter().filter(|path| path.starts_with("/callback?")).collect()
 }
 
@@ -42,14 +42,14 @@ fn answers(pages: &Pages) -> Vec<String> {
 /// covers: AUT3-15
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frame_shows_nothing_of_ours() {
-    let (Some(browser), Some(hospes)) = (Browser::start().await, Hospes::find()) else { return };
+    let (Some(browser), Some(hospes)) = (TestBrowser::start().await, HospesProgram::find()) else { return };
     let up = hospes.up(USERS);
-    let back = Pages::serve("<p>the application</p>").await;
+    let back = RecordingSite::serve("<p>the application</p>").await;
     let page = authorize(&up, "app", &back);
     sign_in(&browser, &page).await;
     // The same site but for the port, so that cookies would come along, and another one.
     for host in ["127.0.0.1", "localhost"] {
-        let frame = Pages::serve(format!(
+        let frame = RecordingSite::serve(format!(
             "<p>win a prize</p><iframe src=\"{}\"></iframe>",
             page.replace('&', "&amp;")
         ))
@@ -73,9 +73,9 @@ async fn a_frame_shows_nothing_of_ours() {
 /// covers: AUT3-15
 #[tokio::test(flavor = "multi_thread")]
 async fn a_consent_is_given_once_and_here() {
-    let (Some(browser), Some(hospes)) = (Browser::start().await, Hospes::find()) else { return };
+    let (Some(browser), Some(hospes)) = (TestBrowser::start().await, HospesProgram::find()) else { return };
     let up = hospes.up(USERS);
-    let back = Pages::serve("<p>the application</p>").await;
+    let back = RecordingSite::serve("<p>the application</p>").await;
     sign_in(&browser, &authorize(&up, "app", &back)).await;
     let hidden = async |name: &str| {
         let field = browser.find(&format!("input[name={name}]")).await;
@@ -92,7 +92,7 @@ async fn a_consent_is_given_once_and_here() {
     let other = browser.driver().new_tab().await.unwrap();
     browser.driver().switch_to_window(other).await.unwrap();
     for host in ["127.0.0.1", "localhost"] {
-        let evil = Pages::serve(form.clone()).await;
+        let evil = RecordingSite::serve(form.clone()).await;
         browser.open(&evil.origin.replace("127.0.0.1", host)).await;
         browser.press("button").await;
         browser.arrive(up.origin()).await;
@@ -134,10 +134,10 @@ fn delegating(provider: &OpenIdProvider) -> String {
 /// covers: AUT3-13 AUT3-14 AUT3-16
 #[tokio::test(flavor = "multi_thread")]
 async fn who_is_signed_in_there_is_asked_here_for_each_application() {
-    let (Some(provider), Some(hospes)) = (OpenIdProvider::start(), Hospes::find()) else { return };
-    let Some(browser) = Browser::start().await else { return };
+    let (Some(provider), Some(hospes)) = (OpenIdProvider::start(), HospesProgram::find()) else { return };
+    let Some(browser) = TestBrowser::start().await else { return };
     let up = hospes.up(&delegating(&provider));
-    let back = Pages::serve("<p>the application</p>").await;
+    let back = RecordingSite::serve("<p>the application</p>").await;
     browser.open(&authorize(&up, "app", &back)).await;
     browser.press(ALLOW).await;
     browser.arrive(&provider.issuer).await;
@@ -157,7 +157,7 @@ async fn who_is_signed_in_there_is_asked_here_for_each_application() {
     assert!(answers(&back).iter().all(|answer| answer.contains("code=")), "{:?}", answers(&back));
 
     let asked = provider.seen().await["states"].as_array().unwrap().len();
-    let evil = Pages::serve("<p>the attacker</p>").await;
+    let evil = RecordingSite::serve("<p>the attacker</p>").await;
     browser.open(&authorize(&up, "other", &evil)).await;
     let consent = browser.see("Allow other").await;
     let place = evil.origin.trim_start_matches("http://");
@@ -176,10 +176,12 @@ async fn who_is_signed_in_there_is_asked_here_for_each_application() {
 /// covers: AUT3-16 AUT3-17
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_of_the_provider_is_good_in_its_browser_only() {
-    let (Some(provider), Some(hospes)) = (OpenIdProvider::start(), Hospes::find()) else { return };
-    let (Some(browser), Some(victim)) = (Browser::start().await, Browser::start().await) else { return };
+    let (Some(provider), Some(hospes)) = (OpenIdProvider::start(), HospesProgram::find()) else { return };
+    let (Some(browser), Some(victim)) = (TestBrowser::start().await, TestBrowser::start().await) else {
+        return;
+    };
     let up = hospes.up(&delegating(&provider));
-    let back = Pages::serve("<p>the application</p>").await;
+    let back = RecordingSite::serve("<p>the application</p>").await;
     browser.open(&authorize(&up, "app", &back)).await;
     let port = Url::parse(&up.url).unwrap().port().unwrap();
     let name = format!("hospes_up-{port}");

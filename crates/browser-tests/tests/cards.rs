@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hospes::client::CallError;
 use hospes::prelude::*;
 use hospes::transport::http_server::{Endpoint, HttpServer};
-use hospes_browser_tests::{Browser, Hospes, Pages, Up};
+use hospes_browser_tests::{HospesProgram, RecordingSite, RunningHospes, TestBrowser};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
@@ -121,19 +121,19 @@ fn weather(description: &str) -> Tool {
 
 /// The console in a browser, before a host with that server; none where there is no browser.
 struct House {
-    browser: Browser,
-    hospes: Hospes,
+    browser: TestBrowser,
+    hospes: HospesProgram,
     stage: Stage,
     /// Site to which the server sends people.
-    there: Pages,
-    _up: Up,
+    there: RecordingSite,
+    _up: RunningHospes,
     client: Arc<Client>,
 }
 
 impl House {
     async fn build(args: &[&str]) -> Option<Self> {
-        let (browser, hospes) = (Browser::start().await?, Hospes::find()?);
-        let there = Pages::serve("<p>signed in</p>").await;
+        let (browser, hospes) = (TestBrowser::start().await?, HospesProgram::find()?);
+        let there = RecordingSite::serve("<p>signed in</p>").await;
         let stage = Stage::serve(&there.origin).await;
         let policy = hospes.path("policy.toml");
         std::fs::write(&policy, RULES).unwrap();
@@ -323,7 +323,7 @@ async fn a_request_to_a_model_and_its_answer_are_looked_at_changed_and_denied() 
 }
 
 /// The link into its console that a host shows when it starts.
-fn console_of(up: &Up) -> String {
+fn console_of(up: &RunningHospes) -> String {
     up.said(|line| line.split_whitespace().find(|word| word.contains("/open#")).map(str::to_owned))
 }
 

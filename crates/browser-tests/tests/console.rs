@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hospes_browser_tests::{Browser, Hospes, Pages, Ran, Up, fetch};
+use hospes_browser_tests::{HospesProgram, ProgramOutput, RecordingSite, RunningHospes, TestBrowser, fetch};
 use tokio::task::JoinHandle;
 
 const SERVERS: &str = "
@@ -20,7 +20,7 @@ command = 'no-such-program-either'
 ";
 
 /// Everything that a browser sees, with rules under which the time is asked about.
-fn up(hospes: &Hospes, args: &[&str]) -> Up {
+fn up(hospes: &HospesProgram, args: &[&str]) -> RunningHospes {
     let policy = hospes.path("policy.toml");
     let rules = "
 trusted = ['everything']
@@ -43,14 +43,14 @@ tool = 'test_simple_text'
     hospes.up_with(SERVERS, &[&["--policy", policy.to_str().unwrap()], args].concat())
 }
 
-fn call(hospes: &Arc<Hospes>, up: &Up, words: &[&str]) -> JoinHandle<Ran> {
+fn call(hospes: &Arc<HospesProgram>, up: &RunningHospes, words: &[&str]) -> JoinHandle<ProgramOutput> {
     let words: Vec<String> =
         [&["call", &up.url], words].concat().iter().map(|word| (*word).to_owned()).collect();
     let hospes = Arc::clone(hospes);
     tokio::spawn(async move { hospes.run(&words.iter().map(String::as_str).collect::<Vec<_>>()).await })
 }
 
-async fn open(browser: &Browser, hospes: &Hospes) -> String {
+async fn open(browser: &TestBrowser, hospes: &HospesProgram) -> String {
     let link = hospes.console().await;
     browser.open(&link).await;
     browser.see("Nothing waits for you").await;
@@ -64,7 +64,7 @@ async fn open(browser: &Browser, hospes: &Hospes) -> String {
 /// covers: TOOL-03 TOOL-04
 #[tokio::test(flavor = "multi_thread")]
 async fn a_link_opens_the_console_once_and_pages_show_what_there_is() {
-    let (Some(browser), Some(hospes)) = (Browser::start().await, Hospes::find()) else { return };
+    let (Some(browser), Some(hospes)) = (TestBrowser::start().await, HospesProgram::find()) else { return };
     let hospes = Arc::new(hospes);
     let up = up(&hospes, &[]);
     let link = open(&browser, &hospes).await;
@@ -128,7 +128,7 @@ async fn a_link_opens_the_console_once_and_pages_show_what_there_is() {
 /// covers: TOOL-02 TOOL-05 HOST-03 HOST-09
 #[tokio::test(flavor = "multi_thread")]
 async fn a_person_denies_edits_allows_and_rules_at_the_console() {
-    let (Some(browser), Some(hospes)) = (Browser::start().await, Hospes::find()) else { return };
+    let (Some(browser), Some(hospes)) = (TestBrowser::start().await, HospesProgram::find()) else { return };
     let hospes = Arc::new(hospes);
     let up = up(&hospes, &["--audit-arguments"]);
     open(&browser, &hospes).await;
@@ -200,7 +200,7 @@ async fn a_person_denies_edits_allows_and_rules_at_the_console() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn silence_is_a_no_and_several_wait_in_order() {
-    let (Some(browser), Some(hospes)) = (Browser::start().await, Hospes::find()) else { return };
+    let (Some(browser), Some(hospes)) = (TestBrowser::start().await, HospesProgram::find()) else { return };
     let hospes = Arc::new(hospes);
     let up = up(&hospes, &["--approval-timeout", "8"]);
     open(&browser, &hospes).await;
@@ -225,7 +225,7 @@ async fn silence_is_a_no_and_several_wait_in_order() {
 /// Pages of elsewhere, in the same browser, with its cookies.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_of_elsewhere_can_neither_ask_press_nor_frame() {
-    let (Some(browser), Some(hospes)) = (Browser::start().await, Hospes::find()) else { return };
+    let (Some(browser), Some(hospes)) = (TestBrowser::start().await, HospesProgram::find()) else { return };
     let hospes = Arc::new(hospes);
     let _up = up(&hospes, &[]);
     open(&browser, &hospes).await;
@@ -235,7 +235,7 @@ async fn a_page_of_elsewhere_can_neither_ask_press_nor_frame() {
         "<!doctype html><iframe src='{console}/servers'></iframe><form method='post' action='{console}/api/servers/time/restart'
          enctype='text/plain'><input name='{{}}' value=''></form>"
     );
-    let evil = Pages::serve(page).await;
+    let evil = RecordingSite::serve(page).await;
     browser.open(&evil.origin).await;
     let tried = browser
         .run(&format!(
@@ -261,6 +261,6 @@ async fn a_page_of_elsewhere_can_neither_ask_press_nor_frame() {
     assert_eq!(answer.status(), 401);
 }
 
-async fn origin(browser: &Browser) -> String {
+async fn origin(browser: &TestBrowser) -> String {
     browser.url().await.origin().ascii_serialization()
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hospes::client::CallError;
 use hospes::prelude::*;
 use hospes::transport::http_server::{Endpoint, HttpServer};
-use hospes_browser_tests::{Browser, Hospes, LIMIT, Up};
+use hospes_browser_tests::{HospesProgram, LIMIT, RunningHospes, TestBrowser};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
@@ -30,9 +30,9 @@ fn send_email(description: &str) -> Tool {
 
 /// A mail server in front of a host, with its console in a browser.
 struct House {
-    browser: Browser,
-    hospes: Hospes,
-    _up: Up,
+    browser: TestBrowser,
+    hospes: HospesProgram,
+    _up: RunningHospes,
     server: ServerHandle,
     serving: JoinHandle<()>,
     client: Arc<Client>,
@@ -46,7 +46,7 @@ impl Drop for House {
 
 impl House {
     async fn build(args: &[&str]) -> Option<Self> {
-        let (browser, hospes) = (Browser::start().await?, Hospes::find()?);
+        let (browser, hospes) = (TestBrowser::start().await?, HospesProgram::find()?);
         let edit = json!({ "type": "object", "properties": { "path": { "type": "string" }, "edits": { "type": "array", "items": {
             "type": "object", "properties": { "old_text": { "type": "string" }, "new_text": { "type": "string" } } } } } });
         let server = Server::new("mail", "1")

@@ -9,13 +9,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use hospes::Server;
 use hospes::transport::http_server::{Endpoint, HttpServer};
-use hospes_auth::egress::{Egress, GuardedClient};
-use hospes_auth::resource::Guard;
+use hospes_auth::egress::{EgressPolicy, GuardedClient};
+use hospes_auth::resource::BearerAuth;
 use hospes_auth::server::{
-    AuthServer, Client, MemoryStore, Provider, ServerSettings, SignIn, SqliteStore, Store,
+    AuthServer, AuthServerSettings, AuthStore, LocalSignIn, MemoryAuthStore, RegisteredClient,
+    SignInProvider, SqliteAuthStore,
 };
-use hospes_auth::{ClientId, Clock, Issuer, RedirectUri, Resource, Scopes};
-use hospes_browser_tests::{Browser, OpenIdProvider, Pages, fetch};
+use hospes_auth::{ClientId, Issuer, RedirectUri, Resource, Scopes, UnixClock};
+use hospes_browser_tests::{OpenIdProvider, RecordingSite, TestBrowser, fetch};
 use http::{Request, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -32,7 +33,7 @@ struct Hosts {
 }
 
 impl Hosts {
-    async fn start(provider: &OpenIdProvider, store: Arc<dyn Store>) -> Self {
+    async fn start(provider: &OpenIdProvider, store: Arc<dyn AuthStore>) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
         let time = Arc::new(AtomicU64::new(now));
         let mut origins: Vec<String> = Vec::new();
@@ -40,22 +41,22 @@ impl Hosts {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             origins.push(format!("http://{}", listener.local_addr().unwrap()));
             let (public, clock) = (origins[0].clone(), Arc::clone(&time));
-            let clock = Clock::new(move || clock.load(Ordering::Relaxed));
+            let clock = UnixClock::new(move || clock.load(Ordering::Relaxed));
             let resource = Resource::new(format!("{public}/mcp")).unwrap();
             let issuer = Issuer::new(public).unwrap();
             let mut settings =
-                ServerSettings::new(issuer.clone(), resource.clone()).scope("mcp", "Use it all");
+                AuthServerSettings::new(issuer.clone(), resource.clone()).scope("mcp", "Use it all");
             let back = RedirectUri::new("http://127.0.0.1/callback").unwrap();
-            settings.clients = vec![Client::public(ClientId::new("app").unwrap(), vec![back])];
+            settings.clients = vec![RegisteredClient::public(ClientId::new("app").unwrap(), vec![back])];
             let there = Issuer::new(provider.issuer.as_str()).unwrap();
-            let fetch = GuardedClient::new(Egress::public().allow_host("127.0.0.1").allow_loopback());
+            let fetch = GuardedClient::new(EgressPolicy::public().allow_host("127.0.0.1").allow_loopback());
             let client = ClientId::new(OpenIdProvider::CLIENT).unwrap();
-            let provider = Provider::new(there, client, &[7; 32], fetch).unwrap();
+            let provider = SignInProvider::new(there, client, &[7; 32], fetch).unwrap();
             let provider =
                 provider.secret(OpenIdProvider::SECRET).scopes(Scopes::parse("openid offline_access"));
-            let server = AuthServer::new(settings, Arc::clone(&store), SignIn::default()).unwrap();
+            let server = AuthServer::new(settings, Arc::clone(&store), LocalSignIn::default()).unwrap();
             let server = server.delegating(provider).clock(clock.clone());
-            let guard = Guard::builder(resource.clone(), vec![issuer], server.tokens_for([resource]));
+            let guard = BearerAuth::builder(resource.clone(), vec![issuer], server.tokens_for([resource]));
             let guard = guard.clock(clock).build();
             let endpoint =
                 Endpoint::builder(Server::new("node", "1").tool("greet", || async { "let in" })).build();
@@ -71,8 +72,8 @@ impl Hosts {
 
     /// Starts a flow at an application, consents here, and signs in at the provider, up to the provider's last
     /// question.
-    async fn begin(&self, browser: &Browser, provider: &OpenIdProvider) -> (Pages, String) {
-        let back = Pages::serve("<p>the application</p>").await;
+    async fn begin(&self, browser: &TestBrowser, provider: &OpenIdProvider) -> (RecordingSite, String) {
+        let back = RecordingSite::serve("<p>the application</p>").await;
         let callback = format!("{}/callback", back.origin);
         let mut url = Url::parse(&format!("{}/authorize", self.origins[0])).unwrap();
         url.query_pairs_mut().extend_pairs([
@@ -94,7 +95,7 @@ impl Hosts {
     }
 
     /// Signs a user in and redeems the answer. Returns the issued tokens, and everything that was sent on the way.
-    async fn sign_in(&self, browser: &Browser, provider: &OpenIdProvider) -> (Value, String) {
+    async fn sign_in(&self, browser: &TestBrowser, provider: &OpenIdProvider) -> (Value, String) {
         let (back, callback) = self.begin(browser, provider).await;
         browser.press("button[type=submit]").await;
         browser.see("the application").await;
@@ -146,12 +147,12 @@ impl Hosts {
 async fn ours_is_good_as_long_as_theirs() {
     let folder = tempfile::tempdir().unwrap();
     for store in [None, Some(folder.path().join("auth.db"))] {
-        let (Some(provider), Some(browser)) = (OpenIdProvider::start(), Browser::start().await) else {
+        let (Some(provider), Some(browser)) = (OpenIdProvider::start(), TestBrowser::start().await) else {
             return;
         };
-        let store: Arc<dyn Store> = match store {
-            None => Arc::new(MemoryStore::new()),
-            Some(file) => Arc::new(SqliteStore::open(&file).unwrap()),
+        let store: Arc<dyn AuthStore> = match store {
+            None => Arc::new(MemoryAuthStore::new()),
+            Some(file) => Arc::new(SqliteAuthStore::open(&file).unwrap()),
         };
         let hosts = Arc::new(Hosts::start(&provider, store).await);
         let (token, mut said) = hosts.sign_in(&browser, &provider).await;
@@ -206,8 +207,10 @@ async fn ours_is_good_as_long_as_theirs() {
 /// covers: AUT3-17
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_comes_too_late_is_nobodys() {
-    let (Some(provider), Some(browser)) = (OpenIdProvider::start(), Browser::start().await) else { return };
-    let hosts = Hosts::start(&provider, Arc::new(MemoryStore::new())).await;
+    let (Some(provider), Some(browser)) = (OpenIdProvider::start(), TestBrowser::start().await) else {
+        return;
+    };
+    let hosts = Hosts::start(&provider, Arc::new(MemoryAuthStore::new())).await;
     let (back, _) = hosts.begin(&browser, &provider).await;
     hosts.pass(600);
     browser.press("button[type=submit]").await;
@@ -218,6 +221,6 @@ async fn an_answer_that_comes_too_late_is_nobodys() {
     }
     assert!(!back.asked().iter().any(|path| path.starts_with("/callback")), "{:?}", back.asked());
     // Whoever begins again is let in.
-    let Some(again) = Browser::start().await else { return };
+    let Some(again) = TestBrowser::start().await else { return };
     hosts.sign_in(&again, &provider).await;
 }

@@ -2,19 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
-use hospes_browser_tests::{Browser, Hospes, OpenIdProvider, Up};
+use hospes_browser_tests::{HospesProgram, OpenIdProvider, RunningHospes, TestBrowser};
 
 const ALLOW: &str = "button[value=allow]";
 const DENY: &str = "button[value=deny]";
 
-async fn sign_in_here(browser: &Browser, name: &str, password: &str) {
+async fn sign_in_here(browser: &TestBrowser, name: &str, password: &str) {
     browser.fill("#user", name).await;
     browser.fill("#password", password).await;
     browser.press("button[type=submit]").await;
 }
 
 /// Signs in at the provider and agrees there, on its own pages.
-async fn sign_in_there(browser: &Browser, issuer: &str, name: &str) {
+async fn sign_in_there(browser: &TestBrowser, issuer: &str, name: &str) {
     browser.arrive(issuer).await;
     browser.fill("input[name=login]", name).await;
     browser.fill("input[name=password]", "any").await;
@@ -23,7 +23,7 @@ async fn sign_in_there(browser: &Browser, issuer: &str, name: &str) {
     browser.press("button[type=submit]").await;
 }
 
-async fn call(hospes: &Hospes, up: &Up) -> hospes_browser_tests::Ran {
+async fn call(hospes: &HospesProgram, up: &RunningHospes) -> hospes_browser_tests::ProgramOutput {
     hospes.run(&["call", &up.url, "time__now", "timezone=Asia/Tokyo"]).await
 }
 
@@ -32,7 +32,7 @@ async fn call(hospes: &Hospes, up: &Up) -> hospes_browser_tests::Ran {
 /// covers: AUTS-01 AUTS-11
 #[tokio::test(flavor = "multi_thread")]
 async fn with_a_password_of_the_configuration() {
-    let (Some(browser), Some(hospes)) = (Browser::start().await, Hospes::find()) else { return };
+    let (Some(browser), Some(hospes)) = (TestBrowser::start().await, HospesProgram::find()) else { return };
     let up = hospes.up("[auth]\nusers = { ann = \"correct horse\" }");
     assert_eq!(call(&hospes, &up).await.code, Some(3), "a sign-in is wanted");
     let (page, signed_in) = hospes.login(&up.url);
@@ -62,7 +62,7 @@ async fn with_a_password_of_the_configuration() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_the_code_of_the_terminal() {
-    let (Some(browser), Some(hospes)) = (Browser::start().await, Hospes::find()) else { return };
+    let (Some(browser), Some(hospes)) = (TestBrowser::start().await, HospesProgram::find()) else { return };
     let up = hospes.up("[auth]\nenabled = true");
     let (page, signed_in) = hospes.login(&up.url);
     browser.open(&page).await;
@@ -85,7 +85,7 @@ async fn with_the_code_of_the_terminal() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn and_may_say_no() {
-    let (Some(browser), Some(hospes)) = (Browser::start().await, Hospes::find()) else { return };
+    let (Some(browser), Some(hospes)) = (TestBrowser::start().await, HospesProgram::find()) else { return };
     let up = hospes.up("[auth]\nusers = { ann = \"correct horse\" }");
     let (page, signed_in) = hospes.login(&up.url);
     browser.open(&page).await;
@@ -115,12 +115,12 @@ fn delegating(provider: &OpenIdProvider, allow: &str) -> String {
 /// covers: AUT3-01 AUT3-02 AUT3-03 AUT3-09 AUT3-12
 #[tokio::test(flavor = "multi_thread")]
 async fn at_a_provider_that_is_not_ours() {
-    let (Some(provider), Some(hospes)) = (OpenIdProvider::start(), Hospes::find()) else { return };
+    let (Some(provider), Some(hospes)) = (OpenIdProvider::start(), HospesProgram::find()) else { return };
     std::fs::write(hospes.path("login.secret"), OpenIdProvider::SECRET).unwrap();
     let up = hospes.up(&delegating(&provider, "{ groups = \"mcp\", email = \"@example.org\" }"));
 
     // Somebody who can sign in there, and is none of those who are meant.
-    let Some(browser) = Browser::start().await else { return };
+    let Some(browser) = TestBrowser::start().await else { return };
     let (page, signed_in) = hospes.login(&up.url);
     browser.open(&page).await;
     browser.press(ALLOW).await;
@@ -132,7 +132,7 @@ async fn at_a_provider_that_is_not_ours() {
     drop(browser);
 
     // Somebody who says no there.
-    let Some(browser) = Browser::start().await else { return };
+    let Some(browser) = TestBrowser::start().await else { return };
     let (page, signed_in) = hospes.login(&up.url);
     browser.open(&page).await;
     browser.press(ALLOW).await;

@@ -12,8 +12,8 @@ use hospes_servers::BUILTINS;
 
 use self::rules::pin_mode;
 pub(crate) use self::rules::{
-    Audit, AuditExport, AuditSearch, AuditVerify, Pins, PinsAccept, PinsItem, PinsShow, Policy, PolicyFile,
-    PolicyTest,
+    AuditCommand, AuditExportArgs, AuditSearchArgs, AuditVerifyArgs, PinsAcceptArgs, PinsCommand,
+    PinsItemArgs, PinsShowArgs, PolicyCommand, PolicyFileArgs, PolicyTestArgs,
 };
 use crate::credentials::{CredentialsStore, KEPT_IN};
 
@@ -25,13 +25,13 @@ use crate::credentials::{CredentialsStore, KEPT_IN};
 #[command(after_help = "Start with `hospes up`; it says what to paste into your application.")]
 pub(crate) struct Cli {
     #[command(flatten)]
-    pub(crate) global: Global,
+    pub(crate) global: GlobalArgs,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Global {
+pub(crate) struct GlobalArgs {
     /// Say more: -v what happens, -vv why, -vvv everything (also HOSPES_LOG=filter)
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     pub(crate) verbose: u8,
@@ -44,41 +44,41 @@ pub(crate) struct Global {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Start the host: all servers behind one endpoint
-    Up(Up),
+    Up(UpArgs),
     /// Run the host over stdin and stdout, for applications that only launch commands
-    Stdio(Stdio),
+    Stdio(StdioArgs),
     /// Say how the running host and its servers are
-    Status(Status),
+    Status(StatusArgs),
     /// Open the console of the running host in a browser
-    Console(Console),
+    Console(ConsoleArgs),
     /// Decide about what waits for you at the running host
-    Approve(Approve),
+    Approve(ApproveArgs),
     /// List what a server offers
-    List(List),
+    List(ListArgs),
     /// Call a tool of a server
-    Call(Call),
+    Call(CallArgs),
     /// Talk with a model of yours that has the tools of all servers
-    Chat(Chat),
+    Chat(ChatArgs),
     /// Run a built-in server over stdio or HTTP
-    Serve(Serve),
+    Serve(ServeArgs),
     /// Sign in to servers, and out again
     #[command(subcommand)]
-    Auth(Auth),
+    Auth(AuthCommand),
     /// Look at the rules for what may be called
     #[command(subcommand)]
-    Policy(Policy),
+    Policy(PolicyCommand),
     /// Look at the record of what was called
     #[command(subcommand)]
-    Audit(Audit),
+    Audit(AuditCommand),
     /// Look at what servers offer, and accept or reject it
     #[command(subcommand)]
-    Pins(Pins),
+    Pins(PinsCommand),
 }
 
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Files {
+pub(crate) struct ConfigFileArgs {
     /// A configuration: ours (TOML), or any application's mcpServers file. May be repeated
     #[arg(short, long = "config", value_name = "FILE", env = "HOSPES_CONFIG")]
     pub(crate) config: Vec<PathBuf>,
@@ -94,7 +94,7 @@ pub(crate) struct Files {
 #[derive(Debug, Args)]
 pub(crate) struct HostOptions {
     #[command(flatten)]
-    pub(crate) files: Files,
+    pub(crate) files: ConfigFileArgs,
     /// A folder told to servers that ask for roots, if neither the application has roots nor the configuration says
     /// which the server may have. May be repeated
     #[arg(long = "root", value_name = "FOLDER")]
@@ -146,7 +146,7 @@ pub(crate) struct HostOptions {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Up {
+pub(crate) struct UpArgs {
     #[command(flatten)]
     pub(crate) host: HostOptions,
     /// Address to listen on: ADDRESS:PORT, or a port alone [default: 127.0.0.1:7337]
@@ -168,20 +168,20 @@ pub(crate) struct Up {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Stdio {
+pub(crate) struct StdioArgs {
     #[command(flatten)]
     pub(crate) host: HostOptions,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Status {
+pub(crate) struct StatusArgs {
     /// The endpoint to ask, if it is not the one that runs here
     #[arg(value_name = "URL")]
     pub(crate) url: Option<String>,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Console {
+pub(crate) struct ConsoleArgs {
     /// Print the link, and open no browser
     #[arg(long)]
     pub(crate) no_browser: bool,
@@ -189,7 +189,7 @@ pub(crate) struct Console {
 
 #[derive(Debug, Args)]
 #[command(after_help = APPROVE_HELP)]
-pub(crate) struct Approve {
+pub(crate) struct ApproveArgs {
     /// Print what waits, and open no screen; so without a terminal, and with --json, a matter a line
     #[arg(short, long, conflicts_with_all = ["allow", "deny", "follow"])]
     pub(crate) list: bool,
@@ -244,9 +244,9 @@ For programs, which decide only with a token that you make, in HOSPES_APPROVE_TO
 
 /// Options for reaching a server.
 #[derive(Debug, Args)]
-pub(crate) struct Reach {
+pub(crate) struct ConnectArgs {
     #[command(flatten)]
-    pub(crate) files: Files,
+    pub(crate) files: ConfigFileArgs,
     /// A header for every request to a URL: 'Name: value'. May be repeated
     #[arg(short = 'H', long = "header", value_name = "HEADER")]
     pub(crate) headers: Vec<String>,
@@ -279,12 +279,12 @@ pub(crate) enum EraArg {
 
 #[derive(Debug, Args)]
 #[command(after_help = TARGET_HELP)]
-pub(crate) struct List {
+pub(crate) struct ListArgs {
     /// The server: a URL, a command line in quotes, an entry of the configuration, or a built-in server
     #[arg(required_unless_present = "program")]
     pub(crate) target: Option<String>,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) reach: ConnectArgs,
     /// The server as a command with its arguments
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "target")]
     pub(crate) program: Vec<String>,
@@ -292,12 +292,12 @@ pub(crate) struct List {
 
 #[derive(Debug, Args)]
 #[command(after_help = CALL_HELP, override_usage = "hospes call [OPTIONS] TARGET TOOL [NAME=VALUE]...\n       hospes call [OPTIONS] TOOL [NAME=VALUE]... -- COMMAND [ARGS]...")]
-pub(crate) struct Call {
+pub(crate) struct CallArgs {
     /// The server (see below), the tool, and its arguments
     #[arg(required = true, value_name = "TARGET TOOL NAME=VALUE")]
     pub(crate) words: Vec<String>,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) reach: ConnectArgs,
     /// All arguments as one JSON object, or @FILE; NAME=VALUE then override its members
     #[arg(long, value_name = "JSON")]
     pub(crate) input_json: Option<String>,
@@ -311,7 +311,7 @@ pub(crate) struct Call {
 
 #[derive(Debug, Args)]
 #[command(after_help = CHAT_HELP)]
-pub(crate) struct Chat {
+pub(crate) struct ChatArgs {
     #[command(flatten)]
     pub(crate) host: HostOptions,
     /// A model of the configuration, by the name of its table [default: the first]
@@ -323,26 +323,26 @@ pub(crate) struct Chat {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Auth {
+pub(crate) enum AuthCommand {
     /// Sign in to a server, in the browser
-    Login(Login),
+    Login(LoginArgs),
     /// List the servers you are signed in to
     Status,
     /// Forget the tokens for a server
-    Logout(Logout),
+    Logout(LogoutArgs),
     /// Put the sign-in to a server right: ask it anew who gives tokens, renew them, or sign in again
-    Repair(Login),
+    Repair(LoginArgs),
     /// Print the document to be published at a URL that is to be this client's id
-    ClientMetadata(ClientMetadata),
+    ClientMetadata(ClientMetadataArgs),
 }
 
 /// A server that can be signed in to, and how to reach it.
 #[derive(Debug, Args)]
-pub(crate) struct Site {
+pub(crate) struct SignInServerArgs {
     /// The server: a URL, or an entry of the configuration that has one
     pub(crate) target: String,
     #[command(flatten)]
-    pub(crate) files: Files,
+    pub(crate) files: ConfigFileArgs,
     /// A header for every request to it: 'Name: value'. May be repeated
     #[arg(short = 'H', long = "header", value_name = "HEADER")]
     pub(crate) headers: Vec<String>,
@@ -351,12 +351,12 @@ pub(crate) struct Site {
     pub(crate) connect_timeout: Duration,
 }
 
-impl Site {
+impl SignInServerArgs {
     /// Returns the connection options for any server.
-    pub(crate) fn reach(&self) -> Reach {
+    pub(crate) fn reach(&self) -> ConnectArgs {
         let (files, headers) = (self.files.clone(), self.headers.clone());
         let connect_timeout = self.connect_timeout;
-        Reach {
+        ConnectArgs {
             files,
             headers,
             env: Vec::new(),
@@ -369,9 +369,9 @@ impl Site {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Login {
+pub(crate) struct LoginArgs {
     #[command(flatten)]
-    pub(crate) site: Site,
+    pub(crate) site: SignInServerArgs,
     /// Show the page's URL and read the one it ends at, instead of opening a browser here
     #[arg(long)]
     pub(crate) no_browser: bool,
@@ -396,7 +396,7 @@ pub(crate) struct Login {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ClientMetadata {
+pub(crate) struct ClientMetadataArgs {
     /// URL at which the document will be published: https, with a path
     #[arg(value_name = "URL")]
     pub(crate) url: String,
@@ -412,9 +412,9 @@ pub(crate) struct ClientMetadata {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Logout {
+pub(crate) struct LogoutArgs {
     #[command(flatten)]
-    pub(crate) site: Site,
+    pub(crate) site: SignInServerArgs,
     /// Forget the account that a user of `hospes up` has connected there, by the name `hospes auth status` shows
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
@@ -423,9 +423,9 @@ pub(crate) struct Logout {
 #[derive(Debug, Args)]
 #[command(subcommand_value_name = "NAME", subcommand_help_heading = "Built-in servers")]
 #[command(after_help = SERVE_HELP)]
-pub(crate) struct Serve {
+pub(crate) struct ServeArgs {
     #[command(subcommand)]
-    pub(crate) server: Builtin,
+    pub(crate) server: BuiltinCommand,
     /// Serve over HTTP at this address instead of stdio: ADDRESS:PORT, or a port alone
     #[arg(long, value_name = "ADDR", global = true)]
     pub(crate) http: Option<String>,
@@ -439,12 +439,12 @@ pub(crate) struct Serve {
 
 /// A built-in server and its arguments.
 #[derive(Clone, Debug)]
-pub(crate) struct Builtin {
+pub(crate) struct BuiltinCommand {
     pub(crate) name: String,
     pub(crate) options: ArgMatches,
 }
 
-impl FromArgMatches for Builtin {
+impl FromArgMatches for BuiltinCommand {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let missing = || clap::Error::new(ErrorKind::MissingSubcommand);
         let (name, options) = matches.subcommand().ok_or_else(missing)?;
@@ -458,9 +458,9 @@ impl FromArgMatches for Builtin {
 }
 
 // The servers say themselves what they can be told.
-impl Subcommand for Builtin {
+impl Subcommand for BuiltinCommand {
     fn augment_subcommands(command: clap::Command) -> clap::Command {
-        let servers = BUILTINS.iter().map(hospes_servers::Builtin::command);
+        let servers = BUILTINS.iter().map(hospes_servers::BuiltinServer::command);
         command.subcommands(servers).subcommand_required(true).disable_help_subcommand(true)
     }
 

@@ -8,7 +8,7 @@
 //! | `name=a name=b` | an array, where the schema wants one |
 //! | `outer.inner=text` | a member of an object, where no argument is called `outer.inner` |
 //!
-//! A whole object of arguments ([`Source::json`]) may stand before these, which then override its members.
+//! A whole object of arguments ([`ArgumentSource::json`]) may stand before these, which then override its members.
 //!
 //! Nothing is sent that the schema's types rule out: text that is no integer is a mistake that names the
 //! argument, the type and the text, and never turns into `null`. Only the shape is checked here (types,
@@ -26,8 +26,8 @@ use std::io::{self, Read};
 
 use serde_json::{Map, Value};
 
-use self::coerce::Given;
-use self::schema::Schema;
+use self::coerce::GivenValue;
+use self::schema::ArgumentSchema;
 pub(crate) use self::signature::signature;
 
 /// The most that is read from a file or from standard input for one argument, in bytes.
@@ -35,7 +35,7 @@ pub(crate) const MAX_SOURCE: u64 = 64 << 20;
 
 /// Arguments as a person wrote them.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Source<'a> {
+pub(crate) struct ArgumentSource<'a> {
     /// All arguments as one JSON object, or `@file`.
     pub(crate) json: Option<&'a str>,
     /// Words such as `name=value`.
@@ -43,7 +43,7 @@ pub(crate) struct Source<'a> {
 }
 
 /// Reads `@name`.
-pub(crate) type Reader<'a> = &'a dyn Fn(&str) -> io::Result<String>;
+pub(crate) type SourceReader<'a> = &'a dyn Fn(&str) -> io::Result<String>;
 
 /// Reads a file, or standard input for `-`.
 pub(crate) fn read_source(name: &str) -> io::Result<String> {
@@ -59,11 +59,11 @@ pub(crate) fn read_source(name: &str) -> io::Result<String> {
 pub(crate) fn arguments(
     tool: &str,
     input_schema: &Value,
-    source: Source<'_>,
-    read: Reader<'_>,
-) -> Result<Map<String, Value>, ArgumentsError> {
-    let schema = Schema::new(input_schema);
-    let mut problems = Problems::default();
+    source: ArgumentSource<'_>,
+    read: SourceReader<'_>,
+) -> Result<Map<String, Value>, ToolArgumentsError> {
+    let schema = ArgumentSchema::new(input_schema);
+    let mut problems = ArgumentProblems::default();
     let base = source.json.and_then(|text| base(text, read, &mut problems)).unwrap_or_default();
     let mut entries = Vec::with_capacity(source.words.len());
     for word in source.words {
@@ -75,14 +75,14 @@ pub(crate) fn arguments(
     if problems.list.is_empty() {
         return Ok(object);
     }
-    Err(ArgumentsError {
+    Err(ToolArgumentsError {
         tool: tool.to_owned(),
         problems: problems.list,
         signature: signature(tool, input_schema, None),
     })
 }
 
-fn base(text: &str, read: Reader<'_>, problems: &mut Problems) -> Option<Map<String, Value>> {
+fn base(text: &str, read: SourceReader<'_>, problems: &mut ArgumentProblems) -> Option<Map<String, Value>> {
     const NAME: &str = "--input-json";
     let content = match text.strip_prefix('@') {
         Some(file) => file_content(NAME, file, false, read, problems)?,
@@ -90,15 +90,19 @@ fn base(text: &str, read: Reader<'_>, problems: &mut Problems) -> Option<Map<Str
     };
     match serde_json::from_str(&content) {
         Ok(Value::Object(object)) => Some(object),
-        Ok(other) => problems.add(NAME, Trouble::wrong("a JSON object", shown(&other))),
-        Err(error) => problems.add(NAME, Trouble::Json(error.to_string())),
+        Ok(other) => problems.add(NAME, ArgumentMistake::wrong("a JSON object", shown(&other))),
+        Err(error) => problems.add(NAME, ArgumentMistake::Json(error.to_string())),
     }
 }
 
 /// Reads one word.
-fn entry(word: &str, read: Reader<'_>, problems: &mut Problems) -> Option<(String, Given)> {
+fn entry(
+    word: &str,
+    read: SourceReader<'_>,
+    problems: &mut ArgumentProblems,
+) -> Option<(String, GivenValue)> {
     let Some((name, value)) = word.split_once('=').filter(|(name, _)| !matches!(*name, "" | ":")) else {
-        return problems.add(&printable(word), Trouble::NoValue(form_hint(word)));
+        return problems.add(&printable(word), ArgumentMistake::NoValue(form_hint(word)));
     };
     let (name, is_json) = match name.strip_suffix(':') {
         Some(name) => (name, true),
@@ -110,11 +114,11 @@ fn entry(word: &str, read: Reader<'_>, problems: &mut Problems) -> Option<(Strin
         None => value.to_owned(),
     };
     if !is_json {
-        return Some((name.to_owned(), Given::Text(text)));
+        return Some((name.to_owned(), GivenValue::Text(text)));
     }
     match serde_json::from_str(&text) {
-        Ok(value) => Some((name.to_owned(), Given::Json(value))),
-        Err(error) => problems.add(name, Trouble::Json(error.to_string())),
+        Ok(value) => Some((name.to_owned(), GivenValue::Json(value))),
+        Err(error) => problems.add(name, ArgumentMistake::Json(error.to_string())),
     }
 }
 
@@ -122,8 +126,8 @@ fn file_content(
     name: &str,
     file: &str,
     may_be_text: bool,
-    read: Reader<'_>,
-    problems: &mut Problems,
+    read: SourceReader<'_>,
+    problems: &mut ArgumentProblems,
 ) -> Option<String> {
     match read(file) {
         Ok(mut text) => {
@@ -134,9 +138,10 @@ fn file_content(
             }
             Some(text)
         }
-        Err(error) => {
-            problems.add(name, Trouble::File { file: file.to_owned(), error: error.to_string(), may_be_text })
-        }
+        Err(error) => problems.add(
+            name,
+            ArgumentMistake::File { file: file.to_owned(), error: error.to_string(), may_be_text },
+        ),
     }
 }
 
@@ -154,13 +159,13 @@ fn form_hint(word: &str) -> String {
 
 /// Error for invalid tool arguments: each mistake, and the signature of the tool.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ArgumentsError {
+pub(crate) struct ToolArgumentsError {
     pub(crate) tool: String,
-    pub(crate) problems: Vec<Problem>,
+    pub(crate) problems: Vec<ArgumentProblem>,
     pub(crate) signature: String,
 }
 
-impl fmt::Display for ArgumentsError {
+impl fmt::Display for ToolArgumentsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cannot call `{}` like this:", printable(&self.tool))?;
         for problem in &self.problems {
@@ -170,18 +175,18 @@ impl fmt::Display for ArgumentsError {
     }
 }
 
-impl std::error::Error for ArgumentsError {}
+impl std::error::Error for ToolArgumentsError {}
 
 /// One mistake.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Problem {
+pub(crate) struct ArgumentProblem {
     /// The argument, with what leads to the part that is wrong: `filter.tags[2]`.
     pub(crate) path: String,
-    pub(crate) trouble: Trouble,
+    pub(crate) trouble: ArgumentMistake,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Trouble {
+pub(crate) enum ArgumentMistake {
     /// Required and not given.
     Missing { expected: String },
     /// Not of the type, or not one of the choices.
@@ -198,25 +203,27 @@ pub(crate) enum Trouble {
     File { file: String, error: String, may_be_text: bool },
 }
 
-impl Trouble {
+impl ArgumentMistake {
     pub(crate) fn wrong(expected: impl Into<String>, given: impl Into<String>) -> Self {
         Self::Wrong { expected: expected.into(), given: given.into(), hint: String::new() }
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ArgumentProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", printable(&self.path))?;
         match &self.trouble {
-            Trouble::Missing { expected } => write!(f, "missing, expected {expected}"),
-            Trouble::Wrong { expected, given, hint } => write!(f, "expected {expected}, got {given}{hint}"),
-            Trouble::Unknown { hint } => write!(f, "no such argument{hint}"),
-            Trouble::Repeated { times, expected } => {
+            ArgumentMistake::Missing { expected } => write!(f, "missing, expected {expected}"),
+            ArgumentMistake::Wrong { expected, given, hint } => {
+                write!(f, "expected {expected}, got {given}{hint}")
+            }
+            ArgumentMistake::Unknown { hint } => write!(f, "no such argument{hint}"),
+            ArgumentMistake::Repeated { times, expected } => {
                 write!(f, "given {times} times, expected one {expected}")
             }
-            Trouble::NoValue(hint) => write!(f, "expected `name=value`{hint}"),
-            Trouble::Json(error) => write!(f, "not valid JSON: {error}"),
-            Trouble::File { file, error, may_be_text } => {
+            ArgumentMistake::NoValue(hint) => write!(f, "expected `name=value`{hint}"),
+            ArgumentMistake::Json(error) => write!(f, "not valid JSON: {error}"),
+            ArgumentMistake::File { file, error, may_be_text } => {
                 write!(f, "cannot read {}: {error}", printable(file))?;
                 if *may_be_text {
                     f.write_str("; for text that begins with `@` write `@@`")?;
@@ -229,16 +236,16 @@ impl fmt::Display for Problem {
 
 /// The mistakes found so far, at most one for each path.
 #[derive(Debug, Default)]
-pub(crate) struct Problems {
-    list: Vec<Problem>,
+pub(crate) struct ArgumentProblems {
+    list: Vec<ArgumentProblem>,
     seen: BTreeSet<String>,
 }
 
-impl Problems {
+impl ArgumentProblems {
     /// Always `None`, to be returned in place of a value.
-    fn add<T>(&mut self, path: &str, trouble: Trouble) -> Option<T> {
+    fn add<T>(&mut self, path: &str, trouble: ArgumentMistake) -> Option<T> {
         if self.seen.insert(path.to_owned()) {
-            self.list.push(Problem { path: path.to_owned(), trouble });
+            self.list.push(ArgumentProblem { path: path.to_owned(), trouble });
         }
         None
     }

@@ -6,30 +6,31 @@ mod server;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use hospes::transport::http_server::Front;
-use hospes_auth::client::Store as Kept;
-use hospes_auth::egress::{Egress, GuardedClient};
+use hospes::transport::http_server::HttpMiddleware;
+use hospes_auth::client::CredentialStore as Kept;
+use hospes_auth::egress::{EgressPolicy, GuardedClient};
 use hospes_auth::resource::{
-    AnyOf, Guard, GuardBuilder, IssuerTokens, JwtRules, Principal, ProofNonces, ScopeRules, StaticTokens,
+    AnyTokenVerifier, BearerAuth, BearerAuthBuilder, JwtRules, JwtVerifier, ProofNonces, ScopeRules,
+    StaticTokenVerifier, TokenPrincipal,
 };
 use hospes_auth::server::{AuthServer, TrustedProxies};
 use hospes_auth::{Issuer, Resource, Scopes, Seed};
-use hospes_host::Accounts;
-use hospes_host::config::{AccountsConfig, AuthConfig, Dpop};
+use hospes_host::UpstreamAccounts;
+use hospes_host::config::{AccountsConfig, AuthConfig, DpopRequirement};
 use url::Url;
 
 pub(crate) use self::accounts::users_can_sign_in;
 use self::accounts::{accounts_at, forget_the_gone, visitors, with_accounts};
-use crate::exit::{Failure, Outcome};
-use crate::output::Output;
+use crate::exit::{CliError, CliResult};
+use crate::output::CliOutput;
 use server::server;
 
 /// The scope that lets a client use the endpoint.
 const SCOPE: &str = "mcp";
 
 /// Authorization of an endpoint, with the settings that others need to know.
-pub(crate) struct Authorization {
-    pub(crate) front: Box<dyn Front>,
+pub(crate) struct EndpointAuthorization {
+    pub(crate) front: Box<dyn HttpMiddleware>,
     /// The endpoint's public address.
     pub(crate) url: String,
     /// The name under which it is called.
@@ -37,7 +38,7 @@ pub(crate) struct Authorization {
     /// Description of the issuer of the tokens.
     pub(crate) by: String,
     /// The accounts at servers behind this host.
-    pub(crate) accounts: Option<Accounts>,
+    pub(crate) accounts: Option<UpstreamAccounts>,
     /// Token for programs of the user who runs this host.
     pub(crate) token: String,
 }
@@ -49,8 +50,8 @@ pub(crate) fn authorization(
     path: &str,
     kept: Option<Arc<dyn Kept>>,
     said_of_accounts: &AccountsConfig,
-    output: Output,
-) -> Outcome<Option<Authorization>> {
+    output: CliOutput,
+) -> CliResult<Option<EndpointAuthorization>> {
     let exposed = !address.ip().is_loopback();
     let said = config.is_some();
     let config = config.cloned().unwrap_or_default();
@@ -81,7 +82,7 @@ pub(crate) fn authorization(
         Some(kept) => Some(accounts_at(kept, said_of_accounts, &own)?),
         None => None,
     };
-    let (front, by): (Box<dyn Front>, String) = match &config.issuer {
+    let (front, by): (Box<dyn HttpMiddleware>, String) = match &config.issuer {
         Some(issuer) => {
             let issuer = identifier("auth.issuer", Issuer::new(issuer.as_str()))?;
             let audience = match &config.audience {
@@ -89,9 +90,10 @@ pub(crate) fn authorization(
                 None => main.clone(),
             };
             let rules = JwtRules::new(issuer.clone(), vec![audience]);
-            let tokens = AnyOf::none().or(tokens).or(IssuerTokens::new(rules, fetcher(&issuer)));
+            let tokens = AnyTokenVerifier::none().or(tokens).or(JwtVerifier::new(rules, fetcher(&issuer)));
             let rules = ScopeRules::default().always(scopes(&config)?);
-            let guard = Guard::builder(main.clone(), vec![issuer.clone()], tokens).also(older).rules(rules);
+            let guard =
+                BearerAuth::builder(main.clone(), vec![issuer.clone()], tokens).also(older).rules(rules);
             let guard = bound(guard, &config, &machine, ProofNonces::of_this_process());
             let by = issuer.to_string();
             match (accounts.clone(), &config.sign_in) {
@@ -115,9 +117,10 @@ pub(crate) fn authorization(
                     forget_the_gone(&accounts, &server, output)?;
                 }
             }
-            let tokens = AnyOf::none().or(tokens).or(server.tokens_for([main.clone(), older.clone()]));
+            let tokens =
+                AnyTokenVerifier::none().or(tokens).or(server.tokens_for([main.clone(), older.clone()]));
             let rules = ScopeRules::default().always(Scopes::parse(SCOPE).union(&scopes(&config)?));
-            let guard = Guard::builder(main.clone(), vec![own], tokens).also(older).rules(rules);
+            let guard = BearerAuth::builder(main.clone(), vec![own], tokens).also(older).rules(rules);
             let guard = guard.used_proofs(server.used_proofs());
             let guard = bound(guard, &config, &machine, server.proof_nonces());
             let by = match &config.provider {
@@ -127,16 +130,16 @@ pub(crate) fn authorization(
             (Box::new(server.beside(guard)), by)
         }
     };
-    Ok(Some(Authorization { front, url: main.to_string(), host, by, accounts, token }))
+    Ok(Some(EndpointAuthorization { front, url: main.to_string(), host, by, accounts, token }))
 }
 
 /// The origin that everybody else knows, without a slash at its end.
-fn base(config: &AuthConfig, address: SocketAddr) -> Outcome<String> {
+fn base(config: &AuthConfig, address: SocketAddr) -> CliResult<String> {
     let Some(base) = &config.base_url else {
         if address.ip().is_loopback() {
             return Ok(format!("http://{address}"));
         }
-        return Err(Failure::usage(format!("{address} can be reached from elsewhere, and no public address is known"))
+        return Err(CliError::usage(format!("{address} can be reached from elsewhere, and no public address is known"))
             .hint(
                 "tokens are made out for an address: set `base_url = \"https://…\"` under [auth], or `enabled = false` \
                  if something else decides who may come",
@@ -146,16 +149,16 @@ fn base(config: &AuthConfig, address: SocketAddr) -> Outcome<String> {
     match Url::parse(base) {
         Ok(url) if loopback(&url) && url.path() == "/" => Ok(base.trim_end_matches('/').to_owned()),
         Ok(url) if loopback(&url) => {
-            Err(Failure::usage("`auth.base_url`: expected an origin, without a path"))
+            Err(CliError::usage("`auth.base_url`: expected an origin, without a path"))
         }
-        _ => Err(Failure::usage("`auth.base_url`: expected an https address")
+        _ => Err(CliError::usage("`auth.base_url`: expected an https address")
             .hint("put a proxy that speaks TLS before Hospes: passwords and tokens go through here")),
     }
 }
 
 /// Returns the trusted proxies in front of this host. Warns if there must be one and none is configured, because all
 /// visitors then share one set of limits.
-fn trusted_proxies(config: &AuthConfig, base: &str, output: Output) -> Outcome<TrustedProxies> {
+fn trusted_proxies(config: &AuthConfig, base: &str, output: CliOutput) -> CliResult<TrustedProxies> {
     let proxies = identifier("auth.trusted_proxies", TrustedProxies::parse(&config.trusted_proxies))?;
     if proxies.is_empty() && config.issuer.is_none() && base.starts_with("https:") {
         output.warn(
@@ -170,10 +173,15 @@ fn trusted_proxies(config: &AuthConfig, base: &str, output: Output) -> Outcome<T
 }
 
 /// The guard, which takes tokens as the configuration wants them bound.
-fn bound(guard: GuardBuilder, config: &AuthConfig, machine: &Principal, nonces: ProofNonces) -> Guard {
+fn bound(
+    guard: BearerAuthBuilder,
+    config: &AuthConfig,
+    machine: &TokenPrincipal,
+    nonces: ProofNonces,
+) -> BearerAuth {
     let guard = match config.dpop {
         None => guard,
-        Some(Dpop::Allowed) => guard.offer_proofs(),
+        Some(DpopRequirement::Allowed) => guard.offer_proofs(),
         // What the programs of whoever runs this host show never leaves this machine.
         Some(_) => guard.require_proofs().exempt(machine),
     };
@@ -181,8 +189,8 @@ fn bound(guard: GuardBuilder, config: &AuthConfig, machine: &Principal, nonces: 
     guard.name("hospes").build()
 }
 
-fn static_tokens(config: &AuthConfig, issuer: &Issuer) -> Outcome<StaticTokens> {
-    let mut tokens = StaticTokens::none();
+fn static_tokens(config: &AuthConfig, issuer: &Issuer) -> CliResult<StaticTokenVerifier> {
+    let mut tokens = StaticTokenVerifier::none();
     for (name, token) in &config.tokens {
         tokens = tokens.with(token.reveal(), named(issuer, &format!("token {name}"), config)?);
     }
@@ -190,8 +198,8 @@ fn static_tokens(config: &AuthConfig, issuer: &Issuer) -> Outcome<StaticTokens> 
 }
 
 /// Somebody whom the configuration knows: nothing is asked of them that they could lack.
-fn named(issuer: &Issuer, name: &str, config: &AuthConfig) -> Outcome<Principal> {
-    let mut principal = Principal::new(issuer.clone(), name);
+fn named(issuer: &Issuer, name: &str, config: &AuthConfig) -> CliResult<TokenPrincipal> {
+    let mut principal = TokenPrincipal::new(issuer.clone(), name);
     // Whoever shows it, it is no user: users may be called anything.
     principal.is_client = true;
     principal.scopes = Scopes::parse(SCOPE).union(&scopes(config)?);
@@ -199,23 +207,23 @@ fn named(issuer: &Issuer, name: &str, config: &AuthConfig) -> Outcome<Principal>
 }
 
 /// Returns the configured scopes that tokens must have, in addition to those of every token of this host.
-fn scopes(config: &AuthConfig) -> Outcome<Scopes> {
+fn scopes(config: &AuthConfig) -> CliResult<Scopes> {
     let scopes: Scopes = config.scopes.iter().map(String::as_str).collect();
     if scopes.contains("offline_access") {
-        return Err(Failure::usage(
+        return Err(CliError::usage(
             "`auth.scopes`: `offline_access` is nothing that a token could be good for",
         ));
     }
     if scopes.len() == config.scopes.len() {
         return Ok(scopes);
     }
-    Err(Failure::usage("`auth.scopes`: expected names of scopes, each once and without spaces"))
+    Err(CliError::usage("`auth.scopes`: expected names of scopes, each once and without spaces"))
 }
 
 /// A token for `hospes status`, which lives as long as this process.
-fn local_token() -> Outcome<String> {
+fn local_token() -> CliResult<String> {
     let seed = Seed::from_system();
-    Ok(seed.map_err(|error| Failure::usage("there is no randomness").because(&error))?.draw_text())
+    Ok(seed.map_err(|error| CliError::usage("there is no randomness").because(&error))?.draw_text())
 }
 
 /// Fetches from an issuer that the operator has named, wherever that is.
@@ -225,7 +233,7 @@ fn fetcher(issuer: &Issuer) -> GuardedClient {
 
 /// Fetches from places that the operator has named, wherever they are.
 fn fetching<'a>(places: impl IntoIterator<Item = &'a Url>) -> GuardedClient {
-    let mut egress = Egress::public();
+    let mut egress = EgressPolicy::public();
     for url in places {
         if let Some(host) = url.host_str() {
             egress = egress.allow_host(host);
@@ -237,10 +245,10 @@ fn fetching<'a>(places: impl IntoIterator<Item = &'a Url>) -> GuardedClient {
     GuardedClient::new(egress)
 }
 
-fn identifier<T, E: std::error::Error>(field: &str, made: Result<T, E>) -> Outcome<T> {
+fn identifier<T, E: std::error::Error>(field: &str, made: Result<T, E>) -> CliResult<T> {
     made.map_err(|error| mistake(field, &error))
 }
 
-fn mistake(field: &str, error: &dyn std::error::Error) -> Failure {
-    Failure::usage(format!("`{field}`: {error}"))
+fn mistake(field: &str, error: &dyn std::error::Error) -> CliError {
+    CliError::usage(format!("`{field}`: {error}"))
 }

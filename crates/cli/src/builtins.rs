@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hospes::BoxService;
 use hospes_host::config::nearest;
-use hospes_host::{BuiltinError, Builtins};
+use hospes_host::{BuiltinError, BuiltinFactory};
 use hospes_servers::{BUILTINS, builtin};
 
 use crate::args;
@@ -25,7 +25,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> + Clone {
 }
 
 /// Finds them for the host.
-pub(crate) fn all() -> Builtins {
+pub(crate) fn all() -> BuiltinFactory {
     Arc::new(find)
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn find(name: &str, args: &[String]) -> Result<BoxService, BuiltinErr
 }
 
 /// The one that the command line names.
-pub(crate) fn served(named: &args::Builtin) -> Result<BoxService, BuiltinError> {
+pub(crate) fn served(named: &args::BuiltinCommand) -> Result<BoxService, BuiltinError> {
     let found = builtin(&named.name).ok_or_else(|| BuiltinError::new(unknown(&named.name)))?;
     let server = found.server_of(&named.options).map_err(|error| BuiltinError::new(chain(&error)))?;
     Ok(BoxService::new(server))

@@ -3,16 +3,16 @@
 use std::net::SocketAddr;
 
 use hospes_auth::Seed;
-use hospes_host::callers::{CallerFront, Rule};
-use hospes_host::config::Callers;
+use hospes_host::callers::{CallerMiddleware, CallerRule};
+use hospes_host::config::AllowedCallers;
 
-use crate::exit::{Failure, Outcome};
-use crate::output::Output;
-use crate::place;
+use crate::exit::{CliError, CliResult};
+use crate::output::CliOutput;
+use crate::paths;
 
 /// The check of callers that stands before the endpoint.
-pub(crate) struct OwnCallers {
-    pub(crate) front: CallerFront,
+pub(crate) struct CallerCheck {
+    pub(crate) front: CallerMiddleware,
     /// The token that other callers show.
     pub(crate) token: String,
     /// True if applications need the token.
@@ -20,11 +20,15 @@ pub(crate) struct OwnCallers {
 }
 
 /// The check of callers; none where everybody who reaches the endpoint may use it.
-pub(crate) fn front(said: Option<Callers>, bound: SocketAddr, output: Output) -> Outcome<Option<OwnCallers>> {
+pub(crate) fn front(
+    said: Option<AllowedCallers>,
+    bound: SocketAddr,
+    output: CliOutput,
+) -> CliResult<Option<CallerCheck>> {
     // Beyond loopback it was said that nobody is asked for anything.
-    let usual = if bound.ip().is_loopback() { Callers::SameUser } else { Callers::Any };
+    let usual = if bound.ip().is_loopback() { AllowedCallers::SameUser } else { AllowedCallers::Any };
     let rule = match said.unwrap_or(usual) {
-        Callers::Any => {
+        AllowedCallers::Any => {
             if bound.ip().is_loopback() {
                 output.warn(format_args!(
                     "every program of this machine, of any user, is served: nobody is asked (`endpoint.callers` is \"any\")"
@@ -33,26 +37,26 @@ pub(crate) fn front(said: Option<Callers>, bound: SocketAddr, output: Output) ->
             return Ok(None);
         }
         // Where nothing says which program calls, all need the token.
-        Callers::SameUser if cfg!(target_os = "linux") => Rule::SameUser,
-        _ => Rule::Token,
+        AllowedCallers::SameUser if cfg!(target_os = "linux") => CallerRule::SameUser,
+        _ => CallerRule::Token,
     };
     let token = token()?;
-    Ok(Some(OwnCallers {
-        front: CallerFront::new(rule, bound, &token),
+    Ok(Some(CallerCheck {
+        front: CallerMiddleware::new(rule, bound, &token),
         token,
-        is_wanted: rule == Rule::Token,
+        is_wanted: rule == CallerRule::Token,
     }))
 }
 
 /// The endpoint's token, made once; where there is no folder for it, one for this run.
-fn token() -> Outcome<String> {
+fn token() -> CliResult<String> {
     let made = || {
         let seed = Seed::from_system();
         seed.map(|mut seed| seed.draw_text())
-            .map_err(|error| Failure::usage("there is no randomness").because(&error))
+            .map_err(|error| CliError::usage("there is no randomness").because(&error))
     };
-    match place::endpoint_token() {
+    match paths::endpoint_token() {
         None => made(),
-        Some(file) => place::kept_secret(&file, made),
+        Some(file) => paths::kept_secret(&file, made),
     }
 }

@@ -4,19 +4,21 @@
 //! own. The key is used from where it is. Only signing in and repairing move it to the wanted location, so an
 //! unattended job never depends on a keyring that was missing at sign-in.
 
-mod later;
+mod lazy_store;
 
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use hospes_auth::client::{FileStore, Keyring, KeyringError, StepError, Store, StoreKey};
+use hospes_auth::client::{
+    CredentialStore, FileCredentialStore, KeyringError, StepError, StoreKey, SystemKeyring,
+};
 
-pub(crate) use self::later::Later;
-use crate::exit::{Failure, Outcome, chain};
-use crate::output::Output;
-use crate::place;
+pub(crate) use self::lazy_store::LazyStore;
+use crate::exit::{CliError, CliResult, chain};
+use crate::output::CliOutput;
+use crate::paths;
 
 /// The variable with the passphrase that the tokens are sealed with.
 const PASSPHRASE: &str = "HOSPES_PASSPHRASE";
@@ -37,7 +39,7 @@ pub(crate) enum CredentialsStore {
 
 /// Location of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeyPlace {
+pub(crate) enum KeyLocation {
     Passphrase,
     Keyring,
     File,
@@ -45,7 +47,7 @@ pub(crate) enum KeyPlace {
 
 /// Purpose for which the key is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
+enum KeyPurpose {
     /// To use what is kept.
     Use,
     /// To keep something: the key is made, or moved to where it is wanted.
@@ -54,30 +56,30 @@ enum Purpose {
     Repair,
 }
 
-struct Places {
+struct CredentialFiles {
     sealed: PathBuf,
     key: PathBuf,
-    keyring: Keyring,
+    keyring: SystemKeyring,
 }
 
 /// Opens the store if it exists. Nothing is created before the first sign-in.
-pub(crate) fn kept() -> Outcome<Option<(Arc<FileStore>, KeyPlace)>> {
-    match place::credentials() {
-        Some((sealed, _)) if sealed.exists() => open(Purpose::Use, configured()?, None).map(Some),
+pub(crate) fn kept() -> CliResult<Option<(Arc<FileCredentialStore>, KeyLocation)>> {
+    match paths::credentials() {
+        Some((sealed, _)) if sealed.exists() => open(KeyPurpose::Use, configured()?, None).map(Some),
         _ => Ok(None),
     }
 }
 
 /// Returns the store if it exists, to be opened on first use.
-pub(crate) fn later() -> Outcome<Option<Arc<Later>>> {
+pub(crate) fn later() -> CliResult<Option<Arc<LazyStore>>> {
     configured()?;
-    let is_there = place::credentials().is_some_and(|(sealed, _)| sealed.exists());
-    let later = || open(Purpose::Use, configured()?, None).map(|(store, _)| store);
-    Ok(is_there.then(|| Arc::new(Later::new(later))))
+    let is_there = paths::credentials().is_some_and(|(sealed, _)| sealed.exists());
+    let later = || open(KeyPurpose::Use, configured()?, None).map(|(store, _)| store);
+    Ok(is_there.then(|| Arc::new(LazyStore::new(later))))
 }
 
 /// The store of a host that runs. One that will be written to is there from the beginning.
-pub(crate) fn of_host(will_be: bool, output: Output) -> Outcome<Option<Arc<dyn Store>>> {
+pub(crate) fn of_host(will_be: bool, output: CliOutput) -> CliResult<Option<Arc<dyn CredentialStore>>> {
     match later()? {
         Some(later) => Ok(Some(later)),
         None if will_be => store(configured()?, output).map(|store| Some(store as _)),
@@ -86,33 +88,33 @@ pub(crate) fn of_host(will_be: bool, output: Output) -> Outcome<Option<Arc<dyn S
 }
 
 /// The store, which is made if need be.
-pub(crate) fn store(wanted: CredentialsStore, output: Output) -> Outcome<Arc<FileStore>> {
-    open(Purpose::Keep, wanted, Some(output)).map(|(store, _)| store)
+pub(crate) fn store(wanted: CredentialsStore, output: CliOutput) -> CliResult<Arc<FileCredentialStore>> {
+    open(KeyPurpose::Keep, wanted, Some(output)).map(|(store, _)| store)
 }
 
 /// Opens the store; a store that can no longer be opened is put aside.
-pub(crate) fn repaired(wanted: CredentialsStore, output: Output) -> Outcome<Arc<FileStore>> {
-    open(Purpose::Repair, wanted, Some(output)).map(|(store, _)| store)
+pub(crate) fn repaired(wanted: CredentialsStore, output: CliOutput) -> CliResult<Arc<FileCredentialStore>> {
+    open(KeyPurpose::Repair, wanted, Some(output)).map(|(store, _)| store)
 }
 
 /// Returns the location of the key that the environment asks for.
-pub(crate) fn configured() -> Outcome<CredentialsStore> {
+pub(crate) fn configured() -> CliResult<CredentialsStore> {
     match std::env::var(KEPT_IN) {
         Ok(text) if !text.is_empty() => CredentialsStore::from_str(&text, true)
-            .map_err(|_| Failure::usage(format!("{KEPT_IN}: expected auto, keyring or file"))),
+            .map_err(|_| CliError::usage(format!("{KEPT_IN}: expected auto, keyring or file"))),
         _ => Ok(CredentialsStore::default()),
     }
 }
 
 /// Describes the location of the tokens.
 pub(crate) fn shown() -> String {
-    match place::credentials() {
-        Some((sealed, _)) => format!("the sealed file {}", place::short(&sealed)),
+    match paths::credentials() {
+        Some((sealed, _)) => format!("the sealed file {}", paths::short(&sealed)),
         None => "memory".to_owned(),
     }
 }
 
-impl KeyPlace {
+impl KeyLocation {
     /// Returns the name used in JSON.
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -128,29 +130,29 @@ impl KeyPlace {
             Self::Passphrase => format!("the passphrase in {PASSPHRASE}"),
             Self::Keyring => "in the system's keyring".to_owned(),
             Self::File => {
-                place::credentials().map(|(_, key)| format!("in {}", place::short(&key))).unwrap_or_default()
+                paths::credentials().map(|(_, key)| format!("in {}", paths::short(&key))).unwrap_or_default()
             }
         }
     }
 }
 
 fn open(
-    purpose: Purpose,
+    purpose: KeyPurpose,
     wanted: CredentialsStore,
-    output: Option<Output>,
-) -> Outcome<(Arc<FileStore>, KeyPlace)> {
-    let (sealed, key) = place::credentials()
-        .ok_or_else(|| Failure::usage("there is no home folder to keep tokens in").hint("set HOME"))?;
-    let places = Places { sealed, key, keyring: Keyring::new("hospes", "credentials") };
+    output: Option<CliOutput>,
+) -> CliResult<(Arc<FileCredentialStore>, KeyLocation)> {
+    let (sealed, key) = paths::credentials()
+        .ok_or_else(|| CliError::usage("there is no home folder to keep tokens in").hint("set HOME"))?;
+    let places = CredentialFiles { sealed, key, keyring: SystemKeyring::new("hospes", "credentials") };
     make_folder(&places.sealed)?;
     if let Some(text) = std::env::var(PASSPHRASE).ok().filter(|text| !text.is_empty()) {
-        let store = FileStore::new(&places.sealed, StoreKey::passphrase(text));
-        return Ok((Arc::new(store), KeyPlace::Passphrase));
+        let store = FileCredentialStore::new(&places.sealed, StoreKey::passphrase(text));
+        return Ok((Arc::new(store), KeyLocation::Passphrase));
     }
     make_folder(&places.key)?;
-    if purpose == Purpose::Use {
+    if purpose == KeyPurpose::Use {
         let (key, place) = places.found(wanted)?;
-        return Ok((Arc::new(FileStore::new(&places.sealed, key)), place));
+        return Ok((Arc::new(FileCredentialStore::new(&places.sealed, key)), place));
     }
     let say = |text: &str| {
         if let Some(output) = output {
@@ -160,29 +162,29 @@ fn open(
     // Two that sign in at once would make two keys.
     let _alone = places.alone()?;
     let (key, place) = places.settled(purpose, wanted, &say)?;
-    let store = FileStore::new(&places.sealed, key);
-    if purpose == Purpose::Repair && !store.opens().map_err(unusable)? {
+    let store = FileCredentialStore::new(&places.sealed, key);
+    if purpose == KeyPurpose::Repair && !store.opens().map_err(unusable)? {
         let aside = store.set_aside().map_err(unusable)?;
         say(&format!(
             "{} could not be opened by its key: it is {} now; sign in anew wherever you were",
-            place::short(&places.sealed),
-            place::short(&aside)
+            paths::short(&places.sealed),
+            paths::short(&aside)
         ));
     }
     Ok((Arc::new(store), place))
 }
 
-impl Places {
+impl CredentialFiles {
     /// The key, from where it is.
-    fn found(&self, wanted: CredentialsStore) -> Outcome<(StoreKey, KeyPlace)> {
+    fn found(&self, wanted: CredentialsStore) -> CliResult<(StoreKey, KeyLocation)> {
         if let Some(key) = StoreKey::from_file(&self.key).map_err(unusable)? {
-            return Ok((key, KeyPlace::File));
+            return Ok((key, KeyLocation::File));
         }
         if wanted == CredentialsStore::File {
-            return Err(self.gone(&format!("{} is not there", place::short(&self.key))));
+            return Err(self.gone(&format!("{} is not there", paths::short(&self.key))));
         }
         match self.keyring.key() {
-            Ok(Some(key)) => Ok((key, KeyPlace::Keyring)),
+            Ok(Some(key)) => Ok((key, KeyLocation::Keyring)),
             Ok(None) => Err(self.lost()),
             Err(error) => Err(self.out_of_reach(&error)),
         }
@@ -191,13 +193,13 @@ impl Places {
     /// The key, put where it is wanted.
     fn settled(
         &self,
-        purpose: Purpose,
+        purpose: KeyPurpose,
         wanted: CredentialsStore,
         say: &dyn Fn(&str),
-    ) -> Outcome<(StoreKey, KeyPlace)> {
+    ) -> CliResult<(StoreKey, KeyLocation)> {
         let in_file = StoreKey::from_file(&self.key).map_err(unusable)?;
         match (in_file, wanted) {
-            (Some(key), CredentialsStore::File) => Ok((key, KeyPlace::File)),
+            (Some(key), CredentialsStore::File) => Ok((key, KeyLocation::File)),
             (Some(key), wanted) => self.moved(key, wanted, say),
             (None, CredentialsStore::File) if self.sealed.exists() => self.taken_out(purpose, say),
             (None, CredentialsStore::File) => self.new_file(),
@@ -211,7 +213,7 @@ impl Places {
         key: StoreKey,
         wanted: CredentialsStore,
         say: &dyn Fn(&str),
-    ) -> Outcome<(StoreKey, KeyPlace)> {
+    ) -> CliResult<(StoreKey, KeyLocation)> {
         let put = self.keyring.key().and_then(|known| match known {
             // What opens somebody's tokens is not written over.
             Some(known) => Ok(known.is_same(&key)),
@@ -221,39 +223,39 @@ impl Places {
             Ok(true) => {
                 let gone = fs::remove_file(&self.key);
                 gone.map_err(|error| {
-                    Failure::usage(format!("{} cannot be taken away", place::short(&self.key)))
+                    CliError::usage(format!("{} cannot be taken away", paths::short(&self.key)))
                         .because(&error)
                 })?;
                 say(&format!(
                     "the key to the tokens is now in the system's keyring, no longer in {}",
-                    place::short(&self.key)
+                    paths::short(&self.key)
                 ));
-                Ok((key, KeyPlace::Keyring))
+                Ok((key, KeyLocation::Keyring))
             }
             Ok(false) if wanted == CredentialsStore::Keyring => {
-                Err(Failure::usage("the keyring has another key for Hospes already").hint(
+                Err(CliError::usage("the keyring has another key for Hospes already").hint(
                     "take its entry `hospes` / `credentials` away if nothing needs it, or stay with \
                      --credentials-store file",
                 ))
             }
             Err(error) if wanted == CredentialsStore::Keyring => Err(unkept(&error)),
-            Ok(false) => Ok((key, KeyPlace::File)),
+            Ok(false) => Ok((key, KeyLocation::File)),
             Err(error) => {
                 tracing::info!(%error, "the key to the tokens stays in its file");
-                Ok((key, KeyPlace::File))
+                Ok((key, KeyLocation::File))
             }
         }
     }
 
     /// From the keyring into its file; the keyring has it still, for whatever else it opens.
-    fn taken_out(&self, purpose: Purpose, say: &dyn Fn(&str)) -> Outcome<(StoreKey, KeyPlace)> {
+    fn taken_out(&self, purpose: KeyPurpose, say: &dyn Fn(&str)) -> CliResult<(StoreKey, KeyLocation)> {
         match self.keyring.key() {
             Ok(Some(key)) => {
                 key.to_file(&self.key).map_err(unusable)?;
-                say(&format!("the key to the tokens is now in {} too", place::short(&self.key)));
-                Ok((key, KeyPlace::File))
+                say(&format!("the key to the tokens is now in {} too", paths::short(&self.key)));
+                Ok((key, KeyLocation::File))
             }
-            Ok(None) if purpose == Purpose::Repair => self.new_file(),
+            Ok(None) if purpose == KeyPurpose::Repair => self.new_file(),
             Ok(None) => Err(self.lost()),
             Err(error) => Err(self.out_of_reach(&error)),
         }
@@ -261,18 +263,18 @@ impl Places {
 
     fn in_keyring(
         &self,
-        purpose: Purpose,
+        purpose: KeyPurpose,
         wanted: CredentialsStore,
         say: &dyn Fn(&str),
-    ) -> Outcome<(StoreKey, KeyPlace)> {
+    ) -> CliResult<(StoreKey, KeyLocation)> {
         // What is sealed already can only be opened by the key that sealed it.
         let is_new = !self.sealed.exists();
         let made = match self.keyring.key() {
-            Ok(Some(key)) => return Ok((key, KeyPlace::Keyring)),
-            Ok(None) if !is_new && purpose != Purpose::Repair => return Err(self.lost()),
+            Ok(Some(key)) => return Ok((key, KeyLocation::Keyring)),
+            Ok(None) if !is_new && purpose != KeyPurpose::Repair => return Err(self.lost()),
             Ok(None) => StoreKey::generate()
                 .map_err(unusable)
-                .map(|key| self.keyring.put(&key).map(|()| (key, KeyPlace::Keyring)))?,
+                .map(|key| self.keyring.put(&key).map(|()| (key, KeyLocation::Keyring)))?,
             Err(error) if !is_new => return Err(self.out_of_reach(&error)),
             Err(error) => Err(error),
         };
@@ -281,18 +283,18 @@ impl Places {
             Err(error) if wanted == CredentialsStore::Keyring => Err(unkept(&error)),
             Err(error) => {
                 let made = self.new_file()?;
-                say(&format!("{error}\n  so the key to the tokens is kept in {}", place::short(&self.key)));
+                say(&format!("{error}\n  so the key to the tokens is kept in {}", paths::short(&self.key)));
                 Ok(made)
             }
         }
     }
 
-    fn new_file(&self) -> Outcome<(StoreKey, KeyPlace)> {
-        StoreKey::in_file(&self.key).map(|key| (key, KeyPlace::File)).map_err(unusable)
+    fn new_file(&self) -> CliResult<(StoreKey, KeyLocation)> {
+        StoreKey::in_file(&self.key).map(|key| (key, KeyLocation::File)).map_err(unusable)
     }
 
     /// Waits until no other process looks for the key or makes one.
-    fn alone(&self) -> Outcome<File> {
+    fn alone(&self) -> CliResult<File> {
         let mut name = self.sealed.as_os_str().to_owned();
         name.push(".key.lock");
         let mut options = OpenOptions::new();
@@ -301,33 +303,33 @@ impl Places {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let locked = options.open(name).and_then(|file| file.lock().map(|()| file));
         locked.map_err(|error| {
-            Failure::usage(format!("{} cannot be locked", place::short(&self.sealed))).because(&error)
+            CliError::usage(format!("{} cannot be locked", paths::short(&self.sealed))).because(&error)
         })
     }
 
-    fn gone(&self, why: &str) -> Failure {
-        Failure::usage(format!("the key to {} cannot be had: {why}", place::short(&self.sealed))).hint(format!(
+    fn gone(&self, why: &str) -> CliError {
+        CliError::usage(format!("the key to {} cannot be had: {why}", paths::short(&self.sealed))).hint(format!(
             "if it is in the keyring, --credentials-store auto (or {KEPT_IN}); if it was a passphrase, set {PASSPHRASE}"
         ))
     }
 
     /// Creates the error for a key that is neither in the keyring nor in its file.
-    fn lost(&self) -> Failure {
-        Failure::usage(format!(
+    fn lost(&self) -> CliError {
+        CliError::usage(format!(
             "the key to {} is gone: neither the system's keyring nor {} has it",
-            place::short(&self.sealed),
-            place::short(&self.key)
+            paths::short(&self.sealed),
+            paths::short(&self.key)
         ))
         .hint(format!(
             "if it was a passphrase, set {PASSPHRASE}; else `hospes auth repair URL` puts the file aside and signs in anew"
         ))
     }
 
-    fn out_of_reach(&self, error: &KeyringError) -> Failure {
-        let failure = Failure::usage(format!(
+    fn out_of_reach(&self, error: &KeyringError) -> CliError {
+        let failure = CliError::usage(format!(
             "the key to {} is not in {}, and the keyring cannot be asked",
-            place::short(&self.sealed),
-            place::short(&self.key)
+            paths::short(&self.sealed),
+            paths::short(&self.key)
         ))
         .because(error);
         failure.hint(match error {
@@ -343,20 +345,20 @@ impl Places {
 }
 
 /// The keyring was wanted, and nothing else.
-fn unkept(error: &KeyringError) -> Failure {
-    Failure::usage("the key to the tokens cannot be kept in the keyring")
+fn unkept(error: &KeyringError) -> CliError {
+    CliError::usage("the key to the tokens cannot be kept in the keyring")
         .because(error)
         .hint("unlock or start it, or take --credentials-store auto or file")
 }
 
 // By value, as the errors come.
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
-fn unusable(error: StepError) -> Failure {
-    Failure::usage(chain(&error))
+fn unusable(error: StepError) -> CliError {
+    CliError::usage(chain(&error))
 }
 
-fn make_folder(file: &Path) -> Outcome {
+fn make_folder(file: &Path) -> CliResult {
     let Some(folder) = file.parent() else { return Ok(()) };
     fs::create_dir_all(folder)
-        .map_err(|error| Failure::usage(format!("{} cannot be made", folder.display())).because(&error))
+        .map_err(|error| CliError::usage(format!("{} cannot be made", folder.display())).because(&error))
 }

@@ -3,14 +3,14 @@
 
 use hospes_auth::Seed;
 use hospes_console::LocalConsole;
-use hospes_host::deciders::{Decider, DecisionTokens, DecisionsFrom, TokenError};
+use hospes_host::deciders::{Decider, DecisionSource, DecisionTokenError, DecisionTokenStore};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use crate::args::Files;
-use crate::exit::{Failure, Outcome};
-use crate::output::{DIM, Output, is_interactive, paint, printable};
-use crate::{local, place, settings};
+use crate::args::ConfigFileArgs;
+use crate::exit::{CliError, CliResult};
+use crate::output::{CliOutput, DIM, is_interactive, paint, printable};
+use crate::{local_host, paths, settings};
 
 /// The variable with the token of a program that decides.
 pub(crate) const TOKEN: &str = "HOSPES_APPROVE_TOKEN";
@@ -21,26 +21,26 @@ pub(crate) fn token() -> Option<String> {
 }
 
 /// The tokens of this user; none without a home folder.
-pub(crate) fn tokens() -> Option<DecisionTokens> {
-    place::decision_tokens().map(DecisionTokens::at)
+pub(crate) fn tokens() -> Option<DecisionTokenStore> {
+    paths::decision_tokens().map(DecisionTokenStore::at)
 }
 
 /// Describes the decider of this process for the audit log.
 ///
 /// # Errors
 /// When a program runs this that may not decide.
-pub(crate) async fn decider() -> Outcome<String> {
+pub(crate) async fn decider() -> CliResult<String> {
     let this = this();
     let shown = match token() {
         None => None,
         Some(secret) => {
             let name = tokens().and_then(|tokens| tokens.name_of(&secret));
             let wrong =
-                || Failure::usage(format!("{TOKEN} holds no token of this user, or its time is over"));
+                || CliError::usage(format!("{TOKEN} holds no token of this user, or its time is over"));
             Some(name.ok_or_else(wrong)?)
         }
     };
-    this.check(from().await?, shown.as_deref()).map_err(|why| Failure::usage(why.to_string()))?;
+    this.check(from().await?, shown.as_deref()).map_err(|why| CliError::usage(why.to_string()))?;
     Ok(this.words(shown.as_deref()))
 }
 
@@ -55,30 +55,31 @@ fn this() -> Decider {
 }
 
 /// Returns the stricter of the settings of the configuration and of the running host.
-async fn from() -> Outcome<DecisionsFrom> {
+async fn from() -> CliResult<DecisionSource> {
     let config = std::env::var_os("HOSPES_CONFIG").map(Into::into).into_iter().collect();
     // A mistake in a server's entry is no reason to let more decide.
-    let said = settings::load(&Files { config, allow_unset: true, strict: false })?.config.decisions_from;
+    let said =
+        settings::load(&ConfigFileArgs { config, allow_unset: true, strict: false })?.config.decisions_from;
     let asked = async |console: &LocalConsole| console.get::<serde_json::Value>("console").await;
     let running =
-        local::ask("the console does not say who decides", asked).await.ok().and_then(|(_, about)| {
-            DecisionsFrom::ALL.into_iter().find(|from| about["decisionsFrom"] == from.as_str())
+        local_host::ask("the console does not say who decides", asked).await.ok().and_then(|(_, about)| {
+            DecisionSource::ALL.into_iter().find(|from| about["decisionsFrom"] == from.as_str())
         });
     Ok(said.into_iter().chain(running).min().unwrap_or_default())
 }
 
 /// Creates a token and prints it once.
-pub(crate) fn make(name: &str, days: u16, output: Output) -> Outcome {
+pub(crate) fn make(name: &str, days: u16, output: CliOutput) -> CliResult {
     // A program that could make a token would need none.
     if !matches!(this(), Decider::Terminal { .. }) {
-        return Err(Failure::usage("a token is made by a person, in the foreground of a terminal"));
+        return Err(CliError::usage("a token is made by a person, in the foreground of a terminal"));
     }
     let mut seed =
-        Seed::from_system().map_err(|error| Failure::usage("there is no randomness").because(&error))?;
+        Seed::from_system().map_err(|error| CliError::usage("there is no randomness").because(&error))?;
     let secret = format!("hospes-{}", seed.draw_text());
     let expires = Timestamp::now()
         .checked_add(SignedDuration::from_hours(24 * i64::from(days)))
-        .map_err(|error| Failure::usage("--days").because(&error))?;
+        .map_err(|error| CliError::usage("--days").because(&error))?;
     let made = kept()?.add(name, &secret, expires).map_err(|error| failed(&error))?;
     if output.json {
         output.value(&json!({ "name": made.name, "token": secret, "expires": made.expires }));
@@ -96,7 +97,7 @@ pub(crate) fn make(name: &str, days: u16, output: Output) -> Outcome {
 }
 
 /// Prints the tokens, without their secrets.
-pub(crate) fn list(output: Output) -> Outcome {
+pub(crate) fn list(output: CliOutput) -> CliResult {
     let all = kept()?.list().map_err(|error| failed(&error))?;
     if output.json {
         let shown = |token: &hospes_host::deciders::DecisionToken| json!({ "name": token.name, "created": token.created, "expires": token.expires });
@@ -116,16 +117,16 @@ pub(crate) fn list(output: Output) -> Outcome {
 }
 
 /// Ends a token.
-pub(crate) fn end(name: &str, output: Output) -> Outcome {
+pub(crate) fn end(name: &str, output: CliOutput) -> CliResult {
     kept()?.end(name).map_err(|error| failed(&error))?;
     output.say(paint(DIM, format!("the token {} holds no longer", printable(name))));
     Ok(())
 }
 
-fn kept() -> Outcome<DecisionTokens> {
-    tokens().ok_or_else(|| Failure::usage("there is no home folder to keep tokens in").hint("set HOME"))
+fn kept() -> CliResult<DecisionTokenStore> {
+    tokens().ok_or_else(|| CliError::usage("there is no home folder to keep tokens in").hint("set HOME"))
 }
 
-fn failed(error: &TokenError) -> Failure {
-    Failure::usage(crate::exit::chain(error))
+fn failed(error: &DecisionTokenError) -> CliError {
+    CliError::usage(crate::exit::chain(error))
 }

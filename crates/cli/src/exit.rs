@@ -7,7 +7,7 @@ use hospes::client::{CallError, ConnectError};
 
 /// Kind of failure; the number is the exit code. The codes are those of the Inspector's command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Code {
+pub(crate) enum FailureCode {
     /// Wrong usage, a mistake in a file, or any failure without a code of its own.
     Usage = 1,
     /// Somebody has to sign in first.
@@ -18,7 +18,7 @@ pub(crate) enum Code {
     Tool = 5,
 }
 
-impl Code {
+impl FailureCode {
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Usage => "usage",
@@ -31,8 +31,8 @@ impl Code {
 
 /// Error of the program, with a hint for the user.
 #[derive(Clone, Debug)]
-pub(crate) struct Failure {
-    pub(crate) code: Code,
+pub(crate) struct CliError {
+    pub(crate) code: FailureCode,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
     pub(crate) status: Option<u16>,
@@ -42,10 +42,10 @@ pub(crate) struct Failure {
     pub(crate) is_silent: bool,
 }
 
-pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+pub(crate) type CliResult<T = ()> = Result<T, CliError>;
 
-impl Failure {
-    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+impl CliError {
+    pub(crate) fn new(code: FailureCode, message: impl Into<String>) -> Self {
         Self {
             code,
             message: message.into(),
@@ -58,7 +58,7 @@ impl Failure {
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self::new(Code::Usage, message)
+        Self::new(FailureCode::Usage, message)
     }
 
     /// A mistake on the command line; what the parser shows around it is for people.
@@ -75,7 +75,7 @@ impl Failure {
     }
 
     /// A failure whose reason is in the result already.
-    pub(crate) fn silent(code: Code) -> Self {
+    pub(crate) fn silent(code: FailureCode) -> Self {
         Self { is_silent: true, ..Self::new(code, "") }
     }
 
@@ -116,7 +116,7 @@ pub(crate) fn chain(error: &dyn StdError) -> String {
     text
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
         match &self.cause {
@@ -126,10 +126,11 @@ impl fmt::Display for Failure {
     }
 }
 
-impl From<ConnectError> for Failure {
+impl From<ConnectError> for CliError {
     fn from(error: ConnectError) -> Self {
         let is_locked = matches!(error.status, Some(401 | 403));
-        let mut failure = Self::new(if is_locked { Code::Unauthorized } else { Code::Unreachable }, "");
+        let mut failure =
+            Self::new(if is_locked { FailureCode::Unauthorized } else { FailureCode::Unreachable }, "");
         failure.status = error.status;
         failure.url = error.target.starts_with("http").then(|| error.target.clone());
         // The hint gets a line of its own.
@@ -144,13 +145,13 @@ impl From<ConnectError> for Failure {
     }
 }
 
-impl From<CallError> for Failure {
+impl From<CallError> for CliError {
     fn from(error: CallError) -> Self {
         let code = match &error {
-            CallError::Http(http) if matches!(http.status, Some(401 | 403)) => Code::Unauthorized,
-            CallError::NotAuthorized(_) => Code::Unauthorized,
-            CallError::Closed(_) | CallError::Http(_) | CallError::SessionEnded => Code::Unreachable,
-            _ => Code::Tool,
+            CallError::Http(http) if matches!(http.status, Some(401 | 403)) => FailureCode::Unauthorized,
+            CallError::NotAuthorized(_) => FailureCode::Unauthorized,
+            CallError::Closed(_) | CallError::Http(_) | CallError::SessionEnded => FailureCode::Unreachable,
+            _ => FailureCode::Tool,
         };
         let mut failure = Self::new(code, error.to_string());
         if let CallError::Http(http) = &error {

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::time::Uptime;
 
-use crate::args::{Cli, Command};
+use crate::args::{Cli, CliCommand};
 
 /// Environment variable with a log filter.
 const VARIABLE: &str = "HOSPES_LOG";
@@ -13,7 +13,7 @@ const VARIABLE: &str = "HOSPES_LOG";
 /// Starts logging as the command line says.
 pub(crate) fn start(cli: &Cli) {
     // `up` says how the servers are in its own words.
-    let quiet = if matches!(cli.command, Command::Up(_)) { "error" } else { "warn" };
+    let quiet = if matches!(cli.command, CliCommand::Up(_)) { "error" } else { "warn" };
     let level = match cli.global.verbose {
         _ if cli.global.quiet => "error",
         0 => quiet,

@@ -10,14 +10,14 @@ mod chat;
 mod commands;
 mod credentials;
 mod deciders;
+mod enforcement;
 mod exit;
-mod guard;
-mod known;
+mod known_servers;
 mod limits;
-mod local;
+mod local_host;
 mod logging;
 mod output;
-mod place;
+mod paths;
 mod progress;
 mod prompt;
 mod settings;
@@ -29,9 +29,9 @@ use std::time::Duration;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use args::{Cli, Command};
-use exit::{Failure, Outcome};
-use output::Output;
+use args::{Cli, CliCommand};
+use exit::{CliError, CliResult};
+use output::CliOutput;
 
 /// Time tasks have to end when the program does.
 const LAST_MOMENT: Duration = Duration::from_millis(500);
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return misread(&error),
     };
-    let output = Output { json: cli.global.json, quiet: cli.global.quiet };
+    let output = CliOutput { json: cli.global.json, quiet: cli.global.quiet };
     logging::start(&cli);
     let ended = runtime().and_then(|runtime| {
         let ended = runtime.block_on(run(cli.command, output));
@@ -64,28 +64,28 @@ fn main() -> ExitCode {
     }
 }
 
-async fn run(command: Command, output: Output) -> Outcome {
+async fn run(command: CliCommand, output: CliOutput) -> CliResult {
     limits::heed();
     match command {
-        Command::Up(args) => Box::pin(commands::up::run(args, output)).await,
-        Command::Stdio(args) => Box::pin(commands::stdio::run(args)).await,
-        Command::Status(args) => Box::pin(commands::status::run(args, output)).await,
-        Command::Console(args) => commands::console::run(&args, output).await,
-        Command::Approve(args) => Box::pin(approve::run(args, output)).await,
-        Command::List(args) => Box::pin(commands::list::run(args, output)).await,
-        Command::Call(args) => Box::pin(commands::call::run(args, output)).await,
-        Command::Chat(args) => Box::pin(chat::run(args, output)).await,
-        Command::Auth(args) => Box::pin(commands::auth::run(args, output)).await,
-        Command::Policy(args) => Box::pin(commands::policy::run(args, output)).await,
-        Command::Audit(args) => commands::audit::run(args, output).await,
-        Command::Pins(args) => Box::pin(commands::pins::run(args, output)).await,
-        Command::Serve(args) => Box::pin(commands::serve::run(args, output)).await,
+        CliCommand::Up(args) => Box::pin(commands::up::run(args, output)).await,
+        CliCommand::Stdio(args) => Box::pin(commands::stdio::run(args)).await,
+        CliCommand::Status(args) => Box::pin(commands::status::run(args, output)).await,
+        CliCommand::Console(args) => commands::console::run(&args, output).await,
+        CliCommand::Approve(args) => Box::pin(approve::run(args, output)).await,
+        CliCommand::List(args) => Box::pin(commands::list::run(args, output)).await,
+        CliCommand::Call(args) => Box::pin(commands::call::run(args, output)).await,
+        CliCommand::Chat(args) => Box::pin(chat::run(args, output)).await,
+        CliCommand::Auth(args) => Box::pin(commands::auth::run(args, output)).await,
+        CliCommand::Policy(args) => Box::pin(commands::policy::run(args, output)).await,
+        CliCommand::Audit(args) => commands::audit::run(args, output).await,
+        CliCommand::Pins(args) => Box::pin(commands::pins::run(args, output)).await,
+        CliCommand::Serve(args) => Box::pin(commands::serve::run(args, output)).await,
     }
 }
 
-fn runtime() -> Outcome<tokio::runtime::Runtime> {
+fn runtime() -> CliResult<tokio::runtime::Runtime> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.map_err(|error| Failure::usage("cannot start").because(&error))
+    runtime.map_err(|error| CliError::usage("cannot start").because(&error))
 }
 
 /// Help is a result; a mistake is talk, and its code is ours, not that of the parser.
@@ -96,9 +96,9 @@ fn misread(error: &clap::Error) -> ExitCode {
     }
     let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
     if words.any(|word| word == "--json") {
-        output::Output { json: true, quiet: false }.failure(&Failure::misread(error));
+        output::CliOutput { json: true, quiet: false }.failure(&CliError::misread(error));
     } else {
         let _gone = error.print();
     }
-    ExitCode::from(exit::Code::Usage as u8)
+    ExitCode::from(exit::FailureCode::Usage as u8)
 }

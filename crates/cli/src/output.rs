@@ -5,11 +5,11 @@ use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::exit::CliError;
 
 /// Settings for printing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Output {
+pub(crate) struct CliOutput {
     /// Results as JSON.
     pub(crate) json: bool,
     /// No talk.
@@ -27,7 +27,7 @@ fn err(text: &str) {
     let _gone = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }
 
-impl Output {
+impl CliOutput {
     /// Prints a result for people.
     pub(crate) fn result(self, text: impl fmt::Display) {
         let text = text.to_string();
@@ -77,7 +77,7 @@ impl Output {
     }
 
     /// Prints an error.
-    pub(crate) fn failure(self, failure: &Failure) {
+    pub(crate) fn failure(self, failure: &CliError) {
         if failure.is_silent {
             return;
         }

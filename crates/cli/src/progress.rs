@@ -29,9 +29,9 @@ pub(crate) fn aside<R>(work: impl FnOnce() -> R) -> R {
 
 /// Shows how far a call is.
 #[derive(Debug)]
-pub(crate) struct Bar(Option<ProgressBar>);
+pub(crate) struct CallProgressBar(Option<ProgressBar>);
 
-impl Bar {
+impl CallProgressBar {
     /// A bar for a call of `what`; nothing is seen of it unless the call takes long.
     pub(crate) fn new(what: &str, quiet: bool) -> Self {
         if quiet || !output::is_seen() {

@@ -7,15 +7,15 @@ use hospes::model::{
 };
 use serde_json::{Value, json};
 
-use crate::arguments::{Source, arguments};
-use crate::output::{BOLD, CYAN, DIM, Output, announce, forget_typed, paint, printable};
+use crate::arguments::{ArgumentSource, arguments};
+use crate::output::{BOLD, CYAN, CliOutput, DIM, announce, forget_typed, paint, printable};
 use crate::progress;
 
 /// Maximum number of times a form is asked.
 const MAX_TRIES: usize = 5;
 
 /// Asks the person. A question is no talk: it is shown however quiet the program is to be.
-pub(crate) async fn elicit(params: ElicitParams, output: Output) -> hospes::Result<ElicitResult> {
+pub(crate) async fn elicit(params: ElicitParams, output: CliOutput) -> hospes::Result<ElicitResult> {
     // Reading a terminal blocks.
     let ask = move || answer(&params, output, &mut |question: &str| output.ask(question));
     let asked = tokio::task::spawn_blocking(move || progress::aside(ask));
@@ -23,9 +23,9 @@ pub(crate) async fn elicit(params: ElicitParams, output: Output) -> hospes::Resu
 }
 
 /// Puts a question to the person, and has their line; none where they give up.
-pub(crate) type Ask<'a> = dyn FnMut(&str) -> Option<String> + 'a;
+pub(crate) type AskLine<'a> = dyn FnMut(&str) -> Option<String> + 'a;
 
-fn answer(params: &ElicitParams, output: Output, ask: &mut Ask<'_>) -> ElicitResult {
+fn answer(params: &ElicitParams, output: CliOutput, ask: &mut AskLine<'_>) -> ElicitResult {
     match params {
         ElicitParams::Form(form) => ask_form(form, output, ask),
         ElicitParams::Url(url) => ask_url(url, ask),
@@ -33,7 +33,7 @@ fn answer(params: &ElicitParams, output: Output, ask: &mut Ask<'_>) -> ElicitRes
     }
 }
 
-fn ask_form(form: &ElicitFormParams, output: Output, ask: &mut Ask<'_>) -> ElicitResult {
+fn ask_form(form: &ElicitFormParams, output: CliOutput, ask: &mut AskLine<'_>) -> ElicitResult {
     if let Some(may_last) = approval(form) {
         return ask_approval(form, may_last, ask);
     }
@@ -42,7 +42,7 @@ fn ask_form(form: &ElicitFormParams, output: Output, ask: &mut Ask<'_>) -> Elici
 }
 
 /// Asks for the fields of a form, one after the other, and once more where they do not fit.
-pub(crate) fn fill(form: &ElicitFormParams, output: Output, ask: &mut Ask<'_>) -> ElicitResult {
+pub(crate) fn fill(form: &ElicitFormParams, output: CliOutput, ask: &mut AskLine<'_>) -> ElicitResult {
     announce(paint(DIM, "Empty leaves a field out, `!` alone says no, Ctrl-D gives up."));
     let schema = serde_json::to_value(&form.requested_schema).unwrap_or(Value::Null);
     for _ in 0..MAX_TRIES {
@@ -59,7 +59,7 @@ pub(crate) fn fill(form: &ElicitFormParams, output: Output, ask: &mut Ask<'_>) -
                 text => words.extend(self::words(name, field, text)),
             }
         }
-        let source = Source { json: None, words: &words };
+        let source = ArgumentSource { json: None, words: &words };
         let refuse = |_: &str| Err(std::io::ErrorKind::Unsupported.into());
         match arguments("form", &schema, source, &refuse) {
             Ok(content) => {
@@ -92,7 +92,7 @@ fn approval(form: &ElicitFormParams) -> Option<bool> {
 }
 
 /// Asks about a call with the keys of `hospes approve`. An empty line is neither yes nor no.
-fn ask_approval(form: &ElicitFormParams, may_last: bool, ask: &mut Ask<'_>) -> ElicitResult {
+fn ask_approval(form: &ElicitFormParams, may_last: bool, ask: &mut AskLine<'_>) -> ElicitResult {
     announce(format_args!("\n{}", printable(&form.message)));
     let key = |key: &str, does: &str| format!("{} {}", paint(BOLD, key), paint(DIM, does));
     let mut keys = vec![key("d", "deny (and why)"), key("o", "once")];
@@ -119,7 +119,7 @@ fn ask_approval(form: &ElicitFormParams, may_last: bool, ask: &mut Ask<'_>) -> E
     ElicitResult::cancel()
 }
 
-fn ask_url(asked: &ElicitUrlParams, ask: &mut Ask<'_>) -> ElicitResult {
+fn ask_url(asked: &ElicitUrlParams, ask: &mut AskLine<'_>) -> ElicitResult {
     announce(format_args!(
         "\n{} {}",
         paint(CYAN, "The server asks:"),

@@ -3,34 +3,36 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hospes_host::config::{self, Config, ConfigErrors, Loader, ServerConfig, Source, Transport};
-use hospes_host::{Accounts, Host, HostBuilder, PinMode, Pinning, Settings};
-use hospes_sandbox::Helper;
+use hospes_host::config::{
+    self, ConfigErrors, ConfigLoader, ConfigSource, HostConfig, ServerConfig, ServerTransport,
+};
+use hospes_host::{Host, HostBuilder, HostSettings, PinMode, PinningConfig, UpstreamAccounts};
+use hospes_sandbox::SandboxHelper;
 
-use crate::args::{Files, HostOptions};
-use crate::exit::{Failure, Outcome, chain};
-use crate::output::Output;
-use crate::{builtins, guard, place};
+use crate::args::{ConfigFileArgs, HostOptions};
+use crate::exit::{CliError, CliResult, chain};
+use crate::output::CliOutput;
+use crate::{builtins, enforcement, paths};
 
 /// The configuration, and whether there was any.
 #[derive(Debug)]
-pub(crate) struct Loaded {
-    pub(crate) config: Config,
+pub(crate) struct LoadedConfig {
+    pub(crate) config: HostConfig,
     /// The files it came from, or none, so that these are the built-in servers.
     pub(crate) files: Vec<std::path::PathBuf>,
 }
 
 /// Reads the files that were named, or the default one.
-pub(crate) fn load(files: &Files) -> Outcome<Loaded> {
+pub(crate) fn load(files: &ConfigFileArgs) -> CliResult<LoadedConfig> {
     let named: Vec<_> = match files.config.is_empty() {
         false => files.config.clone(),
-        true => place::default_config().into_iter().collect(),
+        true => paths::default_config().into_iter().collect(),
     };
     if named.is_empty() {
-        return Ok(Loaded { config: Config::default(), files: named });
+        return Ok(LoadedConfig { config: HostConfig::default(), files: named });
     }
     let read = |keep_going| {
-        let loader = Loader::new().allow_unset(files.allow_unset).keep_going(keep_going);
+        let loader = ConfigLoader::new().allow_unset(files.allow_unset).keep_going(keep_going);
         loader.load(&named).map_err(|errors| mistakes(&errors))
     };
     let mut config = read(!files.strict)?;
@@ -38,12 +40,12 @@ pub(crate) fn load(files: &Files) -> Outcome<Loaded> {
     if !config.rejected.is_empty() && config.servers.iter().all(|server| server.disabled) {
         config = read(false)?;
     }
-    Ok(Loaded { config, files: named })
+    Ok(LoadedConfig { config, files: named })
 }
 
-fn mistakes(errors: &ConfigErrors) -> Failure {
+fn mistakes(errors: &ConfigErrors) -> CliError {
     let text: Vec<String> = errors.iter().map(|error| chain(error)).collect();
-    let failure = Failure::usage(match text.as_slice() {
+    let failure = CliError::usage(match text.as_slice() {
         [one] => one.clone(),
         many => format!("{} mistakes in the configuration\n  {}", many.len(), many.join("\n  ")),
     });
@@ -52,11 +54,11 @@ fn mistakes(errors: &ConfigErrors) -> Failure {
 
 /// The servers that run when there is no configuration.
 pub(crate) fn defaults() -> Vec<ServerConfig> {
-    let source = Source::unwritten("the defaults");
+    let source = ConfigSource::unwritten("the defaults");
     builtins::DEFAULTS
         .iter()
         .map(|(name, args)| {
-            let transport = Transport::builtin(name, args.iter().copied());
+            let transport = ServerTransport::builtin(name, args.iter().copied());
             ServerConfig::new(*name, transport, source.clone())
         })
         .collect()
@@ -65,10 +67,10 @@ pub(crate) fn defaults() -> Vec<ServerConfig> {
 /// A host as the command line wants it.
 pub(crate) async fn host(
     options: &HostOptions,
-    mut config: Config,
-    accounts: Option<Accounts>,
-    output: Output,
-) -> Outcome<HostBuilder> {
+    mut config: HostConfig,
+    accounts: Option<UpstreamAccounts>,
+    output: CliOutput,
+) -> CliResult<HostBuilder> {
     for warning in &config.warnings {
         output.warn(warning);
     }
@@ -80,7 +82,7 @@ pub(crate) async fn host(
             mistakes.join("; ")
         ));
     }
-    let mut settings = Settings::default();
+    let mut settings = HostSettings::default();
     settings.helper = helper();
     folders("--root", &options.roots)?;
     settings.roots.clone_from(&options.roots);
@@ -102,14 +104,15 @@ pub(crate) async fn host(
         config.servers.iter_mut().for_each(|server| server.pins = None);
     }
     // Whoever has rules wants to be asked.
-    let has_rules = guard::rules(options.policy.as_deref())?.is_some();
+    let has_rules = enforcement::rules(options.policy.as_deref())?.is_some();
     let mode = options.pins.unwrap_or(if has_rules { PinMode::Ask } else { PinMode::FirstUse });
     let is_pinned = config.servers.iter().any(|server| {
-        !matches!(server.transport, Transport::Builtin(_)) && server.pins.unwrap_or(mode) != PinMode::Off
+        !matches!(server.transport, ServerTransport::Builtin(_))
+            && server.pins.unwrap_or(mode) != PinMode::Off
     });
-    let state = guard::state();
+    let state = enforcement::state();
     let state = if is_pinned {
-        let nowhere = || Failure::usage("there is no folder to keep in what was accepted (HOME is not set)");
+        let nowhere = || CliError::usage("there is no folder to keep in what was accepted (HOME is not set)");
         let state = state.and_then(|state| state.ok_or_else(nowhere));
         Some(state.map_err(|failure| failure.hint("--pins off does without what was accepted"))?)
     } else {
@@ -130,14 +133,16 @@ pub(crate) async fn host(
     if let Some(accounts) = accounts {
         builder = builder.accounts(accounts);
     }
-    if let Some(file) = place::memory() {
+    if let Some(file) = paths::memory() {
         builder = builder.memory(file);
     }
-    if let Some(guard) = guard::guard(options, state.as_ref(), (answers_questions, kept_for), output).await? {
+    if let Some(guard) =
+        enforcement::guard(options, state.as_ref(), (answers_questions, kept_for), output).await?
+    {
         builder = builder.guard(guard);
     }
     if let Some(state) = state.filter(|_| is_pinned) {
-        builder = builder.pins(Pinning::new(state, mode));
+        builder = builder.pins(PinningConfig::new(state, mode));
     }
     Ok(builder)
 }
@@ -146,25 +151,25 @@ pub(crate) async fn host(
 pub(crate) const RUN_CHILD: &str = hospes_host::callers::HELPER_WORD;
 
 /// Returns the program that starts servers: this program itself.
-pub(crate) fn helper() -> Option<Helper> {
-    Helper::is_of_use().then(|| Helper::this_program(RUN_CHILD))
+pub(crate) fn helper() -> Option<SandboxHelper> {
+    SandboxHelper::is_of_use().then(|| SandboxHelper::this_program(RUN_CHILD))
 }
 
 /// Refuses what is no folder.
-pub(crate) fn folders(flag: &str, folders: &[PathBuf]) -> Outcome {
+pub(crate) fn folders(flag: &str, folders: &[PathBuf]) -> CliResult {
     match folders.iter().find(|folder| !folder.is_dir()) {
         None => Ok(()),
         Some(file) if file.exists() => {
-            Err(Failure::usage(format!("{flag}: expected a folder, and {} is none", file.display())))
+            Err(CliError::usage(format!("{flag}: expected a folder, and {} is none", file.display())))
         }
-        Some(missing) => Err(Failure::usage(format!("{flag}: there is no folder {}", missing.display()))),
+        Some(missing) => Err(CliError::usage(format!("{flag}: there is no folder {}", missing.display()))),
     }
 }
 
-/// Refuses what no `Host` or `Origin` could be.
-pub(crate) fn allowed(hosts: &[String], origins: &[String]) -> Outcome {
+/// Refuses what no `Host` or `OffersSource` could be.
+pub(crate) fn allowed(hosts: &[String], origins: &[String]) -> CliResult {
     let refuse = |flag: &str, form: &str, given: &str| {
-        Err(Failure::usage(format!("{flag}: expected {form}, got `{given}`")))
+        Err(CliError::usage(format!("{flag}: expected {form}, got `{given}`")))
     };
     if let Some(given) = hosts.iter().find(|host| !config::is_host(host)) {
         return refuse("--allow-host", config::HOST_FORM, given);

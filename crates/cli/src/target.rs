@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use hospes::client::{Client, ClientBuilder, Target};
 use hospes::model::Era;
-use hospes_auth::client::{GivenClient, RESOURCE_MISMATCH_HINT};
-use hospes_host::config::{EraChoice, Sandbox, ServerConfig, Transport, nearest};
+use hospes_auth::client::{PreregisteredOAuthClient, RESOURCE_MISMATCH_HINT};
+use hospes_host::config::{EraChoice, SandboxConfig, ServerConfig, ServerTransport, nearest};
 use hospes_host::upstream::guarded;
 
-use crate::args::{EraArg, Reach};
-use crate::commands::{Ending, auth, interrupted};
-use crate::credentials::{self, Later};
-use crate::exit::{Code, Failure, Outcome};
-use crate::output::Output;
+use crate::args::{ConnectArgs, EraArg};
+use crate::commands::{InterruptListener, auth, interrupted};
+use crate::credentials::{self, LazyStore};
+use crate::exit::{CliError, CliResult, FailureCode};
+use crate::output::CliOutput;
 use crate::settings::{folders, helper, load};
 use crate::{builtins, output, prompt};
 
@@ -23,31 +23,31 @@ pub(crate) const SIGN_IN: &str =
 
 /// A server, found.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct ServerTarget {
     pub(crate) target: Target,
     pub(crate) era: Option<Era>,
     /// Roots of the server, from the configuration.
     pub(crate) roots: Vec<PathBuf>,
     /// Client registered with the server's authorization server, from the configuration.
-    pub(crate) client: Option<GivenClient>,
+    pub(crate) client: Option<PreregisteredOAuthClient>,
 }
 
 /// Finds out which server is meant. A word that could be nothing is an error; nothing is guessed.
-pub(crate) fn find(word: Option<&str>, program: &[String], reach: &Reach) -> Outcome<Found> {
+pub(crate) fn find(word: Option<&str>, program: &[String], reach: &ConnectArgs) -> CliResult<ServerTarget> {
     let era = match reach.era {
         EraArg::Auto => None,
         EraArg::Legacy => Some(Era::Legacy),
         EraArg::Modern => Some(Era::Modern),
     };
-    let found = |target| Ok(Found { target, era, roots: Vec::new(), client: None });
+    let found = |target| Ok(ServerTarget { target, era, roots: Vec::new(), client: None });
     if let Some((first, rest)) = program.split_first() {
         let command = Target::command(first).args(rest);
         return found(dress(command.into(), reach)?);
     }
-    let word = word.ok_or_else(|| Failure::usage("no server is named"))?.trim();
+    let word = word.ok_or_else(|| CliError::usage("no server is named"))?.trim();
     if word.starts_with("http://") || word.starts_with("https://") {
         if let Err(error) = url::Url::parse(word) {
-            return Err(Failure::usage(format!("`{word}` is not a URL")).because(&error));
+            return Err(CliError::usage(format!("`{word}` is not a URL")).because(&error));
         }
         return found(dress(Target::parse(word), reach)?);
     }
@@ -58,10 +58,10 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &Reach) -> Out
         let era = era.or_else(|| server.era.map(EraChoice::era));
         let roots = server.roots.clone().unwrap_or_default();
         let client = match &server.transport {
-            Transport::Http(http) => http.client.as_ref().and_then(|client| client.given()),
+            ServerTransport::Http(http) => http.client.as_ref().and_then(|client| client.given()),
             _ => None,
         };
-        return Ok(Found { target: dress(target, reach)?, era, roots, client });
+        return Ok(ServerTarget { target: dress(target, reach)?, era, roots, client });
     }
     if builtins::names().any(|name| name == word) {
         return found(dress(builtin(word, builtins::alone(word))?, reach)?);
@@ -69,7 +69,7 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &Reach) -> Out
     if word.contains(char::is_whitespace) || is_program(word) {
         let target = Target::parse(word);
         if let Target::Invalid { why, .. } = &target {
-            return Err(Failure::usage(format!("`{word}` is no command line: {why}")));
+            return Err(CliError::usage(format!("`{word}` is no command line: {why}")));
         }
         return found(dress(target, reach)?);
     }
@@ -77,7 +77,7 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &Reach) -> Out
     for name in builtins::names() {
         names.push(name);
     }
-    let mut failure = Failure::usage(format!(
+    let mut failure = CliError::usage(format!(
         "`{word}` is no URL, no entry of the configuration, no built-in server and no program"
     ));
     failure = match nearest(word, names.iter().copied()) {
@@ -90,30 +90,30 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &Reach) -> Out
     Err(failure)
 }
 
-fn entry(server: &ServerConfig) -> Outcome<Target> {
+fn entry(server: &ServerConfig) -> CliResult<Target> {
     match &server.transport {
-        Transport::Builtin(server) => {
+        ServerTransport::Builtin(server) => {
             let args: Vec<&str> = server.args.iter().map(|arg| arg.reveal()).collect();
             builtin(&server.name, &args)
         }
-        Transport::Stdio(_) | Transport::Http(_) => {
+        ServerTransport::Stdio(_) | ServerTransport::Http(_) => {
             let found = hospes_host::upstream::target(server, helper().as_ref());
             found.map_err(|problem| {
-                let failure = Failure::new(Code::Unreachable, &*problem.message);
+                let failure = CliError::new(FailureCode::Unreachable, &*problem.message);
                 match problem.hint {
                     Some(hint) => failure.hint(&*hint),
                     None => failure,
                 }
             })
         }
-        _ => Err(Failure::usage(format!("`{}` can only be used by `hospes up`", server.name))),
+        _ => Err(CliError::usage(format!("`{}` can only be used by `hospes up`", server.name))),
     }
 }
 
 /// A built-in server is this program again, as a child.
-fn builtin(name: &str, args: &[&str]) -> Outcome<Target> {
+fn builtin(name: &str, args: &[&str]) -> CliResult<Target> {
     let program =
-        std::env::current_exe().map_err(|error| Failure::usage("cannot find myself").because(&error))?;
+        std::env::current_exe().map_err(|error| CliError::usage("cannot find myself").because(&error))?;
     Ok(Target::command(program).args(["serve", name]).args(args).into())
 }
 
@@ -127,15 +127,15 @@ fn is_program(word: &str) -> bool {
 }
 
 /// Adds what the flags say.
-fn dress(target: Target, reach: &Reach) -> Outcome<Target> {
+fn dress(target: Target, reach: &ConnectArgs) -> CliResult<Target> {
     match target {
         Target::Command(mut command) => {
             if !reach.headers.is_empty() {
-                return Err(Failure::usage("--header is for URLs, and the server is a command"));
+                return Err(CliError::usage("--header is for URLs, and the server is a command"));
             }
             for pair in &reach.env {
                 let Some((name, value)) = pair.split_once('=').filter(|(name, _)| !name.is_empty()) else {
-                    return Err(Failure::usage(format!("--env: expected NAME=value, got `{pair}`")));
+                    return Err(CliError::usage(format!("--env: expected NAME=value, got `{pair}`")));
                 };
                 command = command.env(name, value);
             }
@@ -147,17 +147,17 @@ fn dress(target: Target, reach: &Reach) -> Outcome<Target> {
                 return Ok(command.into());
             }
             // Without such a program the client says what is missing.
-            let guarded = guarded(command.clone(), &Sandbox::default(), helper().as_ref());
+            let guarded = guarded(command.clone(), &SandboxConfig::default(), helper().as_ref());
             Ok(guarded.map_or(command, |(guarded, _)| guarded).into())
         }
         Target::Url(mut url) => {
             if !reach.env.is_empty() || reach.cwd.is_some() {
-                return Err(Failure::usage("--env and --cwd are for commands, and the server is a URL"));
+                return Err(CliError::usage("--env and --cwd are for commands, and the server is a URL"));
             }
             for header in &reach.headers {
                 let Some((name, value)) = header.split_once(':').filter(|(name, _)| !name.trim().is_empty())
                 else {
-                    return Err(Failure::usage("--header: expected 'Name: value'"));
+                    return Err(CliError::usage("--header: expected 'Name: value'"));
                 };
                 url = url.header(name.trim(), value.trim());
             }
@@ -169,11 +169,11 @@ fn dress(target: Target, reach: &Reach) -> Outcome<Target> {
 
 /// Connects.
 pub(crate) async fn connect(
-    found: Found,
-    reach: &Reach,
-    output: Output,
-    ending: &mut Ending,
-) -> Outcome<Client> {
+    found: ServerTarget,
+    reach: &ConnectArgs,
+    output: CliOutput,
+    ending: &mut InterruptListener,
+) -> CliResult<Client> {
     let mut builder =
         Client::builder().info(hospes_host::implementation()).connect_timeout(reach.connect_timeout);
     if let Some(era) = found.era {
@@ -195,14 +195,14 @@ pub(crate) async fn connect(
         return Err(interrupted("there was no connection yet"));
     };
     connected.map_err(|error| {
-        let mut failure = Failure::from(error);
-        if failure.code == Code::Unauthorized
+        let mut failure = CliError::from(error);
+        if failure.code == FailureCode::Unauthorized
             && let Some(why) = store.and_then(|store| store.failure())
         {
             return why;
         }
         let is_mismatch = failure.hint.as_deref() == Some(RESOURCE_MISMATCH_HINT);
-        if signs_in && failure.code == Code::Unauthorized && !is_mismatch {
+        if signs_in && failure.code == FailureCode::Unauthorized && !is_mismatch {
             failure.hint = Some(SIGN_IN.to_owned());
         }
         // Here it is set by a flag.
@@ -212,7 +212,11 @@ pub(crate) async fn connect(
 }
 
 /// Lets requests in by the tokens of an earlier sign-in, unless the command line says otherwise.
-fn signed_in(target: Target, client: Option<GivenClient>, store: Option<Arc<Later>>) -> Outcome<Target> {
+fn signed_in(
+    target: Target,
+    client: Option<PreregisteredOAuthClient>,
+    store: Option<Arc<LazyStore>>,
+) -> CliResult<Target> {
     let Target::Url(url) = target else { return Ok(target) };
     if url.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
         return Ok(url.into());
@@ -226,7 +230,7 @@ fn signed_in(target: Target, client: Option<GivenClient>, store: Option<Arc<Late
 }
 
 /// Lets the person answer what servers ask, where there is one.
-fn answering(builder: ClientBuilder, output: Output) -> ClientBuilder {
+fn answering(builder: ClientBuilder, output: CliOutput) -> ClientBuilder {
     if !output::is_interactive() {
         return builder;
     }

@@ -14,10 +14,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use hospes::client::{Client, Target};
 use hospes_auth::client::{
-    Client as Registered, ClientAuth, GivenClient, Grant, IdentityProvider, OAuthClient, ProofKey,
-    SigningKey, TokenKind,
+    AccessTokenType, ClientAuth, ClientIdentity as Registered, ClientSigningKey, GrantType, IdentityProvider,
+    OAuthClient, PreregisteredOAuthClient, ProofKey,
 };
-use hospes_auth::{ClientId, Clock, Scopes};
+use hospes_auth::{ClientId, Scopes, UnixClock};
 use http::Method;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use secrecy::ExposeSecret as _;
@@ -59,10 +59,10 @@ impl Key {
         json!({ "keys": [key] })
     }
 
-    fn signing(&self) -> SigningKey {
+    fn signing(&self) -> ClientSigningKey {
         let text = STANDARD.encode(self.0.document());
         let pem = format!("-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n");
-        SigningKey::from_pem(&pem, "ES256").unwrap().key_id("k1")
+        ClientSigningKey::from_pem(&pem, "ES256").unwrap().key_id("k1")
     }
 
     fn sign(&self, kind: &str, claims: &Value) -> String {
@@ -149,8 +149,8 @@ fn id(text: &str) -> ClientId {
 }
 
 /// An application of the SDK's that is known as `auth` says.
-fn oauth(endpoint: &str, name: &str, auth: ClientAuth, grant: Grant) -> OAuthClient {
-    let given = GivenClient::new(id(name)).auth(auth);
+fn oauth(endpoint: &str, name: &str, auth: ClientAuth, grant: GrantType) -> OAuthClient {
+    let given = PreregisteredOAuthClient::new(id(name)).auth(auth);
     OAuthClient::builder(endpoint).unwrap().client(given).grant(grant).build()
 }
 
@@ -178,10 +178,10 @@ async fn an_application_signs_that_it_is_itself() {
     let _host = up(&house, listen, &auth);
     let endpoint = format!("http://{listen}/mcp");
     for name in ["robot", "published"] {
-        let known = oauth(&endpoint, name, ClientAuth::Key(key.signing()), Grant::ClientCredentials);
+        let known = oauth(&endpoint, name, ClientAuth::Key(key.signing()), GrantType::ClientCredentials);
         let said = call(&endpoint, &known).await.unwrap();
         assert!(said.contains("+09:00"), "{said}");
-        let forged = oauth(&endpoint, name, ClientAuth::Key(other.signing()), Grant::ClientCredentials);
+        let forged = oauth(&endpoint, name, ClientAuth::Key(other.signing()), GrantType::ClientCredentials);
         assert!(call(&endpoint, &forged).await.unwrap_err().contains("invalid_client"));
     }
 }
@@ -190,7 +190,7 @@ async fn an_application_signs_that_it_is_itself() {
 #[tokio::test]
 async fn the_word_of_an_identity_provider_is_taken() {
     let house = House::new();
-    let (key, now) = (Key::new(), Clock::system().now());
+    let (key, now) = (Key::new(), UnixClock::system().now());
     let idp = site(|idp| {
         move |path: &str, form: &[(String, String)]| {
             let field =
@@ -222,7 +222,7 @@ async fn the_word_of_an_identity_provider_is_taken() {
     let grant = || {
         let us = Registered::new(id("us"), ClientAuth::Basic("x".into()));
         let provider = Url::parse(&format!("{idp}/token")).unwrap();
-        Grant::Enterprise(IdentityProvider::new(provider, us, "what ann signed in with"))
+        GrantType::Enterprise(IdentityProvider::new(provider, us, "what ann signed in with"))
     };
     let robot = oauth(&endpoint, "robot", ClientAuth::Basic("the-secret".into()), grant());
     let said = call(&endpoint, &robot).await.unwrap();
@@ -249,11 +249,11 @@ async fn tokens_are_bound_and_asked_about() {
     );
     let _host = up(&house, listen, &auth);
     let machine =
-        oauth(&endpoint, "machine", ClientAuth::Basic("the-secret".into()), Grant::ClientCredentials);
+        oauth(&endpoint, "machine", ClientAuth::Basic("the-secret".into()), GrantType::ClientCredentials);
     let said = call(&endpoint, &machine).await.unwrap();
     assert!(said.contains("+09:00"), "{said}");
     let tokens = machine.tokens().await.unwrap().unwrap();
-    assert_eq!(tokens.kind, TokenKind::Dpop);
+    assert_eq!(tokens.kind, AccessTokenType::Dpop);
     assert!(tokens.granted.contains_all(&Scopes::parse("mcp files")), "{}", tokens.granted);
 
     // Whoever has stolen it, or asks without a proof, has nothing.
@@ -295,7 +295,7 @@ fn hosts_that_share_a_store_know_each_others_nonces() {
     let (key, credentials) = (ProofKey::generate().unwrap(), basic("machine", "the-secret"));
     let ask = |at: SocketAddr, id: &str, nonce: Option<&str>| {
         let proof =
-            key.prove(&Method::POST, &url, None, nonce, id.to_owned(), Clock::system().now()).unwrap();
+            key.prove(&Method::POST, &url, None, nonce, id.to_owned(), UnixClock::system().now()).unwrap();
         let headers = [("authorization", &*credentials), ("dpop", proof.to_str().unwrap())];
         post(at, one, "/token", &headers, &[("grant_type", "client_credentials")])
     };
@@ -309,7 +309,7 @@ fn hosts_that_share_a_store_know_each_others_nonces() {
     let token = said["access_token"].as_str().unwrap();
     let place = Url::parse(&format!("http://{one}/mcp")).unwrap();
     let show = |at: SocketAddr, id: &str| {
-        let now = Clock::system().now();
+        let now = UnixClock::system().now();
         let proof = key.prove(&Method::POST, &place, Some(token), Some(&nonce), id.to_owned(), now).unwrap();
         let shown = format!("DPoP {token}");
         let headers = [("authorization", &*shown), ("dpop", proof.to_str().unwrap())];

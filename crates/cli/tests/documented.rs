@@ -10,7 +10,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use hospes_host::config::Loader;
+use hospes_host::config::ConfigLoader;
 use support::{House, Ran, Running, text};
 
 /// The test of a line of a block of shell commands.
@@ -261,7 +261,7 @@ fn every_setting_and_rule_that_is_printed_is_read_and_fits_something() {
                 "HOME" => Some(home.clone()),
                 _ => Some("0123456789abcdef0123456789abcdef".to_owned()),
             };
-            let read = Loader::new().variables(variables).load([&file]);
+            let read = ConfigLoader::new().variables(variables).load([&file]);
             assert!(read.is_ok(), "{}: {}", block.place, read.err().unwrap());
             settings += 1;
         }

@@ -324,10 +324,10 @@ fn what_was_recorded_longer_ago_than_it_is_kept_is_forgotten_when_a_host_starts(
     };
     std::fs::create_dir_all(&folder).unwrap();
     {
-        let audit = hospes_store::Audit::open(folder.join("audit.db"), folder.join("audit.key")).unwrap();
+        let audit = hospes_store::AuditLog::open(folder.join("audit.db"), folder.join("audit.key")).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         for days in [100, 91, 89] {
-            let mut entry = hospes_store::Entry::new(hospes_store::EntryKind::Call);
+            let mut entry = hospes_store::AuditEntry::new(hospes_store::AuditEntryKind::Call);
             entry.at -= days * 24 * 60 * 60 * 1_000_000;
             runtime.block_on(audit.record(entry)).unwrap();
         }

@@ -7,7 +7,7 @@ mod support;
 
 use std::process::{Command, Stdio};
 
-use hospes_sandbox::{Files, Helper, Kind, Profile};
+use hospes_sandbox::{SandboxFiles, SandboxHelper, SandboxKind, SandboxProfile};
 use serde_json::{Value, json};
 use support::{House, Running, eventually, text};
 
@@ -48,9 +48,11 @@ fn status(host: &mut Running) -> Value {
 
 /// Those of the two that work on this machine.
 fn kinds() -> Vec<&'static str> {
-    let all = [("bubblewrap", Kind::Bubblewrap), ("landlock", Kind::Landlock)];
-    let works =
-        |kind| Helper::at("any").launch(&Profile::new().with_files(Files::new()).with_kind(kind), None);
+    let all = [("bubblewrap", SandboxKind::Bubblewrap), ("landlock", SandboxKind::Landlock)];
+    let works = |kind| {
+        SandboxHelper::at("any")
+            .launch(&SandboxProfile::new().with_files(SandboxFiles::new()).with_kind(kind), None)
+    };
     let found = all.into_iter().filter_map(|(name, kind)| match works(kind) {
         Ok(_) => Some(name),
         Err(why) => {

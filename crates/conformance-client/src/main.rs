@@ -5,7 +5,7 @@
 
 mod answers;
 mod scenarios;
-mod signing_in;
+mod sign_in;
 
 use std::env;
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ use hospes::prelude::*;
 const TIME: Duration = Duration::from_secs(25);
 
 /// Parameters of a run, as the suite gives them.
-struct Run {
+struct ScenarioRun {
     scenario: String,
     url: String,
     /// None: whatever the server speaks (older suites do not say).
@@ -27,7 +27,7 @@ struct Run {
     context: serde_json::Value,
 }
 
-impl Run {
+impl ScenarioRun {
     fn read() -> Result<Self> {
         let url = env::args().next_back().filter(|_| env::args().len() > 1);
         let url = url.ok_or_else(|| Error::msg("the last argument is the URL of the suite's server"))?;
@@ -48,7 +48,7 @@ impl Run {
 
     fn target(&self) -> Result<Target> {
         if self.scenario.starts_with("auth/") {
-            return Ok(signing_in::target(self)?.into());
+            return Ok(sign_in::target(self)?.into());
         }
         Ok(Target::url(&self.url).into())
     }
@@ -72,7 +72,7 @@ impl Run {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let played = async {
-        let run = Run::read()?;
+        let run = ScenarioRun::read()?;
         scenarios::play(&run).await
     };
     match tokio::time::timeout(TIME, played).await {

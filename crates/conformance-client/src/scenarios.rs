@@ -6,9 +6,9 @@ use hospes::prelude::*;
 use serde_json::Value;
 use tokio::sync::{Notify, Semaphore};
 
-use crate::{Run, answers};
+use crate::{ScenarioRun, answers};
 
-pub(crate) async fn play(run: &Run) -> Result<()> {
+pub(crate) async fn play(run: &ScenarioRun) -> Result<()> {
     if run.scenario == "sep-2322-client-request-state" {
         return questions(run).await;
     }
@@ -56,7 +56,7 @@ async fn call(client: &Client, tool: &str, arguments: Value) -> Result<()> {
 }
 
 /// Calls with questions in them, and another call made while the first of these waits for its answer.
-async fn questions(run: &Run) -> Result<()> {
+async fn questions(run: &ScenarioRun) -> Result<()> {
     let (asked, answers) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)));
     let (said, allowed) = (Arc::clone(&asked), Arc::clone(&answers));
     let builder = run.builder().elicitation(move |question| {

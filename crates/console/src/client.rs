@@ -97,9 +97,9 @@ impl LocalConsole {
     ///
     /// # Errors
     /// When the console is not there.
-    pub async fn follow(&self) -> Result<NewsStream, ClientError> {
+    pub async fn follow(&self) -> Result<ConsoleEventStream, ClientError> {
         let (body, connection) = self.send(Request::get("/api/events"), Bytes::new()).await?;
-        Ok(NewsStream { body, connection, text: Vec::new() })
+        Ok(ConsoleEventStream { body, connection, text: Vec::new() })
     }
 
     async fn ask<T: DeserializeOwned>(
@@ -158,13 +158,13 @@ impl LocalConsole {
 
 /// A stream of news. It ends when this is dropped.
 #[derive(Debug)]
-pub struct NewsStream {
+pub struct ConsoleEventStream {
     body: Incoming,
     connection: AbortHandle,
     text: Vec<u8>,
 }
 
-impl NewsStream {
+impl ConsoleEventStream {
     /// The name of what is new next: `hello` first, then as in the table above. None when the console is gone.
     pub async fn next(&mut self) -> Option<String> {
         loop {
@@ -182,7 +182,7 @@ impl NewsStream {
     }
 }
 
-impl Drop for NewsStream {
+impl Drop for ConsoleEventStream {
     fn drop(&mut self) {
         self.connection.abort();
     }

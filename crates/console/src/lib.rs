@@ -1,7 +1,7 @@
 //! The web console of the host: what happens, and who decides.
 //!
 //! A [`Console`] is a few pages, and the JSON behind them, on an origin of its own. It is never the origin that
-//! applications connect to, so they cannot approve their own calls. A one-time [`Link`] signs a browser in. The same
+//! applications connect to, so they cannot approve their own calls. A one-time [`ConsoleLink`] signs a browser in. The same
 //! JSON is served over a Unix socket to programs of the same user (`hospes console`, `hospes approve`).
 //!
 //! ```no_run
@@ -15,9 +15,9 @@
 #![doc = include_str!("api.md")]
 
 mod api;
+mod browser_auth;
 mod client;
-mod door;
-mod news;
+mod events;
 mod pages;
 mod serve;
 mod sessions;
@@ -29,16 +29,16 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
-use hospes_host::deciders::{DecisionTokens, DecisionsFrom};
-use hospes_host::{Desk, Guard, Host, Pins, Sampler, Servers};
-use hospes_store::Audit;
+use hospes_host::deciders::{DecisionSource, DecisionTokenStore};
+use hospes_host::{ApprovalQueue, Host, HostServers, PinManager, PolicyEnforcer, Sampler};
+use hospes_store::AuditLog;
 
-pub use client::{ClientError, LocalConsole, NewsStream};
-pub use serve::Listening;
-pub use sessions::{Lifetimes, Link};
+pub use client::{ClientError, ConsoleEventStream, LocalConsole};
+pub use serve::ConsoleServer;
+pub use sessions::{ConsoleLink, SessionLifetimes};
 
-use news::News;
-use sessions::Sessions;
+use events::ConsoleEvents;
+use sessions::BrowserSessions;
 
 /// Default address of the console.
 pub const DEFAULT_LISTEN: SocketAddr =
@@ -47,23 +47,23 @@ pub const DEFAULT_LISTEN: SocketAddr =
 /// From where decisions are taken, and the tokens with which programs may make them.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Deciders {
+pub struct DeciderSettings {
     /// From where.
-    pub from: DecisionsFrom,
+    pub from: DecisionSource,
     /// The tokens; without, none holds.
-    pub tokens: Option<DecisionTokens>,
+    pub tokens: Option<DecisionTokenStore>,
 }
 
-impl Deciders {
+impl DeciderSettings {
     /// Decisions from there alone, without tokens.
     #[must_use]
-    pub fn new(from: DecisionsFrom) -> Self {
+    pub fn new(from: DecisionSource) -> Self {
         Self { from, tokens: None }
     }
 
     /// Sets the tokens with which programs may decide.
     #[must_use]
-    pub fn with_tokens(mut self, tokens: Option<DecisionTokens>) -> Self {
+    pub fn with_tokens(mut self, tokens: Option<DecisionTokenStore>) -> Self {
         self.tokens = tokens;
         self
     }
@@ -71,16 +71,16 @@ impl Deciders {
 
 /// The console of a host. Cheap to clone.
 #[derive(Clone)]
-pub struct Console(Arc<Inner>);
+pub struct Console(Arc<ConsoleInner>);
 
-struct Inner {
-    servers: Servers,
-    guard: Option<Arc<Guard>>,
-    pins: Option<Pins>,
+struct ConsoleInner {
+    servers: HostServers,
+    guard: Option<Arc<PolicyEnforcer>>,
+    pins: Option<PinManager>,
     sampler: Option<Arc<Sampler>>,
-    sessions: Sessions,
-    news: News,
-    deciders: Deciders,
+    sessions: BrowserSessions,
+    news: ConsoleEvents,
+    deciders: DeciderSettings,
     /// Address of the listener, once there is one.
     address: OnceLock<SocketAddr>,
 }
@@ -89,15 +89,15 @@ impl Console {
     /// The console of this host, with what the host records.
     #[must_use]
     pub fn new(host: &Host) -> Self {
-        Self::with(host, Lifetimes::default(), Deciders::default())
+        Self::with(host, SessionLifetimes::default(), DeciderSettings::default())
     }
 
     /// Creates the console of this host with the given lifetimes of links and sessions, and with the callers that may
     /// decide.
     #[must_use]
-    pub fn with(host: &Host, lifetimes: Lifetimes, deciders: Deciders) -> Self {
-        let (sessions, news) = (Sessions::new(lifetimes), News::default());
-        Self(Arc::new(Inner {
+    pub fn with(host: &Host, lifetimes: SessionLifetimes, deciders: DeciderSettings) -> Self {
+        let (sessions, news) = (BrowserSessions::new(lifetimes), ConsoleEvents::default());
+        Self(Arc::new(ConsoleInner {
             servers: host.servers(),
             guard: host.guard().cloned(),
             pins: host.pins().cloned(),
@@ -113,29 +113,29 @@ impl Console {
     ///
     /// # Errors
     /// When the address is not of this machine alone, or cannot be taken.
-    pub async fn listen(self, address: SocketAddr) -> io::Result<Listening> {
-        Listening::begin(self, address).await
+    pub async fn listen(self, address: SocketAddr) -> io::Result<ConsoleServer> {
+        ConsoleServer::begin(self, address).await
     }
 
     /// A new link that lets one browser in.
-    fn link(&self) -> Link {
+    fn link(&self) -> ConsoleLink {
         let (token, lifetime) = self.sessions().link();
-        Link::new(&format!("http://{}", self.address()), &token, lifetime)
+        ConsoleLink::new(&format!("http://{}", self.address()), &token, lifetime)
     }
 
     fn address(&self) -> SocketAddr {
         self.0.address.get().copied().unwrap_or(DEFAULT_LISTEN)
     }
 
-    fn servers(&self) -> &Servers {
+    fn servers(&self) -> &HostServers {
         &self.0.servers
     }
 
-    fn audit(&self) -> Option<&Audit> {
+    fn audit(&self) -> Option<&AuditLog> {
         self.guard()?.audit()
     }
 
-    fn pins(&self) -> Option<&Pins> {
+    fn pins(&self) -> Option<&PinManager> {
         self.0.pins.as_ref()
     }
 
@@ -143,23 +143,23 @@ impl Console {
         self.0.sampler.as_deref()
     }
 
-    fn guard(&self) -> Option<&Guard> {
+    fn guard(&self) -> Option<&PolicyEnforcer> {
         self.0.guard.as_deref()
     }
 
-    fn desk(&self) -> Option<&Desk> {
-        self.guard().map(Guard::desk)
+    fn desk(&self) -> Option<&ApprovalQueue> {
+        self.guard().map(PolicyEnforcer::desk)
     }
 
-    fn sessions(&self) -> &Sessions {
+    fn sessions(&self) -> &BrowserSessions {
         &self.0.sessions
     }
 
-    fn deciders(&self) -> &Deciders {
+    fn deciders(&self) -> &DeciderSettings {
         &self.0.deciders
     }
 
-    fn news(&self) -> &News {
+    fn news(&self) -> &ConsoleEvents {
         &self.0.news
     }
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use axum::serve::Listener;
 use axum::{Extension, Router};
-use hospes_host::Desk;
-use hospes_host::desk::ConsoleRegistration;
+use hospes_host::ApprovalQueue;
+use hospes_host::approvals::ConsoleRegistration;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -21,8 +21,8 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::Console;
 use crate::api;
-use crate::door::{self, Caller};
-use crate::sessions::Link;
+use crate::browser_auth::{self, ConsoleCaller};
+use crate::sessions::ConsoleLink;
 
 /// Maximum number of connections to each socket; further ones wait.
 const MAX_CONNECTIONS: usize = 128;
@@ -34,7 +34,7 @@ const LOOK: Duration = Duration::from_secs(30);
 const MAX_HEAD: usize = 32 * 1024;
 
 /// A console that is served. It ends when this is dropped.
-pub struct Listening {
+pub struct ConsoleServer {
     console: Console,
     address: SocketAddr,
     serving: [AbortHandle; 2],
@@ -42,7 +42,7 @@ pub struct Listening {
     _registration: Option<ConsoleRegistration>,
 }
 
-impl Listening {
+impl ConsoleServer {
     pub(crate) async fn begin(console: Console, address: SocketAddr) -> io::Result<Self> {
         if !address.ip().is_loopback() {
             let why =
@@ -60,7 +60,7 @@ impl Listening {
         let serving = tokio::spawn(serve(routes, listener, admits));
         let attending = tokio::spawn(attend(console.clone(), format!("http://{address}")));
         let serving = [serving.abort_handle(), attending.abort_handle()];
-        let registration = console.desk().map(Desk::register_console);
+        let registration = console.desk().map(ApprovalQueue::register_console);
         Ok(Self { console, address, serving, socket: None, _registration: registration })
     }
 
@@ -83,7 +83,7 @@ impl Listening {
         let admits = move |stream: &UnixStream| {
             let peer = stream.peer_cred().ok()?;
             let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
-            door::connected(pid, peer.uid(), own).map(Some)
+            browser_auth::connected(pid, peer.uid(), own).map(Some)
         };
         let serving = tokio::spawn(serve(routes, listener, admits));
         self.socket = Some((path.to_owned(), serving.abort_handle()));
@@ -104,18 +104,18 @@ impl Listening {
 
     /// A new link that lets one browser in.
     #[must_use]
-    pub fn link(&self) -> Link {
+    pub fn link(&self) -> ConsoleLink {
         self.console.link()
     }
 }
 
-impl fmt::Debug for Listening {
+impl fmt::Debug for ConsoleServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Listening").field("address", &self.address).field("socket", &self.socket).finish()
+        f.debug_struct("ConsoleServer").field("address", &self.address).field("socket", &self.socket).finish()
     }
 }
 
-impl Drop for Listening {
+impl Drop for ConsoleServer {
     fn drop(&mut self) {
         self.serving.iter().for_each(AbortHandle::abort);
         if let Some((path, serving)) = &self.socket {
@@ -197,7 +197,7 @@ async fn private_socket(path: &Path) -> io::Result<UnixListener> {
 
 /// Serves the connections that `admits` accepts, with the caller if that is already known, until the future is dropped.
 /// Dropping it closes all connections.
-async fn serve<L>(routes: Router, mut listener: L, admits: impl Fn(&L::Io) -> Option<Option<Caller>>)
+async fn serve<L>(routes: Router, mut listener: L, admits: impl Fn(&L::Io) -> Option<Option<ConsoleCaller>>)
 where
     L: Listener,
 {

@@ -24,7 +24,7 @@ const MAX_BROWSER: usize = 200;
 /// Lifetimes of links and sessions.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Lifetimes {
+pub struct SessionLifetimes {
     /// Lifetime of an unopened link: 10 minutes by default.
     pub link: Duration,
     /// A session that is not used: 12 hours unless told otherwise.
@@ -33,7 +33,7 @@ pub struct Lifetimes {
     pub session: Duration,
 }
 
-impl Default for Lifetimes {
+impl Default for SessionLifetimes {
     fn default() -> Self {
         let hour = Duration::from_secs(60 * 60);
         Self { link: Duration::from_secs(600), idle: 12 * hour, session: 7 * 24 * hour }
@@ -44,13 +44,13 @@ impl Default for Lifetimes {
 ///
 /// The token follows the `#`. Browsers do not send that part of a URL, so it is in no log of the host either.
 #[derive(Clone)]
-pub struct Link {
+pub struct ConsoleLink {
     url: String,
     /// Time for which the link is valid.
     pub lifetime: Duration,
 }
 
-impl Link {
+impl ConsoleLink {
     pub(crate) fn new(origin: &str, token: &str, lifetime: Duration) -> Self {
         Self { url: format!("{origin}/open#{token}"), lifetime }
     }
@@ -62,31 +62,31 @@ impl Link {
     }
 }
 
-impl fmt::Debug for Link {
+impl fmt::Debug for ConsoleLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link").field("lifetime", &self.lifetime).finish_non_exhaustive()
+        f.debug_struct("ConsoleLink").field("lifetime", &self.lifetime).finish_non_exhaustive()
     }
 }
 
 /// All links and sessions. Of what is secret, only hashes are here.
-pub(crate) struct Sessions {
-    lifetimes: Lifetimes,
-    state: Mutex<State>,
+pub(crate) struct BrowserSessions {
+    lifetimes: SessionLifetimes,
+    state: Mutex<BrowserSessionsState>,
 }
 
 #[derive(Default)]
-struct State {
-    links: Vec<(Hash, Instant)>,
-    sessions: Vec<Session>,
+struct BrowserSessionsState {
+    links: Vec<(SecretHash, Instant)>,
+    sessions: Vec<BrowserSession>,
 }
 
-type Hash = [u8; 32];
+type SecretHash = [u8; 32];
 
-struct Session {
+struct BrowserSession {
     id: String,
-    secret: Hash,
+    secret: SecretHash,
     /// Hash of the key that the console's pages know and a browser does not send by itself.
-    key: Hash,
+    key: SecretHash,
     browser: String,
     since: Instant,
     used: Instant,
@@ -95,7 +95,7 @@ struct Session {
 }
 
 /// Secrets of a new session, for the browser.
-pub(crate) struct Opened {
+pub(crate) struct OpenedSession {
     /// The name of the session, which is no secret.
     pub(crate) id: String,
     /// Secret for the cookie.
@@ -107,7 +107,7 @@ pub(crate) struct Opened {
 /// A session as people see it.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Shown {
+pub(crate) struct SessionSummary {
     pub(crate) id: String,
     /// Name of the browser (`User-Agent`).
     pub(crate) browser: String,
@@ -117,8 +117,8 @@ pub(crate) struct Shown {
     pub(crate) ends: Timestamp,
 }
 
-impl Sessions {
-    pub(crate) fn new(lifetimes: Lifetimes) -> Self {
+impl BrowserSessions {
+    pub(crate) fn new(lifetimes: SessionLifetimes) -> Self {
         Self { lifetimes, state: Mutex::default() }
     }
 
@@ -135,7 +135,7 @@ impl Sessions {
     }
 
     /// Uses a link up. None when there is no such link, or no longer.
-    pub(crate) fn open(&self, token: &str, browser: &str) -> Option<Opened> {
+    pub(crate) fn open(&self, token: &str, browser: &str) -> Option<OpenedSession> {
         let mut state = self.state();
         let shown = hash(token);
         let found = state.links.iter().position(|(link, _)| bool::from(link.ct_eq(&shown)))?;
@@ -148,7 +148,7 @@ impl Sessions {
         let (secret, key) = (random_text(), random_text());
         let (now, moment) = (Instant::now(), Timestamp::now());
         let id = random_text()[..12].to_owned();
-        state.sessions.push(Session {
+        state.sessions.push(BrowserSession {
             id: id.clone(),
             secret: hash(&secret),
             key: hash(&key),
@@ -158,7 +158,7 @@ impl Sessions {
             opened: moment,
             seen: moment,
         });
-        Some(Opened { id, secret, key })
+        Some(OpenedSession { id, secret, key })
     }
 
     /// The session of a cookie, which is used now. `key` has to be its own where one has to be shown.
@@ -179,12 +179,12 @@ impl Sessions {
     }
 
     /// All of them, the newest first.
-    pub(crate) fn all(&self) -> Vec<Shown> {
+    pub(crate) fn all(&self) -> Vec<SessionSummary> {
         let state = self.state();
-        let shown = |session: &Session| {
+        let shown = |session: &BrowserSession| {
             let left = (self.lifetimes.idle.saturating_sub(session.used.elapsed()))
                 .min(self.lifetimes.session.saturating_sub(session.since.elapsed()));
-            Shown {
+            SessionSummary {
                 id: session.id.clone(),
                 browser: session.browser.clone(),
                 opened: session.opened,
@@ -204,19 +204,19 @@ impl Sessions {
     }
 
     /// The state, without what has run out.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BrowserSessionsState> {
         // Whole entries come and go, so a panic elsewhere while it was held spoils nothing.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        let Lifetimes { idle, session: whole, .. } = self.lifetimes;
+        let SessionLifetimes { idle, session: whole, .. } = self.lifetimes;
         state.links.retain(|(_, until)| *until > now);
         state.sessions.retain(|session| now - session.used < idle && now - session.since < whole);
         state
     }
 }
 
-fn hash(secret: &str) -> Hash {
-    let mut hash = Hash::default();
+fn hash(secret: &str) -> SecretHash {
+    let mut hash = SecretHash::default();
     hash.copy_from_slice(digest(&SHA256, secret.as_bytes()).as_ref());
     hash
 }
@@ -233,8 +233,8 @@ fn random_text() -> String {
 mod tests {
     use super::*;
 
-    fn sessions() -> Sessions {
-        Sessions::new(Lifetimes::default())
+    fn sessions() -> BrowserSessions {
+        BrowserSessions::new(SessionLifetimes::default())
     }
 
     #[tokio::test(start_paused = true)]
@@ -257,7 +257,7 @@ mod tests {
             sessions.open(&token, "x").unwrap()
         };
         let (idle, used) = (open(), open());
-        let Lifetimes { idle: limit, session: last, .. } = sessions.lifetimes;
+        let SessionLifetimes { idle: limit, session: last, .. } = sessions.lifetimes;
         tokio::time::advance(limit / 2).await;
         assert!(sessions.enter(&used.secret, Some(&used.key)).is_some());
         tokio::time::advance(limit / 2).await;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// A block of addresses, as in `10.0.0.0/8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
+pub struct IpNetwork {
     address: IpAddr,
     bits: u8,
 }
@@ -14,24 +14,24 @@ pub struct Network {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("that is no block of addresses such as 10.0.0.0/8")]
 #[non_exhaustive]
-pub struct InvalidNetwork;
+pub struct ParseNetworkError;
 
-impl FromStr for Network {
-    type Err = InvalidNetwork;
+impl FromStr for IpNetwork {
+    type Err = ParseNetworkError;
 
-    fn from_str(text: &str) -> Result<Self, InvalidNetwork> {
+    fn from_str(text: &str) -> Result<Self, ParseNetworkError> {
         let (address, bits) = match text.split_once('/') {
-            Some((address, bits)) => (address, Some(bits.parse::<u8>().map_err(|_| InvalidNetwork)?)),
+            Some((address, bits)) => (address, Some(bits.parse::<u8>().map_err(|_| ParseNetworkError)?)),
             None => (text, None),
         };
-        let address: IpAddr = address.parse().map_err(|_| InvalidNetwork)?;
+        let address: IpAddr = address.parse().map_err(|_| ParseNetworkError)?;
         let most = if address.is_ipv4() { 32 } else { 128 };
         let bits = bits.unwrap_or(most);
-        if bits <= most { Ok(Self { address, bits }) } else { Err(InvalidNetwork) }
+        if bits <= most { Ok(Self { address, bits }) } else { Err(ParseNetworkError) }
     }
 }
 
-impl Network {
+impl IpNetwork {
     /// Returns true if the address is in this network.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_network_holds_its_addresses() {
         let holds = |network: &str, address: &str| {
-            network.parse::<Network>().unwrap().contains(address.parse().unwrap())
+            network.parse::<IpNetwork>().unwrap().contains(address.parse().unwrap())
         };
         assert!(holds("10.0.0.0/8", "10.255.0.1"));
         assert!(!holds("10.0.0.0/8", "11.0.0.1"));
@@ -168,7 +168,7 @@ mod tests {
         assert!(!holds("::1", "::2"));
         assert!(!holds("0.0.0.0/0", "::1"));
         for bad in ["", "10.0.0.0/33", "ten", "10.0.0.0/-1"] {
-            assert!(bad.parse::<Network>().is_err(), "{bad}");
+            assert!(bad.parse::<IpNetwork>().is_err(), "{bad}");
         }
     }
 }

@@ -16,28 +16,33 @@ use rustls::ClientConfig;
 use tower_service::Service;
 
 use crate::error::FetchError;
-use crate::guard::Egress;
+use crate::policy::EgressPolicy;
 
 /// Future that resolves to the addresses of a name.
-pub type Found = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
+pub type LookupFuture = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 /// Function that looks names up.
-pub type Lookup = Arc<dyn Fn(String) -> Found + Send + Sync>;
+pub type HostLookup = Arc<dyn Fn(String) -> LookupFuture + Send + Sync>;
 /// Connector that opens connections, with TLS or without, over HTTP/1.1.
-pub type Connector = HttpsConnector<HttpConnector<Resolver>>;
+pub type EgressConnector = HttpsConnector<HttpConnector<EgressResolver>>;
 
 /// Looks names up as this machine does.
 #[must_use]
-pub fn system_lookup() -> Lookup {
-    Arc::new(|host: String| -> Found {
+pub fn system_lookup() -> HostLookup {
+    Arc::new(|host: String| -> LookupFuture {
         Box::pin(async move { Ok(tokio::net::lookup_host((host, 0)).await?.collect()) })
     })
 }
 
 /// Opens connections to where `egress` lets it, in at most so much time. (Addresses that stand in URLs as they are, are
-/// not looked up: they are for [`Egress::check`].)
+/// not looked up: they are for [`EgressPolicy::check`].)
 #[must_use]
-pub fn connector(egress: Arc<Egress>, lookup: Lookup, tls: ClientConfig, time: Duration) -> Connector {
-    let mut plain = HttpConnector::new_with_resolver(Resolver { egress, lookup });
+pub fn connector(
+    egress: Arc<EgressPolicy>,
+    lookup: HostLookup,
+    tls: ClientConfig,
+    time: Duration,
+) -> EgressConnector {
+    let mut plain = HttpConnector::new_with_resolver(EgressResolver { egress, lookup });
     plain.set_nodelay(true);
     plain.enforce_http(false);
     plain.set_connect_timeout(Some(time));
@@ -47,18 +52,18 @@ pub fn connector(egress: Arc<Egress>, lookup: Lookup, tls: ClientConfig, time: D
 
 /// Looks names up, and lets through what may be dialled.
 #[derive(Clone)]
-pub struct Resolver {
-    egress: Arc<Egress>,
-    lookup: Lookup,
+pub struct EgressResolver {
+    egress: Arc<EgressPolicy>,
+    lookup: HostLookup,
 }
 
-impl fmt::Debug for Resolver {
+impl fmt::Debug for EgressResolver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Resolver").field("egress", &self.egress).finish_non_exhaustive()
+        f.debug_struct("EgressResolver").field("egress", &self.egress).finish_non_exhaustive()
     }
 }
 
-impl Service<Name> for Resolver {
+impl Service<Name> for EgressResolver {
     type Response = std::vec::IntoIter<SocketAddr>;
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;

@@ -1,13 +1,13 @@
 //! Rules for requests to URLs from untrusted sources, and a connector that enforces them.
 //!
-//! [`Egress`] holds the rules and [`connector`] enforces them: the address that is checked is the address that is
-//! dialled. Clients must call [`Egress::check`] for each URL, including redirects. They must not keep connections,
+//! [`EgressPolicy`] holds the rules and [`connector`] enforces them: the address that is checked is the address that is
+//! dialled. Clients must call [`EgressPolicy::check`] for each URL, including redirects. They must not keep connections,
 //! because a reused connection is not checked again.
 //!
 //! ```
-//! use hospes_egress::Egress;
+//! use hospes_egress::EgressPolicy;
 //!
-//! let egress = Egress::public();
+//! let egress = EgressPolicy::public();
 //! assert!(egress.check(&"https://example.com/".parse()?).is_ok());
 //! assert!(egress.check(&"https://169.254.169.254/latest".parse()?).is_err());
 //! # Ok::<(), url::ParseError>(())
@@ -16,9 +16,11 @@
 mod addresses;
 mod connector;
 mod error;
-mod guard;
+mod policy;
 
-pub use addresses::{InvalidNetwork, Network};
-pub use connector::{Connector, Found, Lookup, Resolver, connector, send_error, system_lookup};
+pub use addresses::{IpNetwork, ParseNetworkError};
+pub use connector::{
+    EgressConnector, EgressResolver, HostLookup, LookupFuture, connector, send_error, system_lookup,
+};
 pub use error::FetchError;
-pub use guard::{Egress, is_loopback};
+pub use policy::{EgressPolicy, is_loopback};

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hospes_auth::client::flow::{Cause, Effect, Flow, Input};
-use hospes_auth::client::{Grant, Settings};
+use hospes_auth::client::flow::{AuthorizationCause, AuthorizationFlow, FlowEffect, FlowInput};
+use hospes_auth::client::{GrantType, OAuthClientSettings};
 use hospes_auth::egress::FetchError;
 use hospes_auth::metadata::{is_loopback, is_secure};
-use hospes_auth::{Challenge, ClientId, RedirectUri, Response, Seed};
+use hospes_auth::{Challenge, ClientId, FetchResponse, RedirectUri, Seed};
 use http::header::WWW_AUTHENTICATE;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
@@ -43,10 +43,10 @@ pub(crate) fn challenges(data: &[u8]) {
 pub(crate) fn sign_in(data: &[u8]) {
     let mut answers = data.split(|byte| *byte == 0xff);
     let first = answers.next().unwrap_or_default();
-    let mut settings = Settings::default();
+    let mut settings = OAuthClientSettings::default();
     let flags = first.first().copied().unwrap_or_default();
     if flags & 1 != 0 {
-        settings.grant = Grant::Device;
+        settings.grant = GrantType::Device;
     }
     if flags & 2 != 0 {
         settings.metadata_url = ClientId::new("https://hospes.example/client.json").ok();
@@ -55,45 +55,50 @@ pub(crate) fn sign_in(data: &[u8]) {
     let challenge = Challenge::parse(challenge).into_iter().next();
     let endpoint = "https://m.example/mcp".parse().expect("it is a URL");
     let mut now = 1_800_000_000;
-    let mut flow = Flow::new(Arc::new(settings), Cause::new(endpoint, challenge), Seed::new(&[7; 32]), now);
+    let mut flow = AuthorizationFlow::new(
+        Arc::new(settings),
+        AuthorizationCause::new(endpoint, challenge),
+        Seed::new(&[7; 32]),
+        now,
+    );
     let mut rounds = 0;
     loop {
         rounds += 1;
         assert!(rounds < 10_000, "it does not end");
         let input = match flow.poll_effect().clone() {
-            Effect::Fetch(request) => {
+            FlowEffect::Fetch(request) => {
                 assert!(is_secure(&request.url), "asked in the open: {request:?}");
-                Input::Response(response(answers.next().unwrap_or_default()))
+                FlowInput::Response(response(answers.next().unwrap_or_default()))
             }
-            Effect::Recall(_) => Input::Registration(None),
-            Effect::Listen { preferred } => {
+            FlowEffect::Recall(_) => FlowInput::Registration(None),
+            FlowEffect::Listen { preferred } => {
                 let here = RedirectUri::new("http://127.0.0.1:4000/callback").expect("it is a URI");
-                Input::Listening(preferred.unwrap_or(here))
+                FlowInput::Listening(preferred.unwrap_or(here))
             }
-            Effect::Keep(_) => Input::Kept,
-            Effect::Visit(visit) => {
+            FlowEffect::Keep(_) => FlowInput::Kept,
+            FlowEffect::Visit(visit) => {
                 assert!(is_secure(&visit.url) && !is_loopback(&visit.url), "{:?}", visit.url);
                 assert!(visit.url.query().is_some_and(|query| query.contains("code_challenge_method=S256")));
                 let said = String::from_utf8_lossy(answers.next().unwrap_or_default())
                     .replace("STATE", &visit.state);
-                Input::Redirected(format!("{}?{said}", visit.redirect_uri))
+                FlowInput::Redirected(format!("{}?{said}", visit.redirect_uri))
             }
-            Effect::Show(prompt) => {
+            FlowEffect::Show(prompt) => {
                 assert!(is_secure(&prompt.verification_uri) && !is_loopback(&prompt.verification_uri));
                 assert!(prompt.ends_at <= now + 1800);
                 assert!(!prompt.user_code.chars().any(char::is_control));
-                Input::Shown
+                FlowInput::Shown
             }
-            Effect::Wait(time) => {
+            FlowEffect::Wait(time) => {
                 assert!((1..=60).contains(&time.as_secs()), "{time:?}");
                 now += time.max(Duration::from_secs(1)).as_secs();
-                Input::Waited
+                FlowInput::Waited
             }
-            Effect::Done(tokens) => {
+            FlowEffect::Done(tokens) => {
                 assert!(tokens.resource.url().is_some_and(|url| url.host_str() == Some("m.example")));
                 break;
             }
-            Effect::Failed(error) => {
+            FlowEffect::Failed(error) => {
                 let _ = error.to_string();
                 break;
             }
@@ -104,7 +109,7 @@ pub(crate) fn sign_in(data: &[u8]) {
 }
 
 /// A digit for the status, and the body.
-fn response(answer: &[u8]) -> Result<Response, FetchError> {
+fn response(answer: &[u8]) -> Result<FetchResponse, FetchError> {
     let (kind, body) = answer.split_first().map_or((b'0', answer), |(kind, body)| (*kind, body));
     let status = match kind {
         b'0' => return Err(FetchError::Timeout),
@@ -114,5 +119,5 @@ fn response(answer: &[u8]) -> Result<Response, FetchError> {
         b'5' => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::OK,
     };
-    Ok(Response::new(status, body.to_vec()))
+    Ok(FetchResponse::new(status, body.to_vec()))
 }

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use hospes::serde::de::IgnoredAny;
 use hospes_model::message::{self, DecodeError, Frame};
-use hospes_model::{Message, code};
-use hospes_proto::frame::{Line, LineFramer, SseDecoder};
+use hospes_model::{JsonRpcMessage, code};
+use hospes_proto::frame::{FramedLine, LineFramer, SseDecoder};
 
 /// A message is read, or refused with the code that JSON-RPC has for it.
 pub(crate) fn envelope(data: &[u8]) {
@@ -36,11 +36,11 @@ pub(crate) fn envelope(data: &[u8]) {
 }
 
 /// An id is written as it can be read again.
-fn single(message: &Message<'_>) {
+fn single(message: &JsonRpcMessage<'_>) {
     let id = match message {
-        Message::Request(request) => Some(&request.id),
-        Message::Response(response) => response.id.as_ref(),
-        Message::Notification(_) => None,
+        JsonRpcMessage::Request(request) => Some(&request.id),
+        JsonRpcMessage::Response(response) => response.id.as_ref(),
+        JsonRpcMessage::Notification(_) => None,
     };
     if let Some(id) = id {
         let mut out = Vec::new();
@@ -48,7 +48,7 @@ fn single(message: &Message<'_>) {
             out.extend_from_slice(b"{}");
             Ok::<(), std::convert::Infallible>(())
         });
-        let Ok(Frame::Single(Message::Response(again))) = message::decode(&out) else {
+        let Ok(Frame::Single(JsonRpcMessage::Response(again))) = message::decode(&out) else {
             panic!("an answer of ours is none: {}", String::from_utf8_lossy(&out));
         };
         assert_eq!(again.id.as_ref(), Some(id));
@@ -65,7 +65,7 @@ fn refused(fault: &DecodeError, json: Option<bool>) {
     assert!(codes.contains(&fault.error.code), "{fault}");
     let mut out = Vec::new();
     message::write_error(&mut out, fault.id.as_ref(), &fault.error);
-    assert!(matches!(message::decode(&out), Ok(Frame::Single(Message::Response(_)))));
+    assert!(matches!(message::decode(&out), Ok(Frame::Single(JsonRpcMessage::Response(_)))));
 }
 
 /// Checks that the lines are the same however the bytes are cut. A line over the limit is dropped and the others stay
@@ -84,8 +84,8 @@ pub(crate) fn lines(data: &[u8]) {
         }
         lines.extend(framer.finish());
         let kept = |line| match line {
-            Line::Message(text) => Some(text),
-            Line::Oversize(_) => None,
+            FramedLine::Message(text) => Some(text),
+            FramedLine::Oversize(_) => None,
         };
         lines.into_iter().map(kept).collect::<Vec<Option<Bytes>>>()
     };

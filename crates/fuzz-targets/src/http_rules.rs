@@ -1,9 +1,10 @@
 //! Headers and bodies: admitted or rejected, by pure functions.
 
 use hospes_model::message::{self, Frame};
-use hospes_model::{Message, Method, RawJson};
+use hospes_model::{JsonRpcMessage, Method, RawJson};
 use hospes_proto::http::{
-    Accepts, Admission, AllowedHosts, AllowedOrigins, Facts, Mirror, SessionId, decode_value,
+    AcceptedMedia, AdmissionRules, AllowedHosts, AllowedOrigins, HeaderParams, RoutingFields, SessionId,
+    decode_value,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::value::RawValue;
@@ -28,25 +29,27 @@ pub(crate) fn head(data: &[u8]) {
     let (head, body) = cut(data);
     let headers = headers(head);
     for value in headers.values() {
-        let _ = (Accepts::read([value]), SessionId::read(value), decode_value(value));
+        let _ = (AcceptedMedia::read([value]), SessionId::read(value), decode_value(value));
         if let Ok(text) = value.to_str() {
             let _ = AllowedHosts::loopback().allow(text).allows(text);
             let _ = AllowedOrigins::none().allow(text).allows(text);
             assert!(!AllowedHosts::default().allows("evil.example"));
         }
     }
-    let rules = Admission::default();
+    let rules = AdmissionRules::default();
     for verb in [http::Method::POST, http::Method::GET, http::Method::DELETE] {
         let rejection = match rules.admit(&verb, None, &headers) {
             Err(rejection) => rejection,
             Ok(head) => {
                 let Ok(Frame::Single(message)) = message::decode(body) else { continue };
                 let facts = match &message {
-                    Message::Request(request) => {
-                        Facts::of(&Method::from_name(&request.method), request.params)
+                    JsonRpcMessage::Request(request) => {
+                        RoutingFields::of(&Method::from_name(&request.method), request.params)
                     }
-                    Message::Notification(note) => Facts::of(&Method::from_name(&note.method), note.params),
-                    Message::Response(_) => Facts::default(),
+                    JsonRpcMessage::Notification(note) => {
+                        RoutingFields::of(&Method::from_name(&note.method), note.params)
+                    }
+                    JsonRpcMessage::Response(_) => RoutingFields::default(),
                 };
                 match rules.route(&head, &message, &facts) {
                     Err(rejection) => rejection,
@@ -66,7 +69,7 @@ pub(crate) fn mirrored(data: &[u8]) {
     let (schema, rest) = cut(data);
     let (arguments, head) = cut(rest);
     let Ok(mirror) =
-        RawJson::parse(schema.to_vec()).map_err(drop).and_then(|raw| Mirror::of(&raw).map_err(drop))
+        RawJson::parse(schema.to_vec()).map_err(drop).and_then(|raw| HeaderParams::of(&raw).map_err(drop))
     else {
         return;
     };

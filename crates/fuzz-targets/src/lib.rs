@@ -12,7 +12,7 @@ mod values;
 /// One target.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Target {
+pub struct FuzzTarget {
     /// Its name; the folder of its corpus.
     pub name: &'static str,
     /// Panics when a promise is broken.
@@ -22,24 +22,24 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: &[Target] = &[
-    Target { name: "envelope", run: decoders::envelope, rounds: 20_000 },
-    Target { name: "lines", run: decoders::lines, rounds: 10_000 },
-    Target { name: "events", run: decoders::events, rounds: 10_000 },
-    Target { name: "http_head", run: http_rules::head, rounds: 10_000 },
-    Target { name: "mirrored_headers", run: http_rules::mirrored, rounds: 5_000 },
-    Target { name: "sealed_state", run: values::sealed_state, rounds: 1_000 },
-    Target { name: "answers", run: values::answers, rounds: 3_000 },
-    Target { name: "notifications", run: values::notifications, rounds: 5_000 },
-    Target { name: "uri_template", run: values::uri_template, rounds: 10_000 },
-    Target { name: "config", run: values::config, rounds: 5_000 },
-    Target { name: "sessions", run: peers::sessions, rounds: 500 },
-    Target { name: "service", run: peers::service, rounds: 2_000 },
-    Target { name: "server", run: peers::server, rounds: 1_000 },
-    Target { name: "client", run: peers::client, rounds: 300 },
-    Target { name: "challenges", run: auth::challenges, rounds: 20_000 },
-    Target { name: "sign_in", run: auth::sign_in, rounds: 5_000 },
-    Target { name: "http_server", run: peers::http_server, rounds: 1_000 },
+pub const TARGETS: &[FuzzTarget] = &[
+    FuzzTarget { name: "envelope", run: decoders::envelope, rounds: 20_000 },
+    FuzzTarget { name: "lines", run: decoders::lines, rounds: 10_000 },
+    FuzzTarget { name: "events", run: decoders::events, rounds: 10_000 },
+    FuzzTarget { name: "http_head", run: http_rules::head, rounds: 10_000 },
+    FuzzTarget { name: "mirrored_headers", run: http_rules::mirrored, rounds: 5_000 },
+    FuzzTarget { name: "sealed_state", run: values::sealed_state, rounds: 1_000 },
+    FuzzTarget { name: "answers", run: values::answers, rounds: 3_000 },
+    FuzzTarget { name: "notifications", run: values::notifications, rounds: 5_000 },
+    FuzzTarget { name: "uri_template", run: values::uri_template, rounds: 10_000 },
+    FuzzTarget { name: "config", run: values::config, rounds: 5_000 },
+    FuzzTarget { name: "sessions", run: peers::sessions, rounds: 500 },
+    FuzzTarget { name: "service", run: peers::service, rounds: 2_000 },
+    FuzzTarget { name: "server", run: peers::server, rounds: 1_000 },
+    FuzzTarget { name: "client", run: peers::client, rounds: 300 },
+    FuzzTarget { name: "challenges", run: auth::challenges, rounds: 20_000 },
+    FuzzTarget { name: "sign_in", run: auth::sign_in, rounds: 5_000 },
+    FuzzTarget { name: "http_server", run: peers::http_server, rounds: 1_000 },
 ];
 
 /// Runs the target of this name.

@@ -10,10 +10,10 @@ use hospes::transport::http_server::Endpoint;
 use hospes::transport::memory;
 use hospes::transport::stdio_server::StdioServer;
 use hospes::{Call, Context, Outcome, Peer};
-use hospes_model::{ClientCapabilities, Id, Method, Revision};
-use hospes_proto::Revisions;
+use hospes_model::{ClientCapabilities, Method, RequestId, Revision};
+use hospes_proto::RevisionSet;
 use hospes_proto::session::TimeLimits;
-use hospes_testkit::{End, Manner, Pair, Side, transport};
+use hospes_testkit::{ClientCallEnd, MemoryPair, PairSide, UnknownMethodManner, transport};
 use http_body_util::Full;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -31,7 +31,7 @@ pub(crate) fn sessions(data: &[u8]) {
 
 fn play(input: &mut Unstructured<'_>) -> arbitrary::Result<()> {
     let revision = *input.choose(&Revision::ALL)?;
-    let mut pair = Pair::new(Revisions::only(revision), Manner::Proper);
+    let mut pair = MemoryPair::new(RevisionSet::only(revision), UnknownMethodManner::Proper);
     pair.connect();
     pair.traffic.piece = input.int_in_range(1..=200)?;
     let mut calls = Vec::new();
@@ -63,7 +63,7 @@ fn play(input: &mut Unstructured<'_>) -> arbitrary::Result<()> {
             5 => pair.advance(SECOND * input.int_in_range(0..=20_u32)?),
             side => {
                 pair.clock.advance(pair.traffic.latency);
-                pair.deliver(if side == 6 { Side::Client } else { Side::Server });
+                pair.deliver(if side == 6 { PairSide::Client } else { PairSide::Server });
             }
         }
         pair.drive();
@@ -77,10 +77,10 @@ fn play(input: &mut Unstructured<'_>) -> arbitrary::Result<()> {
     assert_eq!(pair.client.waiting(), 0);
     assert!(pair.server.session().served().is_empty());
     for call in calls {
-        let answers = pair.record.answers_to(Side::Server, &Id::Number(call));
+        let answers = pair.record.answers_to(PairSide::Server, &RequestId::Number(call));
         assert!(answers <= 1, "{answers} answers to {call}\n{}", pair.record);
         assert!(pair.client.end_of(call).is_some());
-        if let Some(End::Answered(_)) = pair.client.end_of(call) {
+        if let Some(ClientCallEnd::Answered(_)) = pair.client.end_of(call) {
             assert_eq!(answers, 1);
         }
     }

@@ -4,21 +4,23 @@ use std::time::{Duration, SystemTime};
 
 use hospes::serde::de::IgnoredAny;
 use hospes::server::UriTemplate;
-use hospes_host::config::Loader;
-use hospes_model::{Answer, InputRequest, InputResponse, Method, Notification, RawJson, Revision, Stamp};
-use hospes_proto::state::{Binding, Key, KeyRing, RequestDigest};
+use hospes_host::config::ConfigLoader;
+use hospes_model::{
+    InputRequest, InputResponse, Method, Notification, PeerResult, RawJson, Revision, ServerStamp,
+};
+use hospes_proto::request_state::{RequestDigest, StateBinding, StateKey, StateKeyRing};
 
 use crate::cut;
 
 /// State opens as it was sealed, for the same request, and in no other way.
 pub(crate) fn sealed_state(data: &[u8]) {
     let (payload, rest) = cut(data);
-    let ring = KeyRing::single(Key::from_bytes([7; 32]));
+    let ring = StateKeyRing::single(StateKey::from_bytes([7; 32]));
     let Ok(request) = RequestDigest::of("tools/call", rest).or_else(|_| RequestDigest::of("tools/call", b""))
     else {
         return;
     };
-    let binding = Binding { principal: Some("me"), request };
+    let binding = StateBinding { principal: Some("me"), request };
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
     if let Ok(text) = std::str::from_utf8(data) {
         assert!(ring.open(text, &binding, now).is_err(), "opened what was never sealed");
@@ -27,7 +29,7 @@ pub(crate) fn sealed_state(data: &[u8]) {
     if let Ok(opened) = ring.open(&sealed, &binding, now) {
         assert_eq!(opened, payload);
     }
-    let stranger = Binding { principal: None, request };
+    let stranger = StateBinding { principal: None, request };
     assert!(ring.open(&sealed, &stranger, now).is_err());
     assert!(ring.open(&sealed, &binding, now + Duration::from_secs(61)).is_err());
     let mut broken = sealed.into_bytes();
@@ -67,10 +69,10 @@ pub(crate) fn answers(data: &[u8]) {
     let method = &METHODS[usize::from(*which) % METHODS.len()];
     let from = Revision::ALL[usize::from(*which) / METHODS.len() % Revision::ALL.len()];
     let Ok(raw) = RawJson::parse(text.to_vec()) else { return };
-    let _ = Answer::decode_task(method, &raw);
+    let _ = PeerResult::decode_task(method, &raw);
     let (_, _) = (InputRequest::decode(method, &raw), InputResponse::decode(method, &raw));
-    let Ok(Answer::Complete(reply)) = Answer::decode(method, from, &raw) else { return };
-    let stamp = Stamp::anonymous();
+    let Ok(PeerResult::Complete(reply)) = PeerResult::decode(method, from, &raw) else { return };
+    let stamp = ServerStamp::anonymous();
     for to in Revision::ALL {
         let mut out = Vec::new();
         if reply.encode(method, to, &stamp, &mut out).is_err() {
@@ -81,7 +83,7 @@ pub(crate) fn answers(data: &[u8]) {
         if to != Revision::LATEST {
             continue;
         }
-        if let Ok(Answer::Complete(again)) = Answer::decode(method, to, &written) {
+        if let Ok(PeerResult::Complete(again)) = PeerResult::decode(method, to, &written) {
             let mut twice = Vec::new();
             let wrote = again.encode(method, to, &stamp, &mut twice);
             assert!(wrote.is_ok(), "{method}: written once, and not twice");
@@ -143,7 +145,7 @@ pub(crate) fn config(data: &[u8]) {
     let file = FILES[usize::from(*which) % FILES.len()];
     let variable = |name: &str| name.len().is_multiple_of(2).then(|| "value".to_owned());
     for keep_going in [false, true] {
-        let loader = Loader::new().variables(variable).keep_going(keep_going);
+        let loader = ConfigLoader::new().variables(variable).keep_going(keep_going);
         if let Err(errors) = loader.parse(file, text) {
             assert!(!errors.to_string().is_empty());
         }

@@ -10,20 +10,20 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Poll, Waker};
 
 use hospes_model::{
-    ClientCapabilities, Id, InputRequest, LogMessageParams, LoggingLevel, Notification, ProgressParams,
-    ProgressToken, RawJson,
+    ClientCapabilities, InputRequest, LogMessageParams, LoggingLevel, Notification, ProgressParams,
+    ProgressToken, RawJson, RequestId,
 };
 
 use serde::Serialize;
 
-use crate::deprecated::{Deprecated, warn_once};
+use crate::deprecated::{DeprecatedFeature, warn_once};
 use crate::logging::{DEFAULT_LOG_RATE, LogRules};
 use crate::peer::Peer;
-use crate::progress::{DEFAULT_PROGRESS_RATE, Pace};
+use crate::progress::{DEFAULT_PROGRESS_RATE, ProgressLimiter};
 use crate::rate::Rate;
+use crate::replay_cache::StateNonce;
 use crate::round::Round;
-use crate::spent::Ticket;
-use crate::tasks::TaskWish;
+use crate::tasks::TaskPreference;
 
 pub use builder::ContextBuilder;
 
@@ -32,23 +32,23 @@ pub const MAX_QUEUED_NOTIFICATIONS: usize = 1024;
 
 /// The surroundings of one call. Cheap to clone; every clone is the same call.
 #[derive(Clone)]
-pub struct Context(Arc<Inner>);
+pub struct Context(Arc<ContextInner>);
 
-struct Inner {
+struct ContextInner {
     peer: Arc<Peer>,
-    request_id: Option<Id>,
+    request_id: Option<RequestId>,
     meta: Option<RawJson>,
     log_level: Option<LoggingLevel>,
     progress_token: Option<ProgressToken>,
     http: Option<Box<http::request::Parts>>,
     extensions: http::Extensions,
-    task: TaskWish,
+    task: TaskPreference,
     stream: AtomicU8,
     log_rules: OnceLock<Arc<LogRules>>,
-    ticket: Option<Ticket>,
+    ticket: Option<StateNonce>,
     /// Capabilities for the questions of this call, if a forwarder answers some beside the peer.
     answerable: OnceLock<Box<ClientCapabilities>>,
-    state: Mutex<State>,
+    state: Mutex<ContextState>,
 }
 
 /// The stream that the answer travels on cannot be taken up again.
@@ -59,7 +59,7 @@ const CLOSABLE: u8 = 1;
 const CLOSE: u8 = 2;
 
 #[derive(Default)]
-struct State {
+struct ContextState {
     round: Round,
     /// Questions of this round that have no answer yet.
     asked: Vec<(String, InputRequest)>,
@@ -68,7 +68,7 @@ struct State {
     outbox: VecDeque<Notification>,
     progress: Option<f64>,
     /// Most calls report none.
-    pace: Option<Box<Pace>>,
+    pace: Option<Box<ProgressLimiter>>,
     /// True once the call has its answer: nothing may be sent after it (PROG-10).
     over: bool,
     /// True if this run has used up the state that it began from.
@@ -77,12 +77,12 @@ struct State {
     stepped: bool,
     waker: Option<Waker>,
     kept: Vec<Box<dyn Any + Send>>,
-    leaving: Leaving,
+    leaving: TaskTransition,
 }
 
 /// Progress of a call towards running as a task, which its handler may request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Leaving {
+enum TaskTransition {
     #[default]
     No,
     Allowed,
@@ -101,7 +101,7 @@ impl Context {
             progress_token: None,
             http: None,
             extensions: http::Extensions::new(),
-            task: TaskWish::None,
+            task: TaskPreference::None,
             closable: false,
             round: Round::default(),
             ticket: None,
@@ -142,7 +142,7 @@ impl Context {
 
     /// The request's id on the wire, for logs.
     #[must_use]
-    pub fn request_id(&self) -> Option<&Id> {
+    pub fn request_id(&self) -> Option<&RequestId> {
         self.0.request_id.as_ref()
     }
 
@@ -174,7 +174,7 @@ impl Context {
 
     /// Returns whether the caller accepts or asks for a task. It is for services; tools get theirs from the router.
     #[must_use]
-    pub fn task_wish(&self) -> &TaskWish {
+    pub fn task_wish(&self) -> &TaskPreference {
         &self.0.task
     }
 
@@ -186,9 +186,9 @@ impl Context {
         let mut told = false;
         std::future::poll_fn(|cx| {
             let mut state = self.state();
-            if !told && state.leaving == Leaving::Allowed {
+            if !told && state.leaving == TaskTransition::Allowed {
                 // Whoever polls the handler looks for this, and polls again from elsewhere.
-                (state.leaving, told) = (Leaving::Begun, true);
+                (state.leaving, told) = (TaskTransition::Begun, true);
                 // A handler may poll its parts only when they were woken.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
@@ -201,13 +201,13 @@ impl Context {
     /// Lets [`Context::begin_task`] do what it says.
     #[cfg(feature = "server")]
     pub(crate) fn allow_task(&self) {
-        self.state().leaving = Leaving::Allowed;
+        self.state().leaving = TaskTransition::Allowed;
     }
 
     /// Returns true if the handler has turned the call into a task.
     #[cfg(feature = "server")]
     pub(crate) fn has_begun_task(&self) -> bool {
-        self.state().leaving == Leaving::Begun
+        self.state().leaving == TaskTransition::Begun
     }
 
     /// Closes the HTTP stream of this call before the answer. The client is told to reconnect and poll for it
@@ -264,9 +264,9 @@ impl Context {
         self.report(&mut state, params);
     }
 
-    fn report(&self, state: &mut State, report: ProgressParams) {
+    fn report(&self, state: &mut ContextState, report: ProgressParams) {
         let rate = || self.0.log_rules.get().map_or(DEFAULT_PROGRESS_RATE, |rules| rules.progress);
-        let pace = state.pace.get_or_insert_with(|| Box::new(Pace::new(rate())));
+        let pace = state.pace.get_or_insert_with(|| Box::new(ProgressLimiter::new(rate())));
         match pace.admit(report) {
             Some(report) => drop(push(state, Notification::Progress(report))),
             // Whoever polls the call has to see to it when it is due.
@@ -291,7 +291,7 @@ impl Context {
             return;
         }
         if !self.0.peer.revision.is_legacy() {
-            warn_once(Deprecated::Logging);
+            warn_once(DeprecatedFeature::Logging);
         }
         let Some(left_out) = self.admit_log() else { return };
         let rules = self.0.log_rules.get();
@@ -434,14 +434,14 @@ impl Context {
 
     /// Takes the questions of this run of the handler, if there are any.
     #[must_use]
-    pub fn take_questions(&self) -> Option<crate::Questions> {
+    pub fn take_questions(&self) -> Option<crate::PendingInput> {
         let mut state = self.state();
         if state.asked.is_empty() {
             return None;
         }
         let requests = std::mem::take(&mut state.asked);
         let round = state.round.clone();
-        Some(crate::Questions::new(requests, round))
+        Some(crate::PendingInput::new(requests, round))
     }
 
     /// Keeps `guard` for as long as the call is in memory here, and drops it then. (A call of 2026-07-28 is here only
@@ -490,7 +490,7 @@ impl Context {
         next
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ContextState> {
         // The state is consistent after every statement, so a panic elsewhere while it was held spoils nothing.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -506,7 +506,7 @@ impl fmt::Debug for Context {
 }
 
 /// Queues a notification; false when a log message had to be dropped.
-fn push(state: &mut State, notification: Notification) -> bool {
+fn push(state: &mut ContextState, notification: Notification) -> bool {
     if state.over {
         return true;
     }
@@ -524,7 +524,7 @@ fn push(state: &mut State, notification: Notification) -> bool {
     true
 }
 
-fn wake(state: &mut State) {
+fn wake(state: &mut ContextState) {
     if let Some(waker) = state.waker.take() {
         waker.wake();
     }

@@ -4,22 +4,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Feature that a later revision may remove.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Deprecated {
+pub(crate) enum DeprecatedFeature {
     Sampling,
     Roots,
     Logging,
 }
 
 /// Logs a warning about a deprecated feature, once per process and feature.
-pub(crate) fn warn_once(what: Deprecated) {
+pub(crate) fn warn_once(what: DeprecatedFeature) {
     static SAID: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
     if SAID[what as usize].swap(true, Ordering::Relaxed) {
         return;
     }
     let (feature, instead) = match what {
-        Deprecated::Sampling => ("sampling", "call a model's provider"),
-        Deprecated::Roots => ("roots", "take folders as arguments, or from the configuration"),
-        Deprecated::Logging => ("log messages to the client", "write to stderr, or use OpenTelemetry"),
+        DeprecatedFeature::Sampling => ("sampling", "call a model's provider"),
+        DeprecatedFeature::Roots => ("roots", "take folders as arguments, or from the configuration"),
+        DeprecatedFeature::Logging => ("log messages to the client", "write to stderr, or use OpenTelemetry"),
     };
     tracing::warn!(
         feature,
@@ -40,11 +40,11 @@ mod tests {
 
     /// Keeps the words of each warning.
     #[derive(Clone, Default)]
-    struct Warnings(Arc<Mutex<Vec<String>>>);
+    struct WarningRecorder(Arc<Mutex<Vec<String>>>);
 
-    struct Words(String);
+    struct WarningText(String);
 
-    impl Visit for Words {
+    impl Visit for WarningText {
         fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
             if field.name() == "feature" {
                 self.0 = format!("{value:?}");
@@ -52,13 +52,13 @@ mod tests {
         }
     }
 
-    impl Subscriber for Warnings {
+    impl Subscriber for WarningRecorder {
         fn enabled(&self, metadata: &Metadata<'_>) -> bool {
             *metadata.level() == Level::WARN
         }
 
         fn event(&self, event: &Event<'_>) {
-            let mut words = Words(String::new());
+            let mut words = WarningText(String::new());
             event.record(&mut words);
             self.0.lock().expect("no test panics holding it").push(words.0);
         }
@@ -83,7 +83,7 @@ mod tests {
                 .with_sampling(SamplingCapability::new())
                 .with_roots(RootsCapability::new())
         };
-        let warnings = Warnings::default();
+        let warnings = WarningRecorder::default();
         let _guard = tracing::subscriber::set_default(warnings.clone());
         let old = Context::new(Arc::new(Peer::new(Revision::LATEST_LEGACY, None, able())));
         assert!(old.sample("hi").await.unwrap_err().is_pending());

@@ -7,7 +7,7 @@ use std::task::{Context as TaskContext, Poll};
 use hospes_model::{InputRequest, Notification, RawJson, Reply, RpcError};
 
 use crate::round::Round;
-use crate::service::{BoxFuture, BoxService, Call, Outcome};
+use crate::service::{BoxService, Call, Outcome, OutcomeFuture};
 
 /// The most rounds of questions that one call may have on an older revision, where the rounds cost memory here.
 pub const MAX_ROUNDS: u32 = 32;
@@ -15,7 +15,7 @@ pub const MAX_ROUNDS: u32 = 32;
 /// Next event of a call.
 #[derive(Debug)]
 #[expect(clippy::exhaustive_enums, reason = "adapters must handle all three")]
-pub enum Event {
+pub enum ExchangeEvent {
     /// A notification that belongs to the call.
     Notify(Notification),
     /// Questions for a peer of an older revision: send them as requests, then call [`Exchange::answer`].
@@ -34,7 +34,7 @@ pub struct Exchange {
     waiting: Option<Box<Round>>,
 }
 
-struct FutureSlot(BoxFuture<'static>);
+struct FutureSlot(OutcomeFuture<'static>);
 
 impl std::fmt::Debug for FutureSlot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -55,8 +55,8 @@ impl Exchange {
         &self.call
     }
 
-    /// The next event. Must not be called again after [`Event::Done`].
-    pub fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<Event> {
+    /// The next event. Must not be called again after [`ExchangeEvent::Done`].
+    pub fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<ExchangeEvent> {
         if self.done.is_none() && self.waiting.is_none() {
             let (service, call) = (&self.service, &self.call);
             let slot = self.future.get_or_insert_with(|| FutureSlot(service.start(call.clone())));
@@ -75,19 +75,19 @@ impl Exchange {
             }
         }
         if let Some(notification) = self.call.context.poll_notification(cx.waker()) {
-            return Poll::Ready(Event::Notify(notification));
+            return Poll::Ready(ExchangeEvent::Notify(notification));
         }
         match self.done.take() {
             None => Poll::Pending,
             Some(Outcome::InputRequired(questions)) if self.call.context.peer().revision.is_legacy() => {
                 if questions.round.number >= MAX_ROUNDS {
                     let why = format!("more than {MAX_ROUNDS} rounds of questions");
-                    return Poll::Ready(Event::Done(Outcome::Failed(RpcError::internal(why))));
+                    return Poll::Ready(ExchangeEvent::Done(Outcome::Failed(RpcError::internal(why))));
                 }
                 self.waiting = Some(Box::new(questions.round));
-                Poll::Ready(Event::Ask(questions.requests))
+                Poll::Ready(ExchangeEvent::Ask(questions.requests))
             }
-            Some(outcome) => Poll::Ready(Event::Done(outcome)),
+            Some(outcome) => Poll::Ready(ExchangeEvent::Done(outcome)),
         }
     }
 
@@ -101,7 +101,7 @@ impl Exchange {
         }
     }
 
-    /// The answers to the questions of the last [`Event::Ask`]; the handler runs again from the top.
+    /// The answers to the questions of the last [`ExchangeEvent::Ask`]; the handler runs again from the top.
     pub fn answer(&mut self, answers: impl IntoIterator<Item = (String, RawJson)>) {
         self.answer_each(answers.into_iter().map(|(key, answer)| (key, Ok(answer))));
     }
@@ -120,7 +120,7 @@ impl Exchange {
         self.call.context.begin_round(*round);
     }
 
-    /// Returns true if the call continues when the peer refuses one of the questions of the last [`Event::Ask`].
+    /// Returns true if the call continues when the peer refuses one of the questions of the last [`ExchangeEvent::Ask`].
     #[must_use]
     pub fn takes_refusals(&self) -> bool {
         self.waiting.as_ref().is_some_and(|round| round.takes_refusals)
@@ -161,9 +161,9 @@ mod tests {
             let call = Call::new(Method::ToolsCall, RawJson::empty_object(), context.clone());
             let mut exchange = Exchange::new(BoxService::new(Quick), call);
             let mut cx = TaskContext::from_waker(Waker::noop());
-            assert!(matches!(exchange.poll_event(&mut cx), Poll::Ready(Event::Notify(_))));
+            assert!(matches!(exchange.poll_event(&mut cx), Poll::Ready(ExchangeEvent::Notify(_))));
             context.notify(Notification::ToolsListChanged);
-            assert!(matches!(exchange.poll_event(&mut cx), Poll::Ready(Event::Done(_))));
+            assert!(matches!(exchange.poll_event(&mut cx), Poll::Ready(ExchangeEvent::Done(_))));
         }
     }
 }

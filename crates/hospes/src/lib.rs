@@ -25,23 +25,23 @@ pub mod prelude;
 mod progress;
 mod rate;
 pub mod redact;
+mod replay_cache;
 mod round;
 #[cfg(feature = "server")]
 mod serve;
 #[cfg(feature = "server")]
 pub mod server;
 mod service;
-mod spent;
 pub mod tasks;
 pub mod transport;
 
 pub use context::{Context, ContextBuilder, MAX_QUEUED_NOTIFICATIONS};
 pub use error::{Error, Result};
-pub use exchange::{Event, Exchange, MAX_ROUNDS};
+pub use exchange::{Exchange, ExchangeEvent, MAX_ROUNDS};
 #[cfg(all(feature = "validate", any(feature = "server", feature = "client")))]
 pub use json_schema::check_against_schema;
 pub use logging::DEFAULT_LOG_RATE;
-pub use params::{Params, View};
+pub use params::{Params, ParamsView};
 pub use peer::Peer;
 pub use progress::DEFAULT_PROGRESS_RATE;
 pub use rate::Rate;
@@ -50,7 +50,7 @@ pub use round::Round;
 pub use serve::{ALLOWED_HOSTS_VARIABLE, HTTP_VARIABLE, serve};
 #[cfg(feature = "server")]
 pub use server::{IntoServer, Server};
-pub use service::{BoxService, Call, IntoService, Outcome, Questions, Service};
+pub use service::{BoxService, Call, IntoService, Outcome, PendingInput, Service};
 
 /// The types of the protocol.
 pub use hospes_model as model;

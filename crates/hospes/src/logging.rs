@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::Value;
 
 use crate::progress::DEFAULT_PROGRESS_RATE;
-use crate::rate::{Bucket, Rate};
+use crate::rate::{Rate, RateBucket};
 use crate::redact;
 
 /// Default rate of log messages to one peer; the setting `log_rate`.
@@ -22,11 +22,11 @@ pub(crate) struct LogRules {
     pub(crate) progress: Rate,
     /// The name under which messages go out that have none of their own.
     pub(crate) logger: Option<Box<str>>,
-    pub(crate) redact: Arc<Redact>,
+    pub(crate) redact: Arc<LogRedactor>,
 }
 
 /// Hides what must not be read.
-pub(crate) type Redact = dyn Fn(&mut Value) + Send + Sync;
+pub(crate) type LogRedactor = dyn Fn(&mut Value) + Send + Sync;
 
 impl Default for LogRules {
     fn default() -> Self {
@@ -51,13 +51,13 @@ impl fmt::Debug for LogRules {
 /// Rate limiter of one peer's log messages, which counts the dropped ones.
 #[derive(Debug)]
 pub(crate) struct LogGate {
-    sent: Bucket,
+    sent: RateBucket,
     left_out: AtomicU32,
 }
 
 impl LogGate {
     pub(crate) fn new() -> Self {
-        Self { sent: Bucket::new(), left_out: AtomicU32::new(0) }
+        Self { sent: RateBucket::new(), left_out: AtomicU32::new(0) }
     }
 
     /// Admits one more message within `rate`, and returns the number dropped before it. A message that is not admitted

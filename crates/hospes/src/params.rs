@@ -7,18 +7,18 @@ use serde::de::DeserializeOwned;
 
 /// The params of a call, not decoded. Cheap to clone; every clone is the same params.
 #[derive(Clone, Debug)]
-pub struct Params(Arc<Inner>);
+pub struct Params(Arc<ParamsInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct ParamsInner {
     raw: RawJson,
-    view: OnceLock<View>,
+    view: OnceLock<ParamsView>,
 }
 
 /// The members by which calls are routed; slices of the same memory.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct View {
+pub struct ParamsView {
     /// `name`: the tool or the prompt.
     pub name: Option<Box<str>>,
     /// `uri`: the resource.
@@ -42,7 +42,7 @@ impl Params {
     #[must_use]
     pub fn new(raw: RawJson) -> Self {
         let raw = if raw.is_null() { RawJson::empty_object() } else { raw };
-        Self(Arc::new(Inner { raw, view: OnceLock::new() }))
+        Self(Arc::new(ParamsInner { raw, view: OnceLock::new() }))
     }
 
     /// The text.
@@ -53,7 +53,7 @@ impl Params {
 
     /// The members that routing needs. A member of the wrong type counts as absent here and is refused when the
     /// whole is decoded.
-    pub fn view(&self) -> &View {
+    pub fn view(&self) -> &ParamsView {
         self.0.view.get_or_init(|| view(&self.0.raw))
     }
 
@@ -83,17 +83,17 @@ pub(crate) fn decode_part<T: DeserializeOwned>(json: &[u8], what: &str) -> Resul
 }
 
 /// Nothing where a member stands twice: who reads the first and who reads the last must not be told different things.
-fn view(raw: &RawJson) -> View {
+fn view(raw: &RawJson) -> ParamsView {
     const KNOWN: [&str; 7] =
         ["name", "arguments", "_meta", "uri", "taskId", "inputResponses", "requestState"];
 
-    let mut view = View::default();
+    let mut view = ParamsView::default();
     let mut seen = [false; KNOWN.len()];
     for member in raw.members() {
         let key = member.key();
         let Some(index) = KNOWN.iter().position(|known| *known == key) else { continue };
         if std::mem::replace(&mut seen[index], true) {
-            return View { repeated: Some(KNOWN[index]), ..View::default() };
+            return ParamsView { repeated: Some(KNOWN[index]), ..ParamsView::default() };
         }
         if member.is_null() {
             continue;

@@ -66,20 +66,20 @@ impl Peer {
 
 /// The sender, as far as the transport knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sender {
+pub(crate) struct RequestSender {
     pub(crate) principal: Option<Arc<str>>,
     pub(crate) caller: Option<Arc<str>>,
 }
 
 impl Peer {
     /// Sets the principal and the program of the sender.
-    pub(crate) fn sent_by(mut self, sender: Sender) -> Self {
+    pub(crate) fn sent_by(mut self, sender: RequestSender) -> Self {
         (self.principal, self.caller) = (sender.principal, sender.caller);
         self
     }
 
     /// Returns whether this is the peer that sends.
-    pub(crate) fn is_sent_by(&self, sender: &Sender) -> bool {
+    pub(crate) fn is_sent_by(&self, sender: &RequestSender) -> bool {
         self.principal == sender.principal && self.caller == sender.caller
     }
 }

@@ -7,7 +7,7 @@ use std::task::{Context as TaskContext, Waker};
 use hospes_model::ProgressParams;
 use tokio::time::Sleep;
 
-use crate::rate::{Bucket, Rate};
+use crate::rate::{Rate, RateBucket};
 
 /// Default rate of progress reports of one call (the setting `progress_rate`). Beyond it only the latest report is
 /// kept, and sent when the rate allows or at the end.
@@ -15,17 +15,17 @@ pub const DEFAULT_PROGRESS_RATE: Rate = Rate::per_second(20).burst(100);
 
 /// Rate limiter of the progress reports of one call.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct ProgressLimiter {
     rate: Rate,
-    sent: Bucket,
+    sent: RateBucket,
     /// The newest report, of those that were too many.
     held: Option<ProgressParams>,
     due: Option<Pin<Box<Sleep>>>,
 }
 
-impl Pace {
+impl ProgressLimiter {
     pub(crate) fn new(rate: Rate) -> Self {
-        Self { rate, sent: Bucket::new(), held: None, due: None }
+        Self { rate, sent: RateBucket::new(), held: None, due: None }
     }
 
     /// Returns the report if it may be sent now. Otherwise holds it in place of the previous one.

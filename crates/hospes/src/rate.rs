@@ -65,13 +65,13 @@ impl std::fmt::Display for Rate {
 /// State of one rate limiter in a single number: the time at which the next event is due if all were spread evenly (the
 /// generic cell rate algorithm).
 #[derive(Debug)]
-pub(crate) struct Bucket {
+pub(crate) struct RateBucket {
     start: Instant,
     /// Nanoseconds after `start`.
     due: AtomicU64,
 }
 
-impl Bucket {
+impl RateBucket {
     pub(crate) fn new() -> Self {
         Self { start: Instant::now(), due: AtomicU64::new(0) }
     }
@@ -108,7 +108,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_burst_is_let_through_and_then_the_rate() {
-        let (bucket, rate) = (Bucket::new(), Rate::per_second(10).burst(3));
+        let (bucket, rate) = (RateBucket::new(), Rate::per_second(10).burst(3));
         for _ in 0..3 {
             assert_eq!(bucket.take(rate), Ok(()));
         }

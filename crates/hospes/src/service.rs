@@ -90,7 +90,7 @@ pub enum Outcome {
     /// The result.
     Complete(Reply),
     /// Questions whose answers the call needs; it is made again once they are there.
-    InputRequired(Questions),
+    InputRequired(PendingInput),
     /// A protocol error. (A tool's own failure is a [`Outcome::Complete`] with `isError`.)
     Failed(RpcError),
 }
@@ -113,14 +113,14 @@ impl From<RpcError> for Outcome {
 /// The questions of one round, and what must be known when their answers come.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Questions {
+pub struct PendingInput {
     /// The questions by key, in the order asked.
     pub requests: Vec<(String, InputRequest)>,
     /// State that the next round starts from.
     pub round: Round,
 }
 
-impl Questions {
+impl PendingInput {
     /// Questions and the state they leave behind.
     #[must_use]
     pub fn new(requests: Vec<(String, InputRequest)>, round: Round) -> Self {
@@ -132,19 +132,19 @@ impl Questions {
 #[derive(Clone)]
 pub struct BoxService(Arc<dyn DynService>);
 
-pub(crate) type BoxFuture<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
+pub(crate) type OutcomeFuture<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
 
 /// The future of a notification.
 type Notified = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 trait DynService: Send + Sync + 'static {
-    fn call_boxed(self: Arc<Self>, call: Call) -> BoxFuture<'static>;
+    fn call_boxed(self: Arc<Self>, call: Call) -> OutcomeFuture<'static>;
     fn notified_boxed(self: Arc<Self>, notification: Notification, context: Context) -> Notified;
     fn yields(&self) -> bool;
 }
 
 impl<S: Service> DynService for S {
-    fn call_boxed(self: Arc<Self>, call: Call) -> BoxFuture<'static> {
+    fn call_boxed(self: Arc<Self>, call: Call) -> OutcomeFuture<'static> {
         Box::pin(async move { self.call(call).await })
     }
 
@@ -164,7 +164,7 @@ impl BoxService {
     }
 
     /// The call's future, owning all it needs.
-    pub(crate) fn start(&self, call: Call) -> BoxFuture<'static> {
+    pub(crate) fn start(&self, call: Call) -> OutcomeFuture<'static> {
         Arc::clone(&self.0).call_boxed(call)
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hospes::client::{CallError, Client, ClientBuilder, List, Target};
+use hospes::client::{CallError, Client, ClientBuilder, ListKind, Target};
 use hospes::model::{
     CreateMessageResult, ElicitResult, Notification, RawJson, Revision, SamplingMessageContentBlock,
     SubscriptionFilter,
@@ -209,7 +209,7 @@ async fn changes_are_heard_over_http_in_both_eras() {
         let client = Client::builder()
             .revision(revision)
             .on_list_changed(move |list| {
-                assert_eq!(list, List::Tools);
+                assert_eq!(list, ListKind::Tools);
                 told.notify_one();
             })
             .connect(&reached.url)
@@ -273,7 +273,7 @@ async fn a_session_that_only_listens_is_opened_again_with_its_subscriptions() {
         for _ in 0..3 {
             assert!(matches!(subscription.next().await, Some(Notification::ResourceUpdated(_))));
         }
-        assert_eq!(*lists.lock().unwrap(), [List::Tools, List::Resources]);
+        assert_eq!(*lists.lock().unwrap(), [ListKind::Tools, ListKind::Resources]);
     };
     while_doing(update, heard).await;
 }
@@ -281,9 +281,9 @@ async fn a_session_that_only_listens_is_opened_again_with_its_subscriptions() {
 #[tokio::test]
 async fn nobody_there_is_said_with_the_stage() {
     let error = Client::connect("http://127.0.0.1:9/mcp").await.unwrap_err();
-    assert_eq!(error.stage, hospes::client::Stage::Tcp, "{error}");
+    assert_eq!(error.stage, hospes::client::ConnectStage::Tcp, "{error}");
     let error = Client::connect("http://no-such-host.invalid/mcp").await.unwrap_err();
-    assert_eq!(error.stage, hospes::client::Stage::Dns, "{error}");
+    assert_eq!(error.stage, hospes::client::ConnectStage::Dns, "{error}");
     let error = Client::connect("http://").await.unwrap_err();
-    assert_eq!(error.stage, hospes::client::Stage::Target, "{error}");
+    assert_eq!(error.stage, hospes::client::ConnectStage::Target, "{error}");
 }

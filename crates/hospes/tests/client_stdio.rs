@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use hospes::client::{CallError, Client, ClientBuilder, Command, Stage, Target, TimeLimit};
+use hospes::client::{CallError, Client, ClientBuilder, CommandTarget, ConnectStage, Target, TimeLimit};
 use hospes::model::{
     CreateMessageResult, ElicitResult, Era, Notification, RawJson, Revision, RpcError,
     SamplingMessageContentBlock, SubscriptionFilter,
@@ -12,7 +12,7 @@ use hospes::model::{
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
-fn scripted(behaviours: &[&str]) -> Command {
+fn scripted(behaviours: &[&str]) -> CommandTarget {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/client/scripted.py");
     Target::command("python3").arg(script).args(behaviours)
 }
@@ -116,23 +116,23 @@ async fn a_failed_connection_says_what_was_tried_and_what_came_back() {
     assert_eq!(error.stderr.as_deref(), Some("no configuration found"));
     // On Linux it is known that it has read nothing, so that it is not started once more.
     let (stage, starts) =
-        if cfg!(target_os = "linux") { (Stage::Discover, 1) } else { (Stage::Initialize, 2) };
+        if cfg!(target_os = "linux") { (ConnectStage::Discover, 1) } else { (ConnectStage::Initialize, 2) };
     assert_eq!((error.stage, error.tried.len()), (stage, starts), "{error}");
     assert!(error.to_string().contains("no configuration found"), "{error}");
 
     let error = Client::connect(scripted(&["refuse"])).await.unwrap_err();
-    assert_eq!((error.stage, error.error.as_ref().map(|e| e.code)), (Stage::Initialize, Some(-32603)));
+    assert_eq!((error.stage, error.error.as_ref().map(|e| e.code)), (ConnectStage::Initialize, Some(-32603)));
 
     let error = Client::connect(scripted(&["shapeless"])).await.unwrap_err();
-    assert_eq!((error.stage, error.status), (Stage::Initialize, None));
+    assert_eq!((error.stage, error.status), (ConnectStage::Initialize, None));
     assert!(error.what.contains("wrong shape"), "{error}");
 
     let error = Client::connect(scripted(&["other versions"])).await.unwrap_err();
-    assert_eq!(error.stage, Stage::Negotiate);
+    assert_eq!(error.stage, ConnectStage::Negotiate);
     assert!(error.what.contains("2031-01-01"), "{error}");
 
     let error = Client::connect(scripted(&["version=1999-01-01"])).await.unwrap_err();
-    assert_eq!(error.stage, Stage::Negotiate);
+    assert_eq!(error.stage, ConnectStage::Negotiate);
 
     let quick = Client::builder().connect_timeout(Duration::from_millis(500)).era(Era::Legacy);
     let error = quick.connect(scripted(&["silent"])).await.unwrap_err();
@@ -140,10 +140,10 @@ async fn a_failed_connection_says_what_was_tried_and_what_came_back() {
     assert!(error.hint.is_some());
 
     let error = Client::connect("no-such-program-anywhere --flag").await.unwrap_err();
-    assert_eq!(error.stage, Stage::Spawn);
+    assert_eq!(error.stage, ConnectStage::Spawn);
     assert!(error.hint.as_ref().unwrap().contains("PATH"), "{error}");
     let error = Client::connect("it's").await.unwrap_err();
-    assert_eq!(error.stage, Stage::Target);
+    assert_eq!(error.stage, ConnectStage::Target);
     let error = Client::connect(Target::command("sh").cwd("/no/such/folder")).await.unwrap_err();
     assert!(error.hint.as_ref().unwrap().contains("/no/such/folder"), "{error}");
 }

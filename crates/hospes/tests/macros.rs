@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hospes::model::{
-    ClientCapabilities, ElicitationCapability, Method, Reply, Revision, SamplingCapability, Stamp,
+    ClientCapabilities, ElicitationCapability, Method, Reply, Revision, SamplingCapability, ServerStamp,
 };
 use hospes::prelude::*;
 use hospes::{IntoServer, Peer, Round, Server};
@@ -148,7 +148,7 @@ async fn result(server: &Server, method: Method, params: Value) -> Value {
 
 fn json_of(reply: &Reply, method: &Method) -> Value {
     let mut out = Vec::new();
-    let stamp = Stamp::new(&RawJson::empty_object());
+    let stamp = ServerStamp::new(&RawJson::empty_object());
     reply.encode(method, Revision::LATEST, &stamp, &mut out).expect("every reply here can be written");
     serde_json::from_slice(&out).expect("what was written is JSON")
 }

@@ -9,7 +9,7 @@
 
 use bytes::Bytes;
 use hospes::prelude::*;
-use hospes::server::{FromCall, Parts};
+use hospes::server::{CallParts, FromCall};
 use hospes::transport::http_server::Endpoint;
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, StreamBody};
@@ -23,7 +23,7 @@ struct Tenant(&'static str);
 struct Lang(String);
 
 impl FromCall for Lang {
-    fn from_call(parts: &Parts<'_>) -> Result<Self, hospes::Error> {
+    fn from_call(parts: &CallParts<'_>) -> Result<Self, hospes::Error> {
         let head = parts.context().http().and_then(|head| head.headers.get("accept-language"));
         Ok(Self(head.and_then(|value| value.to_str().ok()).unwrap_or("none").to_owned()))
     }

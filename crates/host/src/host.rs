@@ -5,25 +5,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hospes::BoxService;
-use hospes::transport::KeyRing;
-use hospes_store::tasks::Tasks;
-use hospes_store::{State as Kept, StoreError};
+use hospes::transport::StateKeyRing;
+use hospes_store::tasks::TaskRecords;
+use hospes_store::{StateStore as Kept, StoreError};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-use crate::accounts::Accounts;
-use crate::catalogue::names::{PrefixCollision, Prefixes};
-use crate::config::{Builtin, Config, Expanded, ServerConfig, Transport};
-use crate::gateway::{Gateway, Shared};
-use crate::guard::Guard;
-use crate::pins::{Book, Gate, Member, PinMode, Pinning, Pins, follow, target};
-use crate::roots::Told;
+use crate::accounts::UpstreamAccounts;
+use crate::catalogue::names::{PrefixCollision, ServerPrefixes};
+use crate::config::{BuiltinTransport, ExpandedText, HostConfig, ServerConfig, ServerTransport};
+use crate::gateway::{Gateway, GatewayState};
+use crate::guard::PolicyEnforcer;
+use crate::pins::{PinGate, PinManager, PinMember, PinMode, PinStore, PinningConfig, follow, target};
+use crate::roots::RootsPolicy;
 use crate::sampling::Sampler;
-use crate::servers::{NoSuchServer, Servers};
-use crate::settings::Settings;
-use crate::status::Status;
+use crate::servers::{HostServers, UnknownServerError};
+use crate::settings::HostSettings;
+use crate::status::HostStatus;
 use crate::upstream::{
-    Connector, Epoch, Launches, Memory, Server, Slot, State, Upstream, UpstreamStatus, definition,
+    LaunchRecorder, ServerMemory, Upstream, UpstreamConnector, UpstreamEntry, UpstreamEpoch, UpstreamServer,
+    UpstreamState, UpstreamStatus, definition,
 };
 
 mod builtin;
@@ -40,15 +41,15 @@ const ROUND: Duration = Duration::from_secs(60);
 /// Configuration of the sealed request state of an endpoint.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct RequestState {
+pub struct RequestStateConfig {
     /// With which keys: the same after a restart.
-    pub keys: KeyRing,
+    pub keys: StateKeyRing,
     /// Lifetime of the state: one hour, or longer if a person has longer to decide.
     pub lifetime: Duration,
 }
 
 /// Finds a server that is part of the program, by its name and arguments.
-pub type Builtins = Arc<dyn Fn(&str, &[String]) -> Result<BoxService, BuiltinError> + Send + Sync>;
+pub type BuiltinFactory = Arc<dyn Fn(&str, &[String]) -> Result<BoxService, BuiltinError> + Send + Sync>;
 
 /// Error of creating a built-in server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -66,33 +67,33 @@ impl BuiltinError {
 /// Error of starting the host.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum StartError {
+pub enum HostStartError {
     /// Two servers would be shown under one name.
     #[error(transparent)]
     Names(#[from] PrefixCollision),
 }
 
 /// Factory of connectors, which open the connections to a server according to its configuration.
-type Connectors = Box<dyn Fn(&ServerConfig, &Settings) -> Arc<dyn Connector> + Send + Sync>;
+type ConnectorFactory = Box<dyn Fn(&ServerConfig, &HostSettings) -> Arc<dyn UpstreamConnector> + Send + Sync>;
 
 /// Starts a [`Host`].
 pub struct HostBuilder {
-    config: Config,
-    settings: Settings,
-    memory: Arc<Memory>,
-    builtins: Builtins,
-    connectors: Option<Connectors>,
-    guard: Option<Arc<Guard>>,
-    accounts: Option<Accounts>,
-    pinning: Option<Pinning>,
+    config: HostConfig,
+    settings: HostSettings,
+    memory: Arc<ServerMemory>,
+    builtins: BuiltinFactory,
+    connectors: Option<ConnectorFactory>,
+    guard: Option<Arc<PolicyEnforcer>>,
+    accounts: Option<UpstreamAccounts>,
+    pinning: Option<PinningConfig>,
     sampler: Option<Arc<Sampler>>,
-    tasks: Option<Tasks>,
+    tasks: Option<TaskRecords>,
 }
 
 impl HostBuilder {
     /// The host's settings.
     #[must_use]
-    pub fn settings(mut self, settings: Settings) -> Self {
+    pub fn settings(mut self, settings: HostSettings) -> Self {
         self.settings = settings;
         self
     }
@@ -100,13 +101,13 @@ impl HostBuilder {
     /// Remembers from run to run in this file.
     #[must_use]
     pub fn memory(mut self, file: impl Into<PathBuf>) -> Self {
-        self.memory = Arc::new(Memory::at(file));
+        self.memory = Arc::new(ServerMemory::at(file));
         self
     }
 
     /// The servers that are part of the program.
     #[must_use]
-    pub fn builtins(mut self, builtins: Builtins) -> Self {
+    pub fn builtins(mut self, builtins: BuiltinFactory) -> Self {
         self.builtins = builtins;
         self
     }
@@ -114,7 +115,7 @@ impl HostBuilder {
     /// Sets the accounts at servers over HTTP. Without them requests are sent without sign-in, and servers with an
     /// account for each user cannot be used.
     #[must_use]
-    pub fn accounts(mut self, accounts: Accounts) -> Self {
+    pub fn accounts(mut self, accounts: UpstreamAccounts) -> Self {
         self.accounts = Some(accounts);
         self
     }
@@ -123,7 +124,7 @@ impl HostBuilder {
     #[must_use]
     pub fn connectors(
         mut self,
-        connectors: impl Fn(&ServerConfig, &Settings) -> Arc<dyn Connector> + Send + Sync + 'static,
+        connectors: impl Fn(&ServerConfig, &HostSettings) -> Arc<dyn UpstreamConnector> + Send + Sync + 'static,
     ) -> Self {
         self.connectors = Some(Box::new(connectors));
         self
@@ -132,14 +133,14 @@ impl HostBuilder {
     /// Goes by the rules of this guard, which also records what happens. Without one everything is allowed and nothing
     /// recorded.
     #[must_use]
-    pub fn guard(mut self, guard: Arc<Guard>) -> Self {
+    pub fn guard(mut self, guard: Arc<PolicyEnforcer>) -> Self {
         self.guard = Some(guard);
         self
     }
 
     /// Uses servers as they were accepted, and not otherwise. Without this nothing is pinned.
     #[must_use]
-    pub fn pins(mut self, pinning: Pinning) -> Self {
+    pub fn pins(mut self, pinning: PinningConfig) -> Self {
         self.pinning = Some(pinning);
         self
     }
@@ -164,7 +165,7 @@ impl HostBuilder {
     ///
     /// # Errors
     /// When two servers would be shown under one name.
-    pub fn start(self) -> Result<Host, StartError> {
+    pub fn start(self) -> Result<Host, HostStartError> {
         let Self {
             config,
             mut settings,
@@ -182,7 +183,7 @@ impl HostBuilder {
         }
         let (wanted, disabled): (Vec<_>, Vec<_>) =
             config.servers.into_iter().partition(|server| !server.disabled);
-        let prefixes = Prefixes::assign(wanted.iter().map(|server| server.name.as_str()))?;
+        let prefixes = ServerPrefixes::assign(wanted.iter().map(|server| server.name.as_str()))?;
         let mut left_out: Vec<(String, String)> =
             disabled.into_iter().map(|server| (server.name, "disabled".to_owned())).collect();
         let rejected = config.rejected.into_iter();
@@ -191,19 +192,20 @@ impl HostBuilder {
             accounts.serve(wanted.iter().filter(|server| server.is_per_user()).cloned().collect());
         }
         let max_users = accounts.as_ref().map_or(0, |accounts| accounts.limits_now().max_users);
-        let epoch = Arc::new(Epoch::default());
+        let epoch = Arc::new(UpstreamEpoch::default());
         // A server may say otherwise than all others.
         let pins = |server: &ServerConfig| {
-            let mode = pinning.as_ref().map_or(PinMode::Off, Pinning::mode);
+            let mode = pinning.as_ref().map_or(PinMode::Off, PinningConfig::mode);
             server.pins.unwrap_or(mode) != PinMode::Off
         };
         let is_pinned = wanted.iter().any(pins);
         let audit = guard.as_ref().and_then(|guard| guard.audit());
         let pinning = pinning.filter(|_| is_pinned).map(|pinning| pinning.or_audit(audit));
-        let book = pinning.map(|pinning| (pinning.mode(), Arc::new(Book::new(&pinning, Arc::clone(&epoch)))));
-        let member = |server| book.as_ref().and_then(|(mode, book)| Member::of(server, *mode, book));
-        let members: Vec<Option<Member>> = wanted.iter().map(member).collect();
-        let gates: Vec<Option<Arc<Gate>>> =
+        let book =
+            pinning.map(|pinning| (pinning.mode(), Arc::new(PinStore::new(&pinning, Arc::clone(&epoch)))));
+        let member = |server| book.as_ref().and_then(|(mode, book)| PinMember::of(server, *mode, book));
+        let members: Vec<Option<PinMember>> = wanted.iter().map(member).collect();
+        let gates: Vec<Option<Arc<PinGate>>> =
             members.iter().map(|member| member.as_ref()?.gate().cloned()).collect();
         let starts = Arc::new(Semaphore::new(settings.max_starting.max(1)));
         let upstreams = wanted
@@ -211,16 +213,16 @@ impl HostBuilder {
             .zip(&gates)
             .map(|(config, gate)| {
                 // Remembered before it is started: what hangs costs the longer wait once.
-                let is_first = matches!(config.transport, Transport::Stdio(_))
+                let is_first = matches!(config.transport, ServerTransport::Stdio(_))
                     && definition(&config.transport).is_some_and(|key| memory.is_first_start(&key));
                 let name = Arc::from(config.name.as_str());
                 let (shown, target) = (config.transport.to_string(), target(&config.transport).to_string());
                 let target = Arc::from(target);
                 let launches = guard.as_ref().and_then(|guard| guard.audit());
                 let launches =
-                    launches.map(|audit| Launches::new(audit, &name, &config.source, &target, &shown));
+                    launches.map(|audit| LaunchRecorder::new(audit, &name, &config.source, &target, &shown));
                 let launches = launches.map(Arc::new);
-                let server = Arc::new(Server {
+                let server = Arc::new(UpstreamServer {
                     name,
                     user: None,
                     gate: gate.clone(),
@@ -234,13 +236,14 @@ impl HostBuilder {
                     connect_timeout: config.timeouts.connect.unwrap_or(settings.connect_timeout),
                     start_wait: if is_first { settings.first_start_wait } else { settings.start_wait },
                     idle_after: settings.idle_after,
-                    starts: matches!(config.transport, Transport::Stdio(_)).then(|| Arc::clone(&starts)),
+                    starts: matches!(config.transport, ServerTransport::Stdio(_))
+                        .then(|| Arc::clone(&starts)),
                     older: Arc::default(),
                 });
                 let (memory, epoch) = (Arc::clone(&memory), Arc::clone(&epoch));
                 let max = config.max_connections.unwrap_or(settings.max_connections);
                 let filter = config.tools.clone();
-                let told = Told::new(&config, &settings, guard.as_ref());
+                let told = RootsPolicy::new(&config, &settings, guard.as_ref());
                 if config.is_per_user() {
                     let (accounts, settings, same) =
                         (accounts.clone(), settings.clone(), Arc::clone(&server));
@@ -256,25 +259,28 @@ impl HostBuilder {
                             launches.clone(),
                         );
                         let (memory, epoch) = (Arc::clone(&memory), Arc::clone(&epoch));
-                        let theirs =
-                            Server { user: Some(Arc::clone(user)), launches, ..Server::clone(&same) };
+                        let theirs = UpstreamServer {
+                            user: Some(Arc::clone(user)),
+                            launches,
+                            ..UpstreamServer::clone(&same)
+                        };
                         Some(Upstream::start(Arc::new(theirs), connector, memory, epoch, max))
                     };
-                    return Slot::per_user(server, filter, told, Box::new(connect), max_users);
+                    return UpstreamEntry::per_user(server, filter, told, Box::new(connect), max_users);
                 }
                 let connector = match &connectors {
                     Some(connectors) => connectors(&config, &settings),
                     None => connector(&config, &settings, &told, &builtins, accounts.as_ref(), launches),
                 };
                 let upstream = Upstream::start(server, connector, memory, epoch, max);
-                Slot::shared(upstream, filter, told, config.required)
+                UpstreamEntry::shared(upstream, filter, told, config.required)
             })
             .collect();
-        let mut shared = Shared::new(upstreams, prefixes, settings, memory, epoch, left_out, guard);
+        let mut shared = GatewayState::new(upstreams, prefixes, settings, memory, epoch, left_out, guard);
         shared.accounts = accounts;
         // Who reviews needs a desk to do it at.
         if sampler.is_some() && shared.guard.is_none() {
-            shared.guard = Some(Arc::new(Guard::new(None)));
+            shared.guard = Some(Arc::new(PolicyEnforcer::new(None)));
         }
         (shared.sampler, shared.tasks) = (sampler, tasks);
         let shared = Arc::new(shared);
@@ -282,7 +288,7 @@ impl HostBuilder {
         let pins = book.map(|(_, book)| {
             let gates = gates.iter().flatten().map(Arc::downgrade).collect();
             tasks.push(tokio::spawn(follow(book.changes(), gates)));
-            Pins::new(book, Some(members.into_iter().flatten().collect()))
+            PinManager::new(book, Some(members.into_iter().flatten().collect()))
         });
         Ok(Host { shared, pins, tasks })
     }
@@ -290,19 +296,19 @@ impl HostBuilder {
 
 fn connector(
     config: &ServerConfig,
-    settings: &Settings,
-    told: &Told,
-    builtins: &Builtins,
-    accounts: Option<&Accounts>,
-    launches: Option<Arc<Launches>>,
-) -> Arc<dyn Connector> {
+    settings: &HostSettings,
+    told: &RootsPolicy,
+    builtins: &BuiltinFactory,
+    accounts: Option<&UpstreamAccounts>,
+    launches: Option<Arc<LaunchRecorder>>,
+) -> Arc<dyn UpstreamConnector> {
     match &config.transport {
-        Transport::Builtin(Builtin { name, args }) => Arc::new(BuiltinConnector {
+        ServerTransport::Builtin(BuiltinTransport { name, args }) => Arc::new(BuiltinConnector {
             name: name.clone(),
-            args: args.iter().map(Expanded::reveal).map(str::to_owned).collect(),
+            args: args.iter().map(ExpandedText::reveal).map(str::to_owned).collect(),
             builtins: Arc::clone(builtins),
         }),
-        Transport::Stdio(_) | Transport::Http(_) => {
+        ServerTransport::Stdio(_) | ServerTransport::Http(_) => {
             let account = accounts.and_then(|accounts| accounts.shared(config));
             crate::upstream::client_connector(config, settings, told, account, launches)
         }
@@ -322,19 +328,19 @@ impl std::fmt::Debug for HostBuilder {
 /// waits for it.
 #[derive(Debug)]
 pub struct Host {
-    shared: Arc<Shared>,
-    pins: Option<Pins>,
+    shared: Arc<GatewayState>,
+    pins: Option<PinManager>,
     tasks: Vec<JoinHandle<()>>,
 }
 
 impl Host {
     /// A host for the servers of a configuration.
     #[must_use]
-    pub fn builder(config: Config) -> HostBuilder {
+    pub fn builder(config: HostConfig) -> HostBuilder {
         HostBuilder {
             config,
-            settings: Settings::default(),
-            memory: Arc::new(Memory::forgetful()),
+            settings: HostSettings::default(),
+            memory: Arc::new(ServerMemory::forgetful()),
             builtins: Arc::new(|name, _| {
                 Err(BuiltinError::new(format!("there is no built-in server `{name}`")))
             }),
@@ -368,14 +374,15 @@ impl Host {
     #[must_use]
     pub fn labels(&self) -> Vec<(String, String)> {
         let slots = self.shared.upstreams.iter().filter(|slot| !slot.is_per_user());
-        let label =
-            |slot: &Slot| self.shared.prefixes.of(&slot.server.name).map(|label| label.as_str().to_owned());
+        let label = |slot: &UpstreamEntry| {
+            self.shared.prefixes.of(&slot.server.name).map(|label| label.as_str().to_owned())
+        };
         slots.filter_map(|slot| Some((slot.server.name.to_string(), label(slot)?))).collect()
     }
 
     /// Returns the guard, which enforces and records policy decisions, if there is one.
     #[must_use]
-    pub fn guard(&self) -> Option<&Arc<Guard>> {
+    pub fn guard(&self) -> Option<&Arc<PolicyEnforcer>> {
         self.shared.guard.as_ref()
     }
 
@@ -384,17 +391,17 @@ impl Host {
     ///
     /// # Errors
     /// When the key in the state cannot be read.
-    pub fn request_state(&self) -> Result<Option<RequestState>, StoreError> {
+    pub fn request_state(&self) -> Result<Option<RequestStateConfig>, StoreError> {
         let Some(guard) = self.guard() else { return Ok(None) };
         let Some(keys) = guard.desk().request_keys()? else { return Ok(None) };
         // Whoever decides at the last moment leaves the application as long again to come back.
         let lifetime = guard.approval_timeout().saturating_mul(2).saturating_add(ROUND).max(LIFETIME);
-        Ok(Some(RequestState { keys, lifetime }))
+        Ok(Some(RequestStateConfig { keys, lifetime }))
     }
 
     /// Returns the pins: the accepted definitions and those that wait for a person. None if pinning is off.
     #[must_use]
-    pub fn pins(&self) -> Option<&Pins> {
+    pub fn pins(&self) -> Option<&PinManager> {
         self.pins.as_ref()
     }
 
@@ -406,21 +413,21 @@ impl Host {
 
     /// Returns the status of the servers.
     #[must_use]
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> HostStatus {
         self.shared.status()
     }
 
     /// Returns a handle of the servers, for example for the console.
     #[must_use]
-    pub fn servers(&self) -> Servers {
-        Servers::new(Arc::clone(&self.shared))
+    pub fn servers(&self) -> HostServers {
+        HostServers::new(Arc::clone(&self.shared))
     }
 
-    /// Closes a server's connections and starts it anew, at once, as [`Servers::restart`].
+    /// Closes a server's connections and starts it anew, at once, as [`HostServers::restart`].
     ///
     /// # Errors
     /// When there is no server of that name.
-    pub fn restart(&self, server: &str) -> Result<(), NoSuchServer> {
+    pub fn restart(&self, server: &str) -> Result<(), UnknownServerError> {
         self.servers().restart(server)
     }
 
@@ -433,8 +440,8 @@ impl Host {
         loop {
             epoch.mark_unchanged();
             let required = self.shared.upstreams.iter().filter(|upstream| upstream.is_required);
-            let states: Vec<UpstreamStatus> = required.map(Slot::status).collect();
-            if states.iter().all(|status| status.state == State::Ready) {
+            let states: Vec<UpstreamStatus> = required.map(UpstreamEntry::status).collect();
+            if states.iter().all(|status| status.state == UpstreamState::Ready) {
                 return Ok(());
             }
             if let Some(failed) = states.into_iter().find(|status| status.problem.is_some()) {
@@ -454,7 +461,7 @@ impl Host {
     /// Closes all connections and waits until no child is left.
     pub async fn stop(self) {
         self.tasks.iter().for_each(JoinHandle::abort);
-        let all: Vec<_> = self.shared.upstreams.iter().flat_map(Slot::all).collect();
+        let all: Vec<_> = self.shared.upstreams.iter().flat_map(UpstreamEntry::all).collect();
         futures::future::join_all(all.iter().map(|upstream| upstream.stop())).await;
     }
 }
@@ -470,17 +477,20 @@ mod tests {
     use hospes_model::Revision;
 
     use super::*;
-    use crate::upstream::{BoxFuture, ConnectProblem, Connection, Wish};
+    use crate::upstream::{ConnectOptions, ConnectorFuture, UpstreamConnectError, UpstreamConnection};
 
     /// Connector that reports when its connection is closed.
     struct Telling(tokio::sync::mpsc::UnboundedSender<&'static str>);
 
-    impl Connector for Telling {
-        fn connect(&self, _: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>> {
+    impl UpstreamConnector for Telling {
+        fn connect(
+            &self,
+            _: ConnectOptions,
+        ) -> ConnectorFuture<'_, Result<UpstreamConnection, UpstreamConnectError>> {
             let tell = self.0.clone();
             Box::pin(async move {
                 let service = BoxService::new(hospes::Server::new("silent", "1"));
-                let mut connection = Connection::new(service, Revision::LATEST);
+                let mut connection = UpstreamConnection::new(service, Revision::LATEST);
                 let _ = tell.send("open");
                 connection.close = Box::new(move || {
                     let _ = tell.send("closed");
@@ -495,7 +505,7 @@ mod tests {
     async fn a_host_that_is_dropped_leaves_no_connection() {
         let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
         let text = r#"{ "mcpServers": { "a": { "command": "x" } } }"#;
-        let config = crate::config::Loader::new().parse("mcp.json", text).unwrap();
+        let config = crate::config::ConfigLoader::new().parse("mcp.json", text).unwrap();
         let telling = Arc::new(Telling(tell));
         let host = Host::builder(config).connectors(move |_, _| Arc::clone(&telling) as _).start().unwrap();
         assert_eq!(told.recv().await, Some("open"));

@@ -4,15 +4,15 @@
 //! them as one [`Service`](hospes::Service), to be served over any transport.
 
 pub mod accounts;
+pub mod approvals;
 pub mod callers;
 pub mod catalogue;
 pub mod config;
+mod confusables;
 pub mod deciders;
-pub mod desk;
 mod gateway;
 mod guard;
 mod host;
-mod looks;
 pub mod pins;
 mod roots;
 pub mod sampling;
@@ -21,20 +21,22 @@ mod settings;
 mod status;
 pub mod upstream;
 
-pub use accounts::{AccountLimits, Accounts};
-pub use desk::Desk;
+pub use accounts::{AccountLimits, UpstreamAccounts};
+pub use approvals::ApprovalQueue;
 pub use gateway::Gateway;
-pub use guard::{DEFAULT_APPROVAL_TIMEOUT, Guard, LocalLinks};
-pub use host::{BuiltinError, Builtins, Host, HostBuilder, RequestState, StartError, builtin_labels};
-pub use pins::{PinMode, Pinning, Pins};
+pub use guard::{DEFAULT_APPROVAL_TIMEOUT, LocalLinks, PolicyEnforcer};
+pub use host::{
+    BuiltinError, BuiltinFactory, Host, HostBuilder, HostStartError, RequestStateConfig, builtin_labels,
+};
+pub use pins::{PinManager, PinMode, PinningConfig};
 pub use sampling::Sampler;
-pub use servers::{NoSuchServer, Servers};
+pub use servers::{HostServers, UnknownServerError};
 pub use settings::{
     DEFAULT_CALL_WAIT, DEFAULT_CONNECT_TIMEOUT, DEFAULT_FIRST_START_WAIT, DEFAULT_GREETING_WAIT,
     DEFAULT_HEALTH_CHECK, DEFAULT_IDLE_AFTER, DEFAULT_MAX_CONNECTIONS, DEFAULT_MAX_VIEWS, DEFAULT_START_WAIT,
-    DEFAULT_STARTING_PER_CORE, Settings,
+    DEFAULT_STARTING_PER_CORE, HostSettings,
 };
-pub use status::Status;
+pub use status::HostStatus;
 
 /// Returns the name and version of the host.
 #[must_use]

@@ -12,8 +12,8 @@ use serde_json::value::RawValue;
 use url::Url;
 
 use crate::config::ServerConfig;
-use crate::guard::Guard;
-use crate::settings::Settings;
+use crate::guard::PolicyEnforcer;
+use crate::settings::HostSettings;
 
 /// Maximum number of an application's roots that are checked for a server with limited roots. Further roots are
 /// dropped.
@@ -21,17 +21,21 @@ const MAX_LOOKED_AT: usize = 256;
 
 /// Roots that one server may be given.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct RootsPolicy {
     server: Arc<str>,
     /// Folders that the host sends if the application reports no roots.
     pub(crate) own: Vec<PathBuf>,
     /// Folders within which an application's own roots must be. None if no roots are configured for this server.
     bound: Option<Arc<[RootFolder]>>,
-    guard: Option<Arc<Guard>>,
+    guard: Option<Arc<PolicyEnforcer>>,
 }
 
-impl Told {
-    pub(crate) fn new(config: &ServerConfig, settings: &Settings, guard: Option<&Arc<Guard>>) -> Self {
+impl RootsPolicy {
+    pub(crate) fn new(
+        config: &ServerConfig,
+        settings: &HostSettings,
+        guard: Option<&Arc<PolicyEnforcer>>,
+    ) -> Self {
         let bound = config.roots.as_ref();
         Self {
             server: config.name.as_str().into(),

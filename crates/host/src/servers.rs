@@ -2,29 +2,29 @@
 
 use std::sync::Arc;
 
-use crate::gateway::Shared;
-use crate::status::Status;
-use crate::upstream::Listing;
+use crate::gateway::GatewayState;
+use crate::status::HostStatus;
+use crate::upstream::UpstreamListing;
 
 /// There is no server of that name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no server `{0}` here")]
 #[non_exhaustive]
-pub struct NoSuchServer(pub String);
+pub struct UnknownServerError(pub String);
 
 /// The servers of a [`Host`](crate::Host): how they are, what they offer, and how to start one anew. Cheap to clone; like
 /// a gateway, it keeps them running.
 #[derive(Clone, Debug)]
-pub struct Servers(Arc<Shared>);
+pub struct HostServers(Arc<GatewayState>);
 
-impl Servers {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+impl HostServers {
+    pub(crate) fn new(shared: Arc<GatewayState>) -> Self {
         Self(shared)
     }
 
     /// Returns the status of the servers.
     #[must_use]
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> HostStatus {
         self.0.status()
     }
 
@@ -41,7 +41,7 @@ impl Servers {
     ///
     /// # Errors
     /// When there is no server of that name.
-    pub fn listing(&self, server: &str) -> Result<Option<Listing>, NoSuchServer> {
+    pub fn listing(&self, server: &str) -> Result<Option<UpstreamListing>, UnknownServerError> {
         let slot = self.slot(server)?;
         Ok(slot.of(None).and_then(|upstream| upstream.listing()))
     }
@@ -51,15 +51,15 @@ impl Servers {
     ///
     /// # Errors
     /// When there is no server of that name.
-    pub fn restart(&self, server: &str) -> Result<(), NoSuchServer> {
+    pub fn restart(&self, server: &str) -> Result<(), UnknownServerError> {
         tracing::info!(server, "the server is started anew because a person wants it");
         self.slot(server)?.all().iter().for_each(|upstream| upstream.restart());
         Ok(())
     }
 
-    fn slot(&self, server: &str) -> Result<&crate::upstream::Slot, NoSuchServer> {
+    fn slot(&self, server: &str) -> Result<&crate::upstream::UpstreamEntry, UnknownServerError> {
         let found = self.0.upstreams.iter().find(|slot| *slot.server.name == *server);
-        found.ok_or_else(|| NoSuchServer(server.to_owned()))
+        found.ok_or_else(|| UnknownServerError(server.to_owned()))
     }
 }
 

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hospes::client::DEFAULT_PARK_TIMEOUT;
-use hospes_sandbox::Helper;
+use hospes_sandbox::SandboxHelper;
 
 use crate::catalogue::DEFAULT_PAGE_SIZE;
-use crate::upstream::Policy;
+use crate::upstream::BackoffPolicy;
 
 /// Time that the first lists wait for servers that are being started: the setting `start_wait`.
 ///
@@ -49,7 +49,7 @@ pub const DEFAULT_MAX_VIEWS: usize = 16;
 /// The host's settings.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Settings {
+pub struct HostSettings {
     /// Time that the first lists wait for servers that are being started.
     pub start_wait: Duration,
     /// Time that the first lists wait for commands that were never started before. Without a memory file all count as
@@ -79,15 +79,15 @@ pub struct Settings {
     /// Number of items of one page of a list.
     pub page_size: usize,
     /// Policy for restarting servers that went away.
-    pub restart: Policy,
+    pub restart: BackoffPolicy,
     /// The folders told to servers that ask for roots outside of any call.
     pub roots: Vec<PathBuf>,
     /// Helper that starts child processes, confines them and ends them with the host. Without it they are started
     /// directly, and servers with a sandbox are not started.
-    pub helper: Option<Helper>,
+    pub helper: Option<SandboxHelper>,
 }
 
-impl Default for Settings {
+impl Default for HostSettings {
     fn default() -> Self {
         Self {
             start_wait: DEFAULT_START_WAIT,
@@ -103,7 +103,7 @@ impl Default for Settings {
             max_views: DEFAULT_MAX_VIEWS,
             max_connections: DEFAULT_MAX_CONNECTIONS,
             page_size: DEFAULT_PAGE_SIZE,
-            restart: Policy::default(),
+            restart: BackoffPolicy::default(),
             roots: Vec::new(),
             helper: None,
         }

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::upstream::{State, UpstreamStatus};
+use crate::upstream::{UpstreamState, UpstreamStatus};
 
 /// Status of the host and all its servers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Status {
+pub struct HostStatus {
     /// The version of the host.
     pub version: String,
     /// Its process.
@@ -31,7 +31,7 @@ pub struct Status {
     pub without_policy: bool,
 }
 
-impl Status {
+impl HostStatus {
     pub(crate) fn new(servers: Vec<UpstreamStatus>) -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -48,6 +48,6 @@ impl Status {
     /// Returns true if every server is ready.
     #[must_use]
     pub fn is_well(&self) -> bool {
-        self.servers.iter().all(|server| server.state == State::Ready)
+        self.servers.iter().all(|server| server.state == UpstreamState::Ready)
     }
 }

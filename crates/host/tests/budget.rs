@@ -8,13 +8,14 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use hospes::prelude::*;
-use hospes_host::config::Loader;
-use hospes_host::{Guard, Host, Sampler};
+use hospes_host::config::ConfigLoader;
+use hospes_host::{Host, PolicyEnforcer, Sampler};
 use hospes_models::{
-    Account, Allowance, Budget, Catalogue, Generating, LeftOut, Listener, Model, ModelError, Provider,
+    Allowance, Budget, BudgetAccount, DeltaListener, GenerationFuture, Model, ModelCatalogue, ModelError,
+    ModelProvider, OmittedPart,
 };
-use hospes_policy::{Policy, Reading};
-use hospes_store::State;
+use hospes_policy::{Policy, PolicyEnvironment};
+use hospes_store::StateStore;
 
 /// Environment variable that marks the child process of this test and names its state folder.
 const FOLDER: &str = "HOSPES_HOST_TEST_FOLDER";
@@ -25,7 +26,7 @@ const LIMIT: u64 = 10_000;
 #[derive(Debug)]
 struct Endless;
 
-impl Provider for Endless {
+impl ModelProvider for Endless {
     fn name(&self) -> &str {
         "Endless"
     }
@@ -34,7 +35,7 @@ impl Provider for Endless {
         "endless"
     }
 
-    fn check(&self, _: &hospes::model::CreateMessageParams) -> Result<Vec<LeftOut>, ModelError> {
+    fn check(&self, _: &hospes::model::CreateMessageParams) -> Result<Vec<OmittedPart>, ModelError> {
         Ok(Vec::new())
     }
 
@@ -42,8 +43,8 @@ impl Provider for Endless {
     fn generate<'a>(
         &'a self,
         _: &'a hospes::model::CreateMessageParams,
-        _: &'a mut Listener<'_>,
-    ) -> Generating<'a> {
+        _: &'a mut DeltaListener<'_>,
+    ) -> GenerationFuture<'a> {
         println!("\nasked");
         Box::pin(std::future::pending())
     }
@@ -51,9 +52,9 @@ impl Provider for Endless {
 
 fn sampler(folder: &Path) -> Sampler {
     let mut budget = Budget::new();
-    budget.allow(Account::server("curious"), Allowance::tokens(LIMIT));
-    let state = State::open(folder.join("state.db")).unwrap();
-    Sampler::new(Catalogue::new([Model::new("endless", Endless)]).unwrap(), budget).kept_in(&state)
+    budget.allow(BudgetAccount::server("curious"), Allowance::tokens(LIMIT));
+    let state = StateStore::open(folder.join("state.db")).unwrap();
+    Sampler::new(ModelCatalogue::new([Model::new("endless", Endless)]).unwrap(), budget).kept_in(&state)
 }
 
 /// covers: SAMP-26
@@ -95,11 +96,11 @@ async fn ask_for_ever(folder: &Path) {
             Ok::<_, Error>(ctx.sample("Why?").max_tokens(50).await?.text())
         })))
     };
-    let config = Loader::new().parse("h.toml", "[servers.curious]\nbuiltin = \"curious\"").unwrap();
-    let policy = Policy::read("[[rule]]\ndecide = 'allow'", &Reading::default()).unwrap();
+    let config = ConfigLoader::new().parse("h.toml", "[servers.curious]\nbuiltin = \"curious\"").unwrap();
+    let policy = Policy::read("[[rule]]\ndecide = 'allow'", &PolicyEnvironment::default()).unwrap();
     let host = Host::builder(config)
         .builtins(Arc::new(curious))
-        .guard(Arc::new(Guard::new(policy)))
+        .guard(Arc::new(PolicyEnforcer::new(policy)))
         .sampler(Arc::new(sampler(folder)))
         .start()
         .unwrap();

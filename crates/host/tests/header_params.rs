@@ -9,7 +9,7 @@ use std::time::Duration;
 use hospes::server::{Server, Tool};
 use hospes::transport::http_server::{Endpoint, HttpServer};
 use hospes_host::Host;
-use hospes_host::config::Loader;
+use hospes_host::config::ConfigLoader;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -72,7 +72,8 @@ async fn the_gateway_refuses_calls_whose_headers_contradict_their_arguments() {
     let text = format!(
         "[servers.trains]\nurl = \"http://{direct}/mcp\"\n[servers.old]\nurl = \"http://{direct}/mcp\"\nera = \"legacy\"\n"
     );
-    let host = Host::builder(Loader::new().parse("/nowhere/hospes.toml", &text).unwrap()).start().unwrap();
+    let host =
+        Host::builder(ConfigLoader::new().parse("/nowhere/hospes.toml", &text).unwrap()).start().unwrap();
     let server = HttpServer::bind(LOOPBACK, Endpoint::new(host.gateway())).await.unwrap();
     let gateway = server.local_addr();
     tokio::spawn(server.serve());

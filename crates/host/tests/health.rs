@@ -9,10 +9,10 @@ use hospes::client::Client;
 use hospes::model::{CacheScope, Revision};
 use hospes::server::Server;
 use hospes::transport::http_server::{Endpoint, HttpServer};
-use hospes_host::config::Loader;
-use hospes_host::upstream::State;
-use hospes_host::{Guard, Host, Settings};
-use hospes_store::{Audit, Ending, Entry, EntryKind, Recorded, Search};
+use hospes_host::config::ConfigLoader;
+use hospes_host::upstream::UpstreamState;
+use hospes_host::{Host, HostSettings, PolicyEnforcer};
+use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, AuditOutcome, AuditQuery, RecordedEntry};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
@@ -35,24 +35,24 @@ async fn serve(address: SocketAddr) -> (SocketAddr, Runtime) {
     (bound.await.unwrap(), runtime)
 }
 
-fn start(address: SocketAddr, era: &str, settings: Settings) -> Host {
+fn start(address: SocketAddr, era: &str, settings: HostSettings) -> Host {
     let text = format!("[servers.good]\nurl = \"http://{address}/mcp\"\nera = \"{era}\"\n");
-    let config = Loader::new().parse("/nowhere/hospes.toml", &text).unwrap();
+    let config = ConfigLoader::new().parse("/nowhere/hospes.toml", &text).unwrap();
     Host::builder(config).settings(settings).start().unwrap()
 }
 
 /// Starts a host with an audit log.
-fn recorded(address: SocketAddr, settings: Settings) -> (Host, Audit, tempfile::TempDir) {
+fn recorded(address: SocketAddr, settings: HostSettings) -> (Host, AuditLog, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let audit = Audit::open(folder.path().join("audit.db"), folder.path().join("audit.key")).unwrap();
+    let audit = AuditLog::open(folder.path().join("audit.db"), folder.path().join("audit.key")).unwrap();
     let text = format!("[servers.good]\nurl = \"http://me:s3cret@{address}/mcp?key=s3cret\"\n");
-    let config = Loader::new().parse("/nowhere/hospes.toml", &text).unwrap();
-    let guard = Guard::new(None).with_audit(audit.clone());
+    let config = ConfigLoader::new().parse("/nowhere/hospes.toml", &text).unwrap();
+    let guard = PolicyEnforcer::new(None).with_audit(audit.clone());
     let host = Host::builder(config).settings(settings).guard(Arc::new(guard)).start().unwrap();
     (host, audit, folder)
 }
 
-async fn until(host: &Host, wanted: impl Fn(State) -> bool) {
+async fn until(host: &Host, wanted: impl Fn(UpstreamState) -> bool) {
     let waiting = async {
         let mut seen = 0;
         while !wanted(host.status().servers[0].state) {
@@ -67,16 +67,16 @@ async fn until(host: &Host, wanted: impl Fn(State) -> bool) {
 async fn a_server_that_is_gone_is_shown_so_before_anybody_calls_it() {
     for era in ["legacy", "modern"] {
         let (address, serving) = serve(([127, 0, 0, 1], 0).into()).await;
-        let mut settings = Settings::default();
+        let mut settings = HostSettings::default();
         settings.health_check = Some(Duration::from_secs(1));
         let host = start(address, era, settings);
-        until(&host, |state| state == State::Ready).await;
+        until(&host, |state| state == UpstreamState::Ready).await;
         serving.shutdown_background();
-        until(&host, |state| state == State::Retrying).await;
+        until(&host, |state| state == UpstreamState::Retrying).await;
         let problem = host.status().servers[0].problem.clone().unwrap();
         assert!(!problem.is_empty(), "{era}");
         let (_, serving) = serve(address).await;
-        until(&host, |state| state == State::Ready).await;
+        until(&host, |state| state == UpstreamState::Ready).await;
         host.stop().await;
         serving.shutdown_background();
     }
@@ -86,7 +86,7 @@ async fn a_server_that_is_gone_is_shown_so_before_anybody_calls_it() {
 async fn what_becomes_of_connections_is_recorded_and_each_try_is_not() {
     let (address, serving) = serve(([127, 0, 0, 1], 0).into()).await;
     serving.shutdown_background();
-    let mut settings = Settings::default();
+    let mut settings = HostSettings::default();
     settings.health_check = Some(Duration::from_secs(1));
     settings.restart.first = Duration::from_millis(20);
     settings.restart.max = Duration::from_millis(20);
@@ -100,23 +100,23 @@ async fn what_becomes_of_connections_is_recorded_and_each_try_is_not() {
     };
     tokio::time::timeout(PATIENCE, failed_often).await.unwrap();
     let (_, serving) = serve(address).await;
-    until(&host, |state| state == State::Ready).await;
+    until(&host, |state| state == UpstreamState::Ready).await;
     serving.shutdown_background();
-    until(&host, |state| state == State::Retrying).await;
+    until(&host, |state| state == UpstreamState::Retrying).await;
     let (_, serving) = serve(address).await;
-    until(&host, |state| state == State::Ready).await;
+    until(&host, |state| state == UpstreamState::Ready).await;
     host.stop().await;
     serving.shutdown_background();
-    audit.record(Entry::new(EntryKind::Policy)).await.unwrap();
-    let mut found = audit.search(Search::new().with_kind(EntryKind::Server)).await.unwrap();
+    audit.record(AuditEntry::new(AuditEntryKind::Policy)).await.unwrap();
+    let mut found = audit.search(AuditQuery::new().with_kind(AuditEntryKind::Server)).await.unwrap();
     found.reverse();
-    let said = |one: &Recorded| (one.entry.decision.clone().unwrap(), one.entry.ending.unwrap());
+    let said = |one: &RecordedEntry| (one.entry.decision.clone().unwrap(), one.entry.ending.unwrap());
     let expected = [
-        ("not connected", Ending::Failed),
-        ("connected", Ending::Done),
-        ("disconnected", Ending::Failed),
-        ("connected", Ending::Done),
-        ("disconnected", Ending::Done),
+        ("not connected", AuditOutcome::Failed),
+        ("connected", AuditOutcome::Done),
+        ("disconnected", AuditOutcome::Failed),
+        ("connected", AuditOutcome::Done),
+        ("disconnected", AuditOutcome::Done),
     ];
     let expected = expected.map(|(what, ending)| (what.to_owned(), ending));
     assert_eq!(found.iter().map(said).collect::<Vec<_>>(), expected, "{found:?}");
@@ -134,15 +134,15 @@ async fn what_becomes_of_connections_is_recorded_and_each_try_is_not() {
 #[tokio::test]
 async fn a_failed_call_is_looked_into_though_the_lists_are_fresh() {
     let (address, serving) = serve(([127, 0, 0, 1], 0).into()).await;
-    let mut settings = Settings::default();
+    let mut settings = HostSettings::default();
     settings.health_check = None;
     let host = start(address, "modern", settings);
-    until(&host, |state| state == State::Ready).await;
+    until(&host, |state| state == UpstreamState::Ready).await;
     let client = Client::builder().revision(Revision::LATEST).in_memory(host.gateway()).await.unwrap();
     assert_eq!(client.call("good__say", ()).await.unwrap().all_text(), "well");
     serving.shutdown_background();
     let failed = client.call("good__say", json!({})).await;
     assert!(failed.is_err() || failed.unwrap().failed());
-    until(&host, |state| state != State::Ready).await;
+    until(&host, |state| state != UpstreamState::Ready).await;
     host.stop().await;
 }

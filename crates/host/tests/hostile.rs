@@ -8,8 +8,8 @@ use hospes::client::Client;
 use hospes::model::Revision;
 use hospes::server::Server;
 use hospes::transport::http_server::{Endpoint, HttpServer};
-use hospes_host::config::Loader;
-use hospes_host::{Host, Settings};
+use hospes_host::config::ConfigLoader;
+use hospes_host::{Host, HostSettings};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -124,7 +124,7 @@ async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
 #[tokio::test]
 async fn a_hostile_server_spoils_only_its_own_calls() {
     let servers = json!({"mcpServers": {"good": {"url": good().await}, "bad": {"url": bad().await}}});
-    let config = Loader::new().parse("/nowhere/.mcp.json", &servers.to_string()).unwrap();
+    let config = ConfigLoader::new().parse("/nowhere/.mcp.json", &servers.to_string()).unwrap();
     let host = Host::builder(config).start().unwrap();
     for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
         let client = Client::builder().revision(revision).in_memory(host.gateway()).await.unwrap();
@@ -164,8 +164,8 @@ async fn a_hostile_child_spoils_only_its_own_calls() {
          [servers.gusher]\ncommand = [\"python3\", \"{script}\"]\nera = \"legacy\"\n",
         good().await
     );
-    let config = Loader::new().parse("/nowhere/hospes.toml", &text).unwrap();
-    let mut settings = Settings::default();
+    let config = ConfigLoader::new().parse("/nowhere/hospes.toml", &text).unwrap();
+    let mut settings = HostSettings::default();
     settings.start_wait = PATIENCE;
     let host = Host::builder(config).settings(settings).start().unwrap();
     let before = resident();

@@ -10,15 +10,17 @@ use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Error, Expr, Generics, ImplItem, ItemImpl, Result, Type};
 
-pub(crate) use argument::{Argument, Input, Lent};
-pub(crate) use method::{Complete, Kind, Method, Prompt, Resource, Tool};
+pub(crate) use argument::{ArgumentPassing, MethodInput, PeerArgument};
+pub(crate) use method::{
+    CompletionMethod, HandlerMethod, MethodKind, PromptMethod, ResourceMethod, ToolMethod,
+};
 
-use crate::options::{Mistakes, Options, closest, list};
+use crate::options::{AttributeOptions, ErrorCollector, closest, list};
 
 const OPTIONS: &[&str] = &["name", "version", "title", "description", "instructions", "website_url"];
 
 /// The whole server.
-pub(crate) struct Server {
+pub(crate) struct ServerBlock {
     pub(crate) name: TokenStream,
     pub(crate) version: TokenStream,
     pub(crate) title: Option<Expr>,
@@ -27,13 +29,13 @@ pub(crate) struct Server {
     pub(crate) website_url: Option<Expr>,
     pub(crate) self_ty: Type,
     pub(crate) generics: Generics,
-    pub(crate) methods: Vec<Method>,
+    pub(crate) methods: Vec<HandlerMethod>,
 }
 
 /// Removes the attributes of this crate from `block` and describes the server. The block can be compiled afterwards,
 /// even if there are mistakes.
-pub(crate) fn server(attribute: TokenStream, block: &mut ItemImpl) -> Result<Server> {
-    let mut mistakes = Mistakes::default();
+pub(crate) fn server(attribute: TokenStream, block: &mut ItemImpl) -> Result<ServerBlock> {
+    let mut mistakes = ErrorCollector::default();
     if let Some((path, _)) = &block.trait_ {
         mistakes.add(Error::new_spanned(
             path,
@@ -49,9 +51,9 @@ pub(crate) fn server(attribute: TokenStream, block: &mut ItemImpl) -> Result<Ser
     check_names(&methods, &mut mistakes);
     check_completions(&methods, &mut mistakes);
 
-    let parse = |input: ParseStream<'_>| Options::parse("hospes::server", input);
+    let parse = |input: ParseStream<'_>| AttributeOptions::parse("hospes::server", input);
     let parsed = mistakes.keep(parse.parse2(attribute));
-    let mut options = parsed.unwrap_or_else(|| Options::none("hospes::server"));
+    let mut options = parsed.unwrap_or_else(|| AttributeOptions::none("hospes::server"));
     let mut expr = |name| mistakes.keep(options.expr(name)).flatten();
     let (name, version, title) = (expr("name"), expr("version"), expr("title"));
     let (description, instructions) = (expr("description"), expr("instructions"));
@@ -60,7 +62,7 @@ pub(crate) fn server(attribute: TokenStream, block: &mut ItemImpl) -> Result<Ser
     if let Some(error) = mistakes.into_error() {
         return Err(error);
     }
-    Ok(Server {
+    Ok(ServerBlock {
         name: match name {
             Some(name) => quote!(#name),
             None => text::type_name(&block.self_ty)?,
@@ -78,10 +80,10 @@ pub(crate) fn server(attribute: TokenStream, block: &mut ItemImpl) -> Result<Ser
 }
 
 /// Two tools, two prompts or two resources must not answer to one name.
-fn check_names(methods: &[Method], mistakes: &mut Mistakes) {
+fn check_names(methods: &[HandlerMethod], mistakes: &mut ErrorCollector) {
     for (at, method) in methods.iter().enumerate() {
         // What is switched by `cfg` may stand for one another.
-        let is_same = |other: &&Method| {
+        let is_same = |other: &&HandlerMethod| {
             other.kind.name() == method.kind.name() && method.cfgs.is_empty() && other.cfgs.is_empty()
         };
         let Some((what, name)) = method.kind.name() else { continue };
@@ -94,17 +96,17 @@ fn check_names(methods: &[Method], mistakes: &mut Mistakes) {
 }
 
 /// Every `method.argument` that is completed has to be there, and once.
-fn check_completions(methods: &[Method], mistakes: &mut Mistakes) {
+fn check_completions(methods: &[HandlerMethod], mistakes: &mut ErrorCollector) {
     let mut seen: Vec<String> = Vec::new();
     for method in methods {
-        let Kind::Complete(complete) = &method.kind else { continue };
+        let MethodKind::Complete(complete) = &method.kind else { continue };
         for (of, argument) in &complete.targets {
             let found = methods.iter().find(|method| method.ident == *of);
             let names: Vec<String> = match found.map(|found| (&found.kind, found)) {
-                Some((Kind::Prompt(_), found)) => {
+                Some((MethodKind::Prompt(_), found)) => {
                     found.arguments().map(|argument| argument.name.clone()).collect()
                 }
-                Some((Kind::Resource(resource), _)) => resource.variables.clone(),
+                Some((MethodKind::Resource(resource), _)) => resource.variables.clone(),
                 Some(_) => {
                     mistakes.say(
                         of.span(),
@@ -115,7 +117,9 @@ fn check_completions(methods: &[Method], mistakes: &mut Mistakes) {
                 None => {
                     let known: Vec<String> = methods
                         .iter()
-                        .filter(|method| matches!(method.kind, Kind::Prompt(_) | Kind::Resource(_)))
+                        .filter(|method| {
+                            matches!(method.kind, MethodKind::Prompt(_) | MethodKind::Resource(_))
+                        })
                         .map(|method| method.ident.unraw().to_string())
                         .collect();
                     let known: Vec<&str> = known.iter().map(String::as_str).collect();

@@ -7,49 +7,49 @@ use syn::punctuated::Punctuated;
 use syn::{Attribute, Error, Expr, ExprLit, Ident, Lit, LitStr, Meta, Result, Token, parenthesized};
 
 /// The options of one attribute; each is taken once by name, and what is left in the end is unknown.
-pub(crate) struct Options {
+pub(crate) struct AttributeOptions {
     attribute: &'static str,
-    left: Vec<Item>,
+    left: Vec<AttributeOption>,
 }
 
 /// One option.
-pub(crate) struct Item {
+pub(crate) struct AttributeOption {
     pub(crate) name: Ident,
-    pub(crate) value: Value,
+    pub(crate) value: OptionValue,
 }
 
 /// Value of an option.
-pub(crate) enum Value {
+pub(crate) enum OptionValue {
     Nothing,
     Is(Box<Expr>),
     List(TokenStream),
 }
 
-impl Parse for Item {
+impl Parse for AttributeOption {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let name = input.call(Ident::parse_any)?;
         let value = if input.peek(Token![=]) {
             input.parse::<Token![=]>()?;
-            Value::Is(Box::new(input.parse()?))
+            OptionValue::Is(Box::new(input.parse()?))
         } else if input.peek(syn::token::Paren) {
             let content;
             parenthesized!(content in input);
-            Value::List(content.parse()?)
+            OptionValue::List(content.parse()?)
         } else {
-            Value::Nothing
+            OptionValue::Nothing
         };
         Ok(Self { name, value })
     }
 }
 
-impl Options {
+impl AttributeOptions {
     pub(crate) fn none(attribute: &'static str) -> Self {
         Self { attribute, left: Vec::new() }
     }
 
     pub(crate) fn parse(attribute: &'static str, input: ParseStream<'_>) -> Result<Self> {
-        let items = Punctuated::<Item, Token![,]>::parse_terminated(input)?;
-        let mut left: Vec<Item> = Vec::new();
+        let items = Punctuated::<AttributeOption, Token![,]>::parse_terminated(input)?;
+        let mut left: Vec<AttributeOption> = Vec::new();
         for item in items {
             if left.iter().any(|other| other.name == item.name) {
                 return Err(Error::new(item.name.span(), format!("`{}` is said twice", item.name)));
@@ -82,7 +82,7 @@ impl Options {
     }
 
     /// Removes and returns an option.
-    pub(crate) fn take(&mut self, name: &str) -> Option<Item> {
+    pub(crate) fn take(&mut self, name: &str) -> Option<AttributeOption> {
         let at = self.left.iter().position(|item| item.name == name)?;
         Some(self.left.remove(at))
     }
@@ -91,8 +91,8 @@ impl Options {
     pub(crate) fn expr(&mut self, name: &str) -> Result<Option<Expr>> {
         match self.take(name) {
             None => Ok(None),
-            Some(Item { value: Value::Is(value), .. }) => Ok(Some(*value)),
-            Some(Item { name, .. }) => {
+            Some(AttributeOption { value: OptionValue::Is(value), .. }) => Ok(Some(*value)),
+            Some(AttributeOption { name, .. }) => {
                 Err(Error::new(name.span(), format!("`{name}` needs a value: `{name} = …`")))
             }
         }
@@ -111,12 +111,12 @@ impl Options {
     pub(crate) fn flag(&mut self, name: &str) -> Result<Option<bool>> {
         match self.take(name) {
             None => Ok(None),
-            Some(Item { value: Value::Nothing, .. }) => Ok(Some(true)),
-            Some(Item { value: Value::Is(value), .. }) => match *value {
+            Some(AttributeOption { value: OptionValue::Nothing, .. }) => Ok(Some(true)),
+            Some(AttributeOption { value: OptionValue::Is(value), .. }) => match *value {
                 Expr::Lit(ExprLit { lit: Lit::Bool(flag), .. }) => Ok(Some(flag.value)),
                 other => Err(Error::new_spanned(other, format!("`{name}` is `true` or `false`"))),
             },
-            Some(Item { name, .. }) => {
+            Some(AttributeOption { name, .. }) => {
                 Err(Error::new(name.span(), format!("`{name}` stands alone, or as `{name} = false`")))
             }
         }
@@ -147,9 +147,9 @@ pub(crate) fn combine(errors: impl IntoIterator<Item = Error>) -> Result<()> {
 
 /// Gathers errors, so that all mistakes are shown at once.
 #[derive(Default)]
-pub(crate) struct Mistakes(Option<Error>);
+pub(crate) struct ErrorCollector(Option<Error>);
 
-impl Mistakes {
+impl ErrorCollector {
     pub(crate) fn add(&mut self, error: Error) {
         match &mut self.0 {
             Some(all) => all.combine(error),

@@ -6,11 +6,14 @@ use syn::ItemImpl;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned as _;
 
-use crate::describe::{Argument, Complete, Input, Kind, Lent, Method, Prompt, Resource, Server, Tool};
+use crate::describe::{
+    ArgumentPassing, CompletionMethod, HandlerMethod, MethodInput, MethodKind, PeerArgument, PromptMethod,
+    ResourceMethod, ServerBlock, ToolMethod,
+};
 
 /// `IntoServer` for the type.
-pub(crate) fn server(server: &Server) -> TokenStream {
-    let Server { name, version, self_ty, generics, .. } = server;
+pub(crate) fn server(server: &ServerBlock) -> TokenStream {
+    let ServerBlock { name, version, self_ty, generics, .. } = server;
     let (impl_generics, _, where_clause) = generics.split_for_impl();
     let settings = [
         setting("title", server.title.as_ref()),
@@ -81,16 +84,16 @@ fn setting(name: &str, value: Option<impl quote::ToTokens>) -> Option<TokenStrea
 }
 
 /// The statement that registers a method.
-fn method(method: &Method, all: &[Method]) -> TokenStream {
+fn method(method: &HandlerMethod, all: &[HandlerMethod]) -> TokenStream {
     let cfgs = &method.cfgs;
     let arguments = arguments(method);
     let this = method.has_self.then(|| quote!(let this = ::std::sync::Arc::clone(&this);));
     let handler = handler(method);
     let registration = match &method.kind {
-        Kind::Tool(tool) => self::tool(tool, method, &handler),
-        Kind::Resource(resource) => self::resource(resource, method, &handler),
-        Kind::Prompt(prompt) => self::prompt(prompt, method, &handler),
-        Kind::Complete(complete) => self::complete(complete, all, &handler),
+        MethodKind::Tool(tool) => self::tool(tool, method, &handler),
+        MethodKind::Resource(resource) => self::resource(resource, method, &handler),
+        MethodKind::Prompt(prompt) => self::prompt(prompt, method, &handler),
+        MethodKind::Complete(complete) => self::complete(complete, all, &handler),
     };
     quote! {
         #(#cfgs)*
@@ -102,7 +105,7 @@ fn method(method: &Method, all: &[Method]) -> TokenStream {
     }
 }
 
-fn tool(tool: &Tool, method: &Method, handler: &TokenStream) -> TokenStream {
+fn tool(tool: &ToolMethod, method: &HandlerMethod, handler: &TokenStream) -> TokenStream {
     let (name, register) = (&tool.name, Ident::new("tool", method.returned));
     let title = setting("title", tool.title.as_ref());
     let description = setting("description", method.description.as_ref());
@@ -117,8 +120,8 @@ fn tool(tool: &Tool, method: &Method, handler: &TokenStream) -> TokenStream {
     }
 }
 
-fn resource(resource: &Resource, method: &Method, handler: &TokenStream) -> TokenStream {
-    let Resource { uri, name, .. } = resource;
+fn resource(resource: &ResourceMethod, method: &HandlerMethod, handler: &TokenStream) -> TokenStream {
+    let ResourceMethod { uri, name, .. } = resource;
     let title = setting("title", resource.title.as_ref());
     let description = setting("description", method.description.as_ref());
     let mime = setting("mime", resource.mime.as_ref());
@@ -138,23 +141,23 @@ fn resource(resource: &Resource, method: &Method, handler: &TokenStream) -> Toke
     }
 }
 
-fn prompt(prompt: &Prompt, method: &Method, handler: &TokenStream) -> TokenStream {
+fn prompt(prompt: &PromptMethod, method: &HandlerMethod, handler: &TokenStream) -> TokenStream {
     let (name, register) = (&prompt.name, Ident::new("prompt", method.returned));
     let title = setting("title", prompt.title.as_ref());
     let description = setting("description", method.description.as_ref());
     quote!(server.#register(::hospes::server::Prompt::new(#name) #title #description, #handler))
 }
 
-fn complete(complete: &Complete, all: &[Method], handler: &TokenStream) -> TokenStream {
+fn complete(complete: &CompletionMethod, all: &[HandlerMethod], handler: &TokenStream) -> TokenStream {
     let mut calls = TokenStream::new();
     for (of, argument) in &complete.targets {
         let Some(target) = all.iter().find(|method| method.ident == *of) else { continue };
         let argument = argument.unraw().to_string();
         calls.extend(match &target.kind {
-            Kind::Prompt(Prompt { name, .. }) => {
+            MethodKind::Prompt(PromptMethod { name, .. }) => {
                 quote!(.complete(::hospes::server::Completes::prompt(#name, #argument), handler.clone()))
             }
-            Kind::Resource(Resource { uri, .. }) => {
+            MethodKind::Resource(ResourceMethod { uri, .. }) => {
                 quote!(.complete(::hospes::server::Completes::template(#uri, #argument), handler.clone()))
             }
             _ => continue,
@@ -168,13 +171,13 @@ fn complete(complete: &Complete, all: &[Method], handler: &TokenStream) -> Token
 
 /// The struct that the plain arguments are decoded into, where there are some. Its name is one that no argument's type
 /// has: it would be taken for that type.
-fn arguments(method: &Method) -> Option<TokenStream> {
-    if matches!(method.kind, Kind::Complete(_)) || method.arguments().next().is_none() {
+fn arguments(method: &HandlerMethod) -> Option<TokenStream> {
+    if matches!(method.kind, MethodKind::Complete(_)) || method.arguments().next().is_none() {
         return None;
     }
     let mut defaults = TokenStream::new();
     let fields = method.arguments().enumerate().map(|(at, argument)| {
-        let Argument { ident, name, ty, foreign, .. } = argument;
+        let PeerArgument { ident, name, ty, foreign, .. } = argument;
         let title = argument.title.iter().map(|title| quote!(#[schemars(title = #title)]));
         let description = argument.description.iter().map(|text| quote!(#[schemars(description = #text)]));
         let default = argument.default.as_ref().map(|default| match default {
@@ -207,23 +210,23 @@ fn arguments(method: &Method) -> Option<TokenStream> {
 }
 
 /// The closure that takes the call apart and runs the method.
-fn handler(method: &Method) -> TokenStream {
-    let completes = matches!(method.kind, Kind::Complete(_));
+fn handler(method: &HandlerMethod) -> TokenStream {
+    let completes = matches!(method.kind, MethodKind::Complete(_));
     let (mut takes, mut gives) = (Vec::new(), Vec::new());
     let mut taken = false;
     for (at, input) in method.inputs.iter().enumerate() {
         match input {
-            Input::Context { by_ref } => {
+            MethodInput::Context { by_ref } => {
                 let name = format_ident!("context_{at}");
                 takes.push(quote!(#name: ::hospes::Context));
                 gives.push(if *by_ref { quote!(&#name) } else { quote!(#name) });
             }
-            Input::Extractor { ident, ty, by_ref, .. } => {
+            MethodInput::Extractor { ident, ty, by_ref, .. } => {
                 let name = format_ident!("{ident}_{at}");
                 takes.push(quote!(#name: #ty));
                 gives.push(if *by_ref { quote!(&#name) } else { quote!(#name) });
             }
-            Input::Plain(argument) => {
+            MethodInput::Plain(argument) => {
                 let from: Ident = format_ident!("arguments");
                 let ident = &argument.ident;
                 let value = if completes {
@@ -238,9 +241,9 @@ fn handler(method: &Method) -> TokenStream {
                     quote!(#from.#ident)
                 };
                 gives.push(match argument.lent {
-                    Lent::Given => value,
-                    Lent::Whole => quote!(&#value),
-                    Lent::Inside => quote!(#value.as_deref()),
+                    ArgumentPassing::Given => value,
+                    ArgumentPassing::Whole => quote!(&#value),
+                    ArgumentPassing::Inside => quote!(#value.as_deref()),
                 });
             }
         }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::revision::step::{self, Lower};
 use crate::types::*;
-use crate::{Method, RawJson, Revision, RpcError, Unsayable, UnsayableKind};
+use crate::{LoweringError, LoweringErrorKind, Method, RawJson, Revision, RpcError};
 
 impl InputRequest {
     /// Checks that the client declared what this question needs. A question of an extension needs any extension: which one
@@ -57,9 +57,9 @@ impl InputRequest {
     ///
     /// # Errors
     /// When the revision cannot say it.
-    pub fn lower(&self, to: Revision) -> Result<(Method, RawJson), Unsayable> {
-        let unsayable = |kind| Unsayable::new(to, kind);
-        let raw = |written: Result<RawJson, _>| written.map_err(|_| unsayable(UnsayableKind::Question));
+    pub fn lower(&self, to: Revision) -> Result<(Method, RawJson), LoweringError> {
+        let unsayable = |kind| LoweringError::new(to, kind);
+        let raw = |written: Result<RawJson, _>| written.map_err(|_| unsayable(LoweringErrorKind::Question));
         match self.lowered(to).map_err(unsayable)?.as_ref() {
             Self::CreateMessage(params) => Ok((Method::CreateMessage, raw(RawJson::from_serialize(params))?)),
             Self::Elicit(params) => Ok((Method::Elicit, raw(RawJson::from_serialize(params))?)),
@@ -68,14 +68,14 @@ impl InputRequest {
         }
     }
 
-    pub(crate) fn lowered(&self, to: Revision) -> Result<Cow<'_, Self>, UnsayableKind> {
+    pub(crate) fn lowered(&self, to: Revision) -> Result<Cow<'_, Self>, LoweringErrorKind> {
         let mut lowered = self.clone();
         match &mut lowered {
             Self::CreateMessage(params) => step::create_message(params, to)?,
             Self::Elicit(params) => step::elicit(params, to)?,
             Self::ListRoots(params) => step::list_roots(params, to),
             Self::Other { method, .. } if is_of_extension(method) => {}
-            Self::Other { .. } => return Err(UnsayableKind::Question),
+            Self::Other { .. } => return Err(LoweringErrorKind::Question),
         }
         Ok(Cow::Owned(lowered))
     }

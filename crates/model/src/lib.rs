@@ -4,7 +4,7 @@
 //! each older one ([`revision`]); one table of methods ([`METHODS`]). Nothing here does I/O.
 //!
 //! Reading goes in two steps: [`message::decode`] reads the envelope and leaves params and results as they came,
-//! then the method chooses the type ([`RawJson::decode`], [`Answer::decode`], [`Notification::decode`]). Writing goes in
+//! then the method chooses the type ([`RawJson::decode`], [`PeerResult::decode`], [`Notification::decode`]). Writing goes in
 //! one: [`Reply::encode`] and [`Notification::encode`] put a value straight into the buffer as the peer's revision
 //! has it.
 
@@ -15,21 +15,23 @@ pub mod message;
 mod method;
 mod notification;
 mod params;
+mod raw_members;
 mod reply;
 pub mod revision;
-mod scan;
 mod types;
 mod write;
 
 pub use error::{RpcError, code};
 pub use input::InputResponse;
 pub use json::{RawJson, decode_params};
-pub use message::{DecodeError, Frame, Id, Message};
-pub use method::{Direction, Kind, METHODS, Method, MethodInfo, TASKS_EXTENSION};
+pub use message::{DecodeError, Frame, JsonRpcMessage, RequestId};
+pub use method::{Direction, METHODS, MessageKind, Method, MethodInfo, TASKS_EXTENSION};
 pub use notification::Notification;
 pub use params::{ClientStamp, lower_params, write_params};
-pub use reply::{Answer, AnswerError, Bridge, EncodeError, Prepared, Reply, Stamp};
+pub use raw_members::RawMember;
+pub use reply::{
+    EncodeError, PeerResult, PeerResultError, PreparedResult, Reply, ResultTranslator, ServerStamp,
+};
 pub use revision::errors::{decode_error, encode_error};
-pub use revision::{Era, Revision, UnknownRevision, Unsayable, UnsayableKind};
-pub use scan::Member;
+pub use revision::{Era, LoweringError, LoweringErrorKind, Revision, UnknownRevision};
 pub use types::*;

@@ -12,26 +12,26 @@ use crate::RpcError;
 /// A request id: a string or an integer, never null (JSON-RPC allows fractions, the specification does not).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(clippy::exhaustive_enums, reason = "the specification allows exactly these two")]
-pub enum Id {
+pub enum RequestId {
     /// An integer.
     Number(i64),
     /// A string.
     Text(Box<str>),
 }
 
-impl From<i64> for Id {
+impl From<i64> for RequestId {
     fn from(number: i64) -> Self {
         Self::Number(number)
     }
 }
 
-impl From<&str> for Id {
+impl From<&str> for RequestId {
     fn from(text: &str) -> Self {
         Self::Text(text.into())
     }
 }
 
-impl fmt::Display for Id {
+impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(number) => number.fmt(f),
@@ -40,7 +40,7 @@ impl fmt::Display for Id {
     }
 }
 
-impl Serialize for Id {
+impl Serialize for RequestId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Number(number) => serializer.serialize_i64(*number),
@@ -49,50 +49,50 @@ impl Serialize for Id {
     }
 }
 
-impl<'de> Deserialize<'de> for Id {
+impl<'de> Deserialize<'de> for RequestId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct IdVisitor;
-        impl Visitor<'_> for IdVisitor {
-            type Value = Id;
+        struct RequestIdVisitor;
+        impl Visitor<'_> for RequestIdVisitor {
+            type Value = RequestId;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string or an integer")
             }
 
-            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Id, E> {
-                Ok(Id::Number(number))
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<RequestId, E> {
+                Ok(RequestId::Number(number))
             }
 
-            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Id, E> {
-                i64::try_from(number).map(Id::Number).map_err(|_| E::custom("id is out of range"))
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<RequestId, E> {
+                i64::try_from(number).map(RequestId::Number).map_err(|_| E::custom("id is out of range"))
             }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Id, E> {
-                Ok(Id::Text(text.into()))
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<RequestId, E> {
+                Ok(RequestId::Text(text.into()))
             }
         }
-        deserializer.deserialize_any(IdVisitor)
+        deserializer.deserialize_any(RequestIdVisitor)
     }
 }
 
 /// One JSON-RPC message, borrowing from the bytes it was read from.
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "JSON-RPC has exactly these three")]
-pub enum Message<'a> {
+pub enum JsonRpcMessage<'a> {
     /// Wants exactly one answer.
-    Request(Request<'a>),
+    Request(JsonRpcRequest<'a>),
     /// Wants none.
-    Notification(Notification<'a>),
+    Notification(JsonRpcNotification<'a>),
     /// A response to a request sent from this side.
-    Response(Response<'a>),
+    Response(JsonRpcResponse<'a>),
 }
 
 /// A message that wants an answer.
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "the envelope is fixed by JSON-RPC")]
-pub struct Request<'a> {
+pub struct JsonRpcRequest<'a> {
     /// Echoed in the answer.
-    pub id: Id,
+    pub id: RequestId,
     /// The method's name.
     pub method: Cow<'a, str>,
     /// The params, not decoded.
@@ -102,7 +102,7 @@ pub struct Request<'a> {
 /// A message that wants no answer.
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "the envelope is fixed by JSON-RPC")]
-pub struct Notification<'a> {
+pub struct JsonRpcNotification<'a> {
     /// The method's name.
     pub method: Cow<'a, str>,
     /// The params, not decoded.
@@ -112,9 +112,9 @@ pub struct Notification<'a> {
 /// An answer.
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "the envelope is fixed by JSON-RPC")]
-pub struct Response<'a> {
+pub struct JsonRpcResponse<'a> {
     /// The request's id; absent (or null) only where the peer could not read it.
-    pub id: Option<Id>,
+    pub id: Option<RequestId>,
     /// The result, not decoded, or the error.
     pub outcome: Result<&'a RawValue, RpcError>,
 }
@@ -124,9 +124,9 @@ pub struct Response<'a> {
 #[expect(clippy::exhaustive_enums, reason = "JSON-RPC has exactly these two")]
 pub enum Frame<'a> {
     /// One message.
-    Single(Message<'a>),
+    Single(JsonRpcMessage<'a>),
     /// A batch (2025-03-26 only), each part judged on its own; never empty.
-    Batch(Vec<Result<Message<'a>, DecodeError>>),
+    Batch(Vec<Result<JsonRpcMessage<'a>, DecodeError>>),
 }
 
 /// Error for bytes that are not a message, with the request that the error response belongs to.
@@ -136,9 +136,9 @@ pub enum Frame<'a> {
 pub struct DecodeError {
     /// The id, where it could be read: the refusal then answers that request. None for what was meant as an answer:
     /// answers are not answered, and their ids are the receiver's own.
-    pub id: Option<Id>,
+    pub id: Option<RequestId>,
     /// The request of the receiver's that this may have been meant to answer: there is an id, but no method.
-    pub answers: Option<Id>,
+    pub answers: Option<RequestId>,
     /// Error to respond with.
     #[source]
     pub error: RpcError,
@@ -151,7 +151,7 @@ impl DecodeError {
         self.id.is_none() && self.answers.is_some()
     }
 
-    fn new(id: Option<Id>, error: RpcError) -> Self {
+    fn new(id: Option<RequestId>, error: RpcError) -> Self {
         Self { id, answers: None, error }
     }
 }
@@ -187,9 +187,9 @@ struct BatchParts<'a> {
 
 impl<'de> Deserialize<'de> for BatchParts<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Array;
+        struct BatchVisitor;
 
-        impl<'de> Visitor<'de> for Array {
+        impl<'de> Visitor<'de> for BatchVisitor {
             type Value = BatchParts<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -209,7 +209,7 @@ impl<'de> Deserialize<'de> for BatchParts<'de> {
             }
         }
 
-        deserializer.deserialize_seq(Array)
+        deserializer.deserialize_seq(BatchVisitor)
     }
 }
 
@@ -229,15 +229,17 @@ fn not_json(error: &serde_json::Error) -> DecodeError {
     DecodeError::new(None, RpcError::parse(format!("not valid JSON: {error}")))
 }
 
-fn decode_single(bytes: &[u8]) -> Result<Message<'_>, DecodeError> {
-    serde_json::from_slice(bytes).map_err(|error| no_message(bytes, &error)).and_then(Parts::into_message)
+fn decode_single(bytes: &[u8]) -> Result<JsonRpcMessage<'_>, DecodeError> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| no_message(bytes, &error))
+        .and_then(EnvelopeParts::into_message)
 }
 
 /// The members of an envelope, before they are judged.
 #[derive(Default)]
-struct Parts<'a> {
+struct EnvelopeParts<'a> {
     version_ok: bool,
-    id: Option<Result<Id, ()>>,
+    id: Option<Result<RequestId, ()>>,
     id_null: bool,
     has_method: bool,
     method: Option<Cow<'a, str>>,
@@ -247,8 +249,8 @@ struct Parts<'a> {
     fault: Option<&'static str>,
 }
 
-impl<'a> Parts<'a> {
-    fn into_message(self) -> Result<Message<'a>, DecodeError> {
+impl<'a> EnvelopeParts<'a> {
+    fn into_message(self) -> Result<JsonRpcMessage<'a>, DecodeError> {
         let id = match &self.id {
             Some(Ok(id)) => Some(id.clone()),
             _ => None,
@@ -280,16 +282,18 @@ impl<'a> Parts<'a> {
                 }
                 let params = self.params;
                 Ok(match id {
-                    Some(id) => Message::Request(Request { id, method, params }),
-                    None => Message::Notification(Notification { method, params }),
+                    Some(id) => JsonRpcMessage::Request(JsonRpcRequest { id, method, params }),
+                    None => JsonRpcMessage::Notification(JsonRpcNotification { method, params }),
                 })
             }
             (None, Some(result), None) => match id {
-                Some(id) => Ok(Message::Response(Response { id: Some(id), outcome: Ok(result) })),
+                Some(id) => {
+                    Ok(JsonRpcMessage::Response(JsonRpcResponse { id: Some(id), outcome: Ok(result) }))
+                }
                 None => refuse("a result without \"id\""),
             },
             (None, None, Some(error)) => match serde_json::from_str::<RpcError>(error.get()) {
-                Ok(error) => Ok(Message::Response(Response { id, outcome: Err(error) })),
+                Ok(error) => Ok(JsonRpcMessage::Response(JsonRpcResponse { id, outcome: Err(error) })),
                 Err(_) => refuse("the member \"error\" must have a code and a message"),
             },
             (Some(_), _, _) => refuse("\"method\" together with \"result\" or \"error\""),
@@ -299,51 +303,51 @@ impl<'a> Parts<'a> {
     }
 }
 
-impl<'de> Deserialize<'de> for Parts<'de> {
+impl<'de> Deserialize<'de> for EnvelopeParts<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(PartsVisitor)
+        deserializer.deserialize_map(EnvelopePartsVisitor)
     }
 }
 
-struct PartsVisitor;
+struct EnvelopePartsVisitor;
 
-impl<'de> Visitor<'de> for PartsVisitor {
-    type Value = Parts<'de>;
+impl<'de> Visitor<'de> for EnvelopePartsVisitor {
+    type Value = EnvelopeParts<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON-RPC message, which is an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Parts<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<EnvelopeParts<'de>, A::Error> {
         const TWICE: &str = "a member of the envelope appears twice";
-        let mut parts = Parts::default();
+        let mut parts = EnvelopeParts::default();
         let (mut seen_version, mut seen_params) = (false, false);
-        while let Some(key) = map.next_key::<Key>()? {
+        while let Some(key) = map.next_key::<EnvelopeKey>()? {
             let twice = match key {
-                Key::Version => {
+                EnvelopeKey::Version => {
                     parts.version_ok = map.next_value::<&RawValue>()?.get() == "\"2.0\"";
                     std::mem::replace(&mut seen_version, true)
                 }
-                Key::Id => {
+                EnvelopeKey::Id => {
                     let raw = map.next_value::<&RawValue>()?.get();
                     parts.id_null = raw == "null";
                     let id = (!parts.id_null).then(|| serde_json::from_str(raw).map_err(|_| ()));
                     std::mem::replace(&mut parts.id, id).is_some()
                 }
-                Key::Method => {
-                    match map.next_value::<Text<'de>>()?.0 {
+                EnvelopeKey::Method => {
+                    match map.next_value::<OptionalStr<'de>>()?.0 {
                         Some(method) => parts.method = Some(method),
                         None => parts.fault = Some("the member \"method\" must be a string"),
                     }
                     std::mem::replace(&mut parts.has_method, true)
                 }
-                Key::Params => {
+                EnvelopeKey::Params => {
                     parts.params = Some(map.next_value()?);
                     std::mem::replace(&mut seen_params, true)
                 }
-                Key::Result => parts.result.replace(map.next_value()?).is_some(),
-                Key::Error => parts.error.replace(map.next_value()?).is_some(),
-                Key::Other => {
+                EnvelopeKey::Result => parts.result.replace(map.next_value()?).is_some(),
+                EnvelopeKey::Error => parts.error.replace(map.next_value()?).is_some(),
+                EnvelopeKey::Other => {
                     map.next_value::<IgnoredAny>()?;
                     false
                 }
@@ -356,7 +360,7 @@ impl<'de> Visitor<'de> for PartsVisitor {
     }
 }
 
-enum Key {
+enum EnvelopeKey {
     Version,
     Id,
     Method,
@@ -366,36 +370,36 @@ enum Key {
     Other,
 }
 
-impl<'de> Deserialize<'de> for Key {
+impl<'de> Deserialize<'de> for EnvelopeKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct KeyVisitor;
-        impl Visitor<'_> for KeyVisitor {
-            type Value = Key;
+        struct EnvelopeKeyVisitor;
+        impl Visitor<'_> for EnvelopeKeyVisitor {
+            type Value = EnvelopeKey;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a member's name")
             }
 
-            fn visit_str<E: de::Error>(self, key: &str) -> Result<Key, E> {
+            fn visit_str<E: de::Error>(self, key: &str) -> Result<EnvelopeKey, E> {
                 Ok(match key {
-                    "jsonrpc" => Key::Version,
-                    "id" => Key::Id,
-                    "method" => Key::Method,
-                    "params" => Key::Params,
-                    "result" => Key::Result,
-                    "error" => Key::Error,
-                    _ => Key::Other,
+                    "jsonrpc" => EnvelopeKey::Version,
+                    "id" => EnvelopeKey::Id,
+                    "method" => EnvelopeKey::Method,
+                    "params" => EnvelopeKey::Params,
+                    "result" => EnvelopeKey::Result,
+                    "error" => EnvelopeKey::Error,
+                    _ => EnvelopeKey::Other,
                 })
             }
         }
-        deserializer.deserialize_str(KeyVisitor)
+        deserializer.deserialize_str(EnvelopeKeyVisitor)
     }
 }
 
 /// A string that borrows where it holds no escape; `None` for any other JSON value.
-struct Text<'a>(Option<Cow<'a, str>>);
+struct OptionalStr<'a>(Option<Cow<'a, str>>);
 
-impl<'de> Deserialize<'de> for Text<'de> {
+impl<'de> Deserialize<'de> for OptionalStr<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&RawValue>::deserialize(deserializer)?.get();
         if !raw.starts_with('"') {
@@ -415,7 +419,7 @@ impl<'de> Deserialize<'de> for Text<'de> {
 /// When `params` cannot be written as JSON.
 pub fn write_request<P: Serialize + ?Sized>(
     out: &mut Vec<u8>,
-    id: &Id,
+    id: &RequestId,
     method: &str,
     params: Option<&P>,
 ) -> Result<(), serde_json::Error> {
@@ -458,7 +462,7 @@ fn write_method<P: Serialize + ?Sized>(
 /// What `write` returns.
 pub fn write_result<E>(
     out: &mut Vec<u8>,
-    id: &Id,
+    id: &RequestId,
     write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
 ) -> Result<(), E> {
     let start = out.len();
@@ -478,7 +482,7 @@ pub fn write_result<E>(
 }
 
 /// Appends an error answer; without an id it says `null`, as JSON-RPC asks.
-pub fn write_error(out: &mut Vec<u8>, id: Option<&Id>, error: &RpcError) {
+pub fn write_error(out: &mut Vec<u8>, id: Option<&RequestId>, error: &RpcError) {
     out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
     write_id(out, id);
     out.extend_from_slice(b",\"error\":");
@@ -490,13 +494,13 @@ pub fn write_error(out: &mut Vec<u8>, id: Option<&Id>, error: &RpcError) {
     out.push(b'}');
 }
 
-fn write_id(out: &mut Vec<u8>, id: Option<&Id>) {
+fn write_id(out: &mut Vec<u8>, id: Option<&RequestId>) {
     match id {
-        Some(Id::Number(number)) => {
+        Some(RequestId::Number(number)) => {
             use std::io::Write as _;
             let _ = write!(out, "{number}");
         }
-        Some(Id::Text(text)) => {
+        Some(RequestId::Text(text)) => {
             // Writing a string into memory cannot fail.
             let _ = serde_json::to_writer(out, text);
         }

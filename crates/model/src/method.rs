@@ -21,7 +21,7 @@ pub enum Direction {
 /// Kind of a message: a request needs a response, a notification does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "JSON-RPC has exactly these two")]
-pub enum Kind {
+pub enum MessageKind {
     /// Yes.
     Request,
     /// No.
@@ -35,7 +35,7 @@ pub struct MethodInfo {
     /// The name on the wire.
     pub name: &'static str,
     /// Request or notification.
-    pub kind: Kind,
+    pub kind: MessageKind,
     /// Direction in which the message is sent.
     pub direction: Direction,
     /// First revision that has it as a separate message.
@@ -78,7 +78,7 @@ macro_rules! methods {
         /// Every method of every revision.
         pub static METHODS: &[MethodInfo] = &[$(MethodInfo {
             $($($field: $value,)*)?
-            ..plain($name, Kind::$kind, Direction::$direction, $first, $last)
+            ..plain($name, MessageKind::$kind, Direction::$direction, $first, $last)
         }),*];
 
         impl Method {
@@ -118,7 +118,7 @@ macro_rules! methods {
 
 const fn plain(
     name: &'static str,
-    kind: Kind,
+    kind: MessageKind,
     direction: Direction,
     first: Revision,
     last: Revision,

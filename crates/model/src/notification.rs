@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::message::write_notification;
 use crate::revision::v2025_11_25::{NEWER_META, WireTask, WireTaskWithMeta};
 use crate::types::*;
-use crate::{Id, Method, RawJson, Revision, meta_key};
+use crate::{Method, RawJson, RequestId, Revision, meta_key};
 
 /// A message that wants no answer, read.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,7 +80,7 @@ impl Notification {
     pub fn encode(
         &self,
         to: Revision,
-        subscription: Option<&Id>,
+        subscription: Option<&RequestId>,
         out: &mut Vec<u8>,
     ) -> Result<bool, serde_json::Error> {
         let method = match (self, to) {
@@ -103,12 +103,12 @@ impl Notification {
         &self,
         method: &Method,
         to: Revision,
-        subscription: Option<&Id>,
+        subscription: Option<&RequestId>,
         out: &mut Vec<u8>,
     ) -> Result<bool, serde_json::Error> {
         /// Params without members of their own.
         #[derive(Serialize)]
-        struct OnlyMeta<'a> {
+        struct MetaOnlyParams<'a> {
             #[serde(rename = "_meta")]
             meta: &'a Meta,
         }
@@ -168,7 +168,7 @@ impl Notification {
             | Self::Initialized => {
                 let empty = Meta::new();
                 let meta = meta_for(&empty, to, subscription);
-                put(out, method, (!meta.is_empty()).then_some(&OnlyMeta { meta: &meta }))
+                put(out, method, (!meta.is_empty()).then_some(&MetaOnlyParams { meta: &meta }))
             }
             Self::Other { params, .. } => put(out, method, params.as_ref()),
         }
@@ -209,18 +209,18 @@ impl Notification {
 
     /// The listen request that a notification of a stream belongs to (SUBS-04).
     #[must_use]
-    pub fn subscription_of(params: Option<&RawJson>) -> Option<Id> {
+    pub fn subscription_of(params: Option<&RawJson>) -> Option<RequestId> {
         #[derive(serde::Deserialize)]
-        struct Params {
+        struct SubscriptionIdPeek {
             #[serde(rename = "_meta")]
             meta: Meta,
         }
-        params?.decode::<Params>().ok()?.meta.read(meta_key::SUBSCRIPTION_ID)
+        params?.decode::<SubscriptionIdPeek>().ok()?.meta.read(meta_key::SUBSCRIPTION_ID)
     }
 }
 
 /// The metadata as `to` has it, with the id of the stream.
-fn meta_for<'a>(meta: &'a Meta, to: Revision, subscription: Option<&Id>) -> Cow<'a, Meta> {
+fn meta_for<'a>(meta: &'a Meta, to: Revision, subscription: Option<&RequestId>) -> Cow<'a, Meta> {
     let mut meta = Cow::Borrowed(meta);
     if to.is_legacy() {
         crate::revision::step::without(&mut meta, NEWER_META);
@@ -280,7 +280,7 @@ mod tests {
             let mut revisions = 0;
             for to in Revision::ALL.into_iter().filter(|to| notification.method().in_revision(*to)) {
                 let text = said(notification, to).unwrap();
-                let Ok(crate::Frame::Single(crate::Message::Notification(message))) =
+                let Ok(crate::Frame::Single(crate::JsonRpcMessage::Notification(message))) =
                     crate::message::decode(text.as_bytes())
                 else {
                     panic!("{text}")

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use serde::{Serialize, de};
 
+use crate::raw_members::MemberEdit;
 use crate::revision::step::Lower;
 use crate::revision::{v2025_06_18, v2025_11_25};
-use crate::scan::Fate;
 use crate::write::{write_rest, write_text};
 use crate::{Era, InitializeParams, Meta, Method, RawJson, Revision, meta_key};
 
@@ -119,11 +119,11 @@ fn lower_initialize(to: Revision, params: &RawJson) -> Option<RawJson> {
 fn lower_members(method: &Method, to: Revision, params: &RawJson) -> Option<RawJson> {
     params.changed(|member| {
         let changed = match &*member.key() {
-            key if leaves_out_param(method, to, key) => return Fate::Goes,
+            key if leaves_out_param(method, to, key) => return MemberEdit::Goes,
             "_meta" => {
                 let meta = member.value().without(|key| leaves_out_meta(to, key));
                 if meta.as_ref().is_some_and(|meta| meta.members().next().is_none()) {
-                    return Fate::Goes;
+                    return MemberEdit::Goes;
                 }
                 meta
             }
@@ -132,7 +132,7 @@ fn lower_members(method: &Method, to: Revision, params: &RawJson) -> Option<RawJ
             }
             _ => None,
         };
-        changed.map_or(Fate::Stays, Fate::Becomes)
+        changed.map_or(MemberEdit::Stays, MemberEdit::Becomes)
     })
 }
 

@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use hospes_model::message::{MAX_BATCH, Response, decode, write_error, write_notification, write_request};
-use hospes_model::{DecodeError, Frame, Id, Message, Method, RawJson, RpcError, code};
+use hospes_model::message::{
+    JsonRpcResponse, MAX_BATCH, decode, write_error, write_notification, write_request,
+};
+use hospes_model::{DecodeError, Frame, JsonRpcMessage, Method, RawJson, RequestId, RpcError, code};
 use proptest::prelude::*;
 
 fn refused(text: impl AsRef<[u8]>) -> DecodeError {
@@ -14,7 +16,7 @@ fn refused(text: impl AsRef<[u8]>) -> DecodeError {
     }
 }
 
-fn one(text: &str) -> Message<'_> {
+fn one(text: &str) -> JsonRpcMessage<'_> {
     match decode(text.as_bytes()) {
         Ok(Frame::Single(message)) => message,
         other => panic!("{text} was taken as {other:?}"),
@@ -24,23 +26,27 @@ fn one(text: &str) -> Message<'_> {
 /// covers: MSG-01 MSG-06 MSG-10 MSG-12 MSG-19
 #[test]
 fn messages_are_told_apart_by_their_members() {
-    let Message::Request(request) = one(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#) else {
+    let JsonRpcMessage::Request(request) = one(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#) else {
         panic!("request")
     };
-    assert_eq!((request.id, &*request.method, request.params.is_none()), (Id::Number(1), "ping", true));
+    assert_eq!(
+        (request.id, &*request.method, request.params.is_none()),
+        (RequestId::Number(1), "ping", true)
+    );
     let text = r#" {"params":{"a":[1]},"method":"p\u0069ng","id":"x","jsonrpc":"2.0","odd":[{}]} "#;
-    let Message::Request(request) = one(text) else { panic!("request") };
-    assert_eq!((request.id, &*request.method), (Id::from("x"), "ping"));
+    let JsonRpcMessage::Request(request) = one(text) else { panic!("request") };
+    assert_eq!((request.id, &*request.method), (RequestId::from("x"), "ping"));
     assert_eq!(request.params.unwrap().get(), r#"{"a":[1]}"#);
-    let Message::Notification(note) = one(r#"{"jsonrpc":"2.0","method":"n","params":{}}"#) else {
+    let JsonRpcMessage::Notification(note) = one(r#"{"jsonrpc":"2.0","method":"n","params":{}}"#) else {
         panic!("note")
     };
     assert_eq!(&*note.method, "n");
-    let Message::Response(Response { id, outcome }) = one(r#"{"jsonrpc":"2.0","id":2,"result":{"x":1}}"#)
+    let JsonRpcMessage::Response(JsonRpcResponse { id, outcome }) =
+        one(r#"{"jsonrpc":"2.0","id":2,"result":{"x":1}}"#)
     else {
         panic!("response")
     };
-    assert_eq!((id, outcome.unwrap().get()), (Some(Id::Number(2)), r#"{"x":1}"#));
+    assert_eq!((id, outcome.unwrap().get()), (Some(RequestId::Number(2)), r#"{"x":1}"#));
 }
 
 /// covers: MSG-14 MSG-15 MSG-17
@@ -50,7 +56,7 @@ fn an_error_may_have_data_and_may_miss_its_id() {
         r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"m","data":[1]}}"#,
         r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"m","data":[1]}}"#,
     ] {
-        let Message::Response(Response { id: None, outcome: Err(error) }) = one(text) else {
+        let JsonRpcMessage::Response(JsonRpcResponse { id: None, outcome: Err(error) }) = one(text) else {
             panic!("{text}")
         };
         assert_eq!((error.code, &*error.message), (code::PARSE_ERROR, "m"));
@@ -62,7 +68,7 @@ fn an_error_may_have_data_and_may_miss_its_id() {
         let refusal = refused(format!(r#"{{"jsonrpc":"2.0","id":3,"error":{error}}}"#));
         assert_eq!(
             (refusal.error.code, refusal.answers),
-            (code::INVALID_REQUEST, Some(Id::Number(3))),
+            (code::INVALID_REQUEST, Some(RequestId::Number(3))),
             "{error}"
         );
     }
@@ -99,9 +105,12 @@ fn text_that_is_not_json_is_a_parse_error() {
 fn a_refusal_says_what_is_wanted() {
     let why = refused("5").error.message;
     assert!(why.contains("a JSON-RPC message, which is an object"), "{why}");
-    let why = serde_json::from_str::<Id>("true").unwrap_err().to_string();
+    let why = serde_json::from_str::<RequestId>("true").unwrap_err().to_string();
     assert!(why.contains("a string or an integer"), "{why}");
-    assert_eq!((Id::from(-7).to_string(), Id::from("x").to_string()), ("-7".to_owned(), "x".to_owned()));
+    assert_eq!(
+        (RequestId::from(-7).to_string(), RequestId::from("x").to_string()),
+        ("-7".to_owned(), "x".to_owned())
+    );
     assert_eq!(Method::ToolsCall.to_string(), "tools/call");
 }
 
@@ -121,7 +130,7 @@ fn bytes_that_are_not_utf8_are_a_parse_error() {
 /// The refusal of an answer must not look like the answer to a request of the peer's with the same id.
 #[test]
 fn what_is_meant_as_an_answer_is_not_answered() {
-    let seven = Some(Id::Number(7));
+    let seven = Some(RequestId::Number(7));
     for (text, id, answers) in [
         (r#"{"jsonrpc":"2.0","id":7,"result":{},"error":{"code":1,"message":"m"}}"#, None, seven.clone()),
         (r#"{"jsonrpc":"2.0","id":7,"error":"x"}"#, None, seven.clone()),
@@ -140,7 +149,7 @@ fn what_is_meant_as_an_answer_is_not_answered() {
 /// covers: MSG-07 MSG-12
 #[test]
 fn json_that_is_no_message_is_an_invalid_request_and_told_to_whom_it_can() {
-    let seven = Some(Id::Number(7));
+    let seven = Some(RequestId::Number(7));
     for (text, id) in [
         ("5", None),
         ("null", None),
@@ -201,9 +210,9 @@ fn each_part_of_a_batch_is_judged_on_its_own() {
     let kinds: Vec<&str> = parts
         .iter()
         .map(|part| match part {
-            Ok(Message::Request(_)) => "request",
-            Ok(Message::Notification(_)) => "notification",
-            Ok(Message::Response(_)) => "response",
+            Ok(JsonRpcMessage::Request(_)) => "request",
+            Ok(JsonRpcMessage::Notification(_)) => "notification",
+            Ok(JsonRpcMessage::Response(_)) => "response",
             Err(error) => {
                 assert_eq!(error.error.code, code::INVALID_REQUEST);
                 "refused"
@@ -226,9 +235,9 @@ fn depth_breaks_nothing() {
         // Nobody here reads params, results and unknown members, however deep they are.
         let request =
             format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{"x":{deep}}},"odd":{deep}}}"#);
-        assert!(matches!(one(&request), Message::Request(_)));
+        assert!(matches!(one(&request), JsonRpcMessage::Request(_)));
         let response = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{deep}}}"#);
-        let Message::Response(Response { outcome: Ok(result), .. }) = one(&response) else {
+        let JsonRpcMessage::Response(JsonRpcResponse { outcome: Ok(result), .. }) = one(&response) else {
             panic!("response")
         };
         let result = RawJson::from(result);
@@ -255,10 +264,12 @@ fn depth_breaks_nothing() {
 #[test]
 fn what_is_written_is_read_as_the_same() {
     let params = RawJson::parse(r#"{"a":1}"#).unwrap();
-    for id in [Id::Number(i64::MIN), Id::Number(0), Id::from(""), Id::from("a\"\n\\é")] {
+    for id in
+        [RequestId::Number(i64::MIN), RequestId::Number(0), RequestId::from(""), RequestId::from("a\"\n\\é")]
+    {
         let mut out = Vec::new();
         write_request(&mut out, &id, "m/é\"", Some(&params)).unwrap();
-        let Ok(Frame::Single(Message::Request(request))) = decode(&out) else { panic!("{out:?}") };
+        let Ok(Frame::Single(JsonRpcMessage::Request(request))) = decode(&out) else { panic!("{out:?}") };
         assert_eq!(
             (request.id, &*request.method, request.params.unwrap().get()),
             (id.clone(), "m/é\"", "{\"a\":1}")
@@ -266,7 +277,7 @@ fn what_is_written_is_read_as_the_same() {
         let mut out = Vec::new();
         let error = RpcError::internal("no").with_data("why");
         write_error(&mut out, Some(&id), &error);
-        let Ok(Frame::Single(Message::Response(response))) = decode(&out) else { panic!("{out:?}") };
+        let Ok(Frame::Single(JsonRpcMessage::Response(response))) = decode(&out) else { panic!("{out:?}") };
         assert_eq!((response.id, response.outcome.unwrap_err()), (Some(id), error));
     }
     let mut out = Vec::new();

@@ -11,8 +11,9 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer};
 
 use crate::{
-    Abilities, Access, Allowance, Anthropic, ApiKey, Gemini, Limits, MaxTokensField, Model, Money, Ollama,
-    OpenAi, Prices, Provider, Rate, Scores, Scripted, SettingError,
+    Allowance, Anthropic, ApiKey, Gemini, MaxTokensField, Model, ModelAbilities, ModelLimits, ModelProvider,
+    ModelScores, Money, Ollama, OpenAi, ProviderAccess, RequestRate, ScriptedProvider, SettingError,
+    TokenPrices,
 };
 
 pub use script::{ScriptedCall, ScriptedReply};
@@ -64,12 +65,12 @@ pub struct ModelConfig {
     pub aliases: Vec<String>,
     /// Scores of the model.
     #[serde(default)]
-    pub scores: Scores,
+    pub scores: ModelScores,
     /// Prices of the model.
-    pub prices: Option<Prices>,
+    pub prices: Option<TokenPrices>,
     /// Kinds of input that the model takes. Text is the default, and always included.
     #[serde(default)]
-    pub modalities: Vec<Modality>,
+    pub modalities: Vec<InputModality>,
     /// True if the model takes tools (default).
     pub tools: Option<bool>,
     /// The tokens that prompt and answer may have together.
@@ -126,7 +127,7 @@ pub enum ProviderKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
-pub enum Modality {
+pub enum InputModality {
     /// Text, which each reads.
     Text,
     /// Pictures.
@@ -172,9 +173,9 @@ impl ModelConfig {
         let mut model = Model::shared(name, self.provider(name)?);
         model.aliases.clone_from(&self.aliases);
         (model.scores, model.prices) = (self.scores, self.prices);
-        model.abilities = Abilities {
-            images: self.modalities.contains(&Modality::Image),
-            audio: self.modalities.contains(&Modality::Audio),
+        model.abilities = ModelAbilities {
+            images: self.modalities.contains(&InputModality::Image),
+            audio: self.modalities.contains(&InputModality::Audio),
             tools: self.tools.unwrap_or(self.provider != ProviderKind::Local),
             // What is known to be too much is not believed.
             context: self.context.into_iter().chain(model.provider.context()).min(),
@@ -186,7 +187,7 @@ impl ModelConfig {
     /// Checks for mistakes that do not depend on the provider's answer: numbers out of range, settings of another
     /// provider.
     fn check(&self) -> Result<(), SettingError> {
-        let Scores { cost, speed, intelligence } = self.scores;
+        let ModelScores { cost, speed, intelligence } = self.scores;
         for (setting, score) in [("cost", cost), ("speed", speed), ("intelligence", intelligence)] {
             if !(0.0..=1.0).contains(&score) {
                 return Err(SettingError::new(
@@ -245,27 +246,27 @@ impl ModelConfig {
                 return Err(SettingError::new(setting, "a local model is reached over no network"));
             }
         }
-        if self.tools == Some(true) || self.modalities.iter().any(|kind| *kind != Modality::Text) {
+        if self.tools == Some(true) || self.modalities.iter().any(|kind| *kind != InputModality::Text) {
             return Err(SettingError::new("tools and modalities", "a local model takes text, and no tools"));
         }
         Ok(())
     }
 
     #[cfg(feature = "local-model")]
-    fn local(&self) -> Result<std::sync::Arc<dyn Provider>, SettingError> {
+    fn local(&self) -> Result<std::sync::Arc<dyn ModelProvider>, SettingError> {
         let missing = || SettingError::new("path", "a local model has to have one: its GGUF file");
         let path = self.path.as_deref().ok_or_else(missing)?;
         Ok(std::sync::Arc::new(crate::LocalModel::open(path, self.access().limits)?))
     }
 
     #[cfg(not(feature = "local-model"))]
-    fn local(&self) -> Result<std::sync::Arc<dyn Provider>, SettingError> {
+    fn local(&self) -> Result<std::sync::Arc<dyn ModelProvider>, SettingError> {
         let why = "this program was built without models of its own (cargo's feature `local-model`); \
                    run the file behind Ollama, or build the program with it";
         Err(SettingError::new("provider", why))
     }
 
-    fn provider(&self, name: &str) -> Result<std::sync::Arc<dyn Provider>, SettingError> {
+    fn provider(&self, name: &str) -> Result<std::sync::Arc<dyn ModelProvider>, SettingError> {
         let model = self.model.as_deref().unwrap_or(name);
         let access = self.access();
         Ok(match self.provider {
@@ -283,13 +284,15 @@ impl ModelConfig {
                 std::sync::Arc::new(self.num_ctx.into_iter().fold(ollama, Ollama::num_ctx))
             }
             ProviderKind::Local => self.local()?,
-            ProviderKind::Scripted => std::sync::Arc::new(Scripted::repeating(&self.replies).named(model)),
+            ProviderKind::Scripted => {
+                std::sync::Arc::new(ScriptedProvider::repeating(&self.replies).named(model))
+            }
         })
     }
 
-    fn access(&self) -> Access {
-        let usual = Limits::default();
-        let limits = Limits {
+    fn access(&self) -> ProviderAccess {
+        let usual = ModelLimits::default();
+        let limits = ModelLimits {
             connect: self.connect_timeout.unwrap_or(usual.connect),
             first_byte: self.first_byte_timeout.unwrap_or(usual.first_byte),
             idle: self.idle_timeout.unwrap_or(usual.idle),
@@ -299,7 +302,7 @@ impl ModelConfig {
             max_wait: self.max_retry_wait.unwrap_or(usual.max_wait),
             ..usual
         };
-        Access {
+        ProviderAccess {
             base_url: self.base_url.clone(),
             api_key: self.api_key.clone(),
             headers: self.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
@@ -362,7 +365,7 @@ impl AllowanceConfig {
         let per = self.per.unwrap_or(Duration::from_secs(60));
         let mut allowance = Allowance::unlimited().every(self.window.unwrap_or(Allowance::WINDOW));
         (allowance.tokens, allowance.money) = (self.tokens, self.money);
-        allowance.rate = self.calls.map(|calls| Rate::new(calls, per));
+        allowance.rate = self.calls.map(|calls| RequestRate::new(calls, per));
         Ok(allowance)
     }
 }

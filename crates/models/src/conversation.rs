@@ -114,7 +114,7 @@ pub(crate) fn tool_choice(
 }
 
 /// A part of what a tool returned.
-pub(crate) enum Piece<'a> {
+pub(crate) enum ResultPiece<'a> {
     /// Words for the model.
     Text(String),
     /// A picture: its Base64 and media type.
@@ -125,28 +125,28 @@ pub(crate) enum Piece<'a> {
 
 /// Returns the pieces of a tool's result. Structured content is used only if there is nothing else, because a server
 /// that sends both repeats it as text.
-pub(crate) fn pieces(result: &ToolResultContent) -> Vec<Piece<'_>> {
+pub(crate) fn pieces(result: &ToolResultContent) -> Vec<ResultPiece<'_>> {
     match (&result.structured_content, result.content.as_slice()) {
-        (Some(structured), []) => vec![Piece::Text(structured.as_str().to_owned())],
+        (Some(structured), []) => vec![ResultPiece::Text(structured.as_str().to_owned())],
         (_, content) => content.iter().map(piece).collect(),
     }
 }
 
-fn piece(block: &ContentBlock) -> Piece<'_> {
+fn piece(block: &ContentBlock) -> ResultPiece<'_> {
     match block {
-        ContentBlock::Text(text) => Piece::Text(text.text.clone()),
-        ContentBlock::Image(image) => Piece::Image(&image.data, &image.mime_type),
-        ContentBlock::Audio(audio) => Piece::Other(&audio.mime_type),
-        ContentBlock::ResourceLink(link) => Piece::Text(format!("{}: {}", link.name, link.uri)),
+        ContentBlock::Text(text) => ResultPiece::Text(text.text.clone()),
+        ContentBlock::Image(image) => ResultPiece::Image(&image.data, &image.mime_type),
+        ContentBlock::Audio(audio) => ResultPiece::Other(&audio.mime_type),
+        ContentBlock::ResourceLink(link) => ResultPiece::Text(format!("{}: {}", link.name, link.uri)),
         ContentBlock::Resource(embedded) => {
             let kind = embedded.resource.mime_type.as_deref().unwrap_or("application/octet-stream");
             match &embedded.resource.body {
-                ResourceBody::Text(text) => Piece::Text(text.clone()),
-                ResourceBody::Blob(blob) if kind.starts_with("image/") => Piece::Image(blob, kind),
-                ResourceBody::Blob(_) => Piece::Other(kind),
+                ResourceBody::Text(text) => ResultPiece::Text(text.clone()),
+                ResourceBody::Blob(blob) if kind.starts_with("image/") => ResultPiece::Image(blob, kind),
+                ResourceBody::Blob(_) => ResultPiece::Other(kind),
             }
         }
-        _ => Piece::Other("an unknown type"),
+        _ => ResultPiece::Other("an unknown type"),
     }
 }
 
@@ -155,13 +155,13 @@ pub(crate) fn result_text(result: &ToolResultContent, provider: &'static str) ->
     let mut text = String::new();
     for piece in pieces(result) {
         match piece {
-            Piece::Text(more) => {
+            ResultPiece::Text(more) => {
                 if !text.is_empty() {
                     text.push('\n');
                 }
                 text.push_str(&more);
             }
-            Piece::Image(_, kind) | Piece::Other(kind) => {
+            ResultPiece::Image(_, kind) | ResultPiece::Other(kind) => {
                 let what = format!("{kind} in a tool's result (it takes text there)");
                 return Err(ModelError::Unsupported { provider, what });
             }

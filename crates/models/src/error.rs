@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hospes_model::RpcError;
 
-use crate::Usage;
+use crate::TokenUsage;
 
 /// Reasons a model gave no answer. No text in it contains a key.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -68,7 +68,7 @@ pub enum ModelError {
         /// The host.
         at: String,
         /// Stage that took too long.
-        stage: Stage,
+        stage: TimeoutStage,
         /// The limit that it broke.
         limit: Duration,
     },
@@ -184,7 +184,7 @@ impl ModelError {
 /// Stage of a request that took too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Stage {
+pub enum TimeoutStage {
     /// Opening the connection.
     Connecting,
     /// Waiting for the first byte of the answer.
@@ -195,7 +195,7 @@ pub enum Stage {
     Whole,
 }
 
-impl Stage {
+impl TimeoutStage {
     /// The name of the limit in the configuration.
     #[must_use]
     pub fn setting(self) -> &'static str {
@@ -208,7 +208,7 @@ impl Stage {
     }
 }
 
-impl fmt::Display for Stage {
+impl fmt::Display for TimeoutStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Connecting => "connecting",
@@ -223,7 +223,7 @@ impl fmt::Display for Stage {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{error}")]
 #[non_exhaustive]
-pub struct Failure {
+pub struct GenerationFailure {
     /// Cause of the failure. It is not a `source`, because its text is the text of this error.
     pub error: ModelError,
     /// Number of times the request was sent.
@@ -231,12 +231,12 @@ pub struct Failure {
     /// The model may have worked, and the account may be charged: a budget should count the request as spent.
     pub may_have_cost: bool,
     /// Token counts that the provider had sent by then.
-    pub usage: Option<Usage>,
+    pub usage: Option<TokenUsage>,
     /// The text that had arrived, cut off where it broke.
     pub partial: String,
 }
 
-impl Failure {
+impl GenerationFailure {
     /// A failure before anything was sent.
     #[must_use]
     pub fn new(error: ModelError) -> Self {
@@ -244,7 +244,7 @@ impl Failure {
     }
 }
 
-impl From<ModelError> for Failure {
+impl From<ModelError> for GenerationFailure {
     fn from(error: ModelError) -> Self {
         Self::new(error)
     }

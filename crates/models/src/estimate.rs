@@ -10,7 +10,7 @@
 use hospes_model::{CreateMessageParams, SamplingMessageContentBlock as Block};
 use serde::{Deserialize, Serialize};
 
-use crate::conversation::{Piece, pieces};
+use crate::conversation::{ResultPiece, pieces};
 
 /// Tokens that are still to be counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,8 +54,8 @@ pub fn input_tokens(params: &CreateMessageParams) -> TokenEstimate {
                     text += TOOL;
                     for piece in pieces(result) {
                         match piece {
-                            Piece::Text(words) => text += twelfths(&words),
-                            Piece::Image(..) | Piece::Other(_) => media += PICTURE,
+                            ResultPiece::Text(words) => text += twelfths(&words),
+                            ResultPiece::Image(..) | ResultPiece::Other(_) => media += PICTURE,
                         }
                     }
                 }

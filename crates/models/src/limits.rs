@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Limits on one request to a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Limits {
+pub struct ModelLimits {
     /// Opening a connection, TLS included (`connect_timeout`; 10 s).
     pub connect: Duration,
     /// From the request to the first byte of the answer's body (`first_byte_timeout`; 2 min: a local model may have to be
@@ -28,7 +28,7 @@ pub struct Limits {
     pub max_wait: Duration,
 }
 
-impl Default for Limits {
+impl Default for ModelLimits {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),

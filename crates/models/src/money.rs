@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::Usage;
+use crate::TokenUsage;
 
 const UNIT: u64 = 1_000_000_000;
 
@@ -73,13 +73,13 @@ impl fmt::Display for Money {
 pub(crate) fn from_units<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Money, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Written {
+    enum WrittenAmount {
         Number(f64),
         Text(String),
     }
-    let units = match Written::deserialize(deserializer) {
-        Ok(Written::Number(units)) => Some(units),
-        Ok(Written::Text(text)) => text.trim().parse().ok(),
+    let units = match WrittenAmount::deserialize(deserializer) {
+        Ok(WrittenAmount::Number(units)) => Some(units),
+        Ok(WrittenAmount::Text(text)) => text.trim().parse().ok(),
         Err(_) => None,
     };
     units
@@ -97,7 +97,7 @@ impl<'de> Deserialize<'de> for Money {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct Prices {
+pub struct TokenPrices {
     /// Price of the prompt.
     #[serde(deserialize_with = "from_units")]
     pub input: Money,
@@ -106,7 +106,7 @@ pub struct Prices {
     pub output: Money,
 }
 
-impl Prices {
+impl TokenPrices {
     /// These, for a million tokens.
     #[must_use]
     pub fn new(input: Money, output: Money) -> Self {
@@ -115,7 +115,7 @@ impl Prices {
 
     /// Returns the cost of this usage.
     #[must_use]
-    pub fn of(&self, usage: Usage) -> Money {
+    pub fn of(&self, usage: TokenUsage) -> Money {
         self.input.for_tokens(usage.input_tokens).plus(self.output.for_tokens(usage.output_tokens))
     }
 }
@@ -140,11 +140,11 @@ mod tests {
 
     #[test]
     fn tokens_cost_what_the_price_list_says_rounded_up() {
-        let prices = Prices::new(Money::units(3.0).unwrap(), Money::units(15.0).unwrap());
-        assert_eq!(prices.of(Usage::new(1_000_000, 0)).to_string(), "3.00");
-        assert_eq!(prices.of(Usage::new(1_000, 100)).to_string(), "0.0045");
-        let odd = Prices::new(Money::billionths(1), Money::ZERO);
-        assert_eq!(odd.of(Usage::new(1, 0)), Money::billionths(1), "never nothing for something");
-        assert_eq!(prices.of(Usage::new(u64::MAX, u64::MAX)), Money::MAX);
+        let prices = TokenPrices::new(Money::units(3.0).unwrap(), Money::units(15.0).unwrap());
+        assert_eq!(prices.of(TokenUsage::new(1_000_000, 0)).to_string(), "3.00");
+        assert_eq!(prices.of(TokenUsage::new(1_000, 100)).to_string(), "0.0045");
+        let odd = TokenPrices::new(Money::billionths(1), Money::ZERO);
+        assert_eq!(odd.of(TokenUsage::new(1, 0)), Money::billionths(1), "never nothing for something");
+        assert_eq!(prices.of(TokenUsage::new(u64::MAX, u64::MAX)), Money::MAX);
     }
 }

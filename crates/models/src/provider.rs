@@ -6,37 +6,38 @@ use std::pin::Pin;
 use hospes_model::{CreateMessageParams, CreateMessageResult};
 use serde::{Deserialize, Serialize};
 
-use crate::{Failure, ModelError};
+use crate::{GenerationFailure, ModelError};
 
 /// Future of a provider's answer. Dropping it cancels the request: the connection is closed, and the provider stops.
-pub type Generating<'a> = Pin<Box<dyn Future<Output = Result<Answer, Failure>> + Send + 'a>>;
+pub type GenerationFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<ModelAnswer, GenerationFailure>> + Send + 'a>>;
 
 /// Function that receives an answer while it arrives.
-pub type Listener<'a> = dyn FnMut(Delta<'_>) + Send + 'a;
+pub type DeltaListener<'a> = dyn FnMut(AnswerDelta<'_>) + Send + 'a;
 
 /// One model at one provider, that can be asked.
 ///
 /// ```
 /// use hospes_model::{CreateMessageParams, SamplingMessage};
-/// use hospes_models::{Delta, Provider, Scripted};
+/// use hospes_models::{AnswerDelta, ModelProvider, ScriptedProvider};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
-/// let model = Scripted::new(["The capital of France is Paris."]);
+/// let model = ScriptedProvider::new(["The capital of France is Paris."]);
 /// let params = CreateMessageParams::new(vec![SamplingMessage::user("What is the capital of France?")], 50);
 /// let mut heard = String::new();
 /// let answer = model
 ///     .generate(&params, &mut |delta| {
-///         if let Delta::Text(text) = delta {
+///         if let AnswerDelta::Text(text) = delta {
 ///             heard.push_str(text);
 ///         }
 ///     })
 ///     .await?;
 /// assert_eq!(answer.result.text(), "The capital of France is Paris.");
 /// assert_eq!(heard, answer.result.text());
-/// # Ok::<(), hospes_models::Failure>(())
+/// # Ok::<(), hospes_models::GenerationFailure>(())
 /// # }).unwrap();
 /// ```
-pub trait Provider: fmt::Debug + Send + Sync + 'static {
+pub trait ModelProvider: fmt::Debug + Send + Sync + 'static {
     /// The provider's name for people, such as `OpenAI`.
     fn name(&self) -> &str;
 
@@ -53,18 +54,21 @@ pub trait Provider: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// [`ModelError::Invalid`] and [`ModelError::Unsupported`], as [`generate`](Self::generate) gives them.
-    fn check(&self, params: &CreateMessageParams) -> Result<Vec<LeftOut>, ModelError>;
+    fn check(&self, params: &CreateMessageParams) -> Result<Vec<OmittedPart>, ModelError>;
 
     /// Asks the model. `heard` receives the pieces of the answer as they arrive; the returned value contains the whole
     /// answer. The preferences, `includeContext` and `task` of `params` are handled by the host and ignored here.
-    fn generate<'a>(&'a self, params: &'a CreateMessageParams, heard: &'a mut Listener<'_>)
-    -> Generating<'a>;
+    fn generate<'a>(
+        &'a self,
+        params: &'a CreateMessageParams,
+        heard: &'a mut DeltaListener<'_>,
+    ) -> GenerationFuture<'a>;
 }
 
 /// A piece of an answer that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Delta<'a> {
+pub enum AnswerDelta<'a> {
     /// More text.
     Text(&'a str),
     /// The model begins to ask for the tool of this name.
@@ -78,21 +82,21 @@ pub enum Delta<'a> {
 /// A model's answer.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Answer {
+pub struct ModelAnswer {
     /// Result for the server that asked.
     pub result: CreateMessageResult,
     /// The tokens that the provider counted, if it said so.
-    pub usage: Option<Usage>,
+    pub usage: Option<TokenUsage>,
     /// Number of times the request was sent.
     pub tries: u32,
     /// Parts of the request that were left out or changed.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<OmittedPart>,
 }
 
-impl Answer {
+impl ModelAnswer {
     /// An answer at the first try.
     #[must_use]
-    pub fn new(result: CreateMessageResult, usage: Option<Usage>) -> Self {
+    pub fn new(result: CreateMessageResult, usage: Option<TokenUsage>) -> Self {
         Self { result, usage, tries: 1, left_out: Vec::new() }
     }
 }
@@ -100,14 +104,14 @@ impl Answer {
 /// Tokens, as a provider counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Usage {
+pub struct TokenUsage {
     /// Tokens of the prompt, including cached ones.
     pub input_tokens: u64,
     /// Tokens of the answer, including those of thinking.
     pub output_tokens: u64,
 }
 
-impl Usage {
+impl TokenUsage {
     /// These many.
     #[must_use]
     pub fn new(input_tokens: u64, output_tokens: u64) -> Self {
@@ -125,14 +129,14 @@ impl Usage {
 /// (SAMP-15), so it is no error; a person who reviews the request should see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum LeftOut {
+pub enum OmittedPart {
     /// The `metadata`, or members of it, and why.
     Metadata(String),
     /// The temperature is over the provider's range, and its upper end is used: `2 becomes 1`.
     Temperature(String),
 }
 
-impl fmt::Display for LeftOut {
+impl fmt::Display for OmittedPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Metadata(why) => write!(f, "metadata is not passed on: {why}"),

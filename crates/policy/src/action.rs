@@ -1,28 +1,28 @@
 use std::fmt;
 
-use crate::arguments::Arguments;
-use crate::destination::Destinations;
-use crate::document::Words;
-use crate::effects::Effects;
+use crate::arguments::CallArguments;
+use crate::destination::CallDestinations;
+use crate::document::KeywordTable;
+use crate::effects::ToolEffectSet;
 
 /// Something that is about to happen, and for whom.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Asked<'a> {
+pub struct PolicyRequest<'a> {
     /// The server it concerns, by the name the person gave it.
     pub server: &'a str,
     /// Action to decide on.
-    pub action: Action<'a>,
+    pub action: PolicyAction<'a>,
     /// The name that the application gave itself. Anybody can call itself anything.
     pub application: Option<&'a str>,
     /// Signed-in user, if sign-in is on.
     pub principal: Option<&'a str>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> PolicyRequest<'a> {
     /// Creates a request without an application or a user.
     #[must_use]
-    pub fn new(server: &'a str, action: Action<'a>) -> Self {
+    pub fn new(server: &'a str, action: PolicyAction<'a>) -> Self {
         Self { server, action, application: None, principal: None }
     }
 
@@ -44,17 +44,17 @@ impl<'a> Asked<'a> {
 /// Action that a policy decides on.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Action<'a> {
+pub enum PolicyAction<'a> {
     /// A tool is called.
     Tool {
         /// Its name at the server, without the server's prefix.
         name: &'a str,
         /// Effects that the tool declares.
-        effects: Effects,
+        effects: ToolEffectSet,
         /// Arguments of the call.
-        arguments: &'a Arguments,
+        arguments: &'a CallArguments,
         /// Destinations that the arguments point to.
-        destinations: Destinations,
+        destinations: CallDestinations,
     },
     /// A prompt is fetched.
     Prompt {
@@ -74,31 +74,31 @@ pub enum Action<'a> {
     Roots,
 }
 
-impl<'a> Action<'a> {
+impl<'a> PolicyAction<'a> {
     /// A call of a tool.
     #[must_use]
-    pub fn tool(name: &'a str, effects: Effects, arguments: &'a Arguments) -> Self {
-        Self::Tool { name, effects, arguments, destinations: Destinations::of(arguments) }
+    pub fn tool(name: &'a str, effects: ToolEffectSet, arguments: &'a CallArguments) -> Self {
+        Self::Tool { name, effects, arguments, destinations: CallDestinations::of(arguments) }
     }
 
     /// Kind of the action.
     #[must_use]
-    pub const fn about(&self) -> About {
+    pub const fn about(&self) -> PolicyActionKind {
         match self {
-            Self::Tool { .. } => About::Tool,
-            Self::Prompt { .. } => About::Prompt,
-            Self::Resource { .. } => About::Resource,
-            Self::Sampling => About::Sampling,
-            Self::Elicitation => About::Elicitation,
-            Self::Roots => About::Roots,
+            Self::Tool { .. } => PolicyActionKind::Tool,
+            Self::Prompt { .. } => PolicyActionKind::Prompt,
+            Self::Resource { .. } => PolicyActionKind::Resource,
+            Self::Sampling => PolicyActionKind::Sampling,
+            Self::Elicitation => PolicyActionKind::Elicitation,
+            Self::Roots => PolicyActionKind::Roots,
         }
     }
 }
 
-/// The kinds of [`Action`].
+/// The kinds of [`PolicyAction`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum About {
+pub enum PolicyActionKind {
     /// Calls of tools.
     Tool,
     /// Prompts fetched.
@@ -113,9 +113,9 @@ pub enum About {
     Roots,
 }
 
-impl About {
+impl PolicyActionKind {
     /// The values as they are written.
-    pub(crate) const WORDS: &Words<Self> = &[
+    pub(crate) const WORDS: &KeywordTable<Self> = &[
         ("tool", Self::Tool),
         ("prompt", Self::Prompt),
         ("resource", Self::Resource),
@@ -125,7 +125,7 @@ impl About {
     ];
 }
 
-impl fmt::Display for About {
+impl fmt::Display for PolicyActionKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Tool => "a tool call",

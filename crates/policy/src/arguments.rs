@@ -4,7 +4,7 @@ use std::fmt;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use crate::pattern::Doubt;
+use crate::pattern::AmbiguityBias;
 
 /// The arguments of a call, read so that there is only one reading of them.
 ///
@@ -12,14 +12,14 @@ use crate::pattern::Doubt;
 /// acts on. So is one with two keys that differ only in case: some readers take no notice of that. Such arguments are
 /// refused.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Arguments(Map<String, Value>);
+pub struct CallArguments(Map<String, Value>);
 
 /// Error for arguments that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the arguments cannot be read in one way only: {0}")]
-pub struct ArgumentsError(String);
+pub struct CallArgumentsError(String);
 
-impl Arguments {
+impl CallArguments {
     /// Arguments of a call that has none.
     #[must_use]
     pub fn none() -> Self {
@@ -30,11 +30,11 @@ impl Arguments {
     ///
     /// # Errors
     /// When it is no object, has a key twice anywhere inside (case aside), or is deeper than 128 levels.
-    pub fn read(json: &str) -> Result<Self, ArgumentsError> {
+    pub fn read(json: &str) -> Result<Self, CallArgumentsError> {
         match serde_json::from_str(json) {
-            Ok(Strict(Value::Object(members))) => Ok(Self(members)),
-            Ok(_) => Err(ArgumentsError("they are not an object".to_owned())),
-            Err(error) => Err(ArgumentsError(error.to_string())),
+            Ok(StrictValue(Value::Object(members))) => Ok(Self(members)),
+            Ok(_) => Err(CallArgumentsError("they are not an object".to_owned())),
+            Err(error) => Err(CallArgumentsError(error.to_string())),
         }
     }
 
@@ -46,17 +46,17 @@ impl Arguments {
 }
 
 /// A value without a key that stands twice in one object.
-struct Strict(Value);
+struct StrictValue(Value);
 
-impl<'de> Deserialize<'de> for Strict {
+impl<'de> Deserialize<'de> for StrictValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(StrictVisitor).map(Self)
+        deserializer.deserialize_any(StrictValueVisitor).map(Self)
     }
 }
 
-struct StrictVisitor;
+struct StrictValueVisitor;
 
-impl<'de> Visitor<'de> for StrictVisitor {
+impl<'de> Visitor<'de> for StrictValueVisitor {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -93,7 +93,7 @@ impl<'de> Visitor<'de> for StrictVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut all = Vec::new();
-        while let Some(Strict(item)) = items.next_element()? {
+        while let Some(StrictValue(item)) = items.next_element()? {
             all.push(item);
         }
         Ok(Value::Array(all))
@@ -106,7 +106,7 @@ impl<'de> Visitor<'de> for StrictVisitor {
             if !keys.insert(folded(&key)) {
                 return Err(de::Error::custom(format_args!("`{}` stands there twice", key.escape_debug())));
             }
-            let Strict(value) = members.next_value()?;
+            let StrictValue(value) = members.next_value()?;
             all.insert(key, value);
         }
         Ok(Value::Object(all))
@@ -118,9 +118,9 @@ fn folded(text: &str) -> String {
     text.to_uppercase().to_lowercase()
 }
 
-/// Values found at a [`Way`] in the arguments.
+/// Values found at a [`ArgumentPointer`] in the arguments.
 #[derive(Debug, Default)]
-pub(crate) struct Found<'a> {
+pub(crate) struct FoundValues<'a> {
     pub(crate) values: Vec<&'a Value>,
     /// Somewhere the way could not be followed to its end.
     pub(crate) missed: bool,
@@ -130,9 +130,9 @@ pub(crate) struct Found<'a> {
 
 /// Path of a value in the arguments: `a.b`, or `/a/b` as a JSON pointer; `*` selects every member or item.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Way(Vec<String>);
+pub(crate) struct ArgumentPointer(Vec<String>);
 
-impl Way {
+impl ArgumentPointer {
     pub(crate) fn new(text: &str) -> Self {
         Self(match text.strip_prefix('/') {
             Some(pointer) => {
@@ -149,8 +149,8 @@ impl Way {
 
     /// Everything that stands there. What is an array at the end counts as its items. In doubt that counts, names are
     /// followed without regard to case.
-    pub(crate) fn follow<'a>(&self, arguments: &'a Arguments, doubt: Doubt) -> Found<'a> {
-        let mut found = Found::default();
+    pub(crate) fn follow<'a>(&self, arguments: &'a CallArguments, doubt: AmbiguityBias) -> FoundValues<'a> {
+        let mut found = FoundValues::default();
         let Some((first, rest)) = self.0.split_first() else { return found };
         let mut here: Vec<&Value> = Vec::new();
         step_into(&arguments.0, first, doubt, &mut here, &mut found);
@@ -187,9 +187,9 @@ fn spread<'a>(value: &'a Value, to: &mut Vec<&'a Value>) {
 fn step_into<'a>(
     members: &'a Map<String, Value>,
     part: &str,
-    doubt: Doubt,
+    doubt: AmbiguityBias,
     to: &mut Vec<&'a Value>,
-    found: &mut Found<'a>,
+    found: &mut FoundValues<'a>,
 ) {
     if part == "*" {
         to.extend(members.values());
@@ -201,7 +201,7 @@ fn step_into<'a>(
     }
     let wanted = folded(part);
     match members.iter().find(|(key, _)| folded(key) == wanted) {
-        Some((_, value)) if doubt == Doubt::Counts => to.push(value),
+        Some((_, value)) if doubt == AmbiguityBias::Counts => to.push(value),
         Some(_) => found.alike = true,
         None => found.missed = true,
     }
@@ -220,27 +220,32 @@ mod tests {
             r#"{"path":1,"PATH":2}"#,
             r#"{"dest":1,"deſt":2}"#,
         ] {
-            let error = Arguments::read(json).expect_err(json).to_string();
+            let error = CallArguments::read(json).expect_err(json).to_string();
             assert!(error.contains("stands there twice"), "{error}");
         }
-        assert!(Arguments::read(r#"{"a":{"b":1},"b":{"b":1}}"#).is_ok());
+        assert!(CallArguments::read(r#"{"a":{"b":1},"b":{"b":1}}"#).is_ok());
     }
 
     #[test]
     fn what_is_no_object_or_bottomless_is_refused() {
-        assert!(Arguments::read("[]").is_err());
-        assert!(Arguments::read("").is_err());
+        assert!(CallArguments::read("[]").is_err());
+        assert!(CallArguments::read("").is_err());
         let deep = format!("{{\"a\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
-        assert!(Arguments::read(&deep).is_err());
+        assert!(CallArguments::read(&deep).is_err());
     }
 
     #[test]
     fn a_way_reaches_inside_and_spreads_over_lists() {
         let arguments =
-            Arguments::read(r#"{"a":{"b":[1,2]},"list":[{"to":"x"},{"to":["y","z"]}],"a.b":3,"":4}"#)
+            CallArguments::read(r#"{"a":{"b":[1,2]},"list":[{"to":"x"},{"to":["y","z"]}],"a.b":3,"":4}"#)
                 .unwrap();
         let follow = |way: &str| {
-            Way::new(way).follow(&arguments, Doubt::Refuses).values.into_iter().cloned().collect::<Vec<_>>()
+            ArgumentPointer::new(way)
+                .follow(&arguments, AmbiguityBias::Refuses)
+                .values
+                .into_iter()
+                .cloned()
+                .collect::<Vec<_>>()
         };
         assert_eq!(follow("a.b"), [1, 2]);
         assert_eq!(follow("/a.b"), [3]);
@@ -253,17 +258,18 @@ mod tests {
 
     #[test]
     fn a_name_in_another_case_is_another_reading() {
-        let arguments = Arguments::read(r#"{"Path":"/etc"}"#).unwrap();
-        let way = Way::new("path");
-        assert_eq!(way.follow(&arguments, Doubt::Counts).values, ["/etc"]);
-        let found = way.follow(&arguments, Doubt::Refuses);
+        let arguments = CallArguments::read(r#"{"Path":"/etc"}"#).unwrap();
+        let way = ArgumentPointer::new("path");
+        assert_eq!(way.follow(&arguments, AmbiguityBias::Counts).values, ["/etc"]);
+        let found = way.follow(&arguments, AmbiguityBias::Refuses);
         assert!(found.values.is_empty() && found.alike);
     }
 
     #[test]
     fn what_cannot_be_followed_is_told() {
-        let arguments = Arguments::read(r#"{"list":[{"to":"x"},"y",{"cc":1}],"even":[{"to":1}]}"#).unwrap();
-        assert!(Way::new("list.*.to").follow(&arguments, Doubt::Refuses).missed);
-        assert!(!Way::new("even.*.to").follow(&arguments, Doubt::Refuses).missed);
+        let arguments =
+            CallArguments::read(r#"{"list":[{"to":"x"},"y",{"cc":1}],"even":[{"to":1}]}"#).unwrap();
+        assert!(ArgumentPointer::new("list.*.to").follow(&arguments, AmbiguityBias::Refuses).missed);
+        assert!(!ArgumentPointer::new("even.*.to").follow(&arguments, AmbiguityBias::Refuses).missed);
     }
 }

@@ -4,12 +4,12 @@ use serde_json::{Number, Value};
 use toml::Spanned;
 use toml::de::DeValue;
 
-use crate::arguments::Found;
-use crate::document::{self, Report, Section};
-use crate::file::Reading;
-use crate::folders::{Folders, Hosts};
-use crate::paths::{self, Text};
-use crate::pattern::{Doubt, Patterns};
+use crate::arguments::FoundValues;
+use crate::document::{self, MistakeReport, TableSection};
+use crate::file::PolicyEnvironment;
+use crate::folders::{FolderSet, HostSet};
+use crate::paths::{self, TextReadings};
+use crate::pattern::{AmbiguityBias, TextPatterns};
 
 /// Condition of a rule on one argument.
 ///
@@ -19,7 +19,7 @@ use crate::pattern::{Doubt, Patterns};
 /// |---|---|
 /// | `is` | this value and no other |
 /// | `like` | a string that one of the patterns fits |
-/// | `under` | an absolute path (or `file` URL) in one of the folders, or one of them, also after symbolic links ([`crate::FollowLinks`]) |
+/// | `under` | an absolute path (or `file` URL) in one of the folders, or one of them, also after symbolic links ([`crate::LinkResolver`]) |
 /// | `host` | a URL, mail address or host whose host is one of these, as in `destinations` |
 /// | `at_least`, `at_most` | a number not below, not above |
 /// | `regex` | a string that the expression fits from end to end |
@@ -30,121 +30,125 @@ use crate::pattern::{Doubt, Patterns};
 /// each one of a rule that asks or denies. For the latter a string that reads as a number or a boolean is also that, and
 /// the other way round, and `null` is also nothing.
 #[derive(Clone, Debug)]
-pub struct Condition(Kind);
+pub struct ArgumentCondition(ArgumentConditionKind);
 
 #[derive(Clone, Debug)]
-enum Kind {
-    Patterns(Patterns),
+enum ArgumentConditionKind {
+    Patterns(TextPatterns),
     Is(Value),
-    Tests(Box<Tests>),
+    Tests(Box<ValueTests>),
 }
 
 #[derive(Clone, Debug)]
-struct Tests {
+struct ValueTests {
     is: Option<Value>,
-    like: Option<Patterns>,
-    under: Option<Folders>,
-    host: Option<Hosts>,
+    like: Option<TextPatterns>,
+    under: Option<FolderSet>,
+    host: Option<HostSet>,
     at_least: Option<Number>,
     at_most: Option<Number>,
-    regex: Option<Whole>,
+    regex: Option<WholeTextRegex>,
     longer_than: Option<usize>,
     present: Option<bool>,
 }
 
-impl Condition {
+impl ArgumentCondition {
     /// The condition under a key of `arguments`; nothing, with the mistakes in the report, where it has any.
     pub(crate) fn parse(
         key: &str,
         value: &Spanned<DeValue<'_>>,
-        of: &Section<'_>,
-        reading: &Reading,
-        report: &mut Report<'_>,
+        of: &TableSection<'_>,
+        reading: &PolicyEnvironment,
+        report: &mut MistakeReport<'_>,
     ) -> Option<Self> {
         let kind = match value.get_ref() {
             DeValue::Table(entries) => {
-                Tests::parse(&mut of.inner(key, value.span().start, entries), reading, report)
-                    .map(|tests| Ok(Kind::Tests(Box::new(tests))))?
+                ValueTests::parse(&mut of.inner(key, value.span().start, entries), reading, report)
+                    .map(|tests| Ok(ArgumentConditionKind::Tests(Box::new(tests))))?
             }
             written @ (DeValue::String(_) | DeValue::Array(_)) => match document::texts(written) {
                 Some(texts) if texts.is_empty() => {
                     Err("an empty list fits nothing; leave the argument out if every value is to fit"
                         .to_owned())
                 }
-                Some(texts) => Patterns::new(&texts).map(Kind::Patterns),
+                Some(texts) => TextPatterns::new(&texts).map(ArgumentConditionKind::Patterns),
                 None => {
                     Err("expected texts in a list of patterns; `is` compares with another value".to_owned())
                 }
             },
-            other => document::json(other).map(Kind::Is),
+            other => document::json(other).map(ArgumentConditionKind::Is),
         };
         kind.map(Self).map_err(|what| of.wrong(key, &what, report)).ok()
     }
 
     /// Returns true if the condition requires that the argument is absent.
     pub(crate) fn is_absence(&self) -> bool {
-        matches!(&self.0, Kind::Tests(tests) if tests.present == Some(false))
+        matches!(&self.0, ArgumentConditionKind::Tests(tests) if tests.present == Some(false))
     }
 
     /// Returns true if the values found for the argument match. With several values, an allow rule needs all of them to
     /// match, a deny rule any.
-    pub(crate) fn fits(&self, found: &Found<'_>, doubt: Doubt) -> bool {
+    pub(crate) fn fits(&self, found: &FoundValues<'_>, doubt: AmbiguityBias) -> bool {
         let values = &found.values;
-        if let Kind::Tests(tests) = &self.0
+        if let ArgumentConditionKind::Tests(tests) = &self.0
             && tests.present == Some(false)
         {
             return match doubt {
-                Doubt::Refuses => values.is_empty() && !found.alike,
-                Doubt::Counts => {
+                AmbiguityBias::Refuses => values.is_empty() && !found.alike,
+                AmbiguityBias::Counts => {
                     values.is_empty() || found.missed || values.iter().any(|value| value.is_null())
                 }
             };
         }
         match doubt {
-            Doubt::Refuses => {
+            AmbiguityBias::Refuses => {
                 let plain = !values.is_empty() && !found.missed && !found.alike;
                 plain && values.iter().all(|value| self.fits_one(value, doubt))
             }
-            Doubt::Counts => values.iter().any(|value| {
+            AmbiguityBias::Counts => values.iter().any(|value| {
                 self.fits_one(value, doubt)
                     || coerced(value).is_some_and(|value| self.fits_one(&value, doubt))
             }),
         }
     }
 
-    fn fits_one(&self, value: &Value, doubt: Doubt) -> bool {
+    fn fits_one(&self, value: &Value, doubt: AmbiguityBias) -> bool {
         match &self.0 {
-            Kind::Patterns(patterns) => {
-                value.as_str().is_some_and(|text| patterns.fits(&Text::new(text), doubt))
+            ArgumentConditionKind::Patterns(patterns) => {
+                value.as_str().is_some_and(|text| patterns.fits(&TextReadings::new(text), doubt))
             }
-            Kind::Is(wanted) => same(wanted, value),
-            Kind::Tests(tests) => tests.fit(value, doubt),
+            ArgumentConditionKind::Is(wanted) => same(wanted, value),
+            ArgumentConditionKind::Tests(tests) => tests.fit(value, doubt),
         }
     }
 }
 
-impl fmt::Display for Condition {
+impl fmt::Display for ArgumentCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Patterns(patterns) => write!(f, "like {patterns}"),
-            Kind::Is(value) => write!(f, "{value}"),
-            Kind::Tests(tests) => f.write_str(&tests.described().join(" and ")),
+            ArgumentConditionKind::Patterns(patterns) => write!(f, "like {patterns}"),
+            ArgumentConditionKind::Is(value) => write!(f, "{value}"),
+            ArgumentConditionKind::Tests(tests) => f.write_str(&tests.described().join(" and ")),
         }
     }
 }
 
-impl Tests {
-    fn parse(section: &mut Section<'_>, reading: &Reading, report: &mut Report<'_>) -> Option<Self> {
+impl ValueTests {
+    fn parse(
+        section: &mut TableSection<'_>,
+        reading: &PolicyEnvironment,
+        report: &mut MistakeReport<'_>,
+    ) -> Option<Self> {
         let before = report.count();
         let tests = Self {
             is: section.json("is", report),
-            like: section.read("like", report, Patterns::new),
-            under: section.read("under", report, |texts| Folders::new(texts, reading)),
-            host: section.read("host", report, |texts| Hosts::new(texts, reading)),
+            like: section.read("like", report, TextPatterns::new),
+            under: section.read("under", report, |texts| FolderSet::new(texts, reading)),
+            host: section.read("host", report, |texts| HostSet::new(texts, reading)),
             at_least: section.number("at_least", report),
             at_most: section.number("at_most", report),
             regex: section.text("regex", report).and_then(|text| {
-                Whole::new(&text).map_err(|what| section.wrong("regex", &what, report)).ok()
+                WholeTextRegex::new(&text).map_err(|what| section.wrong("regex", &what, report)).ok()
             }),
             longer_than: section.count("longer_than", report),
             present: section.boolean("present", report),
@@ -159,10 +163,10 @@ impl Tests {
         (report.count() == before).then_some(tests)
     }
 
-    fn fit(&self, value: &Value, doubt: Doubt) -> bool {
-        let text = value.as_str().map(Text::new);
-        let of_text = |holds: &dyn Fn(&Text<'_>) -> bool| text.as_ref().is_some_and(holds);
-        let there = self.present.is_none() || doubt == Doubt::Counts || !value.is_null();
+    fn fit(&self, value: &Value, doubt: AmbiguityBias) -> bool {
+        let text = value.as_str().map(TextReadings::new);
+        let of_text = |holds: &dyn Fn(&TextReadings<'_>) -> bool| text.as_ref().is_some_and(holds);
+        let there = self.present.is_none() || doubt == AmbiguityBias::Counts || !value.is_null();
         there
             && self.is.as_ref().is_none_or(|wanted| same(wanted, value))
             && self.like.as_ref().is_none_or(|like| of_text(&|text| like.fits(text, doubt)))
@@ -188,7 +192,7 @@ impl Tests {
         parts.extend(self.host.as_ref().map(|host| format!("at the host {host}")));
         parts.extend(self.at_least.as_ref().map(|bound| format!("at least {bound}")));
         parts.extend(self.at_most.as_ref().map(|bound| format!("at most {bound}")));
-        parts.extend(self.regex.as_ref().map(|Whole { text, .. }| format!("of the form `{text}`")));
+        parts.extend(self.regex.as_ref().map(|WholeTextRegex { text, .. }| format!("of the form `{text}`")));
         parts.extend(self.longer_than.map(|bound| format!("longer than {bound} characters")));
         parts.extend(self.present.map(|there| if there { "there" } else { "absent" }.to_owned()));
         parts
@@ -197,27 +201,27 @@ impl Tests {
 
 /// A regular expression over a whole text. Its engine takes time in proportion to the text, whatever stands in either.
 #[derive(Clone, Debug)]
-struct Whole {
+struct WholeTextRegex {
     text: String,
     regex: regex::Regex,
 }
 
-impl Whole {
+impl WholeTextRegex {
     fn new(text: &str) -> Result<Self, String> {
         // Alone first, so that a mistake is shown as it was written.
         let regex = regex::Regex::new(text).and_then(|_| regex::Regex::new(&format!("^(?:{text})$")));
         Ok(Self { text: text.to_owned(), regex: regex.map_err(|error| error.to_string())? })
     }
 
-    fn fits(&self, text: &Text<'_>, doubt: Doubt) -> bool {
+    fn fits(&self, text: &TextReadings<'_>, doubt: AmbiguityBias) -> bool {
         let raw = text.raw();
         match doubt {
-            _ if text.is_too_long() => doubt == Doubt::Counts,
-            Doubt::Refuses if raw.chars().any(paths::is_hidden) => false,
+            _ if text.is_too_long() => doubt == AmbiguityBias::Counts,
+            AmbiguityBias::Refuses if raw.chars().any(paths::is_hidden) => false,
             // Nothing in it can be taken for anything else.
-            Doubt::Refuses if paths::is_plain(raw) && !raw.contains('\\') => self.regex.is_match(raw),
-            Doubt::Refuses => text.readings().iter().all(|reading| self.regex.is_match(reading)),
-            Doubt::Counts => text.readings().iter().any(|reading| self.regex.is_match(reading)),
+            AmbiguityBias::Refuses if paths::is_plain(raw) && !raw.contains('\\') => self.regex.is_match(raw),
+            AmbiguityBias::Refuses => text.readings().iter().all(|reading| self.regex.is_match(reading)),
+            AmbiguityBias::Counts => text.readings().iter().any(|reading| self.regex.is_match(reading)),
         }
     }
 }
@@ -255,28 +259,35 @@ mod tests {
 
     use super::*;
 
-    fn condition(written: &str) -> Result<Condition, String> {
+    fn condition(written: &str) -> Result<ArgumentCondition, String> {
         let text = format!("arguments.it = {written}");
-        let mut report = Report::new(&text);
+        let mut report = MistakeReport::new(&text);
         let table = report.parse().unwrap();
-        let section = Section::new(None, 0, table.get_ref()).table("arguments", "", &mut report).unwrap();
+        let section =
+            TableSection::new(None, 0, table.get_ref()).table("arguments", "", &mut report).unwrap();
         let (key, value) = section.entries().next().unwrap();
-        let condition = Condition::parse(key, value, &section, &Reading::at_home("/home/me"), &mut report);
+        let condition = ArgumentCondition::parse(
+            key,
+            value,
+            &section,
+            &PolicyEnvironment::at_home("/home/me"),
+            &mut report,
+        );
         report.finish().map_err(|error| error.to_string())?;
         Ok(condition.expect("there is a mistake or a condition"))
     }
 
-    fn fits(written: &str, value: &Value, doubt: Doubt) -> bool {
+    fn fits(written: &str, value: &Value, doubt: AmbiguityBias) -> bool {
         condition(written).unwrap().fits(&all(&[value]), doubt)
     }
 
-    fn all<'a>(values: &[&'a Value]) -> Found<'a> {
-        Found { values: values.to_vec(), ..Found::default() }
+    fn all<'a>(values: &[&'a Value]) -> FoundValues<'a> {
+        FoundValues { values: values.to_vec(), ..FoundValues::default() }
     }
 
     #[test]
     fn values_are_compared_by_what_they_are() {
-        for doubt in [Doubt::Refuses, Doubt::Counts] {
+        for doubt in [AmbiguityBias::Refuses, AmbiguityBias::Counts] {
             assert!(fits("3", &json!(3.0), doubt));
             assert!(fits("{ at_most = 10 }", &json!(10), doubt));
             assert!(!fits("{ at_most = 10 }", &json!(10.5), doubt));
@@ -294,13 +305,15 @@ mod tests {
     fn a_permission_wants_every_value_and_a_prohibition_any() {
         let (good, bad) = (json!("good"), json!("bad"));
         let condition = condition("'good'").unwrap();
-        assert!(condition.fits(&all(&[&good, &good]), Doubt::Refuses));
-        assert!(!condition.fits(&all(&[&good, &bad]), Doubt::Refuses));
-        assert!(condition.fits(&all(&[&good, &bad]), Doubt::Counts));
-        assert!(!condition.fits(&all(&[]), Doubt::Refuses));
-        assert!(!condition.fits(&all(&[]), Doubt::Counts));
-        let part = Found { values: vec![&good], missed: true, alike: false };
-        assert!(!condition.fits(&part, Doubt::Refuses) && condition.fits(&part, Doubt::Counts));
+        assert!(condition.fits(&all(&[&good, &good]), AmbiguityBias::Refuses));
+        assert!(!condition.fits(&all(&[&good, &bad]), AmbiguityBias::Refuses));
+        assert!(condition.fits(&all(&[&good, &bad]), AmbiguityBias::Counts));
+        assert!(!condition.fits(&all(&[]), AmbiguityBias::Refuses));
+        assert!(!condition.fits(&all(&[]), AmbiguityBias::Counts));
+        let part = FoundValues { values: vec![&good], missed: true, alike: false };
+        assert!(
+            !condition.fits(&part, AmbiguityBias::Refuses) && condition.fits(&part, AmbiguityBias::Counts)
+        );
     }
 
     /// A lenient reading of a value by a server counts against the call, never for it.
@@ -312,20 +325,20 @@ mod tests {
             ("3", json!("3.0")),
             ("'1*'", json!(10)),
         ] {
-            assert!(fits(written, &value, Doubt::Counts), "{written} {value}");
-            assert!(!fits(written, &value, Doubt::Refuses), "{written} {value}");
+            assert!(fits(written, &value, AmbiguityBias::Counts), "{written} {value}");
+            assert!(!fits(written, &value, AmbiguityBias::Refuses), "{written} {value}");
         }
-        assert!(!fits("{ at_least = 10 }", &json!("9"), Doubt::Counts));
+        assert!(!fits("{ at_least = 10 }", &json!("9"), AmbiguityBias::Counts));
     }
 
     #[test]
     fn an_expression_that_permits_fits_every_reading() {
         let within = "{ regex = '/home/me/work/.*' }";
-        assert!(fits(within, &json!("/home/me/work/a b"), Doubt::Refuses));
+        assert!(fits(within, &json!("/home/me/work/a b"), AmbiguityBias::Refuses));
         for path in ["/home/me/work/../.ssh", "/home/me/work/%2e%2e/.ssh", "/home/me/work/..\\.ssh"] {
-            assert!(!fits(within, &json!(path), Doubt::Refuses), "{path}");
+            assert!(!fits(within, &json!(path), AmbiguityBias::Refuses), "{path}");
         }
-        assert!(fits("{ regex = '[a-z %0-9]+' }", &json!("100% sure"), Doubt::Refuses));
+        assert!(fits("{ regex = '[a-z %0-9]+' }", &json!("100% sure"), AmbiguityBias::Refuses));
     }
 
     #[test]
@@ -333,13 +346,13 @@ mod tests {
         let absent = condition("{ present = false }").unwrap();
         let there = condition("{ present = true }").unwrap();
         let (null, one) = (json!(null), json!(1));
-        for doubt in [Doubt::Refuses, Doubt::Counts] {
-            let counts = doubt == Doubt::Counts;
+        for doubt in [AmbiguityBias::Refuses, AmbiguityBias::Counts] {
+            let counts = doubt == AmbiguityBias::Counts;
             assert!(absent.fits(&all(&[]), doubt) && !absent.fits(&all(&[&one]), doubt));
             assert!(there.fits(&all(&[&one]), doubt) && !there.fits(&all(&[]), doubt));
             assert_eq!(absent.fits(&all(&[&null]), doubt), counts);
             assert_eq!(there.fits(&all(&[&null]), doubt), counts);
-            let alike = Found { alike: true, ..Found::default() };
+            let alike = FoundValues { alike: true, ..FoundValues::default() };
             assert_eq!(absent.fits(&alike, doubt), counts);
         }
     }
@@ -349,8 +362,8 @@ mod tests {
     fn a_path_in_disguise_gets_no_permission_and_no_escape() {
         let within = "{ under = '~/work' }";
         let outside = "{ under = ['/etc', '/home/me/.ssh'] }";
-        assert!(fits(within, &json!("/home/me/work/a.txt"), Doubt::Refuses));
-        assert!(fits(within, &json!("file:///home/me/work"), Doubt::Refuses));
+        assert!(fits(within, &json!("/home/me/work/a.txt"), AmbiguityBias::Refuses));
+        assert!(fits(within, &json!("file:///home/me/work"), AmbiguityBias::Refuses));
         for (path, meant) in [
             ("/home/me/work/../.ssh/id", true),
             ("/home/me/work/%2e%2e/.ssh/id", true),
@@ -382,8 +395,8 @@ mod tests {
             ("work/a.txt", false),
             ("", false),
         ] {
-            assert!(!fits(within, &json!(path), Doubt::Refuses), "{path:?}");
-            assert_eq!(fits(outside, &json!(path), Doubt::Counts), meant, "{path:?}");
+            assert!(!fits(within, &json!(path), AmbiguityBias::Refuses), "{path:?}");
+            assert_eq!(fits(outside, &json!(path), AmbiguityBias::Counts), meant, "{path:?}");
         }
     }
 

@@ -4,10 +4,10 @@ use std::sync::OnceLock;
 use serde_json::Value;
 use url::Url;
 
-use crate::arguments::Arguments;
+use crate::arguments::CallArguments;
 use crate::folders::is_absolute;
 use crate::paths::{self, MAX_TEXT};
-use crate::strings::{Located, strings_of};
+use crate::strings::{LocatedString, strings_of};
 
 /// Maximum number of destinations of one call that are distinguished. A call with more does not match any rule that
 /// allows by destination.
@@ -62,16 +62,16 @@ impl Destination {
 /// Destinations that the arguments of a call plainly point to, as shown to a person. Rules use all readings of each
 /// string instead.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Destinations {
+pub struct CallDestinations {
     found: Vec<Destination>,
     more: bool,
-    strings: OnceLock<Vec<Located>>,
+    strings: OnceLock<Vec<LocatedString>>,
 }
 
-impl Destinations {
+impl CallDestinations {
     /// Looks through every string of the arguments, also for what stands inside a longer text, as in a command line.
     #[must_use]
-    pub fn of(arguments: &Arguments) -> Self {
+    pub fn of(arguments: &CallArguments) -> Self {
         let mut all = Self::default();
         for (name, value) in arguments.as_map() {
             all.look_into("", name);
@@ -81,7 +81,7 @@ impl Destinations {
     }
 
     /// The strings of the arguments, which these are the destinations of, with their readings; worked out once.
-    pub(crate) fn strings(&self, arguments: &Arguments) -> &[Located] {
+    pub(crate) fn strings(&self, arguments: &CallArguments) -> &[LocatedString] {
         self.strings.get_or_init(|| strings_of(arguments))
     }
 
@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     fn found(arguments: &str) -> Vec<String> {
-        let all = Destinations::of(&Arguments::read(arguments).unwrap());
+        let all = CallDestinations::of(&CallArguments::read(arguments).unwrap());
         let mut all: Vec<String> = all.found().iter().map(ToString::to_string).collect();
         all.sort();
         all
@@ -334,8 +334,8 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn nothing_in_a_text_panics(text in ".{0,80}") {
-            let arguments = Arguments::read(&serde_json::json!({ "host": text, "x": [text] }).to_string()).unwrap();
-            let _ = Destinations::of(&arguments);
+            let arguments = CallArguments::read(&serde_json::json!({ "host": text, "x": [text] }).to_string()).unwrap();
+            let _ = CallDestinations::of(&arguments);
         }
     }
 }

@@ -3,7 +3,7 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::file::{Mistake, PolicyError};
+use crate::file::{PolicyError, PolicyMistake};
 use crate::nearest::nearest;
 use crate::paths::visible_line;
 
@@ -17,13 +17,13 @@ const MAX_QUOTED: usize = 80;
 const MAX_LISTED: usize = 10;
 
 /// Collected mistakes of a file.
-pub(crate) struct Report<'t> {
+pub(crate) struct MistakeReport<'t> {
     text: &'t str,
-    mistakes: Vec<Mistake>,
+    mistakes: Vec<PolicyMistake>,
     left_out: usize,
 }
 
-impl<'t> Report<'t> {
+impl<'t> MistakeReport<'t> {
     pub(crate) fn new(text: &'t str) -> Self {
         Self { text, mistakes: Vec::new(), left_out: 0 }
     }
@@ -36,7 +36,7 @@ impl<'t> Report<'t> {
         }
         let before = self.text.get(..at).unwrap_or(self.text);
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        self.mistakes.push(Mistake {
+        self.mistakes.push(PolicyMistake {
             line: line_of(self.text, at),
             column,
             section: section.map(str::to_owned),
@@ -76,7 +76,7 @@ pub(crate) fn line_of(text: &str, at: usize) -> usize {
 }
 
 /// A table of the file, with the keys that were asked for so far.
-pub(crate) struct Section<'a> {
+pub(crate) struct TableSection<'a> {
     /// Name of the rule or label in messages.
     name: Option<String>,
     /// Prefix of its keys in messages: `effects.`.
@@ -87,18 +87,18 @@ pub(crate) struct Section<'a> {
 }
 
 /// One table of a list of tables.
-pub(crate) struct Numbered<'a> {
+pub(crate) struct NumberedTable<'a> {
     /// Its place in the list, from 1.
     pub(crate) number: usize,
     /// The byte offset at which it begins.
     pub(crate) at: usize,
-    pub(crate) section: Section<'a>,
+    pub(crate) section: TableSection<'a>,
 }
 
 /// Words that stand for the values of a setting.
-pub(crate) type Words<T> = [(&'static str, T)];
+pub(crate) type KeywordTable<T> = [(&'static str, T)];
 
-impl<'a> Section<'a> {
+impl<'a> TableSection<'a> {
     pub(crate) fn new(name: Option<String>, at: usize, entries: &'a DeTable<'a>) -> Self {
         Self { name, path: String::new(), at, entries, known: Vec::new() }
     }
@@ -127,25 +127,25 @@ impl<'a> Section<'a> {
     }
 
     /// Adds a mistake about a key; about the whole table where it does not have the key.
-    pub(crate) fn wrong(&self, key: &str, what: &str, report: &mut Report<'_>) {
+    pub(crate) fn wrong(&self, key: &str, what: &str, report: &mut MistakeReport<'_>) {
         let at = self.value(key).map_or(self.at, |value| value.span().start);
         let path = visible_line(&self.path);
         report.add(at, self.name.as_deref(), format!("`{path}{}`: {what}", quoted(key)));
     }
 
     /// Adds a mistake about the table itself.
-    pub(crate) fn wrong_whole(&self, what: &str, report: &mut Report<'_>) {
+    pub(crate) fn wrong_whole(&self, what: &str, report: &mut MistakeReport<'_>) {
         let whole = self.path.trim_end_matches('.');
         let what = if whole.is_empty() { what.to_owned() } else { format!("`{}`: {what}", quoted(whole)) };
         report.add(self.at, self.name.as_deref(), what);
     }
 
-    fn wrong_type(&self, key: &str, expected: &str, report: &mut Report<'_>) {
+    fn wrong_type(&self, key: &str, expected: &str, report: &mut MistakeReport<'_>) {
         let found = self.value(key).map_or("nothing", |value| kind(value.get_ref()));
         self.wrong(key, &format!("expected {expected}, found {found}"), report);
     }
 
-    pub(crate) fn text(&mut self, key: &'static str, report: &mut Report<'_>) -> Option<String> {
+    pub(crate) fn text(&mut self, key: &'static str, report: &mut MistakeReport<'_>) -> Option<String> {
         let value = self.get(key)?.get_ref();
         if value.as_str().is_none() {
             self.wrong_type(key, "a text in quotes", report);
@@ -153,7 +153,7 @@ impl<'a> Section<'a> {
         value.as_str().map(str::to_owned)
     }
 
-    pub(crate) fn boolean(&mut self, key: &'static str, report: &mut Report<'_>) -> Option<bool> {
+    pub(crate) fn boolean(&mut self, key: &'static str, report: &mut MistakeReport<'_>) -> Option<bool> {
         let value = self.get(key)?.get_ref();
         if value.as_bool().is_none() {
             self.wrong_type(key, "true or false", report);
@@ -162,7 +162,11 @@ impl<'a> Section<'a> {
     }
 
     /// A value as JSON.
-    pub(crate) fn json(&mut self, key: &'static str, report: &mut Report<'_>) -> Option<serde_json::Value> {
+    pub(crate) fn json(
+        &mut self,
+        key: &'static str,
+        report: &mut MistakeReport<'_>,
+    ) -> Option<serde_json::Value> {
         let value = self.get(key)?.get_ref();
         json(value).map_err(|what| self.wrong(key, &what, report)).ok()
     }
@@ -170,7 +174,7 @@ impl<'a> Section<'a> {
     pub(crate) fn number(
         &mut self,
         key: &'static str,
-        report: &mut Report<'_>,
+        report: &mut MistakeReport<'_>,
     ) -> Option<serde_json::Number> {
         match self.json(key, report)? {
             serde_json::Value::Number(number) => Some(number),
@@ -182,7 +186,7 @@ impl<'a> Section<'a> {
     }
 
     /// A whole number that is not negative.
-    pub(crate) fn count(&mut self, key: &'static str, report: &mut Report<'_>) -> Option<usize> {
+    pub(crate) fn count(&mut self, key: &'static str, report: &mut MistakeReport<'_>) -> Option<usize> {
         let number = self.number(key, report)?.as_u64().and_then(|number| usize::try_from(number).ok());
         if number.is_none() {
             self.wrong(key, "expected a whole number from 0 on", report);
@@ -191,7 +195,7 @@ impl<'a> Section<'a> {
     }
 
     /// A text or a list of texts, which is not empty.
-    pub(crate) fn texts(&mut self, key: &'static str, report: &mut Report<'_>) -> Option<Vec<String>> {
+    pub(crate) fn texts(&mut self, key: &'static str, report: &mut MistakeReport<'_>) -> Option<Vec<String>> {
         let value = self.get(key)?;
         let texts = texts(value.get_ref());
         match &texts {
@@ -209,7 +213,7 @@ impl<'a> Section<'a> {
     }
 
     /// A text or a list of texts, which may be empty.
-    pub(crate) fn names(&mut self, key: &'static str, report: &mut Report<'_>) -> Option<Vec<String>> {
+    pub(crate) fn names(&mut self, key: &'static str, report: &mut MistakeReport<'_>) -> Option<Vec<String>> {
         let names = texts(self.get(key)?.get_ref());
         if names.is_none() {
             self.wrong_type(key, "a list of texts such as `[\"git\"]`", report);
@@ -221,7 +225,7 @@ impl<'a> Section<'a> {
     pub(crate) fn read<T>(
         &mut self,
         key: &'static str,
-        report: &mut Report<'_>,
+        report: &mut MistakeReport<'_>,
         make: impl FnOnce(&[String]) -> Result<T, String>,
     ) -> Option<T> {
         let texts = self.texts(key, report)?;
@@ -232,8 +236,8 @@ impl<'a> Section<'a> {
     pub(crate) fn word<T: Copy>(
         &mut self,
         key: &'static str,
-        words: &Words<T>,
-        report: &mut Report<'_>,
+        words: &KeywordTable<T>,
+        report: &mut MistakeReport<'_>,
     ) -> Option<T> {
         let value = self.get(key)?.get_ref();
         let Some(text) = value.as_str() else {
@@ -247,15 +251,21 @@ impl<'a> Section<'a> {
     pub(crate) fn words<T: Copy>(
         &mut self,
         key: &'static str,
-        words: &Words<T>,
-        report: &mut Report<'_>,
+        words: &KeywordTable<T>,
+        report: &mut MistakeReport<'_>,
     ) -> Option<Vec<T>> {
         let texts = self.texts(key, report)?;
         let found: Vec<Option<T>> = texts.iter().map(|text| self.one_of(key, text, words, report)).collect();
         found.into_iter().collect()
     }
 
-    fn one_of<T: Copy>(&self, key: &str, text: &str, words: &Words<T>, report: &mut Report<'_>) -> Option<T> {
+    fn one_of<T: Copy>(
+        &self,
+        key: &str,
+        text: &str,
+        words: &KeywordTable<T>,
+        report: &mut MistakeReport<'_>,
+    ) -> Option<T> {
         let found = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
         if found.is_none() {
             let meant = did_you_mean(text, words.iter().map(|(word, _)| *word));
@@ -271,7 +281,7 @@ impl<'a> Section<'a> {
         &mut self,
         key: &'static str,
         expected: &str,
-        report: &mut Report<'_>,
+        report: &mut MistakeReport<'_>,
     ) -> Option<Self> {
         let value = self.get(key)?;
         let Some(entries) = value.get_ref().as_table() else {
@@ -288,7 +298,11 @@ impl<'a> Section<'a> {
     }
 
     /// The tables of a list under a key, numbered from 1, each called by `name`.
-    pub(crate) fn tables(&mut self, key: &'static str, report: &mut Report<'_>) -> Vec<Numbered<'a>> {
+    pub(crate) fn tables(
+        &mut self,
+        key: &'static str,
+        report: &mut MistakeReport<'_>,
+    ) -> Vec<NumberedTable<'a>> {
         let Some(value) = self.get(key) else { return Vec::new() };
         let Some(items) = value.get_ref().as_array() else {
             let form = format!("expected a list of tables, each below a line `[[{key}]]`, found");
@@ -302,7 +316,7 @@ impl<'a> Section<'a> {
                 Some(entries) => {
                     let name = Some(format!("{key} {number}"));
                     let at = item.span().start;
-                    tables.push(Numbered { number, at, section: Section::new(name, at, entries) });
+                    tables.push(NumberedTable { number, at, section: TableSection::new(name, at, entries) });
                 }
                 None => self.wrong_type(key, &format!("a list of tables (`[[{key}]]`)"), report),
             }
@@ -311,7 +325,7 @@ impl<'a> Section<'a> {
     }
 
     /// Adds a mistake where more than one of these keys is there, of which a rule or label can have one.
-    pub(crate) fn refuse_together(&self, keys: &[&str], what: &str, report: &mut Report<'_>) {
+    pub(crate) fn refuse_together(&self, keys: &[&str], what: &str, report: &mut MistakeReport<'_>) {
         let mut there = keys.iter().filter(|key| self.has(key));
         let Some(first) = there.next() else { return };
         for second in there {
@@ -324,7 +338,7 @@ impl<'a> Section<'a> {
     }
 
     /// Adds a mistake for each key that was not asked for. `elsewhere` are keys of other tables, with where they belong.
-    pub(crate) fn refuse_unknown(&self, elsewhere: &[(&'static str, &str)], report: &mut Report<'_>) {
+    pub(crate) fn refuse_unknown(&self, elsewhere: &[(&'static str, &str)], report: &mut MistakeReport<'_>) {
         let unknown = self.entries.iter().filter(|(key, _)| !self.known.contains(&key.get_ref().as_ref()));
         for (key, _) in unknown {
             let name = key.get_ref().as_ref();
@@ -423,6 +437,6 @@ pub(crate) fn quoted(text: &str) -> String {
     }
 }
 
-fn listed<T>(words: &Words<T>) -> String {
+fn listed<T>(words: &KeywordTable<T>) -> String {
     words.iter().map(|(word, _)| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }

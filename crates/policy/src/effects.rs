@@ -6,7 +6,7 @@ use hospes_model::ToolAnnotations;
 /// idempotent, open to the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Effects {
+pub struct ToolEffectSet {
     /// It changes nothing.
     pub read_only: bool,
     /// It may destroy something.
@@ -17,7 +17,7 @@ pub struct Effects {
     pub open_world: bool,
 }
 
-impl Effects {
+impl ToolEffectSet {
     /// Effects of a tool whose declaration is not trusted.
     #[must_use]
     pub const fn unknown() -> Self {
@@ -45,19 +45,19 @@ impl Effects {
 mod tests {
     use super::*;
 
-    fn of(set: impl FnOnce(&mut ToolAnnotations)) -> Effects {
+    fn of(set: impl FnOnce(&mut ToolAnnotations)) -> ToolEffectSet {
         let mut annotations = ToolAnnotations::new();
         set(&mut annotations);
-        Effects::said(Some(&annotations))
+        ToolEffectSet::said(Some(&annotations))
     }
 
     #[test]
     fn what_is_not_said_is_taken_for_the_worst() {
-        assert_eq!(Effects::said(None), Effects::unknown());
-        assert_eq!(of(|_| ()), Effects::unknown());
+        assert_eq!(ToolEffectSet::said(None), ToolEffectSet::unknown());
+        assert_eq!(of(|_| ()), ToolEffectSet::unknown());
         assert_eq!(
             of(|said| said.open_world_hint = Some(false)),
-            Effects { open_world: false, ..Effects::unknown() }
+            ToolEffectSet { open_world: false, ..ToolEffectSet::unknown() }
         );
         assert!(!of(|said| said.destructive_hint = Some(false)).destructive);
     }

@@ -6,15 +6,15 @@ use crate::document::MAX_MISTAKES;
 /// Surroundings that a policy file is read in, besides its text.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Reading {
+pub struct PolicyEnvironment {
     /// Home folder that replaces `~` in `under` and `destinations`. Without it, a `~` is a mistake.
     pub home: Option<String>,
     /// The disk on which symbolic links are followed. Without one, a path is only its text.
-    pub links: Option<Arc<dyn FollowLinks>>,
+    pub links: Option<Arc<dyn LinkResolver>>,
 }
 
 /// A disk on which the symbolic links of a path are followed. The crate itself does no I/O.
-pub trait FollowLinks: fmt::Debug + Send + Sync {
+pub trait LinkResolver: fmt::Debug + Send + Sync {
     /// The absolute path without symbolic links, `.` and `..`. Parts that do not exist stay as they are.
     ///
     /// # Errors
@@ -32,7 +32,7 @@ pub trait FollowLinks: fmt::Debug + Send + Sync {
     }
 }
 
-impl Reading {
+impl PolicyEnvironment {
     /// A reading with this home folder.
     #[must_use]
     pub fn at_home(home: impl Into<String>) -> Self {
@@ -41,7 +41,7 @@ impl Reading {
 
     /// Sets the disk on which symbolic links are followed.
     #[must_use]
-    pub fn following(mut self, links: Arc<dyn FollowLinks>) -> Self {
+    pub fn following(mut self, links: Arc<dyn LinkResolver>) -> Self {
         self.links = Some(links);
         self
     }
@@ -50,7 +50,7 @@ impl Reading {
 /// One mistake in a policy file, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Mistake {
+pub struct PolicyMistake {
     /// The line, from 1.
     pub line: usize,
     /// The column in characters, from 1.
@@ -61,7 +61,7 @@ pub struct Mistake {
     pub message: String,
 }
 
-impl Mistake {
+impl PolicyMistake {
     /// The message after the rule or label that it concerns, without the place in the file.
     #[must_use]
     pub fn sentence(&self) -> String {
@@ -72,7 +72,7 @@ impl Mistake {
     }
 }
 
-impl fmt::Display for Mistake {
+impl fmt::Display for PolicyMistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}, column {}: {}", self.line, self.column, self.sentence())
     }
@@ -81,14 +81,14 @@ impl fmt::Display for Mistake {
 /// All mistakes of a policy file, in the order of the file. Where the text is not TOML, these mistakes alone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct PolicyError {
-    pub(crate) mistakes: Vec<Mistake>,
+    pub(crate) mistakes: Vec<PolicyMistake>,
     pub(crate) left_out: usize,
 }
 
 impl PolicyError {
     /// The mistakes, at least one and at most 50.
     #[must_use]
-    pub fn mistakes(&self) -> &[Mistake] {
+    pub fn mistakes(&self) -> &[PolicyMistake] {
         &self.mistakes
     }
 

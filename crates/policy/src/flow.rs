@@ -4,16 +4,16 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::action::{Action, Asked};
-use crate::document::{Report, Section, Words};
-use crate::known::Selector;
-use crate::paths::Text;
-use crate::pattern::{Doubt, Patterns};
+use crate::action::{PolicyAction, PolicyRequest};
+use crate::document::{KeywordTable, MistakeReport, TableSection};
+use crate::known_servers::RuleSelector;
+use crate::paths::TextReadings;
+use crate::pattern::{AmbiguityBias, TextPatterns};
 
 /// Labels of a call: the kinds of data it brings into a session, and its ability to send data out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_structs, reason = "whoever labels something must not overlook one")]
-pub struct Labels {
+pub struct FlowLabels {
     /// Its result may hold what is the person's own.
     pub private: bool,
     /// True if the result may hold text from a third party.
@@ -25,14 +25,14 @@ pub struct Labels {
 /// Sources of the data that a session has read: the names of servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Flow {
+pub struct SessionFlow {
     /// Those that gave it private data.
     pub private: Vec<String>,
     /// Servers that returned untrusted text.
     pub untrusted: Vec<String>,
 }
 
-impl Flow {
+impl SessionFlow {
     /// From these servers.
     #[must_use]
     pub fn new(private: Vec<String>, untrusted: Vec<String>) -> Self {
@@ -47,7 +47,7 @@ impl Flow {
     }
 }
 
-impl fmt::Display for Flow {
+impl fmt::Display for SessionFlow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = |names: &[String]| {
             let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
@@ -65,7 +65,7 @@ impl fmt::Display for Flow {
 /// Decision for outbound calls after a session has read both private data and untrusted text: the key `data_flow`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum DataFlow {
+pub enum DataFlowPolicy {
     /// The person is asked each time, whatever was allowed, also for longer.
     #[default]
     Ask,
@@ -75,41 +75,41 @@ pub enum DataFlow {
     Off,
 }
 
-impl DataFlow {
+impl DataFlowPolicy {
     /// The values as they are written.
-    pub(crate) const WORDS: &Words<Self> =
+    pub(crate) const WORDS: &KeywordTable<Self> =
         &[("ask", Self::Ask), ("strong", Self::Strong), ("off", Self::Off)];
 }
 
 /// Label rule of the operator on the data that a server receives and returns.
 #[derive(Clone, Debug)]
-pub(crate) struct Label {
+pub(crate) struct LabelRule {
     number: usize,
     line: usize,
-    server: Option<Patterns>,
-    tool: Option<Patterns>,
-    prompt: Option<Patterns>,
-    resource: Option<Patterns>,
+    server: Option<TextPatterns>,
+    tool: Option<TextPatterns>,
+    prompt: Option<TextPatterns>,
+    resource: Option<TextPatterns>,
     private: Option<bool>,
     untrusted: Option<bool>,
     outbound: Option<bool>,
 }
 
-impl Label {
+impl LabelRule {
     /// The label of a table; nothing, with the mistakes in the report, where it has any.
     pub(crate) fn parse(
         (number, line): (usize, usize),
-        section: &mut Section<'_>,
-        report: &mut Report<'_>,
+        section: &mut TableSection<'_>,
+        report: &mut MistakeReport<'_>,
     ) -> Option<Self> {
         let before = report.count();
         let label = Self {
             number,
             line,
-            server: section.read("server", report, Patterns::new),
-            tool: section.read("tool", report, Patterns::new),
-            prompt: section.read("prompt", report, Patterns::new),
-            resource: section.read("resource", report, Patterns::new),
+            server: section.read("server", report, TextPatterns::new),
+            tool: section.read("tool", report, TextPatterns::new),
+            prompt: section.read("prompt", report, TextPatterns::new),
+            resource: section.read("resource", report, TextPatterns::new),
             private: section.boolean("private", report),
             untrusted: section.boolean("untrusted", report),
             outbound: section.boolean("outbound", report),
@@ -126,11 +126,11 @@ impl Label {
     }
 
     /// The conditions that name something of a server.
-    pub(crate) fn selector(&self) -> Selector<'_> {
-        Selector {
+    pub(crate) fn selector(&self) -> RuleSelector<'_> {
+        RuleSelector {
             section: format!("label {}", self.number),
             line: self.line,
-            doubt: Doubt::Counts,
+            doubt: AmbiguityBias::Counts,
             server: self.server.as_ref(),
             tool: self.tool.as_ref(),
             prompt: self.prompt.as_ref(),
@@ -139,11 +139,11 @@ impl Label {
         }
     }
 
-    fn fits(&self, asked: &Asked<'_>, doubt: Doubt) -> bool {
+    fn fits(&self, asked: &PolicyRequest<'_>, doubt: AmbiguityBias) -> bool {
         let (tool, prompt, resource) = match asked.action {
-            Action::Tool { name, .. } => (Some(name), None, None),
-            Action::Prompt { name } => (None, Some(name), None),
-            Action::Resource { uri } => (None, None, Some(uri)),
+            PolicyAction::Tool { name, .. } => (Some(name), None, None),
+            PolicyAction::Prompt { name } => (None, Some(name), None),
+            PolicyAction::Resource { uri } => (None, None, Some(uri)),
             _ => (None, None, None),
         };
         [
@@ -154,24 +154,26 @@ impl Label {
         ]
         .into_iter()
         .all(|(patterns, text)| {
-            let fit = |patterns: &Patterns| text.is_some_and(|text| patterns.fits(&Text::new(text), doubt));
+            let fit = |patterns: &TextPatterns| {
+                text.is_some_and(|text| patterns.fits(&TextReadings::new(text), doubt))
+            };
             patterns.as_ref().is_none_or(fit)
         })
     }
 }
 
 /// Resolves the labels of a request. The first matching rule decides each label; without one, `known` does.
-pub(crate) fn labelled(labels: &[Label], asked: &Asked<'_>, known: Labels) -> Labels {
-    let said = |key: fn(&Label) -> Option<bool>, known: bool| {
+pub(crate) fn labelled(labels: &[LabelRule], asked: &PolicyRequest<'_>, known: FlowLabels) -> FlowLabels {
+    let said = |key: fn(&LabelRule) -> Option<bool>, known: bool| {
         let said = labels.iter().filter_map(|label| Some((label, key(label)?)));
         let first = said.map(|(label, says)| {
             // In doubt there is more to be careful about, not less.
-            let doubt = if says { Doubt::Counts } else { Doubt::Refuses };
+            let doubt = if says { AmbiguityBias::Counts } else { AmbiguityBias::Refuses };
             label.fits(asked, doubt).then_some(says)
         });
         first.flatten().next().unwrap_or(known)
     };
-    Labels {
+    FlowLabels {
         private: said(|label| label.private, known.private),
         untrusted: said(|label| label.untrusted, known.untrusted),
         outbound: said(|label| label.outbound, known.outbound),
@@ -181,23 +183,29 @@ pub(crate) fn labelled(labels: &[Label], asked: &Asked<'_>, known: Labels) -> La
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Arguments, Decision, Effects, Ordinary, Policy, Reading};
+    use crate::{CallArguments, DefaultReason, Policy, PolicyDecision, PolicyEnvironment, ToolEffectSet};
 
-    const NONE: Labels = Labels { private: false, untrusted: false, outbound: false };
-    const OPEN: Labels = Labels { private: false, untrusted: true, outbound: true };
+    const NONE: FlowLabels = FlowLabels { private: false, untrusted: false, outbound: false };
+    const OPEN: FlowLabels = FlowLabels { private: false, untrusted: true, outbound: true };
 
     fn policy(text: &str) -> Policy {
-        Policy::read(text, &Reading::default()).unwrap_or_else(|error| panic!("{error}"))
+        Policy::read(text, &PolicyEnvironment::default()).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    fn of_tool(policy: &Policy, server: &str, tool: &str, open_world: bool, known: Option<Labels>) -> Labels {
-        let arguments = Arguments::none();
-        let effects = Effects { open_world, read_only: true, destructive: false, idempotent: true };
-        policy.labels(&Asked::new(server, Action::tool(tool, effects, &arguments)), known)
+    fn of_tool(
+        policy: &Policy,
+        server: &str,
+        tool: &str,
+        open_world: bool,
+        known: Option<FlowLabels>,
+    ) -> FlowLabels {
+        let arguments = CallArguments::none();
+        let effects = ToolEffectSet { open_world, read_only: true, destructive: false, idempotent: true };
+        policy.labels(&PolicyRequest::new(server, PolicyAction::tool(tool, effects, &arguments)), known)
     }
 
-    fn read() -> Flow {
-        Flow::new(vec!["mail".to_owned(), "files".to_owned()], vec!["web".to_owned()])
+    fn read() -> SessionFlow {
+        SessionFlow::new(vec!["mail".to_owned(), "files".to_owned()], vec!["web".to_owned()])
     }
 
     /// covers: TOOL-31
@@ -209,11 +217,11 @@ mod tests {
         {
             assert_eq!(of_tool(&policy, server, "x", open_world, None), labels, "{server} {open_world}");
         }
-        for action in [Action::Prompt { name: "p" }, Action::Resource { uri: "a://b" }] {
-            assert_eq!(policy.labels(&Asked::new("web", action), None), OPEN);
+        for action in [PolicyAction::Prompt { name: "p" }, PolicyAction::Resource { uri: "a://b" }] {
+            assert_eq!(policy.labels(&PolicyRequest::new("web", action), None), OPEN);
         }
         // What the host knows it need not be told.
-        let known = Labels { private: true, ..NONE };
+        let known = FlowLabels { private: true, ..NONE };
         assert_eq!(of_tool(&policy, "files", "read", true, Some(known)), known);
     }
 
@@ -225,13 +233,13 @@ mod tests {
              [[label]]\nresource = 'safe://*'\nuntrusted = false\n",
         );
         let of = |tool: &str| of_tool(&policy, "mail", tool, true, None);
-        assert_eq!(of("read_one"), Labels { private: true, untrusted: true, outbound: false });
-        assert_eq!(of("send"), Labels { private: true, untrusted: true, outbound: true });
+        assert_eq!(of("read_one"), FlowLabels { private: true, untrusted: true, outbound: false });
+        assert_eq!(of("send"), FlowLabels { private: true, untrusted: true, outbound: true });
         // Another case may be another tool: it is not taken for the one that sends nothing.
         assert!(of("READ_one").outbound);
         assert!(of_tool(&policy, "MAIL", "x", true, None).private, "and may be the same server");
         assert_eq!(of_tool(&policy, "web", "read_one", true, None), OPEN);
-        let resource = |uri| policy.labels(&Asked::new("web", Action::Resource { uri }), None);
+        let resource = |uri| policy.labels(&PolicyRequest::new("web", PolicyAction::Resource { uri }), None);
         assert!(!resource("safe://a").untrusted && resource("safe://%2e%2e").untrusted);
         // What the host knows is an operator's to correct.
         assert!(of_tool(&policy, "mail", "read_one", false, Some(NONE)).private);
@@ -241,17 +249,18 @@ mod tests {
     fn only_the_three_together_are_asked_about_and_no_lasting_word_silences_that() {
         let rules = "[[rule]]\ndecide = 'allow'\nserver = 'a'\n[[rule]]\ndecide = 'deny'\nserver = 'd'\n
                      [[rule]]\ndecide = 'ask'\nserver = 'q'\n";
-        let arguments = Arguments::none();
+        let arguments = CallArguments::none();
         for (setting, strong) in
             [("", false), ("data_flow = 'ask'\n", false), ("data_flow = 'strong'\n", true)]
         {
             let policy = policy(&format!("{setting}{rules}"));
             let verdict = |server| {
-                let asked = Asked::new(server, Action::tool("x", Effects::unknown(), &arguments));
+                let asked =
+                    PolicyRequest::new(server, PolicyAction::tool("x", ToolEffectSet::unknown(), &arguments));
                 policy.decide(&asked, jiff::Timestamp::now())
             };
             let weighed = policy.weigh(verdict("a"), OPEN, read());
-            assert_eq!((weighed.decision, weighed.may_remember), (Decision::Ask, false));
+            assert_eq!((weighed.decision, weighed.may_remember), (PolicyDecision::Ask, false));
             assert_eq!((weighed.strong, weighed.flow.as_ref()), (strong, Some(&read())));
             assert_eq!(
                 weighed.why(),
@@ -260,20 +269,21 @@ mod tests {
                     .replace("(line 1)", if setting.is_empty() { "(line 1)" } else { "(line 2)" })
             );
             let weighed = policy.weigh(verdict("q"), OPEN, read());
-            assert_eq!((weighed.decision, weighed.may_remember), (Decision::Ask, false));
+            assert_eq!((weighed.decision, weighed.may_remember), (PolicyDecision::Ask, false));
             assert_eq!(policy.weigh(verdict("d"), OPEN, read()), verdict("d"));
             for (labels, flow) in [
-                (Labels { outbound: false, ..OPEN }, read()),
-                (OPEN, Flow::new(Vec::new(), read().untrusted)),
-                (OPEN, Flow::new(read().private, Vec::new())),
-                (OPEN, Flow::default()),
+                (FlowLabels { outbound: false, ..OPEN }, read()),
+                (OPEN, SessionFlow::new(Vec::new(), read().untrusted)),
+                (OPEN, SessionFlow::new(read().private, Vec::new())),
+                (OPEN, SessionFlow::default()),
             ] {
                 assert_eq!(policy.weigh(verdict("a"), labels, flow), verdict("a"));
             }
         }
         let off = policy("data_flow = 'off'\n");
-        let verdict = off.decide(&Asked::new("s", Action::Prompt { name: "p" }), jiff::Timestamp::now());
-        assert_eq!(verdict.because, crate::Because::Ordinary(Ordinary::Fetched));
+        let verdict =
+            off.decide(&PolicyRequest::new("s", PolicyAction::Prompt { name: "p" }), jiff::Timestamp::now());
+        assert_eq!(verdict.because, crate::DecisionReason::Ordinary(DefaultReason::Fetched));
         assert_eq!(off.weigh(verdict.clone(), OPEN, read()), verdict);
     }
 
@@ -290,7 +300,7 @@ mod tests {
             ("data_flow = 'no'", "line 1, column 13: `data_flow`: unknown value `no`"),
             ("data_flow = 'no'", "expected one of `ask`, `strong`, `off`"),
         ] {
-            let error = Policy::read(text, &Reading::default()).expect_err(text).to_string();
+            let error = Policy::read(text, &PolicyEnvironment::default()).expect_err(text).to_string();
             assert!(error.contains(what), "{text}: {error}");
         }
     }

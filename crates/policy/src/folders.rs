@@ -5,12 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::destination::Destination;
-use crate::file::{FollowLinks, Reading};
-use crate::paths::{self, Text};
-use crate::pattern::Doubt;
-use crate::place::{Holds, Place};
-use crate::readings::{self, ANY, Candidates};
-use crate::ways::Ways;
+use crate::destination_pattern::{DestinationPattern, PatternMatch};
+use crate::file::{LinkResolver, PolicyEnvironment};
+use crate::paths::{self, TextReadings};
+use crate::pattern::AmbiguityBias;
+use crate::readings::{self, ANY, DestinationCandidates};
+use crate::wildcard_paths::WildcardPaths;
 
 /// Characters that separate the words of a command line or the paths of a list.
 const SEPARATORS: [char; 14] = [' ', '\t', '\n', '\r', ';', '|', '&', '<', '>', '(', ')', ',', ':', '='];
@@ -23,15 +23,15 @@ const MAX_BASES: usize = 16;
 
 /// Folders that paths may be in.
 #[derive(Clone, Debug)]
-pub(crate) struct Folders {
+pub(crate) struct FolderSet {
     folders: Vec<String>,
     lower: Vec<String>,
     home: Option<String>,
-    links: Option<Arc<dyn FollowLinks>>,
+    links: Option<Arc<dyn LinkResolver>>,
 }
 
-impl Folders {
-    pub(crate) fn new(texts: &[String], reading: &Reading) -> Result<Self, String> {
+impl FolderSet {
+    pub(crate) fn new(texts: &[String], reading: &PolicyEnvironment) -> Result<Self, String> {
         let mut all = Self {
             folders: Vec::new(),
             lower: Vec::new(),
@@ -49,7 +49,7 @@ impl Folders {
 
     /// # Errors
     /// When the text is not an absolute path, or climbs with `..`.
-    pub(crate) fn of(text: &str, reading: &Reading) -> Result<Self, String> {
+    pub(crate) fn of(text: &str, reading: &PolicyEnvironment) -> Result<Self, String> {
         Self::new(&[text.to_owned()], reading)
     }
 
@@ -73,15 +73,17 @@ impl Folders {
     }
 
     /// Returns true if the text, which is known to be a path, is in one of the folders.
-    pub(crate) fn hold(&self, text: &Text<'_>, doubt: Doubt) -> bool {
+    pub(crate) fn hold(&self, text: &TextReadings<'_>, doubt: AmbiguityBias) -> bool {
         match doubt {
-            _ if text.is_too_long() => doubt == Doubt::Counts,
-            Doubt::Refuses => !paths::is_far(text.raw()) && self.permit(paths::without_scheme(text.raw())),
-            Doubt::Counts => {
-                let read = Candidates::of(text.raw());
+            _ if text.is_too_long() => doubt == AmbiguityBias::Counts,
+            AmbiguityBias::Refuses => {
+                !paths::is_far(text.raw()) && self.permit(paths::without_scheme(text.raw()))
+            }
+            AmbiguityBias::Counts => {
+                let read = DestinationCandidates::of(text.raw());
                 read.unclear.is_some()
                     || text.paths().iter().any(|path| self.may_hold(path))
-                    || self.holds(&read) > Holds::No
+                    || self.holds(&read) > PatternMatch::No
             }
         }
     }
@@ -125,36 +127,40 @@ impl Folders {
         };
         is_inside(&resolved)
             && (spanned == resolved
-                || Ways::new(links.as_ref())
+                || WildcardPaths::new(links.as_ref())
                     .of(&spanned)
                     .is_some_and(|paths| paths.iter().all(|path| is_inside(path))))
     }
 
     /// Matches the readings of a string against the folders.
-    pub(crate) fn holds(&self, read: &Candidates) -> Holds {
+    pub(crate) fn holds(&self, read: &DestinationCandidates) -> PatternMatch {
         let lexically = read.paths.iter().map(|(path, word)| match self.holds_path(path) {
-            Holds::Yes if *word => Holds::Maybe,
+            PatternMatch::Yes if *word => PatternMatch::Maybe,
             held => held,
         });
-        match lexically.max().unwrap_or(Holds::No) {
-            Holds::Yes => Holds::Yes,
+        match lexically.max().unwrap_or(PatternMatch::No) {
+            PatternMatch::Yes => PatternMatch::Yes,
             held => held.max(self.follow(read)),
         }
     }
 
-    fn holds_path(&self, path: &str) -> Holds {
+    fn holds_path(&self, path: &str) -> PatternMatch {
         if !readings::is_wild(path) {
-            return if self.may_hold_resolved(path) { Holds::Yes } else { Holds::No };
+            return if self.may_hold_resolved(path) { PatternMatch::Yes } else { PatternMatch::No };
         }
         if !path.starts_with(readings::is_wildcard) && self.may_hold_resolved(path) {
-            return Holds::Yes;
+            return PatternMatch::Yes;
         }
         // What a variable holds may climb, and so may a name of two dots that a wildcard stands for.
         let climbs = path.contains('/') && path.contains(ANY)
             || path.split('/').any(readings::may_be_parent) && self.may_hold(&readings::climbed(path));
         let is_magic =
             path.starts_with('/') && MAGIC.iter().any(|folder| readings::may_be_below(path, folder));
-        if climbs || is_magic || self.may_hold_resolved(path) { Holds::Maybe } else { Holds::No }
+        if climbs || is_magic || self.may_hold_resolved(path) {
+            PatternMatch::Maybe
+        } else {
+            PatternMatch::No
+        }
     }
 
     /// Returns true if some reader may find the path in one of the folders, from any working folder. The path is in
@@ -197,8 +203,8 @@ impl Folders {
 
     /// Matches paths after following symbolic links. Absolute paths and paths in the home folder are followed as they
     /// are. Relative ones are tried from the home folder and from each folder above the named one.
-    fn follow(&self, read: &Candidates) -> Holds {
-        let Some(links) = &self.links else { return Holds::No };
+    fn follow(&self, read: &DestinationCandidates) -> PatternMatch {
+        let Some(links) = &self.links else { return PatternMatch::No };
         let targets: Vec<String> = self
             .folders
             .iter()
@@ -212,15 +218,15 @@ impl Folders {
                 targets.iter().any(|folder| paths::is_under(&followed, folder))
             })
         };
-        let mut ways = Ways::new(links.as_ref());
-        let mut held = Holds::No;
+        let mut ways = WildcardPaths::new(links.as_ref());
+        let mut held = PatternMatch::No;
         for whole in read.written.iter().flat_map(|path| self.wholes(path)) {
             let lexical = paths::resolved(&whole);
             for path in [whole.as_str(), lexical.as_str()] {
                 match ways.of(path) {
-                    None if ways.is_spent() => return Holds::Maybe,
-                    None => held = Holds::Maybe,
-                    Some(paths) if paths.iter().any(|path| is_there(path)) => return Holds::Yes,
+                    None if ways.is_spent() => return PatternMatch::Maybe,
+                    None => held = PatternMatch::Maybe,
+                    Some(paths) if paths.iter().any(|path| is_there(path)) => return PatternMatch::Yes,
                     Some(_) => (),
                 }
                 if lexical == whole {
@@ -293,7 +299,7 @@ fn without_endings(path: &str) -> String {
     parts.collect::<Vec<_>>().join("/")
 }
 
-impl fmt::Display for Folders {
+impl fmt::Display for FolderSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let folders: Vec<String> = self.folders.iter().map(|folder| format!("`{folder}`")).collect();
         f.write_str(&folders.join(" or "))
@@ -302,11 +308,11 @@ impl fmt::Display for Folders {
 
 /// Hosts that an argument may lead to.
 #[derive(Clone, Debug)]
-pub(crate) struct Hosts(Vec<Place>);
+pub(crate) struct HostSet(Vec<DestinationPattern>);
 
-impl Hosts {
-    pub(crate) fn new(texts: &[String], reading: &Reading) -> Result<Self, String> {
-        let places = texts.iter().map(|text| match Place::new(text, reading)? {
+impl HostSet {
+    pub(crate) fn new(texts: &[String], reading: &PolicyEnvironment) -> Result<Self, String> {
+        let places = texts.iter().map(|text| match DestinationPattern::new(text, reading)? {
             place if place.is_folder() => {
                 Err(format!("`{text}` is a folder and no host; `under` is for those"))
             }
@@ -316,14 +322,14 @@ impl Hosts {
     }
 
     /// Returns true if the text leads to one of the hosts. It is known to be a URL, a mail address or a host.
-    pub(crate) fn hold(&self, text: &str, doubt: Doubt) -> bool {
+    pub(crate) fn hold(&self, text: &str, doubt: AmbiguityBias) -> bool {
         match doubt {
-            Doubt::Refuses => match readings::exact(text) {
+            AmbiguityBias::Refuses => match readings::exact(text) {
                 Ok(found @ Destination::Host { .. }) => self.0.iter().any(|place| place.permits(&found)),
                 _ => false,
             },
-            Doubt::Counts => {
-                let read = Candidates::of(text);
+            AmbiguityBias::Counts => {
+                let read = DestinationCandidates::of(text);
                 read.unclear.is_some()
                     || read
                         .hosts
@@ -335,7 +341,7 @@ impl Hosts {
     }
 }
 
-impl fmt::Display for Hosts {
+impl fmt::Display for HostSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let places: Vec<String> = self.0.iter().map(ToString::to_string).collect();
         f.write_str(&places.join(" or "))

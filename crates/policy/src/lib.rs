@@ -1,11 +1,11 @@
 //! Policy of ordered, readable rules on calls: callers, actions and arguments.
 //!
-//! A [`Policy`] is read from a TOML file. [`Policy::decide`] looks at one [`Asked`] and says allow, ask or deny, and which
+//! A [`Policy`] is read from a TOML file. [`Policy::decide`] looks at one [`PolicyRequest`] and says allow, ask or deny, and which
 //! rule said so; [`Policy::explain`] says the same for a person, rule by rule. Nothing here does I/O, and nothing here
 //! knows what became of a decision.
 //!
 //! ```
-//! use hospes_policy::{Action, Arguments, Asked, Decision, Effects, Policy};
+//! use hospes_policy::{PolicyAction, CallArguments, PolicyRequest, PolicyDecision, ToolEffectSet, Policy};
 //!
 //! let policy = Policy::read(
 //!     r#"
@@ -20,16 +20,16 @@
 //!     tool = ["read_*", "list_*"]
 //!     arguments.path = { under = "/home/me/project" }
 //!     "#,
-//!     &hospes_policy::Reading::default(),
+//!     &hospes_policy::PolicyEnvironment::default(),
 //! )?;
 //!
-//! let arguments = Arguments::read(r#"{ "path": "/home/me/project/README.md" }"#)?;
-//! let asked = Asked::new("files", Action::tool("read_file", Effects::unknown(), &arguments));
-//! assert_eq!(policy.decide(&asked, jiff::Timestamp::now()).decision, Decision::Allow);
+//! let arguments = CallArguments::read(r#"{ "path": "/home/me/project/README.md" }"#)?;
+//! let asked = PolicyRequest::new("files", PolicyAction::tool("read_file", ToolEffectSet::unknown(), &arguments));
+//! assert_eq!(policy.decide(&asked, jiff::Timestamp::now()).decision, PolicyDecision::Allow);
 //!
-//! let outside = Arguments::read(r#"{ "path": "/home/me/project/../.ssh/id_ed25519" }"#)?;
-//! let asked = Asked::new("files", Action::tool("read_file", Effects::unknown(), &outside));
-//! assert_eq!(policy.decide(&asked, jiff::Timestamp::now()).decision, Decision::Ask);
+//! let outside = CallArguments::read(r#"{ "path": "/home/me/project/../.ssh/id_ed25519" }"#)?;
+//! let asked = PolicyRequest::new("files", PolicyAction::tool("read_file", ToolEffectSet::unknown(), &outside));
+//! assert_eq!(policy.decide(&asked, jiff::Timestamp::now()).decision, PolicyDecision::Ask);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -43,8 +43,8 @@
 //! | `server`, `tool`, `prompt`, `resource` | one of the patterns is the server's, tool's or prompt's own name, or the resource's URI |
 //! | `about` | it is one of `"tool"`, `"prompt"`, `"resource"`, `"sampling"`, `"elicitation"`, `"roots"` |
 //! | `application`, `principal` | one of the patterns is the name that the application gave itself, or the name of who signed in |
-//! | `effects` | the tool's `read_only`, `destructive`, `idempotent` and `open_world` are as said ([`Effects`]) |
-//! | `arguments.NAME` | the argument is as said ([`Condition`]); `a.b` and `/a/b` reach inside, `*` means all |
+//! | `effects` | the tool's `read_only`, `destructive`, `idempotent` and `open_world` are as said ([`ToolEffectSet`]) |
+//! | `arguments.NAME` | the argument is as said ([`ArgumentCondition`]); `a.b` and `/a/b` reach inside, `*` means all |
 //! | `destinations` | what the arguments, or the resource's URI, point to is there ([`Destination`]) |
 //! | `until` | the day (which it includes, UTC) or moment has not passed |
 //!
@@ -91,40 +91,40 @@
 //! in another case, are denied before any rule.
 //!
 //! What a server does with a text beyond that (paths that it computes, names that resolve elsewhere, links where no
-//! [`FollowLinks`] was given) cannot be seen here: a denial narrows what may happen, and only a list of what is allowed
+//! [`LinkResolver`] was given) cannot be seen here: a denial narrows what may happen, and only a list of what is allowed
 //! bounds it.
 
 mod action;
 mod arguments;
 mod condition;
 mod destination;
+mod destination_pattern;
 mod document;
 mod effects;
 mod file;
 mod flow;
 mod folders;
-mod known;
+mod known_servers;
 mod nearest;
 mod paths;
 mod pattern;
-mod place;
 mod policy;
 mod readings;
 mod rule;
 mod strings;
 mod verdict;
-mod ways;
+mod wildcard_paths;
 
-pub use action::{About, Action, Asked};
-pub use arguments::{Arguments, ArgumentsError};
-pub use condition::Condition;
-pub use destination::{Destination, Destinations, MAX_DESTINATIONS};
-pub use effects::Effects;
-pub use file::{FollowLinks, Mistake, PolicyError, Reading};
-pub use flow::{DataFlow, Flow, Labels};
-pub use known::{KnownServer, KnownTool, Offers, Unmatched};
+pub use action::{PolicyAction, PolicyActionKind, PolicyRequest};
+pub use arguments::{CallArguments, CallArgumentsError};
+pub use condition::ArgumentCondition;
+pub use destination::{CallDestinations, Destination, MAX_DESTINATIONS};
+pub use effects::ToolEffectSet;
+pub use file::{LinkResolver, PolicyEnvironment, PolicyError, PolicyMistake};
+pub use flow::{DataFlowPolicy, FlowLabels, SessionFlow};
+pub use known_servers::{KnownOffers, KnownServer, KnownTool, UnmatchedPart};
 pub use nearest::nearest;
 pub use paths::{is_hidden, visible, visible_line};
-pub use policy::{Explanation, Policy, Step};
-pub use rule::{Miss, Rule};
-pub use verdict::{Because, Decision, Ordinary, Verdict};
+pub use policy::{Policy, PolicyExplanation, RuleEvaluation};
+pub use rule::{PolicyRule, UnmetCondition};
+pub use verdict::{DecisionReason, DefaultReason, PolicyDecision, PolicyVerdict};

@@ -11,13 +11,13 @@ use url::Url;
 pub(crate) const MAX_TEXT: usize = 64 * 1024;
 
 /// A text, and what it may be taken for, worked out once and only when asked.
-pub(crate) struct Text<'a> {
+pub(crate) struct TextReadings<'a> {
     raw: &'a str,
     readings: OnceCell<Vec<String>>,
     paths: OnceCell<Vec<String>>,
 }
 
-impl<'a> Text<'a> {
+impl<'a> TextReadings<'a> {
     pub(crate) fn new(raw: &'a str) -> Self {
         Self { raw, readings: OnceCell::new(), paths: OnceCell::new() }
     }
@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn a_drive_is_the_top() {
         assert_eq!(resolved("C:/../Windows"), "C:/Windows");
-        assert_eq!(Text::new("\\\\?\\C:\\..\\WINDOWS").paths()[0], "c:/windows");
+        assert_eq!(TextReadings::new("\\\\?\\C:\\..\\WINDOWS").paths()[0], "c:/windows");
     }
 
     #[test]

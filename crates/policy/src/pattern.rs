@@ -2,11 +2,11 @@ use std::fmt;
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use crate::paths::{self, Text};
+use crate::paths::{self, TextReadings};
 
 /// In which direction a rule leans when a text can be taken in more than one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Doubt {
+pub(crate) enum AmbiguityBias {
     /// The rule permits: only what means just what it says fits.
     Refuses,
     /// The rule asks or forbids: what may mean it fits.
@@ -15,14 +15,14 @@ pub(crate) enum Doubt {
 
 /// One pattern: a glob over a whole text.
 #[derive(Clone)]
-pub(crate) struct Pattern {
+pub(crate) struct TextPattern {
     text: String,
     glob: GlobMatcher,
     /// Matcher that ignores case.
     loose: GlobMatcher,
 }
 
-impl Pattern {
+impl TextPattern {
     pub(crate) fn new(text: &str) -> Result<Self, globset::Error> {
         let mut glob = GlobBuilder::new(text);
         glob.literal_separator(true).backslash_escape(true).empty_alternates(true);
@@ -45,24 +45,24 @@ impl Pattern {
         self.text.contains(['*', '?', '[', '{', '\\'])
     }
 
-    pub(crate) fn fits(&self, text: &Text<'_>, doubt: Doubt) -> bool {
+    pub(crate) fn fits(&self, text: &TextReadings<'_>, doubt: AmbiguityBias) -> bool {
         match doubt {
             // Who wrote the whole text has seen what is in it.
-            Doubt::Refuses if self.text == text.raw() => true,
-            _ if text.is_too_long() => doubt == Doubt::Counts,
-            Doubt::Refuses => paths::is_plain(text.raw()) && self.glob.is_match(text.raw()),
-            Doubt::Counts => text.readings().iter().any(|reading| self.loose.is_match(reading)),
+            AmbiguityBias::Refuses if self.text == text.raw() => true,
+            _ if text.is_too_long() => doubt == AmbiguityBias::Counts,
+            AmbiguityBias::Refuses => paths::is_plain(text.raw()) && self.glob.is_match(text.raw()),
+            AmbiguityBias::Counts => text.readings().iter().any(|reading| self.loose.is_match(reading)),
         }
     }
 }
 
-impl fmt::Display for Pattern {
+impl fmt::Display for TextPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}`", self.text)
     }
 }
 
-impl fmt::Debug for Pattern {
+impl fmt::Debug for TextPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.text, f)
     }
@@ -70,25 +70,25 @@ impl fmt::Debug for Pattern {
 
 /// One or more patterns, of which one must fit.
 #[derive(Clone, Debug)]
-pub(crate) struct Patterns(Vec<Pattern>);
+pub(crate) struct TextPatterns(Vec<TextPattern>);
 
-impl Patterns {
+impl TextPatterns {
     pub(crate) fn new(texts: &[String]) -> Result<Self, String> {
-        let all = texts.iter().map(|text| Pattern::new(text).map_err(|error| error.to_string()));
+        let all = texts.iter().map(|text| TextPattern::new(text).map_err(|error| error.to_string()));
         all.collect::<Result<_, _>>().map(Self)
     }
 
     /// The patterns in their order.
-    pub(crate) fn each(&self) -> impl Iterator<Item = &Pattern> {
+    pub(crate) fn each(&self) -> impl Iterator<Item = &TextPattern> {
         self.0.iter()
     }
 
-    pub(crate) fn fits(&self, text: &Text<'_>, doubt: Doubt) -> bool {
+    pub(crate) fn fits(&self, text: &TextReadings<'_>, doubt: AmbiguityBias) -> bool {
         self.0.iter().any(|pattern| pattern.fits(text, doubt))
     }
 }
 
-impl fmt::Display for Patterns {
+impl fmt::Display for TextPatterns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, one) in self.0.iter().enumerate() {
             let between = if index == 0 { "" } else { " or " };
@@ -102,13 +102,13 @@ impl fmt::Display for Patterns {
 mod tests {
     use super::*;
 
-    fn fits(pattern: &str, text: &str, doubt: Doubt) -> bool {
-        Pattern::new(pattern).unwrap().fits(&Text::new(text), doubt)
+    fn fits(pattern: &str, text: &str, doubt: AmbiguityBias) -> bool {
+        TextPattern::new(pattern).unwrap().fits(&TextReadings::new(text), doubt)
     }
 
     #[test]
     fn a_star_stops_at_a_slash_and_two_do_not() {
-        for doubt in [Doubt::Refuses, Doubt::Counts] {
+        for doubt in [AmbiguityBias::Refuses, AmbiguityBias::Counts] {
             assert!(fits("read_*", "read_file", doubt));
             assert!(fits("/home/*", "/home/me", doubt));
             assert!(!fits("/home/*", "/home/me/x", doubt));
@@ -129,27 +129,29 @@ mod tests {
             "file:///etc/%70asswd",
             " file:///x/../etc/passwd",
         ] {
-            assert!(fits("file:///etc/**", text, Doubt::Counts), "{text:?}");
+            assert!(fits("file:///etc/**", text, AmbiguityBias::Counts), "{text:?}");
         }
-        assert!(fits("https://a.example/x", "https://me@A.example:443//x", Doubt::Counts));
-        assert!(!fits("read", "READ", Doubt::Refuses));
+        assert!(fits("https://a.example/x", "https://me@A.example:443//x", AmbiguityBias::Counts));
+        assert!(!fits("read", "READ", AmbiguityBias::Refuses));
     }
 
     #[test]
     fn a_text_too_long_to_be_looked_at_fits_no_permission_and_every_prohibition() {
         let long = "a".repeat(paths::MAX_TEXT + 1);
-        assert!(!fits("**", &long, Doubt::Refuses));
-        assert!(fits("b", &long, Doubt::Counts));
-        assert!(fits("**", &long[1..], Doubt::Refuses) && !fits("b", &long[1..], Doubt::Counts));
+        assert!(!fits("**", &long, AmbiguityBias::Refuses));
+        assert!(fits("b", &long, AmbiguityBias::Counts));
+        assert!(
+            fits("**", &long[1..], AmbiguityBias::Refuses) && !fits("b", &long[1..], AmbiguityBias::Counts)
+        );
     }
 
     #[test]
     fn what_climbs_fits_no_permission_and_every_prohibition_it_may_mean() {
         let sly = "/home/me/../../etc/passwd";
-        assert!(!fits("/home/**", sly, Doubt::Refuses));
-        assert!(fits("/etc/**", sly, Doubt::Counts));
-        assert!(fits("/home/**", sly, Doubt::Counts));
-        assert!(!fits("/home/**", "/home/%2e%2e/etc", Doubt::Refuses));
-        assert!(fits(sly, sly, Doubt::Refuses), "written out");
+        assert!(!fits("/home/**", sly, AmbiguityBias::Refuses));
+        assert!(fits("/etc/**", sly, AmbiguityBias::Counts));
+        assert!(fits("/home/**", sly, AmbiguityBias::Counts));
+        assert!(!fits("/home/**", "/home/%2e%2e/etc", AmbiguityBias::Refuses));
+        assert!(fits(sly, sly, AmbiguityBias::Refuses), "written out");
     }
 }

@@ -3,15 +3,15 @@ use std::fmt;
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use crate::action::{Action, Asked};
-use crate::arguments::ArgumentsError;
-use crate::document::{Report, Section, line_of};
-use crate::effects::Effects;
-use crate::file::{PolicyError, Reading};
-use crate::flow::{DataFlow, Flow, Label, Labels, labelled};
-use crate::known::Selector;
-use crate::rule::{Miss, Rule};
-use crate::verdict::{Because, Decision, Ordinary, Verdict};
+use crate::action::{PolicyAction, PolicyRequest};
+use crate::arguments::CallArgumentsError;
+use crate::document::{MistakeReport, TableSection, line_of};
+use crate::effects::ToolEffectSet;
+use crate::file::{PolicyEnvironment, PolicyError};
+use crate::flow::{DataFlowPolicy, FlowLabels, LabelRule, SessionFlow, labelled};
+use crate::known_servers::RuleSelector;
+use crate::rule::{PolicyRule, UnmetCondition};
+use crate::verdict::{DecisionReason, DefaultReason, PolicyDecision, PolicyVerdict};
 
 /// Keys of rules and labels that may have been written at the top of the file.
 const IN_RULES: [(&str, &str); 6] = [
@@ -29,33 +29,33 @@ const IN_A_RULE: &str = "in a rule, below a line `[[rule]]`";
 /// Rules in their order, and what is done where none fits.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    rules: Vec<Rule>,
+    rules: Vec<PolicyRule>,
     trusted: Vec<String>,
     /// The line of `trusted`, from 1; 0 without it.
     trusted_line: usize,
-    data_flow: DataFlow,
-    labels: Vec<Label>,
+    data_flow: DataFlowPolicy,
+    labels: Vec<LabelRule>,
     version: [u8; 32],
 }
 
 /// A decision, and how it came about.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Explanation<'p> {
+pub struct PolicyExplanation<'p> {
     /// The rules that were looked at, in order; only the last one can have fitted.
-    pub steps: Vec<Step<'p>>,
+    pub steps: Vec<RuleEvaluation<'p>>,
     /// Resulting verdict.
-    pub verdict: Verdict,
+    pub verdict: PolicyVerdict,
 }
 
 /// One rule that was looked at.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Step<'p> {
+pub struct RuleEvaluation<'p> {
     /// The rule.
-    pub rule: &'p Rule,
+    pub rule: &'p PolicyRule,
     /// The first condition that does not hold; nothing when the rule fits.
-    pub miss: Option<Miss>,
+    pub miss: Option<UnmetCondition>,
 }
 
 impl Policy {
@@ -66,7 +66,7 @@ impl Policy {
             rules: Vec::new(),
             trusted: Vec::new(),
             trusted_line: 0,
-            data_flow: DataFlow::default(),
+            data_flow: DataFlowPolicy::default(),
             labels: Vec::new(),
             version: Sha256::digest([]).into(),
         }
@@ -77,23 +77,23 @@ impl Policy {
     /// # Errors
     /// [`PolicyError`] with all mistakes and their places: text that is not TOML, unknown keys and values, values of the wrong
     /// type, and rules and labels that can never fit or have no effect.
-    pub fn read(text: &str, reading: &Reading) -> Result<Self, PolicyError> {
-        let mut report = Report::new(text);
+    pub fn read(text: &str, reading: &PolicyEnvironment) -> Result<Self, PolicyError> {
+        let mut report = MistakeReport::new(text);
         let Some(file) = report.parse() else {
             return report.finish().map(|()| Self::ordinary());
         };
-        let mut top = Section::new(None, 0, file.get_ref());
+        let mut top = TableSection::new(None, 0, file.get_ref());
         let trusted = top.names("trusted", &mut report).unwrap_or_default();
         let trusted_line = top.value("trusted").map_or(0, |value| line_of(text, value.span().start));
-        let data_flow = top.word("data_flow", DataFlow::WORDS, &mut report).unwrap_or_default();
+        let data_flow = top.word("data_flow", DataFlowPolicy::WORDS, &mut report).unwrap_or_default();
         let (mut rules, mut labels) = (Vec::new(), Vec::new());
         for mut one in top.tables("rule", &mut report) {
             let place = (one.number, line_of(text, one.at));
-            rules.extend(Rule::parse(place, &mut one.section, reading, &mut report));
+            rules.extend(PolicyRule::parse(place, &mut one.section, reading, &mut report));
         }
         for mut one in top.tables("label", &mut report) {
             let place = (one.number, line_of(text, one.at));
-            labels.extend(Label::parse(place, &mut one.section, &mut report));
+            labels.extend(LabelRule::parse(place, &mut one.section, &mut report));
         }
         top.refuse_unknown(&IN_RULES, &mut report);
         report.finish()?;
@@ -102,7 +102,7 @@ impl Policy {
 
     /// The rules.
     #[must_use]
-    pub fn rules(&self) -> &[Rule] {
+    pub fn rules(&self) -> &[PolicyRule] {
         &self.rules
     }
 
@@ -111,8 +111,8 @@ impl Policy {
     }
 
     /// Selectors of all rules and labels, each in the order of the file.
-    pub(crate) fn selectors(&self) -> impl Iterator<Item = Selector<'_>> {
-        self.rules.iter().map(Rule::selector).chain(self.labels.iter().map(Label::selector))
+    pub(crate) fn selectors(&self) -> impl Iterator<Item = RuleSelector<'_>> {
+        self.rules.iter().map(PolicyRule::selector).chain(self.labels.iter().map(LabelRule::selector))
     }
 
     /// The servers whose annotations are believed.
@@ -135,7 +135,7 @@ impl Policy {
 
     /// Decides on a request.
     #[must_use]
-    pub fn decide(&self, asked: &Asked<'_>, now: Timestamp) -> Verdict {
+    pub fn decide(&self, asked: &PolicyRequest<'_>, now: Timestamp) -> PolicyVerdict {
         let effects = self.believed(asked);
         self.rules
             .iter()
@@ -145,61 +145,62 @@ impl Policy {
 
     /// Decides on a request and explains the decision rule by rule.
     #[must_use]
-    pub fn explain(&self, asked: &Asked<'_>, now: Timestamp) -> Explanation<'_> {
+    pub fn explain(&self, asked: &PolicyRequest<'_>, now: Timestamp) -> PolicyExplanation<'_> {
         let effects = self.believed(asked);
         let mut steps = Vec::new();
         for rule in &self.rules {
             match rule.fits(asked, effects, now) {
-                Err(miss) => steps.push(Step { rule, miss: Some(miss) }),
+                Err(miss) => steps.push(RuleEvaluation { rule, miss: Some(miss) }),
                 Ok(fit) => {
-                    steps.push(Step { rule, miss: None });
-                    return Explanation { steps, verdict: rule.verdict_of(fit) };
+                    steps.push(RuleEvaluation { rule, miss: None });
+                    return PolicyExplanation { steps, verdict: rule.verdict_of(fit) };
                 }
             }
         }
-        Explanation { steps, verdict: ordinary(&asked.action, effects) }
+        PolicyExplanation { steps, verdict: ordinary(&asked.action, effects) }
     }
 
     /// Setting for sessions that have read private data and untrusted text.
     #[must_use]
-    pub fn data_flow(&self) -> DataFlow {
+    pub fn data_flow(&self) -> DataFlowPolicy {
         self.data_flow
     }
 
     /// Determines the labels of an action, independent of its arguments. `known` is the knowledge of the host about the
     /// server, if any. Declarations of a server count only if it is trusted.
     #[must_use]
-    pub fn labels(&self, asked: &Asked<'_>, known: Option<Labels>) -> Labels {
+    pub fn labels(&self, asked: &PolicyRequest<'_>, known: Option<FlowLabels>) -> FlowLabels {
         let open = self.believed(asked).open_world;
-        let known = known.unwrap_or(Labels { private: false, untrusted: open, outbound: open });
+        let known = known.unwrap_or(FlowLabels { private: false, untrusted: open, outbound: open });
         labelled(&self.labels, asked, known)
     }
 
     /// Applies the data flow of a session to a verdict. A call with these labels that could send private data out needs
     /// an approval each time. Denied calls stay denied.
     #[must_use]
-    pub fn weigh(&self, mut verdict: Verdict, labels: Labels, flow: Flow) -> Verdict {
-        let is_of_no_concern = self.data_flow == DataFlow::Off || !labels.outbound || !flow.is_tainted();
-        if is_of_no_concern || verdict.decision == Decision::Deny {
+    pub fn weigh(&self, mut verdict: PolicyVerdict, labels: FlowLabels, flow: SessionFlow) -> PolicyVerdict {
+        let is_of_no_concern =
+            self.data_flow == DataFlowPolicy::Off || !labels.outbound || !flow.is_tainted();
+        if is_of_no_concern || verdict.decision == PolicyDecision::Deny {
             return verdict;
         }
-        if verdict.decision == Decision::Allow {
-            verdict.decision = Decision::Ask;
-            verdict.because = Because::Flow(Box::new(verdict.because));
+        if verdict.decision == PolicyDecision::Allow {
+            verdict.decision = PolicyDecision::Ask;
+            verdict.because = DecisionReason::Flow(Box::new(verdict.because));
         }
         // What was allowed for longer was allowed before this was read.
         verdict.may_remember = false;
-        verdict.strong |= self.data_flow == DataFlow::Strong;
+        verdict.strong |= self.data_flow == DataFlowPolicy::Strong;
         verdict.flow = Some(flow);
         verdict
     }
 
     /// Verdict on arguments that have more than one reading; no rule is evaluated.
     #[must_use]
-    pub fn unreadable(error: &ArgumentsError) -> Verdict {
-        Verdict {
-            decision: Decision::Deny,
-            because: Because::Unreadable(error.to_string()),
+    pub fn unreadable(error: &CallArgumentsError) -> PolicyVerdict {
+        PolicyVerdict {
+            decision: PolicyDecision::Deny,
+            because: DecisionReason::Unreadable(error.to_string()),
             may_remember: false,
             strong: false,
             review: false,
@@ -208,41 +209,43 @@ impl Policy {
     }
 
     /// The effects of the tool, if there is one, as far as its server is trusted.
-    fn believed(&self, asked: &Asked<'_>) -> Effects {
+    fn believed(&self, asked: &PolicyRequest<'_>) -> ToolEffectSet {
         match asked.action {
-            Action::Tool { effects, .. } if self.trusts(asked.server) => effects,
-            _ => Effects::unknown(),
+            PolicyAction::Tool { effects, .. } if self.trusts(asked.server) => effects,
+            _ => ToolEffectSet::unknown(),
         }
     }
 }
 
 /// Default verdict if no rule matches.
-fn ordinary(action: &Action<'_>, effects: Effects) -> Verdict {
+fn ordinary(action: &PolicyAction<'_>, effects: ToolEffectSet) -> PolicyVerdict {
     let (decision, ordinary) = match action {
-        Action::Tool { .. } if effects.read_only && !effects.open_world => {
-            (Decision::Allow, Ordinary::Harmless)
+        PolicyAction::Tool { .. } if effects.read_only && !effects.open_world => {
+            (PolicyDecision::Allow, DefaultReason::Harmless)
         }
-        Action::Tool { .. } if effects.destructive && effects.open_world => {
-            (Decision::Ask, Ordinary::Dangerous)
+        PolicyAction::Tool { .. } if effects.destructive && effects.open_world => {
+            (PolicyDecision::Ask, DefaultReason::Dangerous)
         }
-        Action::Tool { .. } => (Decision::Ask, Ordinary::Tool),
-        Action::Prompt { .. } | Action::Resource { .. } => (Decision::Allow, Ordinary::Fetched),
-        Action::Sampling | Action::Roots => (Decision::Ask, Ordinary::Wanted),
-        Action::Elicitation => (Decision::Allow, Ordinary::Question),
+        PolicyAction::Tool { .. } => (PolicyDecision::Ask, DefaultReason::Tool),
+        PolicyAction::Prompt { .. } | PolicyAction::Resource { .. } => {
+            (PolicyDecision::Allow, DefaultReason::Fetched)
+        }
+        PolicyAction::Sampling | PolicyAction::Roots => (PolicyDecision::Ask, DefaultReason::Wanted),
+        PolicyAction::Elicitation => (PolicyDecision::Allow, DefaultReason::Question),
     };
-    Verdict {
+    PolicyVerdict {
         decision,
-        because: Because::Ordinary(ordinary),
-        may_remember: decision == Decision::Ask && ordinary != Ordinary::Dangerous,
+        because: DecisionReason::Ordinary(ordinary),
+        may_remember: decision == PolicyDecision::Ask && ordinary != DefaultReason::Dangerous,
         strong: false,
         review: false,
         flow: None,
     }
 }
 
-impl fmt::Display for Explanation<'_> {
+impl fmt::Display for PolicyExplanation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Step { rule, miss } in &self.steps {
+        for RuleEvaluation { rule, miss } in &self.steps {
             write!(f, "rule {} (line {})", rule.number(), rule.line())?;
             if let Some(name) = rule.name() {
                 write!(f, " `{name}`")?;

@@ -2,37 +2,37 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use crate::action::{About, Action, Asked};
-use crate::arguments::Way;
-use crate::condition::Condition;
-use crate::effects::Effects;
-use crate::known::Selector;
-use crate::paths::Text;
-use crate::pattern::{Doubt, Patterns};
-use crate::place::Place;
-use crate::strings::{self, Standing};
-use crate::verdict::{Because, Decision, Verdict};
+use crate::action::{PolicyAction, PolicyActionKind, PolicyRequest};
+use crate::arguments::ArgumentPointer;
+use crate::condition::ArgumentCondition;
+use crate::destination_pattern::DestinationPattern;
+use crate::effects::ToolEffectSet;
+use crate::known_servers::RuleSelector;
+use crate::paths::TextReadings;
+use crate::pattern::{AmbiguityBias, TextPatterns};
+use crate::strings::{self, DestinationMatch};
+use crate::verdict::{DecisionReason, PolicyDecision, PolicyVerdict};
 
 mod parse;
 
 /// One rule of a policy.
 #[derive(Clone, Debug)]
-pub struct Rule {
+pub struct PolicyRule {
     number: usize,
     line: usize,
-    decision: Decision,
+    decision: PolicyDecision,
     name: Option<String>,
     reason: Option<String>,
-    about: Option<Vec<About>>,
-    server: Option<Patterns>,
-    tool: Option<Patterns>,
-    prompt: Option<Patterns>,
-    resource: Option<Patterns>,
-    application: Option<Patterns>,
-    principal: Option<Patterns>,
-    effects: Option<WantedEffects>,
-    arguments: Vec<(String, Way, Condition)>,
-    destinations: Option<Vec<Place>>,
+    about: Option<Vec<PolicyActionKind>>,
+    server: Option<TextPatterns>,
+    tool: Option<TextPatterns>,
+    prompt: Option<TextPatterns>,
+    resource: Option<TextPatterns>,
+    application: Option<TextPatterns>,
+    principal: Option<TextPatterns>,
+    effects: Option<RequiredEffects>,
+    arguments: Vec<(String, ArgumentPointer, ArgumentCondition)>,
+    destinations: Option<Vec<DestinationPattern>>,
     until: Option<(String, Timestamp)>,
     strong: bool,
     remember: bool,
@@ -41,7 +41,7 @@ pub struct Rule {
 
 /// The effects that a rule wants a tool to have, where it says something of them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WantedEffects {
+pub(crate) struct RequiredEffects {
     read_only: Option<bool>,
     destructive: Option<bool>,
     idempotent: Option<bool>,
@@ -51,7 +51,7 @@ pub(crate) struct WantedEffects {
 /// The first condition of a rule that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Miss {
+pub struct UnmetCondition {
     /// The key of the rule.
     pub key: String,
     /// Required value.
@@ -60,20 +60,20 @@ pub struct Miss {
 
 /// The fit of a rule whose conditions hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Fit {
+pub(crate) enum RuleFit {
     /// A fit without doubt.
     Whole,
     /// A possible fit, with the reason: readers differ about what a string points to.
     Unclear(String),
 }
 
-impl fmt::Display for Miss {
+impl fmt::Display for UnmetCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}` is not {}", self.key, self.wanted)
     }
 }
 
-impl Rule {
+impl PolicyRule {
     /// Its place in the file, from 1.
     #[must_use]
     pub fn number(&self) -> usize {
@@ -88,7 +88,7 @@ impl Rule {
 
     /// Decision of the rule.
     #[must_use]
-    pub fn decision(&self) -> Decision {
+    pub fn decision(&self) -> PolicyDecision {
         self.decision
     }
 
@@ -151,8 +151,8 @@ impl Rule {
     }
 
     /// The conditions that name something of a server.
-    pub(crate) fn selector(&self) -> Selector<'_> {
-        Selector {
+    pub(crate) fn selector(&self) -> RuleSelector<'_> {
+        RuleSelector {
             section: format!("rule {}", self.number),
             line: self.line,
             doubt: self.doubt(),
@@ -165,39 +165,44 @@ impl Rule {
     }
 
     /// Bias for ambiguous values: allow rules match less, deny rules match more.
-    fn doubt(&self) -> Doubt {
+    fn doubt(&self) -> AmbiguityBias {
         match self.decision {
-            Decision::Allow => Doubt::Refuses,
-            Decision::Ask | Decision::Deny => Doubt::Counts,
+            PolicyDecision::Allow => AmbiguityBias::Refuses,
+            PolicyDecision::Ask | PolicyDecision::Deny => AmbiguityBias::Counts,
         }
     }
 
     /// Matches the rule, or returns the first condition that does not hold. `effects` are the trusted effects of the
     /// tool.
-    pub(crate) fn fits(&self, asked: &Asked<'_>, effects: Effects, now: Timestamp) -> Result<Fit, Miss> {
+    pub(crate) fn fits(
+        &self,
+        asked: &PolicyRequest<'_>,
+        effects: ToolEffectSet,
+        now: Timestamp,
+    ) -> Result<RuleFit, UnmetCondition> {
         let doubt = self.doubt();
-        let one_of = |key: &str, patterns: &Option<Patterns>, text: Option<&str>| match patterns {
-            Some(patterns) if !text.is_some_and(|text| patterns.fits(&Text::new(text), doubt)) => {
-                Err(Miss { key: key.to_owned(), wanted: patterns.to_string() })
+        let one_of = |key: &str, patterns: &Option<TextPatterns>, text: Option<&str>| match patterns {
+            Some(patterns) if !text.is_some_and(|text| patterns.fits(&TextReadings::new(text), doubt)) => {
+                Err(UnmetCondition { key: key.to_owned(), wanted: patterns.to_string() })
             }
             _ => Ok(()),
         };
         if let Some((written, end)) = &self.until
             && now >= *end
         {
-            return Err(Miss { key: "until".to_owned(), wanted: format!("to come: {written}") });
+            return Err(UnmetCondition { key: "until".to_owned(), wanted: format!("to come: {written}") });
         }
         if let Some(about) = &self.about
             && !about.contains(&asked.action.about())
         {
             let names: Vec<String> = about.iter().map(ToString::to_string).collect();
-            return Err(Miss { key: "about".to_owned(), wanted: names.join(" or ") });
+            return Err(UnmetCondition { key: "about".to_owned(), wanted: names.join(" or ") });
         }
         one_of("server", &self.server, Some(asked.server))?;
         let (tool, prompt, resource) = match asked.action {
-            Action::Tool { name, .. } => (Some(name), None, None),
-            Action::Prompt { name } => (None, Some(name), None),
-            Action::Resource { uri } => (None, None, Some(uri)),
+            PolicyAction::Tool { name, .. } => (Some(name), None, None),
+            PolicyAction::Prompt { name } => (None, Some(name), None),
+            PolicyAction::Resource { uri } => (None, None, Some(uri)),
             _ => (None, None, None),
         };
         one_of("tool", &self.tool, tool)?;
@@ -209,38 +214,46 @@ impl Rule {
     }
 
     /// Matches the conditions on a tool call.
-    fn fits_call(&self, action: &Action<'_>, effects: Effects, doubt: Doubt) -> Result<Fit, Miss> {
+    fn fits_call(
+        &self,
+        action: &PolicyAction<'_>,
+        effects: ToolEffectSet,
+        doubt: AmbiguityBias,
+    ) -> Result<RuleFit, UnmetCondition> {
         let said = self.effects.map(|said| said.against(effects));
         let call = match action {
-            Action::Tool { arguments, .. } => Some(arguments),
+            PolicyAction::Tool { arguments, .. } => Some(arguments),
             _ => None,
         };
         if let Some(said) = said {
             let first = if call.is_some() { said } else { Some(("effects", true)) };
             if let Some((effect, wanted)) = first {
-                return Err(Miss { key: format!("effects.{effect}"), wanted: wanted.to_string() });
+                return Err(UnmetCondition { key: format!("effects.{effect}"), wanted: wanted.to_string() });
             }
         }
         for (key, way, condition) in &self.arguments {
             if !call.is_some_and(|arguments| condition.fits(&way.follow(arguments, doubt), doubt)) {
-                return Err(Miss { key: format!("arguments.{key}"), wanted: condition.to_string() });
+                return Err(UnmetCondition {
+                    key: format!("arguments.{key}"),
+                    wanted: condition.to_string(),
+                });
             }
         }
-        let Some(places) = &self.destinations else { return Ok(Fit::Whole) };
+        let Some(places) = &self.destinations else { return Ok(RuleFit::Whole) };
         let standing = match action {
-            Action::Tool { destinations, arguments, .. } => {
+            PolicyAction::Tool { destinations, arguments, .. } => {
                 strings::are_at(places, destinations.strings(arguments), doubt)
             }
-            Action::Resource { uri } => strings::are_at(places, &strings::strings_of_uri(uri), doubt),
-            _ => Standing::Elsewhere(None),
+            PolicyAction::Resource { uri } => strings::are_at(places, &strings::strings_of_uri(uri), doubt),
+            _ => DestinationMatch::Elsewhere(None),
         };
         match standing {
-            Standing::There => Ok(Fit::Whole),
-            Standing::Unclear(why) => Ok(Fit::Unclear(why)),
-            Standing::Elsewhere(why) => {
+            DestinationMatch::There => Ok(RuleFit::Whole),
+            DestinationMatch::Unclear(why) => Ok(RuleFit::Unclear(why)),
+            DestinationMatch::Elsewhere(why) => {
                 let places: Vec<String> = places.iter().map(ToString::to_string).collect();
                 let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
-                Err(Miss {
+                Err(UnmetCondition {
                     key: "destinations".to_owned(),
                     wanted: format!("at {}{why}", places.join(" or ")),
                 })
@@ -249,12 +262,12 @@ impl Rule {
     }
 
     /// The verdict where the rule fits. What may be what the rule denies is never done unasked.
-    pub(crate) fn verdict_of(&self, fit: Fit) -> Verdict {
+    pub(crate) fn verdict_of(&self, fit: RuleFit) -> PolicyVerdict {
         let verdict = self.verdict();
         match fit {
-            Fit::Unclear(why) if self.decision == Decision::Deny => Verdict {
-                decision: Decision::Ask,
-                because: Because::Unclear { rule: Box::new(verdict.because), why },
+            RuleFit::Unclear(why) if self.decision == PolicyDecision::Deny => PolicyVerdict {
+                decision: PolicyDecision::Ask,
+                because: DecisionReason::Unclear { rule: Box::new(verdict.because), why },
                 may_remember: false,
                 ..verdict
             },
@@ -262,16 +275,16 @@ impl Rule {
         }
     }
 
-    fn verdict(&self) -> Verdict {
-        Verdict {
+    fn verdict(&self) -> PolicyVerdict {
+        PolicyVerdict {
             decision: self.decision,
-            because: Because::Rule {
+            because: DecisionReason::Rule {
                 number: self.number,
                 line: self.line,
                 name: self.name.clone(),
                 reason: self.reason.clone(),
             },
-            may_remember: self.decision == Decision::Ask && self.remember,
+            may_remember: self.decision == PolicyDecision::Ask && self.remember,
             strong: self.strong,
             review: self.review,
             flow: None,
@@ -279,9 +292,9 @@ impl Rule {
     }
 }
 
-impl WantedEffects {
+impl RequiredEffects {
     /// The first effect that is not as said, and what was said.
-    pub(crate) fn against(self, effects: Effects) -> Option<(&'static str, bool)> {
+    pub(crate) fn against(self, effects: ToolEffectSet) -> Option<(&'static str, bool)> {
         [
             ("read_only", self.read_only, effects.read_only),
             ("destructive", self.destructive, effects.destructive),

@@ -2,16 +2,16 @@
 
 use serde_json::Value;
 
-use crate::arguments::Arguments;
+use crate::arguments::CallArguments;
 use crate::destination::Destination;
+use crate::destination_pattern::{DestinationPattern, PatternMatch};
 use crate::paths;
-use crate::pattern::Doubt;
-use crate::place::{Holds, Place};
-use crate::readings::{self, Candidates};
+use crate::pattern::AmbiguityBias;
+use crate::readings::{self, DestinationCandidates};
 
 /// Result of matching the destinations of a call against those of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum DestinationMatch {
     /// All strings match for an allow rule; one matches for a deny rule.
     There,
     /// They are not; with the reason where a permission would have needed something plainer.
@@ -22,10 +22,14 @@ pub(crate) enum Standing {
 
 /// Matches the strings of a call against destinations. An allow rule needs at least one string and all of them to
 /// match; a deny rule needs any.
-pub(crate) fn are_at(places: &[Place], strings: &[Located], doubt: Doubt) -> Standing {
+pub(crate) fn are_at(
+    places: &[DestinationPattern],
+    strings: &[LocatedString],
+    doubt: AmbiguityBias,
+) -> DestinationMatch {
     match doubt {
-        Doubt::Refuses => {
-            let elsewhere = strings.iter().find_map(|Located { at, text, read }| {
+        AmbiguityBias::Refuses => {
+            let elsewhere = strings.iter().find_map(|LocatedString { at, text, read }| {
                 let why = match (&read.exact, read.is_name) {
                     (Ok(found), _) if places.iter().any(|place| place.permits(found)) => return None,
                     (_, true) if is_identifier(text) => return None,
@@ -37,25 +41,25 @@ pub(crate) fn are_at(places: &[Place], strings: &[Located], doubt: Doubt) -> Sta
             });
             let is_any = strings.iter().any(|one| !one.read.is_name);
             match elsewhere {
-                None if is_any => Standing::There,
-                why => Standing::Elsewhere(why),
+                None if is_any => DestinationMatch::There,
+                why => DestinationMatch::Elsewhere(why),
             }
         }
-        Doubt::Counts => {
+        AmbiguityBias::Counts => {
             let mut unclear = None;
-            for Located { at, read, .. } in strings {
+            for LocatedString { at, read, .. } in strings {
                 let held = places.iter().map(|place| place.holds(&read.candidates)).max();
                 match (held, &read.candidates.unclear) {
-                    (Some(Holds::Yes), _) => return Standing::There,
+                    (Some(PatternMatch::Yes), _) => return DestinationMatch::There,
                     (_, Some(why)) => unclear = unclear.or_else(|| Some(format!("`{at}`: {why}"))),
-                    (Some(Holds::Maybe), _) => {
+                    (Some(PatternMatch::Maybe), _) => {
                         unclear =
                             unclear.or_else(|| Some(format!("`{at}` has a word that may be such a place")));
                     }
                     _ => (),
                 }
             }
-            unclear.map_or(Standing::Elsewhere(None), Standing::Unclear)
+            unclear.map_or(DestinationMatch::Elsewhere(None), DestinationMatch::Unclear)
         }
     }
 }
@@ -67,23 +71,23 @@ fn is_identifier(text: &str) -> bool {
 
 /// One string of a call, and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Located {
+pub(crate) struct LocatedString {
     at: String,
     text: String,
-    read: Readings,
+    read: StringReadings,
 }
 
 /// The readings of one string.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Readings {
+struct StringReadings {
     exact: Result<Destination, String>,
-    candidates: Candidates,
+    candidates: DestinationCandidates,
     /// True if the string is the name of a member and not a value.
     is_name: bool,
 }
 
 /// The strings of a call's arguments, with their readings: at most [`MAX_STRINGS`], and then one that is unclear.
-pub(crate) fn strings_of(arguments: &Arguments) -> Vec<Located> {
+pub(crate) fn strings_of(arguments: &CallArguments) -> Vec<LocatedString> {
     let mut all = Vec::new();
     for (name, value) in arguments.as_map() {
         locate("arguments", name, true, &mut all);
@@ -93,7 +97,7 @@ pub(crate) fn strings_of(arguments: &Arguments) -> Vec<Located> {
 }
 
 /// Strings of the URI of a resource, with their readings.
-pub(crate) fn strings_of_uri(uri: &str) -> Vec<Located> {
+pub(crate) fn strings_of_uri(uri: &str) -> Vec<LocatedString> {
     let mut all = Vec::new();
     locate("resource", uri, false, &mut all);
     all
@@ -104,7 +108,7 @@ const MAX_STRINGS: usize = 512;
 /// Maximum length of all of them together, in bytes.
 const MAX_TOTAL: usize = 128 * 1024;
 
-fn locate(at: &str, text: &str, is_name: bool, to: &mut Vec<Located>) {
+fn locate(at: &str, text: &str, is_name: bool, to: &mut Vec<LocatedString>) {
     if text.is_empty() && !is_name {
         return;
     }
@@ -116,16 +120,18 @@ fn locate(at: &str, text: &str, is_name: bool, to: &mut Vec<Located>) {
     let total = text.len() + to.iter().map(|one| one.text.len()).sum::<usize>();
     if to.len() == MAX_STRINGS || total > MAX_TOTAL {
         let why = format!("there are more than {MAX_STRINGS} strings, or more than 128 KiB of them");
-        let candidates = Candidates { unclear: Some(why.clone()), ..Candidates::default() };
-        let read = Readings { exact: Err(why), candidates, is_name: false };
-        to.push(Located { at: at.to_owned(), text: String::new(), read });
+        let candidates =
+            DestinationCandidates { unclear: Some(why.clone()), ..DestinationCandidates::default() };
+        let read = StringReadings { exact: Err(why), candidates, is_name: false };
+        to.push(LocatedString { at: at.to_owned(), text: String::new(), read });
         return;
     }
-    let read = Readings { exact: readings::exact(text), candidates: Candidates::of(text), is_name };
-    to.push(Located { at: at.to_owned(), text: text.to_owned(), read });
+    let read =
+        StringReadings { exact: readings::exact(text), candidates: DestinationCandidates::of(text), is_name };
+    to.push(LocatedString { at: at.to_owned(), text: text.to_owned(), read });
 }
 
-fn locate_value(at: &str, value: &Value, to: &mut Vec<Located>) {
+fn locate_value(at: &str, value: &Value, to: &mut Vec<LocatedString>) {
     match value {
         Value::String(text) => locate(at, text, false, to),
         // Some readers take a number for an address; small ones are counts and ports.
@@ -146,14 +152,15 @@ fn locate_value(at: &str, value: &Value, to: &mut Vec<Located>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::Reading;
+    use crate::file::PolicyEnvironment;
     use crate::paths::MAX_TEXT;
 
-    fn at(places: &[&str], arguments: &str, doubt: Doubt) -> bool {
-        let reading = Reading::at_home("/home/me");
-        let places: Vec<Place> = places.iter().map(|place| Place::new(place, &reading).unwrap()).collect();
-        let strings = strings_of(&Arguments::read(arguments).unwrap());
-        matches!(are_at(&places, &strings, doubt), Standing::There | Standing::Unclear(_))
+    fn at(places: &[&str], arguments: &str, doubt: AmbiguityBias) -> bool {
+        let reading = PolicyEnvironment::at_home("/home/me");
+        let places: Vec<DestinationPattern> =
+            places.iter().map(|place| DestinationPattern::new(place, &reading).unwrap()).collect();
+        let strings = strings_of(&CallArguments::read(arguments).unwrap());
+        matches!(are_at(&places, &strings, doubt), DestinationMatch::There | DestinationMatch::Unclear(_))
     }
 
     #[test]
@@ -169,14 +176,15 @@ mod tests {
             "me@evil.example@good.example",
         ] {
             let arguments = serde_json::json!({ "to": text }).to_string();
-            assert!(at(&["evil.example"], &arguments, Doubt::Counts), "{text}");
-            assert!(!at(&["good.example"], &arguments, Doubt::Refuses), "{text}");
+            assert!(at(&["evil.example"], &arguments, AmbiguityBias::Counts), "{text}");
+            assert!(!at(&["good.example"], &arguments, AmbiguityBias::Refuses), "{text}");
         }
     }
 
     #[test]
     fn a_destination_in_another_spelling_is_seen() {
-        let forbidden = |arguments: &str| at(&["db.internal.example", "~/.ssh"], arguments, Doubt::Counts);
+        let forbidden =
+            |arguments: &str| at(&["db.internal.example", "~/.ssh"], arguments, AmbiguityBias::Counts);
         for text in [
             "//db.internal.example/x",
             "\\\\db.internal.example\\x",
@@ -192,7 +200,7 @@ mod tests {
             "--file=.ssh/id",
             "-f/home/me/.ssh/id",
         ] {
-            let permitted = |arguments: &str| at(&["good.example"], arguments, Doubt::Refuses);
+            let permitted = |arguments: &str| at(&["good.example"], arguments, AmbiguityBias::Refuses);
             let value = serde_json::json!({ "x": text, "u": "https://good.example/" }).to_string();
             assert!(forbidden(&value) && !permitted(&value), "{text}");
             let key = serde_json::json!({ "x": { text: 1 }, "u": "https://good.example/" }).to_string();
@@ -211,23 +219,23 @@ mod tests {
             ("::1", "http://[::1]/"),
         ] {
             let arguments = serde_json::json!({ "u": text }).to_string();
-            assert!(at(&[place], &arguments, Doubt::Refuses), "{place}");
+            assert!(at(&[place], &arguments, AmbiguityBias::Refuses), "{place}");
         }
-        assert!(!at(&["a.example:443"], r#"{ "u": "http://a.example/" }"#, Doubt::Refuses));
-        assert!(!at(&["a.example:443"], r#"{ "u": "me@a.example" }"#, Doubt::Refuses));
-        assert!(at(&["a.example:443"], r#"{ "u": "me@a.example" }"#, Doubt::Counts));
+        assert!(!at(&["a.example:443"], r#"{ "u": "http://a.example/" }"#, AmbiguityBias::Refuses));
+        assert!(!at(&["a.example:443"], r#"{ "u": "me@a.example" }"#, AmbiguityBias::Refuses));
+        assert!(at(&["a.example:443"], r#"{ "u": "me@a.example" }"#, AmbiguityBias::Counts));
     }
 
     #[test]
     fn a_word_too_long_to_be_looked_at_may_point_anywhere() {
         let arguments = serde_json::json!({ "x": "a".repeat(MAX_TEXT + 1) }).to_string();
-        assert!(at(&["nowhere"], &arguments, Doubt::Counts));
+        assert!(at(&["nowhere"], &arguments, AmbiguityBias::Counts));
     }
 
     #[test]
     fn a_permission_wants_all_destinations_and_one_at_least() {
         let places = ["example.com", "*.example.com", "~/work", "localhost:8080"];
-        let permitted = |arguments: &str| at(&places, arguments, Doubt::Refuses);
+        let permitted = |arguments: &str| at(&places, arguments, AmbiguityBias::Refuses);
         assert!(permitted(r#"{ "u": "https://example.com/", "p": "/home/me/work/a" }"#));
         assert!(permitted(r#"{ "u": "https://a.example.com:8443/" }"#));
         assert!(permitted(r#"{ "u": "http://localhost:8080" }"#));
@@ -246,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_prohibition_wants_any() {
-        let forbidden = |arguments: &str| at(&["*.evil.example", "/etc"], arguments, Doubt::Counts);
+        let forbidden = |arguments: &str| at(&["*.evil.example", "/etc"], arguments, AmbiguityBias::Counts);
         assert!(forbidden(r#"{ "u": "https://example.com/", "v": "see https://a.evil.example/x" }"#));
         assert!(forbidden(r#"{ "p": "/home/../etc/passwd" }"#));
         assert!(!forbidden(r#"{ "u": "https://example.com/" }"#));
@@ -256,7 +264,7 @@ mod tests {
     fn more_than_can_be_told_apart_fits_no_permission_and_every_prohibition() {
         let many: Vec<String> = (0..=MAX_STRINGS).map(|n| format!("https://h{n}.example/")).collect();
         let arguments = serde_json::json!({ "urls": many }).to_string();
-        assert!(!at(&["*.example"], &arguments, Doubt::Refuses));
-        assert!(at(&["nowhere"], &arguments, Doubt::Counts));
+        assert!(!at(&["*.example"], &arguments, AmbiguityBias::Refuses));
+        assert!(at(&["nowhere"], &arguments, AmbiguityBias::Counts));
     }
 }

@@ -1,12 +1,12 @@
 use std::fmt;
 
-use crate::document::Words;
-use crate::flow::Flow;
+use crate::document::KeywordTable;
+use crate::flow::SessionFlow;
 
 /// Decision of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "whoever acts on it must not overlook one")]
-pub enum Decision {
+pub enum PolicyDecision {
     /// It happens.
     Allow,
     /// A person decides.
@@ -15,13 +15,13 @@ pub enum Decision {
     Deny,
 }
 
-impl Decision {
+impl PolicyDecision {
     /// The values as they are written.
-    pub(crate) const WORDS: &Words<Self> =
+    pub(crate) const WORDS: &KeywordTable<Self> =
         &[("allow", Self::Allow), ("ask", Self::Ask), ("deny", Self::Deny)];
 }
 
-impl fmt::Display for Decision {
+impl fmt::Display for PolicyDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Allow => "allow",
@@ -34,11 +34,11 @@ impl fmt::Display for Decision {
 /// A decision, why it was made, and how a person may be asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Verdict {
+pub struct PolicyVerdict {
     /// The decision.
-    pub decision: Decision,
+    pub decision: PolicyDecision,
     /// Reason for the decision.
-    pub because: Because,
+    pub because: DecisionReason,
     /// True if "always" may be offered to the person who is asked.
     pub may_remember: bool,
     /// True if only the console may approve. An application that answers for its user may be the one that asks.
@@ -46,10 +46,10 @@ pub struct Verdict {
     /// True if the result is shown to the person before it is delivered.
     pub review: bool,
     /// Data that the call could send out, if that is the reason for asking, or for asking each time.
-    pub flow: Option<Flow>,
+    pub flow: Option<SessionFlow>,
 }
 
-impl Verdict {
+impl PolicyVerdict {
     /// Describes the reason for the decision, and the data that the call could send out.
     #[must_use]
     pub fn why(&self) -> String {
@@ -63,7 +63,7 @@ impl Verdict {
 /// Reasons for a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Because {
+pub enum DecisionReason {
     /// A rule of the file.
     Rule {
         /// Number of the rule, from 1.
@@ -76,12 +76,12 @@ pub enum Because {
         reason: Option<String>,
     },
     /// No rule fits.
-    Ordinary(Ordinary),
-    /// The arguments have more than one reading ([`ArgumentsError`](crate::ArgumentsError)).
+    Ordinary(DefaultReason),
+    /// The arguments have more than one reading ([`CallArgumentsError`](crate::CallArgumentsError)).
     Unreadable(String),
     /// A rule that denies may fit: readers differ about what a string points to.
     Unclear {
-        /// The rule ([`Because::Rule`]).
+        /// The rule ([`DecisionReason::Rule`]).
         rule: Box<Self>,
         /// The reason why it is not clear.
         why: String,
@@ -93,7 +93,7 @@ pub enum Because {
 /// Reasons for a default decision if no rule matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Ordinary {
+pub enum DefaultReason {
     /// Allowed: a trusted server says that the tool changes nothing and reaches nothing outside.
     Harmless,
     /// Asked: a tool that may change or reach something, or whose server is not trusted.
@@ -108,7 +108,7 @@ pub enum Ordinary {
     Question,
 }
 
-impl fmt::Display for Because {
+impl fmt::Display for DecisionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rule { number, line, name, reason } => {
@@ -126,7 +126,7 @@ impl fmt::Display for Because {
     }
 }
 
-impl fmt::Display for Ordinary {
+impl fmt::Display for DefaultReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Harmless => {

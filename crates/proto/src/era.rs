@@ -27,35 +27,35 @@ pub const MAX_RETRIES: u32 = 3;
 /// Next step for the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "drivers must handle every step")]
-pub enum Step {
+pub enum NegotiationStep {
     /// Ask `server/discover` in this revision.
     Discover {
         /// The revision it is asked in.
         revision: Revision,
         /// Time to wait.
-        patience: Patience,
+        patience: ResponseWait,
     },
     /// Ask `initialize` for this revision. Over stdio it goes to the process that is there.
     Initialize {
         /// The revision to ask for.
         revision: Revision,
         /// Time to wait.
-        patience: Patience,
+        patience: ResponseWait,
     },
     /// Start the server again.
     Respawn,
     /// Open a stream of the older HTTP+SSE at the same URL; what follows goes over that (SSE-11, SSE-12).
     OpenSse,
     /// Speak this revision.
-    Agreed(Agreed),
+    Agreed(NegotiatedRevision),
     /// Give up.
-    Failed(Failure),
+    Failed(NegotiationError),
 }
 
 /// Time to wait for the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "drivers must know each")]
-pub enum Patience {
+pub enum ResponseWait {
     /// [`PROBE_PATIENCE`]: silence is an answer too.
     Probe,
     /// Half of the time there is for connecting: there is another way to try.
@@ -67,7 +67,7 @@ pub enum Patience {
 /// Result of the negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "plain data for the driver")]
-pub struct Agreed {
+pub struct NegotiatedRevision {
     /// The revision to speak.
     pub revision: Revision,
     /// True if the description of the server is known: a pinned modern server need not have `server/discover`.
@@ -77,7 +77,7 @@ pub struct Agreed {
 /// Reasons the negotiation failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "each is explained in its own way")]
-pub enum Failure {
+pub enum NegotiationError {
     /// The server supports none of the client's revisions; these are its own, as it spells them.
     NothingInCommon(Vec<String>),
     /// The server answered the last step with an error.
@@ -99,7 +99,7 @@ pub enum Failure {
 /// Outcome of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "everything that can come of a step")]
-pub enum Outcome {
+pub enum NegotiationOutcome {
     /// A `DiscoverResult`, with its `supportedVersions`.
     Discovered(Vec<String>),
     /// An `InitializeResult`, with its `protocolVersion`.
@@ -108,15 +108,15 @@ pub enum Outcome {
     Error(RpcError),
     /// An HTTP status without a message, or with a body that is not an answer.
     Status(u16),
-    /// Nothing, for as long as [`Patience`] said.
+    /// Nothing, for as long as [`ResponseWait`] said.
     Silence,
     /// The process ended.
     Exited,
     /// No connection could be opened.
     Unreachable,
-    /// The step [`Step::Respawn`] was done.
+    /// The step [`NegotiationStep::Respawn`] was done.
     Respawned,
-    /// The step [`Step::OpenSse`] was done. Where it cannot be, the outcome is the status, or any other.
+    /// The step [`NegotiationStep::OpenSse`] was done. Where it cannot be, the outcome is the status, or any other.
     SseOpened,
 }
 
@@ -125,17 +125,17 @@ pub enum Outcome {
 pub struct Negotiation {
     pinned: Option<Revision>,
     known: Option<Era>,
-    step: Step,
+    step: NegotiationStep,
     retries: u32,
     respawned: bool,
     /// State of the probe, if there was one.
-    probe: Option<Probe>,
-    sse: Sse,
+    probe: Option<ProbeProgress>,
+    sse: SseFallback,
 }
 
 /// Knowledge about the older HTTP+SSE transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sse {
+enum SseFallback {
     Untried,
     /// This status of the newer transport led there.
     Tried(u16),
@@ -146,7 +146,7 @@ enum Sse {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Probe {
+enum ProbeProgress {
     Silent,
     Answered,
 }
@@ -156,7 +156,7 @@ impl Negotiation {
     #[must_use]
     pub fn new(pinned: Option<Revision>, known: Option<Era>) -> Self {
         let step = first(pinned, known);
-        Self { pinned, known, step, retries: 0, respawned: false, probe: None, sse: Sse::Untried }
+        Self { pinned, known, step, retries: 0, respawned: false, probe: None, sse: SseFallback::Untried }
     }
 
     /// Begins with the older HTTP+SSE, which was found the last time. If that proves wrong, everything is found out
@@ -164,8 +164,8 @@ impl Negotiation {
     #[must_use]
     pub fn with_sse(mut self) -> Self {
         if self.pinned.is_none_or(Revision::is_legacy) {
-            self.sse = Sse::Remembered;
-            self.step = Step::OpenSse;
+            self.sse = SseFallback::Remembered;
+            self.step = NegotiationStep::OpenSse;
         }
         self
     }
@@ -173,143 +173,169 @@ impl Negotiation {
     /// Returns true if the older HTTP+SSE transport is in use.
     #[must_use]
     pub fn over_sse(&self) -> bool {
-        self.sse == Sse::Open
+        self.sse == SseFallback::Open
     }
 
     /// Returns the next step. It stays the same until [`Negotiation::handle_outcome`] is called.
     #[must_use]
-    pub fn poll_step(&self) -> &Step {
+    pub fn poll_step(&self) -> &NegotiationStep {
         &self.step
     }
 
     /// Handles the outcome of the current step.
-    pub fn handle_outcome(&mut self, outcome: Outcome) {
+    pub fn handle_outcome(&mut self, outcome: NegotiationOutcome) {
         self.step = match self.step {
-            Step::Agreed(_) | Step::Failed(_) => return,
-            _ if outcome == Outcome::Unreachable => Step::Failed(Failure::Unreachable),
-            Step::Discover { revision, .. } => self.after_discover(revision, outcome),
-            Step::Initialize { revision, .. } => self.after_initialize(revision, outcome),
-            Step::Respawn => initialize(Patience::Full),
-            Step::OpenSse => self.after_sse(&outcome),
+            NegotiationStep::Agreed(_) | NegotiationStep::Failed(_) => return,
+            _ if outcome == NegotiationOutcome::Unreachable => {
+                NegotiationStep::Failed(NegotiationError::Unreachable)
+            }
+            NegotiationStep::Discover { revision, .. } => self.after_discover(revision, outcome),
+            NegotiationStep::Initialize { revision, .. } => self.after_initialize(revision, outcome),
+            NegotiationStep::Respawn => initialize(ResponseWait::Full),
+            NegotiationStep::OpenSse => self.after_sse(&outcome),
         };
     }
 
-    fn after_sse(&mut self, outcome: &Outcome) -> Step {
-        match (outcome, std::mem::replace(&mut self.sse, Sse::Refused)) {
-            (Outcome::SseOpened, _) => {
-                self.sse = Sse::Open;
-                initialize_in(self.pinned.unwrap_or(Revision::LATEST_LEGACY), Patience::Full)
+    fn after_sse(&mut self, outcome: &NegotiationOutcome) -> NegotiationStep {
+        match (outcome, std::mem::replace(&mut self.sse, SseFallback::Refused)) {
+            (NegotiationOutcome::SseOpened, _) => {
+                self.sse = SseFallback::Open;
+                initialize_in(self.pinned.unwrap_or(Revision::LATEST_LEGACY), ResponseWait::Full)
             }
-            (Outcome::Status(status @ (401 | 403)), _) => Step::Failed(Failure::Unauthorized(*status)),
-            (_, Sse::Tried(status)) => Step::Failed(Failure::NoTransport(status)),
+            (NegotiationOutcome::Status(status @ (401 | 403)), _) => {
+                NegotiationStep::Failed(NegotiationError::Unauthorized(*status))
+            }
+            (_, SseFallback::Tried(status)) => NegotiationStep::Failed(NegotiationError::NoTransport(status)),
             _ => first(self.pinned, None),
         }
     }
 
-    fn after_discover(&mut self, revision: Revision, outcome: Outcome) -> Step {
-        let silent = matches!(outcome, Outcome::Silence);
-        self.probe = Some(if silent { Probe::Silent } else { Probe::Answered });
+    fn after_discover(&mut self, revision: Revision, outcome: NegotiationOutcome) -> NegotiationStep {
+        let silent = matches!(outcome, NegotiationOutcome::Silence);
+        self.probe = Some(if silent { ProbeProgress::Silent } else { ProbeProgress::Answered });
         match outcome {
-            Outcome::Discovered(supported) => match self.best(&supported) {
-                Some(revision) if revision.is_legacy() => initialize_in(revision, Patience::Full),
-                Some(revision) => Step::Agreed(Agreed { revision, described: true }),
-                None => Step::Failed(Failure::NothingInCommon(supported)),
+            NegotiationOutcome::Discovered(supported) => match self.best(&supported) {
+                Some(revision) if revision.is_legacy() => initialize_in(revision, ResponseWait::Full),
+                Some(revision) => NegotiationStep::Agreed(NegotiatedRevision { revision, described: true }),
+                None => NegotiationStep::Failed(NegotiationError::NothingInCommon(supported)),
             },
             // A recognised modern error: the server is modern whatever it dislikes.
-            Outcome::Error(error) if error.code == code::UNSUPPORTED_VERSION => {
+            NegotiationOutcome::Error(error) if error.code == code::UNSUPPORTED_VERSION => {
                 let supported = supported(&error);
                 self.retries += 1;
                 match self.best(&supported) {
-                    Some(_) if self.retries > MAX_RETRIES => Step::Failed(Failure::Refused(error)),
+                    Some(_) if self.retries > MAX_RETRIES => {
+                        NegotiationStep::Failed(NegotiationError::Refused(error))
+                    }
                     // Even when it is the one just used: the server says so.
                     Some(revision) if !revision.is_legacy() => {
-                        Step::Discover { revision, patience: Patience::Full }
+                        NegotiationStep::Discover { revision, patience: ResponseWait::Full }
                     }
-                    Some(revision) => initialize_in(revision, Patience::Full),
-                    None => Step::Failed(Failure::NothingInCommon(supported)),
+                    Some(revision) => initialize_in(revision, ResponseWait::Full),
+                    None => NegotiationStep::Failed(NegotiationError::NothingInCommon(supported)),
                 }
             }
-            Outcome::Error(error)
+            NegotiationOutcome::Error(error)
                 if matches!(error.code, code::HEADER_MISMATCH | code::MISSING_CLIENT_CAPABILITY) =>
             {
-                Step::Failed(Failure::Refused(error))
+                NegotiationStep::Failed(NegotiationError::Refused(error))
             }
-            Outcome::Status(status @ (401 | 403)) => Step::Failed(Failure::Unauthorized(status)),
+            NegotiationOutcome::Status(status @ (401 | 403)) => {
+                NegotiationStep::Failed(NegotiationError::Unauthorized(status))
+            }
             // The answer of a server that lacks only this method, when it is known to be modern.
-            Outcome::Error(error) if self.pinned.is_some() && error.code == code::METHOD_NOT_FOUND => {
-                Step::Agreed(Agreed { revision, described: false })
+            NegotiationOutcome::Error(error)
+                if self.pinned.is_some() && error.code == code::METHOD_NOT_FOUND =>
+            {
+                NegotiationStep::Agreed(NegotiatedRevision { revision, described: false })
             }
-            Outcome::Error(error) if self.pinned.is_some() => Step::Failed(Failure::Refused(error)),
-            Outcome::Status(status) if self.pinned.is_some() => Step::Failed(Failure::Status(status)),
-            Outcome::Silence if self.pinned.is_some() => Step::Failed(Failure::Silent),
-            Outcome::Exited if self.pinned.is_some() => Step::Failed(Failure::Exited),
-            Outcome::Exited => self.respawn(),
-            Outcome::Silence => initialize(Patience::Half),
+            NegotiationOutcome::Error(error) if self.pinned.is_some() => {
+                NegotiationStep::Failed(NegotiationError::Refused(error))
+            }
+            NegotiationOutcome::Status(status) if self.pinned.is_some() => {
+                NegotiationStep::Failed(NegotiationError::Status(status))
+            }
+            NegotiationOutcome::Silence if self.pinned.is_some() => {
+                NegotiationStep::Failed(NegotiationError::Silent)
+            }
+            NegotiationOutcome::Exited if self.pinned.is_some() => {
+                NegotiationStep::Failed(NegotiationError::Exited)
+            }
+            NegotiationOutcome::Exited => self.respawn(),
+            NegotiationOutcome::Silence => initialize(ResponseWait::Half),
             // Never keyed to one code: whatever it says, it is no modern answer.
-            _ => initialize(Patience::Full),
+            _ => initialize(ResponseWait::Full),
         }
     }
 
-    fn after_initialize(&mut self, asked: Revision, outcome: Outcome) -> Step {
+    fn after_initialize(&mut self, asked: Revision, outcome: NegotiationOutcome) -> NegotiationStep {
         match outcome {
-            Outcome::Initialized(version) => match version.parse::<Revision>() {
+            NegotiationOutcome::Initialized(version) => match version.parse::<Revision>() {
                 Ok(revision) if self.pinned.is_none_or(|pin| pin == revision) && revision.is_legacy() => {
-                    Step::Agreed(Agreed { revision, described: true })
+                    NegotiationStep::Agreed(NegotiatedRevision { revision, described: true })
                 }
-                _ => Step::Failed(Failure::NothingInCommon(vec![version])),
+                _ => NegotiationStep::Failed(NegotiationError::NothingInCommon(vec![version])),
             },
-            Outcome::Error(error) => {
+            NegotiationOutcome::Error(error) => {
                 let supported = supported(&error);
                 match self.best(&supported) {
                     Some(revision) if revision != asked && self.retries < MAX_RETRIES => {
                         self.retries += 1;
                         if revision.is_legacy() {
-                            initialize_in(revision, Patience::Full)
+                            initialize_in(revision, ResponseWait::Full)
                         } else {
-                            Step::Discover { revision, patience: Patience::Full }
+                            NegotiationStep::Discover { revision, patience: ResponseWait::Full }
                         }
                     }
-                    None if !supported.is_empty() => Step::Failed(Failure::NothingInCommon(supported)),
+                    None if !supported.is_empty() => {
+                        NegotiationStep::Failed(NegotiationError::NothingInCommon(supported))
+                    }
                     // It may be modern after all: the remembered era was wrong, or the probe came too early.
                     _ if self.pinned.is_none() && self.may_probe_again() => {
                         self.retries += 1;
-                        discover(Patience::Full)
+                        discover(ResponseWait::Full)
                     }
-                    _ => Step::Failed(Failure::Refused(error)),
+                    _ => NegotiationStep::Failed(NegotiationError::Refused(error)),
                 }
             }
-            Outcome::Status(status @ (401 | 403)) => Step::Failed(Failure::Unauthorized(status)),
-            Outcome::Status(_) if self.pinned.is_none() && self.known.is_some() && self.probe.is_none() => {
-                discover(Patience::Full)
+            NegotiationOutcome::Status(status @ (401 | 403)) => {
+                NegotiationStep::Failed(NegotiationError::Unauthorized(status))
             }
-            Outcome::Status(status) if may_be_sse(status, asked) => match self.sse {
-                Sse::Untried => {
-                    self.sse = Sse::Tried(status);
-                    Step::OpenSse
+            NegotiationOutcome::Status(_)
+                if self.pinned.is_none() && self.known.is_some() && self.probe.is_none() =>
+            {
+                discover(ResponseWait::Full)
+            }
+            NegotiationOutcome::Status(status) if may_be_sse(status, asked) => match self.sse {
+                SseFallback::Untried => {
+                    self.sse = SseFallback::Tried(status);
+                    NegotiationStep::OpenSse
                 }
-                _ => Step::Failed(Failure::NoTransport(status)),
+                _ => NegotiationStep::Failed(NegotiationError::NoTransport(status)),
             },
-            Outcome::Status(status) => Step::Failed(Failure::Status(status)),
-            Outcome::Silence
-                if self.probe == Some(Probe::Silent) && !self.respawned && self.sse != Sse::Open =>
+            NegotiationOutcome::Status(status) => NegotiationStep::Failed(NegotiationError::Status(status)),
+            NegotiationOutcome::Silence
+                if self.probe == Some(ProbeProgress::Silent)
+                    && !self.respawned
+                    && self.sse != SseFallback::Open =>
             {
                 self.respawn()
             }
-            Outcome::Silence => Step::Failed(Failure::Silent),
-            Outcome::Exited if self.probe.is_some() => self.respawn(),
-            _ => Step::Failed(Failure::Exited),
+            NegotiationOutcome::Silence => NegotiationStep::Failed(NegotiationError::Silent),
+            NegotiationOutcome::Exited if self.probe.is_some() => self.respawn(),
+            _ => NegotiationStep::Failed(NegotiationError::Exited),
         }
     }
 
     fn may_probe_again(&self) -> bool {
-        self.retries == 0 && self.probe != Some(Probe::Answered) && self.sse != Sse::Open
+        self.retries == 0 && self.probe != Some(ProbeProgress::Answered) && self.sse != SseFallback::Open
     }
 
-    fn respawn(&mut self) -> Step {
-        if std::mem::replace(&mut self.respawned, true) || self.sse == Sse::Open {
-            Step::Failed(Failure::Exited)
+    fn respawn(&mut self) -> NegotiationStep {
+        if std::mem::replace(&mut self.respawned, true) || self.sse == SseFallback::Open {
+            NegotiationStep::Failed(NegotiationError::Exited)
         } else {
-            Step::Respawn
+            NegotiationStep::Respawn
         }
     }
 
@@ -321,13 +347,13 @@ impl Negotiation {
 }
 
 /// Returns the first step of the negotiation.
-fn first(pinned: Option<Revision>, known: Option<Era>) -> Step {
+fn first(pinned: Option<Revision>, known: Option<Era>) -> NegotiationStep {
     match (pinned, known) {
-        (Some(revision), _) if revision.is_legacy() => initialize_in(revision, Patience::Full),
-        (Some(revision), _) => Step::Discover { revision, patience: Patience::Full },
-        (None, Some(Era::Legacy)) => initialize(Patience::Full),
-        (None, Some(Era::Modern)) => discover(Patience::Full),
-        (None, None) => discover(Patience::Probe),
+        (Some(revision), _) if revision.is_legacy() => initialize_in(revision, ResponseWait::Full),
+        (Some(revision), _) => NegotiationStep::Discover { revision, patience: ResponseWait::Full },
+        (None, Some(Era::Legacy)) => initialize(ResponseWait::Full),
+        (None, Some(Era::Modern)) => discover(ResponseWait::Full),
+        (None, None) => discover(ResponseWait::Probe),
     }
 }
 
@@ -337,25 +363,25 @@ fn may_be_sse(status: u16, asked: Revision) -> bool {
     matches!(status, 400 | 404 | 405) || ((400..500).contains(&status) && asked < Revision::V2025_11_25)
 }
 
-fn discover(patience: Patience) -> Step {
-    Step::Discover { revision: Revision::LATEST, patience }
+fn discover(patience: ResponseWait) -> NegotiationStep {
+    NegotiationStep::Discover { revision: Revision::LATEST, patience }
 }
 
-fn initialize(patience: Patience) -> Step {
+fn initialize(patience: ResponseWait) -> NegotiationStep {
     initialize_in(Revision::LATEST_LEGACY, patience)
 }
 
-fn initialize_in(revision: Revision, patience: Patience) -> Step {
-    Step::Initialize { revision, patience }
+fn initialize_in(revision: Revision, patience: ResponseWait) -> NegotiationStep {
+    NegotiationStep::Initialize { revision, patience }
 }
 
 /// The revisions that an error names in `data.supported`.
 fn supported(error: &RpcError) -> Vec<String> {
     #[derive(Deserialize)]
-    struct Data {
+    struct SupportedVersionsPeek {
         supported: Vec<String>,
     }
-    let data = error.data.as_ref().and_then(|data| data.decode::<Data>().ok());
+    let data = error.data.as_ref().and_then(|data| data.decode::<SupportedVersionsPeek>().ok());
     data.map(|data| data.supported).unwrap_or_default()
 }
 

@@ -8,8 +8,8 @@ pub mod era;
 pub mod frame;
 pub mod http;
 mod number;
-mod revisions;
+pub mod request_state;
+mod revision_set;
 pub mod session;
-pub mod state;
 
-pub use revisions::Revisions;
+pub use revision_set::RevisionSet;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use hospes_model::{Era, Id, Revision};
-use hospes_proto::Revisions;
-use hospes_proto::era::Failure;
-use hospes_proto::session::server::Refused;
-use hospes_proto::session::{Ran, TimeLimits};
-use hospes_testkit::{End, Manner, Pair, Side};
+use hospes_model::{Era, RequestId, Revision};
+use hospes_proto::RevisionSet;
+use hospes_proto::era::NegotiationError;
+use hospes_proto::session::server::ClientRequestError;
+use hospes_proto::session::{ElapsedLimit, TimeLimits};
+use hospes_testkit::{ClientCallEnd, MemoryPair, PairSide, UnknownMethodManner};
 use proptest::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -16,21 +16,23 @@ fn limits(timeout: u64, max_timeout: u64) -> TimeLimits {
     TimeLimits { timeout: Some(SECOND * timeout as u32), max_timeout: Some(SECOND * max_timeout as u32) }
 }
 
-fn connected(revision: Revision) -> Pair {
-    let mut pair = Pair::new(Revisions::only(revision), Manner::Proper);
+fn connected(revision: Revision) -> MemoryPair {
+    let mut pair = MemoryPair::new(RevisionSet::only(revision), UnknownMethodManner::Proper);
     pair.connect();
     assert_eq!(pair.client.agreed().map(|agreed| agreed.revision), Some(revision));
     pair
 }
 
-fn legacy() -> Revisions {
-    Revisions::of_era(Era::Legacy)
+fn legacy() -> RevisionSet {
+    RevisionSet::of_era(Era::Legacy)
 }
 
 /// The methods that the client sent.
-fn sent(pair: &Pair) -> Vec<String> {
-    let of = |entry: &hospes_testkit::Entry| entry.asks().map(|(_, method)| method).or_else(|| entry.tells());
-    pair.record.of(Side::Client).filter_map(of).collect()
+fn sent(pair: &MemoryPair) -> Vec<String> {
+    let of = |entry: &hospes_testkit::RecordedMessage| {
+        entry.asks().map(|(_, method)| method).or_else(|| entry.tells())
+    };
+    pair.record.of(PairSide::Client).filter_map(of).collect()
 }
 
 /// covers: VER-16 VER-17 VER-18
@@ -38,19 +40,19 @@ fn sent(pair: &Pair) -> Vec<String> {
 fn every_kind_of_server_is_understood_with_at_most_one_restart() {
     let (modern, newest_legacy) = (Revision::V2026_07_28, Revision::V2025_11_25);
     for (revisions, manner, want, respawns) in [
-        (Revisions::ALL, Manner::Proper, modern, 0),
-        (Revisions::only(modern), Manner::Proper, modern, 0),
-        (legacy(), Manner::Proper, newest_legacy, 0),
-        (legacy(), Manner::Silent, newest_legacy, 0),
-        (legacy(), Manner::Exits, newest_legacy, 1),
-        (legacy(), Manner::Code(-32601), newest_legacy, 0),
-        (legacy(), Manner::Code(-32602), newest_legacy, 0),
-        (legacy(), Manner::Code(-32000), newest_legacy, 0),
-        (legacy(), Manner::Code(17), newest_legacy, 0),
-        (Revisions::only(Revision::V2024_11_05), Manner::Proper, Revision::V2024_11_05, 0),
-        (Revisions::only(Revision::V2025_03_26), Manner::Exits, Revision::V2025_03_26, 1),
+        (RevisionSet::ALL, UnknownMethodManner::Proper, modern, 0),
+        (RevisionSet::only(modern), UnknownMethodManner::Proper, modern, 0),
+        (legacy(), UnknownMethodManner::Proper, newest_legacy, 0),
+        (legacy(), UnknownMethodManner::Silent, newest_legacy, 0),
+        (legacy(), UnknownMethodManner::Exits, newest_legacy, 1),
+        (legacy(), UnknownMethodManner::Code(-32601), newest_legacy, 0),
+        (legacy(), UnknownMethodManner::Code(-32602), newest_legacy, 0),
+        (legacy(), UnknownMethodManner::Code(-32000), newest_legacy, 0),
+        (legacy(), UnknownMethodManner::Code(17), newest_legacy, 0),
+        (RevisionSet::only(Revision::V2024_11_05), UnknownMethodManner::Proper, Revision::V2024_11_05, 0),
+        (RevisionSet::only(Revision::V2025_03_26), UnknownMethodManner::Exits, Revision::V2025_03_26, 1),
     ] {
-        let mut pair = Pair::new(revisions, manner);
+        let mut pair = MemoryPair::new(revisions, manner);
         pair.connect();
         let agreed = pair.client.agreed().map(|agreed| agreed.revision);
         assert_eq!(
@@ -67,16 +69,21 @@ fn every_kind_of_server_is_understood_with_at_most_one_restart() {
 /// covers: VER-22 VER-23
 #[test]
 fn a_remembered_era_costs_no_probe_and_a_wrong_memory_is_corrected() {
-    let mut pair = Pair::knowing(None, Some(Era::Legacy), legacy(), Manner::Exits);
+    let mut pair = MemoryPair::knowing(None, Some(Era::Legacy), legacy(), UnknownMethodManner::Exits);
     pair.connect();
     assert_eq!(
         (sent(&pair), pair.respawns),
         (vec!["initialize".into(), "notifications/initialized".into()], 0)
     );
-    let mut pair = Pair::knowing(None, Some(Era::Legacy), Revisions::only(Revision::LATEST), Manner::Proper);
+    let mut pair = MemoryPair::knowing(
+        None,
+        Some(Era::Legacy),
+        RevisionSet::only(Revision::LATEST),
+        UnknownMethodManner::Proper,
+    );
     pair.connect();
     assert_eq!(pair.client.agreed().map(|agreed| agreed.revision), Some(Revision::LATEST));
-    let mut pair = Pair::knowing(None, Some(Era::Modern), legacy(), Manner::Proper);
+    let mut pair = MemoryPair::knowing(None, Some(Era::Modern), legacy(), UnknownMethodManner::Proper);
     pair.connect();
     assert_eq!(pair.client.agreed().map(|agreed| agreed.revision), Some(Revision::LATEST_LEGACY));
 }
@@ -85,14 +92,15 @@ fn a_remembered_era_costs_no_probe_and_a_wrong_memory_is_corrected() {
 #[test]
 fn a_revision_insisted_on_is_spoken_or_nothing_is() {
     for revision in Revision::ALL {
-        let mut pair = Pair::knowing(Some(revision), None, Revisions::ALL, Manner::Proper);
+        let mut pair =
+            MemoryPair::knowing(Some(revision), None, RevisionSet::ALL, UnknownMethodManner::Proper);
         pair.connect();
         assert_eq!(pair.client.agreed().map(|agreed| agreed.revision), Some(revision));
     }
-    let only = Revisions::only(Revision::V2024_11_05);
-    let mut pair = Pair::knowing(Some(Revision::V2025_11_25), None, only, Manner::Proper);
+    let only = RevisionSet::only(Revision::V2024_11_05);
+    let mut pair = MemoryPair::knowing(Some(Revision::V2025_11_25), None, only, UnknownMethodManner::Proper);
     pair.connect();
-    assert_eq!(pair.client.failure(), Some(&Failure::NothingInCommon(vec!["2024-11-05".into()])));
+    assert_eq!(pair.client.failure(), Some(&NegotiationError::NothingInCommon(vec!["2024-11-05".into()])));
 }
 
 /// covers: LIFE-01 LIFE-02 LIFE-06 STDIO-08
@@ -119,14 +127,14 @@ fn cancellation_and_answer_may_cross_each_other() {
         assert!(pair.server.held()[0].over);
         assert!(!pair.server.finish(0));
         pair.settle();
-        assert_eq!(pair.record.answers_to(Side::Server, &Id::Number(call)), 0);
+        assert_eq!(pair.record.answers_to(PairSide::Server, &RequestId::Number(call)), 0);
         // The answer is on its way already: it is ignored.
         let call = pair.client.call(pair.clock.now(), TimeLimits::NONE).unwrap();
         pair.settle();
         assert!(pair.server.finish(1));
         assert!(pair.client.cancel(call));
         pair.settle();
-        assert_eq!(pair.client.end_of(call), Some(&End::Cancelled));
+        assert_eq!(pair.client.end_of(call), Some(&ClientCallEnd::Cancelled));
         assert_eq!((pair.client.strays(), pair.client.faults().len()), (1, 0));
     }
 }
@@ -143,7 +151,7 @@ fn a_call_that_takes_too_long_is_cancelled_on_both_sides() {
     pair.advance(SECOND * 6);
     assert_eq!((pair.client.end_of(call), pair.client.progress()), (None, &[(call, 1.0), (call, 2.0)][..]));
     pair.advance(SECOND * 2);
-    assert_eq!(pair.client.end_of(call), Some(&End::Expired(Ran::MaxTimeout)));
+    assert_eq!(pair.client.end_of(call), Some(&ClientCallEnd::Expired(ElapsedLimit::MaxTimeout)));
     assert!(pair.server.held()[0].over && !pair.server.finish(0) && !pair.server.report(0, 3.0));
 }
 
@@ -166,9 +174,9 @@ fn progress_reaches_the_call_it_is_about_while_that_runs() {
 /// covers: LIFE-08 TIME-01 TIME-02 CANC-08 MSG-22
 #[test]
 fn a_legacy_server_asks_once_the_client_is_ready_and_not_for_ever() {
-    let mut pair = Pair::new(legacy(), Manner::Proper);
+    let mut pair = MemoryPair::new(legacy(), UnknownMethodManner::Proper);
     let early = pair.server.ask(pair.clock.now(), TimeLimits::NONE);
-    assert!(matches!(early, Err(Refused::NotReady(_))));
+    assert!(matches!(early, Err(ClientRequestError::NotReady(_))));
     pair.connect();
     let question = pair.server.ask(pair.clock.now(), limits(10, 10)).unwrap();
     pair.settle();
@@ -180,7 +188,7 @@ fn a_legacy_server_asks_once_the_client_is_ready_and_not_for_ever() {
     pair.advance(SECOND * 11);
     assert!(!pair.server.was_answered(question));
     assert_eq!(
-        pair.record.of(Side::Server).filter_map(|e| e.tells()).collect::<Vec<_>>(),
+        pair.record.of(PairSide::Server).filter_map(|e| e.tells()).collect::<Vec<_>>(),
         ["notifications/cancelled"]
     );
     pair.settle();
@@ -193,8 +201,8 @@ fn a_legacy_server_asks_once_the_client_is_ready_and_not_for_ever() {
 fn a_modern_server_has_nobody_to_ask() {
     let mut pair = connected(Revision::V2026_07_28);
     let refused = pair.server.ask(pair.clock.now(), TimeLimits::NONE);
-    assert!(matches!(refused, Err(Refused::NotReady(_))));
-    assert!(pair.record.of(Side::Client).all(|entry| entry.answers().is_none()));
+    assert!(matches!(refused, Err(ClientRequestError::NotReady(_))));
+    assert!(pair.record.of(PairSide::Client).all(|entry| entry.answers().is_none()));
 }
 
 /// covers: LIFE-12
@@ -204,8 +212,8 @@ fn what_waits_is_lost_when_the_server_exits() {
     let call = pair.client.call(pair.clock.now(), limits(60, 60)).unwrap();
     pair.settle();
     pair.server.exit();
-    pair.deliver(Side::Client);
-    assert_eq!(pair.client.end_of(call), Some(&End::Lost));
+    pair.deliver(PairSide::Client);
+    assert_eq!(pair.client.end_of(call), Some(&ClientCallEnd::Lost));
     assert_eq!(pair.client.waiting(), 0);
 }
 
@@ -217,7 +225,7 @@ enum Event {
     Finish(usize),
     Report(usize, u32),
     Ask,
-    Deliver(Side),
+    Deliver(PairSide),
     Wait(u64),
 }
 
@@ -228,8 +236,8 @@ fn event() -> impl Strategy<Value = Event> {
         2 => (0usize..8).prop_map(Event::Finish),
         1 => (0usize..8, 0u32..9).prop_map(|(call, value)| Event::Report(call, value)),
         1 => Just(Event::Ask),
-        3 => Just(Event::Deliver(Side::Server)),
-        3 => Just(Event::Deliver(Side::Client)),
+        3 => Just(Event::Deliver(PairSide::Server)),
+        3 => Just(Event::Deliver(PairSide::Client)),
         1 => (0u64..20).prop_map(Event::Wait),
     ]
 }
@@ -289,9 +297,9 @@ proptest! {
         prop_assert!(pair.server.session().served().is_empty());
         for call in calls {
             prop_assert!(pair.client.end_of(call).is_some());
-            let answers = pair.record.answers_to(Side::Server, &Id::Number(call));
+            let answers = pair.record.answers_to(PairSide::Server, &RequestId::Number(call));
             prop_assert!(answers <= 1, "{} answers to {}\n{}", answers, call, pair.record);
-            if let Some(End::Answered(_)) = pair.client.end_of(call) {
+            if let Some(ClientCallEnd::Answered(_)) = pair.client.end_of(call) {
                 prop_assert_eq!(answers, 1);
             }
         }

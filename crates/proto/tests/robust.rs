@@ -4,12 +4,13 @@
 
 use bytes::Bytes;
 use hospes_model::message::{self, Frame};
-use hospes_model::{Message, Method, RawJson};
+use hospes_model::{JsonRpcMessage, Method, RawJson};
 use hospes_proto::frame::{LineFramer, SseDecoder};
 use hospes_proto::http::{
-    Accepts, Admission, AllowedHosts, AllowedOrigins, Facts, Mirror, SessionId, decode_value,
+    AcceptedMedia, AdmissionRules, AllowedHosts, AllowedOrigins, HeaderParams, RoutingFields, SessionId,
+    decode_value,
 };
-use hospes_proto::state::RequestDigest;
+use hospes_proto::request_state::RequestDigest;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use proptest::prelude::*;
 
@@ -99,17 +100,17 @@ proptest! {
         for (name, value) in headers {
             map.append(name, value);
         }
-        let rules = Admission::default();
+        let rules = AdmissionRules::default();
         for value in map.values() {
-            let _ = (Accepts::read([value]), SessionId::read(value), decode_value(value));
+            let _ = (AcceptedMedia::read([value]), SessionId::read(value), decode_value(value));
         }
         if let Ok(head) = rules.admit(&verb, None, &map)
             && let Ok(Frame::Single(message)) = message::decode(body.as_bytes())
         {
             let facts = match &message {
-                Message::Request(request) => Facts::of(&Method::from_name(&request.method), request.params),
-                Message::Notification(note) => Facts::of(&Method::from_name(&note.method), note.params),
-                Message::Response(_) => Facts::default(),
+                JsonRpcMessage::Request(request) => RoutingFields::of(&Method::from_name(&request.method), request.params),
+                JsonRpcMessage::Notification(note) => RoutingFields::of(&Method::from_name(&note.method), note.params),
+                JsonRpcMessage::Response(_) => RoutingFields::default(),
             };
             if let Err(rejection) = rules.route(&head, &message, &facts) {
                 prop_assert!(rejection.status.is_client_error());
@@ -125,9 +126,9 @@ proptest! {
         let raw = RawJson::parse(text.clone()).unwrap();
         let _ = RequestDigest::of("tools/call", text.as_bytes());
         let value: Box<serde_json::value::RawValue> = raw.decode().unwrap();
-        let facts = Facts::of(&Method::ToolsCall, Some(&value));
-        let _ = facts.check(hospes_proto::Revisions::ALL);
-        if let Ok(mirror) = Mirror::of(&raw) {
+        let facts = RoutingFields::of(&Method::ToolsCall, Some(&value));
+        let _ = facts.check(hospes_proto::RevisionSet::ALL);
+        if let Ok(mirror) = HeaderParams::of(&raw) {
             let mut headers = HeaderMap::new();
             mirror.add_headers(Some(&value), &mut headers);
             // What we send is what we accept.
@@ -163,8 +164,8 @@ fn deep_nesting_overflows_no_stack() {
         let text = format!("{}1{}", open.repeat(200_000), close.repeat(200_000));
         let raw = RawJson::parse(text).unwrap();
         let value: Box<serde_json::value::RawValue> = raw.decode().unwrap();
-        let _ = Facts::of(&Method::ToolsCall, Some(&value));
-        let _ = Mirror::of(&raw);
+        let _ = RoutingFields::of(&Method::ToolsCall, Some(&value));
+        let _ = HeaderParams::of(&raw);
         let _ = RequestDigest::of("m", raw.as_bytes());
     }
 }

@@ -4,31 +4,31 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
-use crate::profile::{Kind, Means, Profile};
+use crate::profile::{SandboxKind, SandboxMechanism, SandboxProfile};
 use crate::run::{bubblewrap, landlock, seccomp};
-use crate::{Network, Unenforceable};
+use crate::{SandboxError, SandboxNetwork};
 
 /// Path of bubblewrap, once it has worked. If bubblewrap is installed later, the host need not be restarted.
 static BUBBLEWRAP: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 /// Chooses the mechanism that enforces a profile. Also returns the path of bubblewrap if that is chosen.
-pub(crate) fn choose(profile: &Profile) -> Result<(Means, Option<PathBuf>), Unenforceable> {
+pub(crate) fn choose(profile: &SandboxProfile) -> Result<(SandboxMechanism, Option<PathBuf>), SandboxError> {
     match profile.kind {
-        Kind::Off => Ok((Means::Nothing, None)),
-        Kind::Auto if !profile.is_demanding() => Ok((Means::Nothing, None)),
-        Kind::Bubblewrap => {
-            let found = works().map_err(Unenforceable::Bubblewrap)?;
-            Ok((Means::Bubblewrap, Some(found)))
+        SandboxKind::Off => Ok((SandboxMechanism::Nothing, None)),
+        SandboxKind::Auto if !profile.is_demanding() => Ok((SandboxMechanism::Nothing, None)),
+        SandboxKind::Bubblewrap => {
+            let found = works().map_err(SandboxError::Bubblewrap)?;
+            Ok((SandboxMechanism::Bubblewrap, Some(found)))
         }
-        Kind::Landlock => {
-            kernel().map_err(Unenforceable::Landlock)?;
-            Ok((Means::Landlock, None))
+        SandboxKind::Landlock => {
+            kernel().map_err(SandboxError::Landlock)?;
+            Ok((SandboxMechanism::Landlock, None))
         }
-        Kind::Auto => match works() {
-            Ok(found) => Ok((Means::Bubblewrap, Some(found))),
+        SandboxKind::Auto => match works() {
+            Ok(found) => Ok((SandboxMechanism::Bubblewrap, Some(found))),
             Err(bubblewrap) => match kernel() {
-                Ok(()) => Ok((Means::Landlock, None)),
-                Err(landlock) => Err(Unenforceable::Neither { bubblewrap, landlock }),
+                Ok(()) => Ok((SandboxMechanism::Landlock, None)),
+                Err(landlock) => Err(SandboxError::Neither { bubblewrap, landlock }),
             },
         },
     }
@@ -44,7 +44,7 @@ fn works() -> Result<PathBuf, String> {
     let found = crate::resolve("bwrap".as_ref(), path.as_deref(), Path::new("/"))
         .map_err(|_| "bubblewrap is not installed".to_owned())?;
     let mut probe = Command::new(&found);
-    probe.args(bubblewrap::isolation(Network::None)).args([
+    probe.args(bubblewrap::isolation(SandboxNetwork::None)).args([
         "--ro-bind",
         "/",
         "/",

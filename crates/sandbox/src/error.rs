@@ -5,7 +5,7 @@ use std::path::PathBuf;
 /// Reasons a profile cannot be enforced here. The server must not be started then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Unenforceable {
+pub enum SandboxError {
     /// There is no sandbox for this system.
     #[error("its sandbox cannot be enforced: there is none on {}", std::env::consts::OS)]
     System,
@@ -39,7 +39,7 @@ pub enum Unenforceable {
     Folder(PathBuf),
 }
 
-impl Unenforceable {
+impl SandboxError {
     /// Returns advice on how to fix the error.
     #[must_use]
     pub fn hint(&self) -> &'static str {

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use crate::profile::Confinement;
 #[cfg(not(target_os = "linux"))]
-use crate::profile::Means;
-use crate::{Profile, Unenforceable};
+use crate::profile::SandboxMechanism;
+use crate::{SandboxError, SandboxProfile};
 
 /// The program that starts servers: one whose `main` calls `entry`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Helper {
+pub struct SandboxHelper {
     /// The program.
     pub program: PathBuf,
     /// Word by which the program knows that it runs as the helper. None for a program that is only a helper.
@@ -25,7 +25,7 @@ pub struct Helper {
 /// end, `SIGQUIT` kills it and all that it has started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Launch {
+pub struct LaunchCommand {
     /// The helper.
     pub program: PathBuf,
     /// Its arguments.
@@ -34,7 +34,7 @@ pub struct Launch {
     pub confinement: Confinement,
 }
 
-impl Helper {
+impl SandboxHelper {
     /// The program that runs, even if its file has been replaced since: it is the helper when its first argument is
     /// `word`.
     #[must_use]
@@ -56,11 +56,15 @@ impl Helper {
     /// # Errors
     /// When something that the profile demands cannot be enforced: the server must not be started.
     #[cfg(target_os = "linux")]
-    pub fn launch(&self, profile: &Profile, cwd: Option<&Path>) -> Result<Launch, Unenforceable> {
+    pub fn launch(
+        &self,
+        profile: &SandboxProfile,
+        cwd: Option<&Path>,
+    ) -> Result<LaunchCommand, SandboxError> {
         let order = crate::run::order(profile, cwd)?;
         let confinement = order.confinement();
         let args = self.word.iter().cloned().chain(order.into_args()).collect();
-        Ok(Launch { program: self.program.clone(), args, confinement })
+        Ok(LaunchCommand { program: self.program.clone(), args, confinement })
     }
 
     /// There is no helper on this system, so nothing can be demanded.
@@ -68,8 +72,8 @@ impl Helper {
     /// # Errors
     /// When the profile demands something.
     #[cfg(not(target_os = "linux"))]
-    pub fn launch(&self, _: &Profile, _: Option<&Path>) -> Result<Launch, Unenforceable> {
-        Err(Unenforceable::System)
+    pub fn launch(&self, _: &SandboxProfile, _: Option<&Path>) -> Result<LaunchCommand, SandboxError> {
+        Err(SandboxError::System)
     }
 
     /// Returns true if servers are started by a helper on this system.

@@ -6,9 +6,9 @@
 //! - **Orphans.** The helper is the reaper of all that the server starts, however it was started: in a group or session of
 //!   its own, by a parent that has ended. It ends them all when the server has ended, when it is told to, and when the
 //!   host has died, however that came about.
-//! - **Confinement.** What a [`Profile`] demands is enforced before the server's first instruction: by bubblewrap where it
+//! - **Confinement.** What a [`SandboxProfile`] demands is enforced before the server's first instruction: by bubblewrap where it
 //!   is installed and works, else by Landlock and seccomp of the kernel. What cannot be enforced here is an error
-//!   ([`Unenforceable`]), and the server is not started.
+//!   ([`SandboxError`]), and the server is not started.
 //!
 //! Elsewhere there is no helper, and a profile that demands anything is an error.
 //!
@@ -29,7 +29,7 @@
 
 mod error;
 mod launch;
-mod loader;
+mod loader_variables;
 mod profile;
 mod resolve;
 
@@ -38,11 +38,11 @@ mod available;
 #[cfg(target_os = "linux")]
 mod run;
 
-pub use error::Unenforceable;
-pub use launch::{Helper, Launch};
-pub use loader::is_loader_variable;
-pub use profile::{Confinement, Files, Kind, Means, Network, Profile};
-pub use resolve::{NotFound, resolve};
+pub use error::SandboxError;
+pub use launch::{LaunchCommand, SandboxHelper};
+pub use loader_variables::is_loader_variable;
+pub use profile::{Confinement, SandboxFiles, SandboxKind, SandboxMechanism, SandboxNetwork, SandboxProfile};
+pub use resolve::{ProgramNotFound, resolve};
 #[cfg(target_os = "linux")]
 pub use run::entry;
 

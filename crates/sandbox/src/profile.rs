@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 /// Sandbox profile: the resources that a server may use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Profile {
+pub struct SandboxProfile {
     /// Mechanism that enforces the profile.
-    pub kind: Kind,
+    pub kind: SandboxKind,
     /// The files it may use; none for all that its user may.
-    pub files: Option<Files>,
+    pub files: Option<SandboxFiles>,
     /// The network it may use.
-    pub network: Network,
+    pub network: SandboxNetwork,
 }
 
 /// Mechanism that is to enforce a profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum SandboxKind {
     /// Bubblewrap where it works, else Landlock; nothing where nothing is demanded.
     #[default]
     Auto,
@@ -36,7 +36,7 @@ pub enum Kind {
 /// Files that a server may use besides those of the system, absolute; what is below a folder too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Files {
+pub struct SandboxFiles {
     /// To read and execute.
     pub read: Vec<PathBuf>,
     /// To write as well.
@@ -47,7 +47,7 @@ pub struct Files {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
-pub enum Network {
+pub enum SandboxNetwork {
     /// That of the host.
     #[default]
     Host,
@@ -55,7 +55,7 @@ pub enum Network {
     None,
 }
 
-impl Profile {
+impl SandboxProfile {
     /// Creates a profile without restrictions.
     #[must_use]
     pub fn new() -> Self {
@@ -64,21 +64,21 @@ impl Profile {
 
     /// Sets the mechanism that enforces the profile.
     #[must_use]
-    pub fn with_kind(mut self, kind: Kind) -> Self {
+    pub fn with_kind(mut self, kind: SandboxKind) -> Self {
         self.kind = kind;
         self
     }
 
     /// Restricts files to these.
     #[must_use]
-    pub fn with_files(mut self, files: Files) -> Self {
+    pub fn with_files(mut self, files: SandboxFiles) -> Self {
         self.files = Some(files);
         self
     }
 
     /// Sets the network.
     #[must_use]
-    pub fn with_network(mut self, network: Network) -> Self {
+    pub fn with_network(mut self, network: SandboxNetwork) -> Self {
         self.network = network;
         self
     }
@@ -86,11 +86,11 @@ impl Profile {
     /// Returns true if the profile has anything to enforce.
     #[must_use]
     pub fn is_demanding(&self) -> bool {
-        self.files.is_some() || self.network == Network::None
+        self.files.is_some() || self.network == SandboxNetwork::None
     }
 }
 
-impl Files {
+impl SandboxFiles {
     /// Only those of the system.
     #[must_use]
     pub fn new() -> Self {
@@ -116,7 +116,7 @@ impl Files {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
-pub enum Means {
+pub enum SandboxMechanism {
     /// Nothing does.
     #[serde(rename = "none")]
     Nothing,
@@ -126,7 +126,7 @@ pub enum Means {
     Landlock,
 }
 
-impl Means {
+impl SandboxMechanism {
     /// The word for it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -143,12 +143,12 @@ impl Means {
 #[non_exhaustive]
 pub struct Confinement {
     /// Mechanism that enforces the confinement.
-    pub means: Means,
+    pub means: SandboxMechanism,
     /// The files it may use besides those of the system; none for all that its user may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub files: Option<Files>,
+    pub files: Option<SandboxFiles>,
     /// The network it may use.
-    pub network: Network,
+    pub network: SandboxNetwork,
     /// Operations that this kernel is too old to refuse, so that the server may do them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lacks: Vec<String>,
@@ -157,7 +157,9 @@ pub struct Confinement {
 impl fmt::Display for Confinement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.means {
-            Means::Nothing => return f.write_str("not confined: all files and the network of its user"),
+            SandboxMechanism::Nothing => {
+                return f.write_str("not confined: all files and the network of its user");
+            }
             means => f.write_str(means.as_str())?,
         }
         match &self.files {
@@ -176,8 +178,8 @@ impl fmt::Display for Confinement {
             }
         }
         f.write_str(match self.network {
-            Network::Host => ", the network",
-            Network::None => ", no network",
+            SandboxNetwork::Host => ", the network",
+            SandboxNetwork::None => ", no network",
         })?;
         if !self.lacks.is_empty() {
             write!(f, "; this kernel does not refuse {}", self.lacks.join(", "))?;
@@ -192,17 +194,21 @@ mod tests {
 
     #[test]
     fn what_it_may_is_one_line() {
-        let mut confinement =
-            Confinement { means: Means::Nothing, files: None, network: Network::Host, lacks: Vec::new() };
+        let mut confinement = Confinement {
+            means: SandboxMechanism::Nothing,
+            files: None,
+            network: SandboxNetwork::Host,
+            lacks: Vec::new(),
+        };
         assert_eq!(confinement.to_string(), "not confined: all files and the network of its user");
-        confinement.means = Means::Landlock;
-        confinement.network = Network::None;
+        confinement.means = SandboxMechanism::Landlock;
+        confinement.network = SandboxNetwork::None;
         assert_eq!(confinement.to_string(), "landlock: all files, no network");
-        confinement.files = Some(Files::new());
+        confinement.files = Some(SandboxFiles::new());
         assert_eq!(confinement.to_string(), "landlock: no files, no network");
-        confinement.means = Means::Bubblewrap;
-        confinement.files = Some(Files::new().read("/a").read("/b").write("/c"));
-        confinement.network = Network::Host;
+        confinement.means = SandboxMechanism::Bubblewrap;
+        confinement.files = Some(SandboxFiles::new().read("/a").read("/b").write("/c"));
+        confinement.network = SandboxNetwork::Host;
         assert_eq!(confinement.to_string(), "bubblewrap: reads /a /b, writes /c, the network");
         confinement.files = None;
         confinement.lacks = vec!["signals".to_owned()];

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// There is no such program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum NotFound {
+pub enum ProgramNotFound {
     /// The command is a path, and there is no file.
     #[error("there is no file {}", .0.display())]
     File(PathBuf),
@@ -24,13 +24,13 @@ pub enum NotFound {
 ///
 /// # Errors
 /// When there is no such file, or it is not executable.
-pub fn resolve(program: &OsStr, path: Option<&OsStr>, cwd: &Path) -> Result<PathBuf, NotFound> {
+pub fn resolve(program: &OsStr, path: Option<&OsStr>, cwd: &Path) -> Result<PathBuf, ProgramNotFound> {
     let below = |path: &Path| cwd.join(path);
     if Path::new(program).components().count() > 1 || program.as_encoded_bytes().contains(&b'/') {
         let file = below(Path::new(program));
         return match () {
-            () if !file.is_file() => Err(NotFound::File(file)),
-            () if !is_executable(&file) => Err(NotFound::NotExecutable(file)),
+            () if !file.is_file() => Err(ProgramNotFound::File(file)),
+            () if !is_executable(&file) => Err(ProgramNotFound::NotExecutable(file)),
             () => Ok(file),
         };
     }
@@ -47,8 +47,8 @@ pub fn resolve(program: &OsStr, path: Option<&OsStr>, cwd: &Path) -> Result<Path
         is_file
     });
     found.ok_or_else(|| match blocked {
-        Some(file) => NotFound::NotExecutable(file),
-        None => NotFound::Name(program.to_string_lossy().into_owned()),
+        Some(file) => ProgramNotFound::NotExecutable(file),
+        None => ProgramNotFound::Name(program.to_string_lossy().into_owned()),
     })
 }
 
@@ -84,12 +84,12 @@ mod tests {
         assert_eq!(find("tool"), Ok(second.join("tool")), "what may not be run is passed over");
         assert_eq!(find("second/tool"), Ok(folder.path().join("second/tool")));
         assert_eq!(find(second.join("tool").to_str().unwrap()), Ok(second.join("tool")));
-        assert_eq!(find("first/tool"), Err(NotFound::NotExecutable(first.join("tool"))));
-        assert_eq!(find("third/tool"), Err(NotFound::File(folder.path().join("third/tool"))));
-        assert_eq!(find("nothing"), Err(NotFound::Name("nothing".into())));
-        assert_eq!(find("nothing; tool"), Err(NotFound::Name("nothing; tool".into())));
+        assert_eq!(find("first/tool"), Err(ProgramNotFound::NotExecutable(first.join("tool"))));
+        assert_eq!(find("third/tool"), Err(ProgramNotFound::File(folder.path().join("third/tool"))));
+        assert_eq!(find("nothing"), Err(ProgramNotFound::Name("nothing".into())));
+        assert_eq!(find("nothing; tool"), Err(ProgramNotFound::Name("nothing; tool".into())));
         let only = resolve(OsStr::new("tool"), Some(first.as_os_str()), folder.path());
-        assert_eq!(only, Err(NotFound::NotExecutable(first.join("tool"))));
+        assert_eq!(only, Err(ProgramNotFound::NotExecutable(first.join("tool"))));
         assert!(resolve(OsStr::new("sh"), None, folder.path()).is_ok());
     }
 }

@@ -12,48 +12,48 @@ use crate::{FilesError, GitError, InvalidUserAgent, MemoryError};
 
 /// A server that a program can start by its name.
 #[derive(Clone, Copy)]
-pub struct Builtin {
+pub struct BuiltinServer {
     /// The name.
     pub name: &'static str,
     /// Short description.
     pub about: &'static str,
     options: fn(Command) -> Command,
-    make: fn(&ArgMatches) -> Result<Server, BadOptions>,
+    make: fn(&ArgMatches) -> Result<Server, BuiltinOptionsError>,
 }
 
 /// All of them, in the order of the alphabet.
-pub const BUILTINS: &[Builtin] = &[
-    Builtin {
+pub const BUILTINS: &[BuiltinServer] = &[
+    BuiltinServer {
         name: "everything",
         about: "One of each thing a server can offer, to try a client on",
         options: |command| command,
         make: |_| Ok(crate::everything()),
     },
-    Builtin {
+    BuiltinServer {
         name: "fetch",
         about: "Fetches pages of the web, as Markdown",
-        options: options::Fetch::augment_args,
-        make: |matches| make(matches, options::Fetch::server),
+        options: options::FetchOptions::augment_args,
+        make: |matches| make(matches, options::FetchOptions::server),
     },
-    Builtin {
+    BuiltinServer {
         name: "files",
         about: "Lists, reads and searches files, and writes them with --write",
-        options: options::Files::augment_args,
-        make: |matches| make(matches, options::Files::server),
+        options: options::FilesOptions::augment_args,
+        make: |matches| make(matches, options::FilesOptions::server),
     },
-    Builtin {
+    BuiltinServer {
         name: "git",
         about: "Shows what changed in git repositories, and commits with --write",
-        options: options::Git::augment_args,
-        make: |matches| make(matches, options::Git::server),
+        options: options::GitOptions::augment_args,
+        make: |matches| make(matches, options::GitOptions::server),
     },
-    Builtin {
+    BuiltinServer {
         name: "memory",
         about: "Remembers entities and relations from conversation to conversation",
-        options: options::Memory::augment_args,
-        make: |matches| make(matches, options::Memory::server),
+        options: options::MemoryOptions::augment_args,
+        make: |matches| make(matches, options::MemoryOptions::server),
     },
-    Builtin {
+    BuiltinServer {
         name: "time",
         about: "The current time, and conversions between time zones",
         options: |command| command,
@@ -63,11 +63,11 @@ pub const BUILTINS: &[Builtin] = &[
 
 /// The server called `name`, if there is one.
 #[must_use]
-pub fn builtin(name: &str) -> Option<&'static Builtin> {
+pub fn builtin(name: &str) -> Option<&'static BuiltinServer> {
     BUILTINS.iter().find(|builtin| builtin.name == name)
 }
 
-impl Builtin {
+impl BuiltinServer {
     /// Returns the parser for the arguments after the server's name on a command line.
     #[must_use]
     pub fn command(&self) -> Command {
@@ -89,38 +89,38 @@ impl Builtin {
     pub fn server<A: Into<OsString>>(
         &self,
         arguments: impl IntoIterator<Item = A>,
-    ) -> Result<Server, BadOptions> {
+    ) -> Result<Server, BuiltinOptionsError> {
         let command = self.command().no_binary_name(true).disable_help_flag(true);
         let arguments = arguments.into_iter().map(Into::<OsString>::into);
-        self.server_of(&command.try_get_matches_from(arguments).map_err(BadOptions::arguments)?)
+        self.server_of(&command.try_get_matches_from(arguments).map_err(BuiltinOptionsError::arguments)?)
     }
 
-    /// Creates the server from the parsed arguments of [`Builtin::command`].
+    /// Creates the server from the parsed arguments of [`BuiltinServer::command`].
     ///
     /// # Errors
     /// When it cannot be made with them.
-    pub fn server_of(&self, matches: &ArgMatches) -> Result<Server, BadOptions> {
+    pub fn server_of(&self, matches: &ArgMatches) -> Result<Server, BuiltinOptionsError> {
         (self.make)(matches)
     }
 }
 
 fn make<T: FromArgMatches>(
     matches: &ArgMatches,
-    server: fn(T) -> Result<Server, BadOptions>,
-) -> Result<Server, BadOptions> {
-    server(T::from_arg_matches(matches).map_err(BadOptions::arguments)?)
+    server: fn(T) -> Result<Server, BuiltinOptionsError>,
+) -> Result<Server, BuiltinOptionsError> {
+    server(T::from_arg_matches(matches).map_err(BuiltinOptionsError::arguments)?)
 }
 
-impl fmt::Debug for Builtin {
+impl fmt::Debug for BuiltinServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builtin").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("BuiltinServer").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
 /// Reasons a server cannot be created with its arguments.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum BadOptions {
+pub enum BuiltinOptionsError {
     /// It does not take these.
     #[error("{0}")]
     Arguments(String),
@@ -141,7 +141,7 @@ pub enum BadOptions {
     NoFile,
 }
 
-impl BadOptions {
+impl BuiltinOptionsError {
     /// Returns an error with the parser's message, without its hints for the terminal.
     #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
     fn arguments(error: clap::Error) -> Self {

@@ -32,7 +32,7 @@ mod memory;
 mod testing;
 mod time;
 
-pub use builtin::{BUILTINS, BadOptions, Builtin, builtin};
+pub use builtin::{BUILTINS, BuiltinOptionsError, BuiltinServer, builtin};
 pub use everything::everything;
 pub use fetch::{FetchConfig, InvalidUserAgent, fetch};
 pub use files::{FilesConfig, FilesError, files};
@@ -40,7 +40,7 @@ pub use git::{GitConfig, GitError, git};
 pub use memory::{MemoryConfig, MemoryError, memory};
 pub use time::time;
 
-pub use hospes_egress::Network;
+pub use hospes_egress::IpNetwork;
 
 // What the documentation above links to.
 #[cfg(doc)]

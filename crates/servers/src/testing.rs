@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hospes::model::{ClientCapabilities, Method, Reply, Revision, Stamp};
+use hospes::model::{ClientCapabilities, Method, Reply, Revision, ServerStamp};
 use hospes::prelude::*;
 use hospes::{Peer, Server};
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub(crate) async fn outcome(server: &Server, method: &Method, params: Value) -> 
 
 pub(crate) fn json_of(reply: &Reply, method: &Method) -> Value {
     let mut out = Vec::new();
-    reply.encode(method, Revision::LATEST, &Stamp::anonymous(), &mut out).unwrap();
+    reply.encode(method, Revision::LATEST, &ServerStamp::anonymous(), &mut out).unwrap();
     serde_json::from_slice(&out).unwrap()
 }
 
@@ -87,9 +87,9 @@ pub(crate) async fn within(server: &Server, params: &Value, roots: &[String]) ->
 }
 
 /// A `subscriptions/listen` under way.
-pub(crate) struct Listening(hospes::Exchange);
+pub(crate) struct ListenStream(hospes::Exchange);
 
-impl Listening {
+impl ListenStream {
     pub(crate) fn open(server: &Server, filter: &Value) -> Self {
         let peer = Arc::new(Peer::new(Revision::LATEST, None, ClientCapabilities::new()));
         let params = RawJson::from(json!({ "notifications": filter }));
@@ -101,7 +101,7 @@ impl Listening {
     pub(crate) async fn next(&mut self) -> hospes::model::Notification {
         let event = std::future::poll_fn(|cx| std::pin::Pin::new(&mut self.0).poll_event(cx)).await;
         match event {
-            hospes::Event::Notify(notification) => notification,
+            hospes::ExchangeEvent::Notify(notification) => notification,
             other => panic!("{other:?}"),
         }
     }

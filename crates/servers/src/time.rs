@@ -12,10 +12,10 @@ use jiff::{Timestamp, Zoned};
 const MAX_SUGGESTIONS: usize = 5;
 
 /// Source of the current time.
-type Clock = fn() -> Timestamp;
+type TimeSource = fn() -> Timestamp;
 
-struct Time {
-    clock: Clock,
+struct TimeServer {
+    clock: TimeSource,
     home: TimeZone,
 }
 
@@ -47,7 +47,7 @@ struct Conversion {
 /// Tells the time, and converts times between zones. Zones have IANA names such as `Europe/Rome`, or are offsets such
 /// as `+05:30`.
 #[hospes::server(name = "time", title = "Time")]
-impl Time {
+impl TimeServer {
     /// The current date and time.
     #[tool(title = "Current time", read_only, open_world = false)]
     fn now(
@@ -99,7 +99,7 @@ impl Time {
     }
 }
 
-impl Time {
+impl TimeServer {
     fn zone(&self, name: Option<&str>) -> Result<TimeZone> {
         name.map_or_else(|| Ok(self.home.clone()), find)
     }
@@ -134,7 +134,7 @@ impl Time {
 ///
 /// The zones are the resource `time://zones`, the time in one is `time://now/ZONE`.
 pub fn time() -> Server {
-    Time { clock: Timestamp::now, home: TimeZone::system() }.into_server()
+    TimeServer { clock: Timestamp::now, home: TimeZone::system() }.into_server()
 }
 
 fn names() -> impl Iterator<Item = String> {
@@ -191,10 +191,10 @@ fn difference(minutes: i64) -> String {
 mod tests {
     use super::*;
 
-    fn time() -> Time {
+    fn time() -> TimeServer {
         // A Saturday morning in the northern summer.
         let clock = || "2026-08-01T06:30:15Z".parse().unwrap();
-        Time { clock, home: TimeZone::get("Europe/Rome").unwrap() }
+        TimeServer { clock, home: TimeZone::get("Europe/Rome").unwrap() }
     }
 
     fn convert(when: &str, from: &str, to: &str) -> Result<Conversion> {
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn zones_are_offered() {
-        assert!(Time::zones_like("rome").contains(&"Europe/Rome".to_owned()));
-        assert!(Time::zones().contains("\nEurope/Rome\n"));
+        assert!(TimeServer::zones_like("rome").contains(&"Europe/Rome".to_owned()));
+        assert!(TimeServer::zones().contains("\nEurope/Rome\n"));
     }
 }

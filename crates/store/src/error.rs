@@ -49,7 +49,7 @@ pub enum StoreError {
         file: PathBuf,
         /// Fault that was found.
         #[source]
-        found: crate::Tampered,
+        found: crate::TamperEvidence,
     },
     /// The thread that writes is gone.
     #[error("nothing is written any more; the log says why")]

@@ -19,12 +19,12 @@ pub(crate) const LENGTH: usize = 32;
 const NONCE: usize = 12;
 
 /// Keys derived from the key of an audit log, one for each use.
-pub(crate) struct Keys {
+pub(crate) struct AuditKeys {
     chain: hmac::Key,
-    seal: Seal,
+    seal: SealCipher,
 }
 
-impl Keys {
+impl AuditKeys {
     /// The key in this file, which is made if it is not there and `may_make`.
     pub(crate) fn open(file: &Path, may_make: bool) -> Result<Self, StoreError> {
         read(file, may_make).map(|bytes| Self::from_bytes(&bytes))
@@ -33,7 +33,7 @@ impl Keys {
     pub(crate) fn from_bytes(bytes: &[u8; LENGTH]) -> Self {
         let derived = |purpose: &str| derived("hospes audit", bytes, purpose);
         let chain = hmac::Key::new(hmac::HMAC_SHA256, &*derived("chain"));
-        Self { chain, seal: Seal::new(&derived("arguments")) }
+        Self { chain, seal: SealCipher::new(&derived("arguments")) }
     }
 
     /// Binds parts together; each counts with its length, so that nothing can be moved from one to the next.
@@ -58,9 +58,9 @@ impl Keys {
 }
 
 /// Seals, so that it opens as what it is about alone.
-pub(crate) struct Seal(RandomizedNonceKey);
+pub(crate) struct SealCipher(RandomizedNonceKey);
 
-impl Seal {
+impl SealCipher {
     pub(crate) fn new(key: &[u8; LENGTH]) -> Self {
         Self(RandomizedNonceKey::new(&AES_256_GCM, key).expect("the length is the algorithm's"))
     }
@@ -114,9 +114,9 @@ pub(crate) fn read(file: &Path, may_make: bool) -> Result<Zeroizing<[u8; LENGTH]
     from_hex(text.trim()).ok_or_else(|| StoreError::NotAKey(file.to_owned()))
 }
 
-impl fmt::Debug for Keys {
+impl fmt::Debug for AuditKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Keys")
+        f.write_str("AuditKeys")
     }
 }
 

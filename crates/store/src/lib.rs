@@ -1,21 +1,21 @@
 //! Persistent data of the host.
 //!
-//! [`Audit`] is the record of what happened: append-only, each entry bound to the one before by a keyed hash, in a SQLite
-//! file that several processes of one machine can share. [`State`] is what people decided and what waits for them, in
-//! another such file; each part is handed out by a method, [`State::pins`] first.
+//! [`AuditLog`] is the record of what happened: append-only, each entry bound to the one before by a keyed hash, in a SQLite
+//! file that several processes of one machine can share. [`StateStore`] is what people decided and what waits for them, in
+//! another such file; each part is handed out by a method, [`StateStore::pins`] first.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use hospes_store::{Audit, Entry, EntryKind, Search};
+//! use hospes_store::{AuditLog, AuditEntry, AuditEntryKind, AuditQuery};
 //!
 //! let folder = tempfile::tempdir()?;
-//! let audit = Audit::open(folder.path().join("audit.db"), folder.path().join("audit.key"))?;
-//! let mut entry = Entry::new(EntryKind::Call);
+//! let audit = AuditLog::open(folder.path().join("audit.db"), folder.path().join("audit.key"))?;
+//! let mut entry = AuditEntry::new(AuditEntryKind::Call);
 //! entry.server = Some("files".to_owned());
 //! entry.subject = Some("read_file".to_owned());
 //! let place = audit.record(entry).await?;
 //!
-//! let found = audit.search(Search::new().with_server("files")).await?;
+//! let found = audit.search(AuditQuery::new().with_server("files")).await?;
 //! assert_eq!(found[0].seq, place.seq);
 //! assert_eq!(audit.verify(None).await?.entries, 1);
 //! # Ok(()) }
@@ -28,8 +28,8 @@ mod key;
 mod state;
 
 pub use audit::{
-    Audit, DEFAULT_QUEUE, Ending, Entry, EntryKind, Gathered, NotAPlace, Place, Recorded, Search, Tampered,
-    Verified, Written,
+    AuditEntry, AuditEntryKind, AuditLog, AuditOutcome, AuditPosition, AuditQuery, DEFAULT_QUEUE,
+    GatheredEntry, ParsePositionError, PendingWrite, RecordedEntry, TamperEvidence, VerifiedLog,
 };
 pub use error::StoreError;
-pub use state::{State, budgets, grants, matters, pins, tasks};
+pub use state::{StateStore, approvals, budgets, grants, pins, tasks};

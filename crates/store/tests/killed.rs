@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use hospes_store::{Audit, Entry, EntryKind, Place};
+use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, AuditPosition};
 
 /// Marks this process as the child of the test, and names the folder to write to.
 const FOLDER: &str = "HOSPES_STORE_TEST_FOLDER";
@@ -19,7 +19,7 @@ fn nothing_that_was_told_to_be_recorded_is_lost_when_the_process_is_killed() {
         return write(&PathBuf::from(folder));
     }
     let folder = tempfile::tempdir().unwrap();
-    let mut told: Vec<Place> = Vec::new();
+    let mut told: Vec<AuditPosition> = Vec::new();
     for round in 1..=ROUNDS {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "--nocapture"])
@@ -29,12 +29,13 @@ fn nothing_that_was_told_to_be_recorded_is_lost_when_the_process_is_killed() {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let places = lines.by_ref().map_while(Result::ok).filter_map(|line| line.parse::<Place>().ok());
+        let places =
+            lines.by_ref().map_while(Result::ok).filter_map(|line| line.parse::<AuditPosition>().ok());
         // A little further each time, so that it is killed at different moments.
         told.extend(places.take(3 * round));
         child.kill().unwrap();
         // What it told before it was killed counts, too. A line may be cut.
-        told.extend(lines.map_while(Result::ok).filter_map(|line| line.parse::<Place>().ok()));
+        told.extend(lines.map_while(Result::ok).filter_map(|line| line.parse::<AuditPosition>().ok()));
         child.wait().unwrap();
     }
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -50,13 +51,13 @@ fn nothing_that_was_told_to_be_recorded_is_lost_when_the_process_is_killed() {
             );
         }
         // And it goes on.
-        audit.record(Entry::new(EntryKind::Call)).await.unwrap();
+        audit.record(AuditEntry::new(AuditEntryKind::Call)).await.unwrap();
         audit.verify(None).await.unwrap();
     });
 }
 
-fn open(folder: &Path) -> Audit {
-    Audit::open(folder.join("audit.db"), folder.join("audit.key")).expect("the record opens")
+fn open(folder: &Path) -> AuditLog {
+    AuditLog::open(folder.join("audit.db"), folder.join("audit.key")).expect("the record opens")
 }
 
 /// Writes, and tells what is written, until it is killed.
@@ -67,9 +68,13 @@ fn write(folder: &Path) {
         let mut out = std::io::stdout().lock();
         loop {
             for _ in 0..3 {
-                audit.note(Entry::new(EntryKind::Server)).await.expect("what came before was written");
+                audit
+                    .note(AuditEntry::new(AuditEntryKind::Server))
+                    .await
+                    .expect("what came before was written");
             }
-            let place = audit.record(Entry::new(EntryKind::Call)).await.expect("the file can be written");
+            let place =
+                audit.record(AuditEntry::new(AuditEntryKind::Call)).await.expect("the file can be written");
             if writeln!(out, "{place}").is_err() {
                 return;
             }

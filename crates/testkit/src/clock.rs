@@ -4,18 +4,18 @@ use std::time::{Duration, Instant};
 
 /// A clock that stands still until it is moved.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub struct ManualClock {
     start: Instant,
     now: Instant,
 }
 
-impl Default for Clock {
+impl Default for ManualClock {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Clock {
+impl ManualClock {
     /// A clock at some instant; which one does not matter.
     #[must_use]
     pub fn new() -> Self {

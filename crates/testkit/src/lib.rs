@@ -3,23 +3,23 @@
 //!
 //! With the feature `transport` (on by default): one suite of behaviours for every [`transport`].
 //!
-//! Nothing else here sleeps, opens a socket or starts a thread. [`Pair`] joins the machines of `hospes-proto` by two byte
-//! streams; [`Script`] stands in for a peer in tests of real transports, which feed it lines and send what it says.
+//! Nothing else here sleeps, opens a socket or starts a thread. [`MemoryPair`] joins the machines of `hospes-proto` by two byte
+//! streams; [`PeerScript`] stands in for a peer in tests of real transports, which feed it lines and send what it says.
 
+mod client_end;
 mod clock;
-mod end_client;
-mod end_server;
 mod pair;
 mod record;
 mod script;
+mod server_end;
 #[cfg(feature = "transport")]
 pub mod transport;
 mod usage;
 
-pub use clock::Clock;
-pub use end_client::{ClientEnd, End};
-pub use end_server::{Held, Manner, ServerEnd};
-pub use pair::{Pair, Traffic};
-pub use record::{Entry, Record, Side};
-pub use script::{Script, ScriptError};
-pub use usage::{Usage, resident};
+pub use client_end::{ClientCallEnd, ClientEnd};
+pub use clock::ManualClock;
+pub use pair::{MemoryPair, PairTraffic};
+pub use record::{MessageRecord, PairSide, RecordedMessage};
+pub use script::{PeerScript, ScriptError};
+pub use server_end::{HeldCall, ServerEnd, UnknownMethodManner};
+pub use usage::{ProcessUsage, resident};

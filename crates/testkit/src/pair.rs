@@ -4,64 +4,64 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use hospes_model::{Era, Revision};
-use hospes_proto::Revisions;
+use hospes_proto::RevisionSet;
 use hospes_proto::frame::line::end_line;
-use hospes_proto::frame::{Line, LineFramer};
+use hospes_proto::frame::{FramedLine, LineFramer};
 
-use crate::{ClientEnd, Clock, Manner, Record, ServerEnd, Side};
+use crate::{ClientEnd, ManualClock, MessageRecord, PairSide, ServerEnd, UnknownMethodManner};
 
 /// A client and a server in memory, with a latency between them and time that passes when told to.
 ///
 /// ```
-/// use hospes_proto::Revisions;
+/// use hospes_proto::RevisionSet;
 /// use hospes_proto::session::TimeLimits;
-/// use hospes_testkit::{End, Manner, Pair};
+/// use hospes_testkit::{ClientCallEnd, UnknownMethodManner, MemoryPair};
 ///
-/// let mut pair = Pair::new(Revisions::ALL, Manner::Proper);
+/// let mut pair = MemoryPair::new(RevisionSet::ALL, UnknownMethodManner::Proper);
 /// pair.settle();
 /// let call = pair.client.call(pair.clock.now(), TimeLimits::NONE).expect("connected");
 /// pair.settle();
 /// assert!(pair.server.finish(0));
 /// pair.settle();
-/// assert!(matches!(pair.client.end_of(call), Some(End::Answered(Ok(_)))));
+/// assert!(matches!(pair.client.end_of(call), Some(ClientCallEnd::Answered(Ok(_)))));
 /// ```
 #[derive(Debug)]
-pub struct Pair {
+pub struct MemoryPair {
     /// The client.
     pub client: ClientEnd,
     /// The server.
     pub server: ServerEnd,
     /// The time for both.
-    pub clock: Clock,
+    pub clock: ManualClock,
     /// Everything that was said.
-    pub record: Record,
+    pub record: MessageRecord,
     /// Number of times the server was restarted.
     pub respawns: u32,
     /// The streams between them.
-    pub traffic: Traffic,
-    revisions: Revisions,
-    manner: Manner,
+    pub traffic: PairTraffic,
+    revisions: RevisionSet,
+    manner: UnknownMethodManner,
 }
 
 /// Messages in transit, and their timing.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Traffic {
+pub struct PairTraffic {
     /// Time that a message takes.
     pub latency: Duration,
     /// In pieces of how many bytes it arrives.
     pub piece: usize,
-    to_server: Stream,
-    to_client: Stream,
+    to_server: DelayedStream,
+    to_client: DelayedStream,
 }
 
 #[derive(Debug, Default)]
-struct Stream {
+struct DelayedStream {
     queue: VecDeque<(Instant, Vec<u8>)>,
     framer: LineFramer,
 }
 
-impl Stream {
+impl DelayedStream {
     fn send(&mut self, at: Instant, mut message: Vec<u8>) {
         end_line(&mut message, 0);
         self.queue.push_back((at, message));
@@ -72,7 +72,7 @@ impl Stream {
     }
 
     /// The lines of the next message, if it has arrived.
-    fn receive(&mut self, now: Instant, piece: usize) -> Vec<Line> {
+    fn receive(&mut self, now: Instant, piece: usize) -> Vec<FramedLine> {
         let mut lines = Vec::new();
         if let Some((_, bytes)) = self.queue.pop_front_if(|(at, _)| *at <= now) {
             for piece in bytes.chunks(piece.max(1)) {
@@ -84,10 +84,10 @@ impl Stream {
     }
 }
 
-impl Pair {
+impl MemoryPair {
     /// A client that knows nothing, and a server that speaks these revisions.
     #[must_use]
-    pub fn new(revisions: Revisions, manner: Manner) -> Self {
+    pub fn new(revisions: RevisionSet, manner: UnknownMethodManner) -> Self {
         Self::with_client(ClientEnd::new(None, None), revisions, manner)
     }
 
@@ -96,24 +96,24 @@ impl Pair {
     pub fn knowing(
         pinned: Option<Revision>,
         known: Option<Era>,
-        revisions: Revisions,
-        manner: Manner,
+        revisions: RevisionSet,
+        manner: UnknownMethodManner,
     ) -> Self {
         Self::with_client(ClientEnd::new(pinned, known), revisions, manner)
     }
 
-    fn with_client(client: ClientEnd, revisions: Revisions, manner: Manner) -> Self {
-        let traffic = Traffic {
+    fn with_client(client: ClientEnd, revisions: RevisionSet, manner: UnknownMethodManner) -> Self {
+        let traffic = PairTraffic {
             latency: Duration::from_millis(1),
             piece: 7,
-            to_server: Stream::default(),
-            to_client: Stream::default(),
+            to_server: DelayedStream::default(),
+            to_client: DelayedStream::default(),
         };
         Self {
             client,
             server: ServerEnd::new(revisions, manner),
-            clock: Clock::new(),
-            record: Record::new(),
+            clock: ManualClock::new(),
+            record: MessageRecord::new(),
             respawns: 0,
             traffic,
             revisions,
@@ -128,38 +128,38 @@ impl Pair {
         if self.client.take_respawn() {
             self.respawns += 1;
             self.server = ServerEnd::new(self.revisions, self.manner);
-            self.traffic.to_server = Stream::default();
-            self.traffic.to_client = Stream::default();
+            self.traffic.to_server = DelayedStream::default();
+            self.traffic.to_client = DelayedStream::default();
             self.client.handle_respawned();
             self.client.drive(now);
         }
         let arrival = now + self.traffic.latency;
         for message in self.client.take_outbox() {
-            self.record.push(self.clock.passed(), Side::Client, message.clone());
+            self.record.push(self.clock.passed(), PairSide::Client, message.clone());
             if !self.server.has_exited() {
                 self.traffic.to_server.send(arrival, message);
             }
         }
         for message in self.server.take_outbox() {
-            self.record.push(self.clock.passed(), Side::Server, message.clone());
+            self.record.push(self.clock.passed(), PairSide::Server, message.clone());
             self.traffic.to_client.send(arrival, message);
         }
     }
 
     /// Delivers one message to `side`, if one has arrived. Whether one had.
-    pub fn deliver(&mut self, side: Side) -> bool {
+    pub fn deliver(&mut self, side: PairSide) -> bool {
         let now = self.clock.now();
         let stream = match side {
-            Side::Server => &mut self.traffic.to_server,
-            Side::Client => &mut self.traffic.to_client,
+            PairSide::Server => &mut self.traffic.to_server,
+            PairSide::Client => &mut self.traffic.to_client,
         };
         let lines = stream.receive(now, self.traffic.piece);
         for line in &lines {
-            let Line::Message(line) = line else { continue };
+            let FramedLine::Message(line) = line else { continue };
             match side {
-                Side::Server if self.server.has_exited() => {}
-                Side::Server => self.server.handle_line(now, line),
-                Side::Client => self.client.handle_line(now, line),
+                PairSide::Server if self.server.has_exited() => {}
+                PairSide::Server => self.server.handle_line(now, line),
+                PairSide::Client => self.client.handle_line(now, line),
             }
         }
         self.drive();
@@ -183,8 +183,8 @@ impl Pair {
         self.drive();
         while let Some(next) = self.next_arrival() {
             self.clock.advance_to(next);
-            self.deliver(Side::Server);
-            self.deliver(Side::Client);
+            self.deliver(PairSide::Server);
+            self.deliver(PairSide::Client);
         }
     }
 
@@ -208,8 +208,8 @@ impl Pair {
             let timers = [self.client.poll_timeout(), self.server.poll_timeout(), self.next_arrival()];
             let Some(next) = timers.into_iter().flatten().min().filter(|next| *next <= until) else { return };
             self.clock.advance_to(next);
-            self.deliver(Side::Server);
-            self.deliver(Side::Client);
+            self.deliver(PairSide::Server);
+            self.deliver(PairSide::Client);
             self.fire();
         }
     }

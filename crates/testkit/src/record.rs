@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hospes_model::message::{self, Frame};
-use hospes_model::{Id, Message};
+use hospes_model::{JsonRpcMessage, RequestId};
 use serde_json::Value;
 
 /// End of the connection that sent a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "there are two sides")]
-pub enum Side {
+pub enum PairSide {
     /// The client.
     Client,
     /// The server.
@@ -21,16 +21,16 @@ pub enum Side {
 /// One message.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Entry {
+pub struct RecordedMessage {
     /// Time of the message since the start of the record.
     pub at: Duration,
     /// By whom.
-    pub from: Side,
+    pub from: PairSide,
     /// Text of the message, without its line end.
     pub text: Bytes,
 }
 
-impl Entry {
+impl RecordedMessage {
     /// The message as JSON; null if it was none.
     #[must_use]
     pub fn json(&self) -> Value {
@@ -39,18 +39,20 @@ impl Entry {
 
     /// The id that it answers, if it is an answer.
     #[must_use]
-    pub fn answers(&self) -> Option<Id> {
+    pub fn answers(&self) -> Option<RequestId> {
         match message::decode(&self.text) {
-            Ok(Frame::Single(Message::Response(response))) => response.id,
+            Ok(Frame::Single(JsonRpcMessage::Response(response))) => response.id,
             _ => None,
         }
     }
 
     /// The id and method that it asks, if it is a request.
     #[must_use]
-    pub fn asks(&self) -> Option<(Id, String)> {
+    pub fn asks(&self) -> Option<(RequestId, String)> {
         match message::decode(&self.text) {
-            Ok(Frame::Single(Message::Request(request))) => Some((request.id, request.method.into_owned())),
+            Ok(Frame::Single(JsonRpcMessage::Request(request))) => {
+                Some((request.id, request.method.into_owned()))
+            }
             _ => None,
         }
     }
@@ -59,7 +61,9 @@ impl Entry {
     #[must_use]
     pub fn tells(&self) -> Option<String> {
         match message::decode(&self.text) {
-            Ok(Frame::Single(Message::Notification(notification))) => Some(notification.method.into_owned()),
+            Ok(Frame::Single(JsonRpcMessage::Notification(notification))) => {
+                Some(notification.method.into_owned())
+            }
             _ => None,
         }
     }
@@ -67,9 +71,9 @@ impl Entry {
 
 /// Everything that was said, in order. Its `Display` is good for snapshots: one line a message.
 #[derive(Clone, Debug, Default)]
-pub struct Record(Vec<Entry>);
+pub struct MessageRecord(Vec<RecordedMessage>);
 
-impl Record {
+impl MessageRecord {
     /// An empty record.
     #[must_use]
     pub fn new() -> Self {
@@ -77,32 +81,32 @@ impl Record {
     }
 
     /// Writes a message down.
-    pub fn push(&mut self, at: Duration, from: Side, text: impl Into<Bytes>) {
-        self.0.push(Entry { at, from, text: text.into() });
+    pub fn push(&mut self, at: Duration, from: PairSide, text: impl Into<Bytes>) {
+        self.0.push(RecordedMessage { at, from, text: text.into() });
     }
 
     /// Returns all messages.
     #[must_use]
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[RecordedMessage] {
         &self.0
     }
 
     /// Returns the messages of one side.
-    pub fn of(&self, side: Side) -> impl Iterator<Item = &Entry> {
+    pub fn of(&self, side: PairSide) -> impl Iterator<Item = &RecordedMessage> {
         self.0.iter().filter(move |entry| entry.from == side)
     }
 
     /// Returns the number of answers of one side to a request.
     #[must_use]
-    pub fn answers_to(&self, side: Side, id: &Id) -> usize {
+    pub fn answers_to(&self, side: PairSide, id: &RequestId) -> usize {
         self.of(side).filter(|entry| entry.answers().as_ref() == Some(id)).count()
     }
 }
 
-impl fmt::Display for Record {
+impl fmt::Display for MessageRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Entry { at, from, text } in &self.0 {
-            let arrow = if *from == Side::Client { "-->" } else { "<--" };
+        for RecordedMessage { at, from, text } in &self.0 {
+            let arrow = if *from == PairSide::Client { "-->" } else { "<--" };
             writeln!(f, "{:>8.3} {arrow} {}", at.as_secs_f64(), String::from_utf8_lossy(text))?;
         }
         Ok(())

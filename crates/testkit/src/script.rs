@@ -9,10 +9,10 @@ use serde_json::Value;
 /// whatever transport is on trial.
 ///
 /// ```
-/// use hospes_testkit::Script;
+/// use hospes_testkit::PeerScript;
 /// use serde_json::json;
 ///
-/// let mut server = Script::new()
+/// let mut server = PeerScript::new()
 ///     .expect(json!({"method": "initialize"}))
 ///     .say(r#"{"jsonrpc":"2.0","id":$id,"result":{"protocolVersion":"2025-11-25"}}"#)
 ///     .say("this is no message")
@@ -24,15 +24,15 @@ use serde_json::Value;
 /// assert!(server.is_over() && server.hangs_up());
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Script {
-    steps: VecDeque<Step>,
+pub struct PeerScript {
+    steps: VecDeque<ScriptStep>,
     /// The id of the last request that was expected.
     id: Value,
     done: usize,
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum ScriptStep {
     Expect(Value),
     Say(String),
     End,
@@ -58,7 +58,7 @@ impl fmt::Display for ScriptError {
 
 impl std::error::Error for ScriptError {}
 
-impl Script {
+impl PeerScript {
     /// An empty script.
     #[must_use]
     pub fn new() -> Self {
@@ -68,21 +68,21 @@ impl Script {
     /// Waits for a message that has at least these members, at any depth.
     #[must_use]
     pub fn expect(mut self, members: Value) -> Self {
-        self.steps.push_back(Step::Expect(members));
+        self.steps.push_back(ScriptStep::Expect(members));
         self
     }
 
     /// Adds a line to send. `$id` in it becomes the id of the last request that was expected.
     #[must_use]
     pub fn say(mut self, line: impl Into<String>) -> Self {
-        self.steps.push_back(Step::Say(line.into()));
+        self.steps.push_back(ScriptStep::Say(line.into()));
         self
     }
 
     /// Hangs up.
     #[must_use]
     pub fn end(mut self) -> Self {
-        self.steps.push_back(Step::End);
+        self.steps.push_back(ScriptStep::End);
         self
     }
 
@@ -93,7 +93,7 @@ impl Script {
     pub fn handle_line(&mut self, line: &[u8]) -> Result<(), ScriptError> {
         let came: Value = serde_json::from_slice(line).unwrap_or_default();
         match self.steps.front() {
-            Some(Step::Expect(members)) if has(&came, members) => {
+            Some(ScriptStep::Expect(members)) if has(&came, members) => {
                 if let Some(id) = came.get("id") {
                     self.id = id.clone();
                 }
@@ -102,7 +102,7 @@ impl Script {
             }
             step => {
                 let expected = match step {
-                    Some(Step::Expect(members)) => members.clone(),
+                    Some(ScriptStep::Expect(members)) => members.clone(),
                     _ => Value::Null,
                 };
                 Err(ScriptError {
@@ -116,7 +116,7 @@ impl Script {
 
     /// The next line to send, until something is expected first.
     pub fn poll_line(&mut self) -> Option<String> {
-        let Some(Step::Say(line)) = self.steps.front() else { return None };
+        let Some(ScriptStep::Say(line)) = self.steps.front() else { return None };
         let line = line.replace("$id", &self.id.to_string());
         self.next();
         Some(line)
@@ -125,7 +125,7 @@ impl Script {
     /// Returns true if the script is to close the connection now.
     #[must_use]
     pub fn hangs_up(&self) -> bool {
-        matches!(self.steps.front(), Some(Step::End))
+        matches!(self.steps.front(), Some(ScriptStep::End))
     }
 
     /// Returns true if nothing is left to send or to wait for.
@@ -158,12 +158,12 @@ mod tests {
 
     #[test]
     fn a_script_says_what_was_not_expected() {
-        let mut script = Script::new().expect(json!({"params": {"name": "a"}})).expect(json!({}));
+        let mut script = PeerScript::new().expect(json!({"params": {"name": "a"}})).expect(json!({}));
         script.handle_line(br#"{"method":"x","params":{"name":"a","more":1}}"#).unwrap();
         script.handle_line(b"{}").unwrap();
         let error = script.handle_line(b"{}").unwrap_err();
         assert_eq!((error.step, error.expected), (2, Value::Null));
-        let error = Script::new().expect(json!({"id": 1})).handle_line(b"noise").unwrap_err();
+        let error = PeerScript::new().expect(json!({"id": 1})).handle_line(b"noise").unwrap_err();
         assert_eq!(error.to_string(), r#"step 0: expected {"id":1}, got noise"#);
     }
 }

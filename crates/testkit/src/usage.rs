@@ -5,7 +5,7 @@ use std::fs;
 /// Resource usage of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Usage {
+pub struct ProcessUsage {
     /// Memory, in bytes.
     pub resident: u64,
     /// Open descriptors.
@@ -16,7 +16,7 @@ pub struct Usage {
     pub children: usize,
 }
 
-impl Usage {
+impl ProcessUsage {
     /// Returns the current usage, or none if it cannot be determined.
     #[must_use]
     pub fn now() -> Option<Self> {
@@ -44,5 +44,5 @@ impl Usage {
 /// Memory in use, in bytes; 0 where this cannot be known.
 #[must_use]
 pub fn resident() -> u64 {
-    Usage::now().map_or(0, |usage| usage.resident)
+    ProcessUsage::now().map_or(0, |usage| usage.resident)
 }

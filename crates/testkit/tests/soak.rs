@@ -9,7 +9,7 @@ use hospes::client::{Client, Target};
 use hospes::model::Revision;
 use hospes::serde_json::{Value, json};
 use hospes::transport::http_server::Endpoint;
-use hospes_testkit::{Usage, transport};
+use hospes_testkit::{ProcessUsage, transport};
 use http_body_util::{BodyExt as _, Full};
 
 const KIB: u64 = 1024;
@@ -28,8 +28,8 @@ fn tasks() -> usize {
     tokio::runtime::Handle::current().metrics().num_alive_tasks()
 }
 
-fn say(what: &str, usage: Usage) {
-    let Usage { resident, descriptors, threads, children, .. } = usage;
+fn say(what: &str, usage: ProcessUsage) {
+    let ProcessUsage { resident, descriptors, threads, children, .. } = usage;
     let tasks = tasks();
     eprintln!(
         "{what:<30} {:>7.1} MiB {tasks:>6} tasks {descriptors:>4} descriptors {threads:>3} threads {children:>3} children",
@@ -102,17 +102,17 @@ async fn sessions_that_are_left_leave_nothing_behind() {
         for number in 0..sessions {
             open_and_leave(&endpoint, number).await;
         }
-        let open = Usage::now();
+        let open = ProcessUsage::now();
         assert_eq!(endpoint.sessions(), sessions, "all are open at once");
         // Questions and idle sessions run out of time.
         while endpoint.sessions() > 0 {
             tokio::time::sleep(Duration::from_secs(600)).await;
         }
         tokio::time::sleep(Duration::from_secs(7200)).await;
-        (open, Usage::now())
+        (open, ProcessUsage::now())
     };
     round(100).await;
-    let (Some(before), tasks_before) = (Usage::now(), tasks()) else { return };
+    let (Some(before), tasks_before) = (ProcessUsage::now(), tasks()) else { return };
     say("before", before);
     let (open, after) = round(sessions).await;
     let (open, after) = (open.unwrap(), after.unwrap());
@@ -152,7 +152,7 @@ async fn children_that_come_and_go_leave_nothing_behind() {
     let quiet = async |descriptors: usize| {
         let wait = async {
             loop {
-                let usage = Usage::now().unwrap();
+                let usage = ProcessUsage::now().unwrap();
                 if usage.children == 0 && usage.descriptors <= descriptors && tasks() == 0 {
                     return usage;
                 }
@@ -161,10 +161,12 @@ async fn children_that_come_and_go_leave_nothing_behind() {
         };
         match tokio::time::timeout(Duration::from_secs(60), wait).await {
             Ok(usage) => usage,
-            Err(_) => panic!("{:?} and {} tasks; {descriptors} descriptors before", Usage::now(), tasks()),
+            Err(_) => {
+                panic!("{:?} and {} tasks; {descriptors} descriptors before", ProcessUsage::now(), tasks())
+            }
         }
     };
-    let Some(start) = Usage::now() else { return };
+    let Some(start) = ProcessUsage::now() else { return };
     for number in 0..6 {
         cycle(number).await;
     }

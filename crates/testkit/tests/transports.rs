@@ -13,7 +13,7 @@ use hospes::transport::http_server::{Endpoint, HttpServer};
 use hospes::transport::memory;
 use hospes::transport::messages::{MessageReader, MessageWriter};
 use hospes::transport::stdio_server::StdioServer;
-use hospes_testkit::transport::{Site, Transport, Wire};
+use hospes_testkit::transport::{RawConnection, TestTransport, TransportSite};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
 
@@ -49,7 +49,7 @@ impl Drop for InMemory {
     }
 }
 
-impl Transport for Bytes {
+impl TestTransport for Bytes {
     type Site = InMemory;
 
     async fn serve(&self, server: Server) -> InMemory {
@@ -59,14 +59,14 @@ impl Transport for Bytes {
     }
 }
 
-impl Site for InMemory {
+impl TransportSite for InMemory {
     async fn connect(&self, client: ClientBuilder) -> Result<Client, ConnectError> {
         client.dial("memory", || std::future::ready(Ok(self.open()))).await
     }
 
-    async fn wire(&self) -> Option<Wire> {
+    async fn wire(&self) -> Option<RawConnection> {
         let (read, write) = self.open();
-        Some(Wire::new(read, write))
+        Some(RawConnection::new(read, write))
     }
 }
 
@@ -85,7 +85,7 @@ impl Channels {
     }
 }
 
-impl Transport for Messages {
+impl TestTransport for Messages {
     type Site = Channels;
 
     async fn serve(&self, server: Server) -> Channels {
@@ -93,14 +93,14 @@ impl Transport for Messages {
     }
 }
 
-impl Site for Channels {
+impl TransportSite for Channels {
     async fn connect(&self, client: ClientBuilder) -> Result<Client, ConnectError> {
         client.dial("channels", || std::future::ready(Ok(self.open()))).await
     }
 
-    async fn wire(&self) -> Option<Wire> {
+    async fn wire(&self) -> Option<RawConnection> {
         let (read, write) = self.open();
-        Some(Wire::new(read, write))
+        Some(RawConnection::new(read, write))
     }
 }
 
@@ -109,7 +109,7 @@ struct Stdio;
 
 struct Program(&'static str);
 
-impl Transport for Stdio {
+impl TestTransport for Stdio {
     type Site = Program;
 
     const SHARED: bool = false;
@@ -119,18 +119,18 @@ impl Transport for Stdio {
     }
 }
 
-impl Site for Program {
+impl TransportSite for Program {
     async fn connect(&self, client: ClientBuilder) -> Result<Client, ConnectError> {
         client.connect(Target::command(self.0)).await
     }
 
-    async fn wire(&self) -> Option<Wire> {
+    async fn wire(&self) -> Option<RawConnection> {
         let mut child = tokio::process::Command::new(self.0)
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        Some(Wire::new(child.stdout.take().unwrap(), child.stdin.take().unwrap()))
+        Some(RawConnection::new(child.stdout.take().unwrap(), child.stdin.take().unwrap()))
     }
 }
 
@@ -148,7 +148,7 @@ impl Drop for Listening {
     }
 }
 
-impl Transport for Http {
+impl TestTransport for Http {
     type Site = Listening;
 
     async fn serve(&self, server: Server) -> Listening {
@@ -163,7 +163,7 @@ impl Transport for Http {
     }
 }
 
-impl Site for Listening {
+impl TransportSite for Listening {
     async fn connect(&self, client: ClientBuilder) -> Result<Client, ConnectError> {
         client.connect(Target::url(&self.url)).await
     }

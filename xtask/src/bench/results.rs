@@ -8,23 +8,23 @@ use serde_json::Value;
 
 /// All samples of some runs.
 #[derive(Debug)]
-pub(crate) struct Results {
+pub(crate) struct BenchResults {
     /// Time and machine of the first run.
     pub(crate) head: Value,
-    samples: Vec<Sample>,
+    samples: Vec<BenchSample>,
     /// Number of samples left out because other programs were busy.
     pub(crate) noisy: usize,
 }
 
 #[derive(Debug)]
-struct Sample {
+struct BenchSample {
     run: usize,
     row: Value,
 }
 
 /// Quantity read from a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Figure {
+pub(crate) enum SampleFigure {
     /// Answers a second.
     Rate,
     /// The processor time of the measured program for one call.
@@ -39,7 +39,7 @@ pub(crate) enum Figure {
     Session,
 }
 
-impl Figure {
+impl SampleFigure {
     /// Returns true if a higher figure is better.
     pub(crate) fn more_is_better(self) -> bool {
         self == Self::Rate
@@ -63,7 +63,7 @@ impl Figure {
     }
 }
 
-impl Results {
+impl BenchResults {
     /// Reads result files; samples during which other programs used more than `max_foreign` processors are left out.
     pub(crate) fn read(files: &[PathBuf], max_foreign: f64) -> Result<Self> {
         let mut results = Self { head: Value::Null, samples: Vec::new(), noisy: 0 };
@@ -91,17 +91,22 @@ impl Results {
             self.noisy += 1;
             return;
         }
-        self.samples.push(Sample { run, row });
+        self.samples.push(BenchSample { run, row });
     }
 
-    fn of<'r>(&'r self, section: &'r str, label: &'r str, peer: &'r str) -> impl Iterator<Item = &'r Sample> {
+    fn of<'r>(
+        &'r self,
+        section: &'r str,
+        label: &'r str,
+        peer: &'r str,
+    ) -> impl Iterator<Item = &'r BenchSample> {
         self.samples.iter().filter(move |sample| {
             sample.row["section"] == section && sample.row["label"] == label && sample.row["peer"] == peer
         })
     }
 
     /// The middle of a figure.
-    pub(crate) fn middle(&self, section: &str, label: &str, peer: &str, figure: Figure) -> Option<f64> {
+    pub(crate) fn middle(&self, section: &str, label: &str, peer: &str, figure: SampleFigure) -> Option<f64> {
         median(self.of(section, label, peer).filter_map(|sample| figure.of(&sample.row)).collect())
     }
 
@@ -112,7 +117,7 @@ impl Results {
         label: &str,
         peer: &str,
         base: &str,
-        figure: Figure,
+        figure: SampleFigure,
     ) -> Option<f64> {
         self.paired(section, label, peer, base, figure, |ours, theirs| ours / theirs)
     }
@@ -124,7 +129,7 @@ impl Results {
         label: &str,
         peer: &str,
         base: &str,
-        figure: Figure,
+        figure: SampleFigure,
     ) -> Option<f64> {
         self.paired(section, label, peer, base, figure, |ours, theirs| ours - theirs)
     }
@@ -135,11 +140,12 @@ impl Results {
         label: &str,
         peer: &str,
         base: &str,
-        figure: Figure,
+        figure: SampleFigure,
         compare: impl Fn(f64, f64) -> f64,
     ) -> Option<f64> {
         let pairs = self.of(section, label, peer).filter_map(|sample| {
-            let same = |other: &&Sample| other.run == sample.run && other.row["round"] == sample.row["round"];
+            let same =
+                |other: &&BenchSample| other.run == sample.run && other.row["round"] == sample.row["round"];
             let base = self.of(section, label, base).find(same)?;
             Some(compare(figure.of(&sample.row)?, figure.of(&base.row)?))
         });
@@ -187,7 +193,7 @@ mod tests {
 
     #[test]
     fn ratios_are_taken_within_a_round_and_noisy_samples_left_out() {
-        let mut results = Results { head: Value::Null, samples: Vec::new(), noisy: 0 };
+        let mut results = BenchResults { head: Value::Null, samples: Vec::new(), noisy: 0 };
         for row in [
             sample(0, "limit", 100.0, 0.0),
             sample(0, "ours", 50.0, 0.1),
@@ -199,9 +205,9 @@ mod tests {
         ] {
             results.take(0, row, 0.5);
         }
-        assert_eq!(results.ratio("http", "echo c32", "ours", "limit", Figure::Rate), Some(0.65));
-        assert_eq!(results.middle("http", "echo c32", "limit", Figure::Rate), Some(55.0));
+        assert_eq!(results.ratio("http", "echo c32", "ours", "limit", SampleFigure::Rate), Some(0.65));
+        assert_eq!(results.middle("http", "echo c32", "limit", SampleFigure::Rate), Some(55.0));
         assert_eq!(results.noisy, 1);
-        assert_eq!(results.ratio("http", "echo c1", "ours", "limit", Figure::Rate), None);
+        assert_eq!(results.ratio("http", "echo c1", "ours", "limit", SampleFigure::Rate), None);
     }
 }

@@ -2,27 +2,27 @@
 
 use std::fmt::Write as _;
 
-use super::Sizes;
-use super::results::{Figure, Results};
+use super::ProgramSizes;
+use super::results::{BenchResults, SampleFigure};
 
 /// One row: a figure of a Hospes program and of a base, in the same round.
-struct Row {
+struct ComparisonRow {
     name: &'static str,
     section: &'static str,
     label: &'static str,
-    figure: Figure,
+    figure: SampleFigure,
     /// The Hospes program.
     ours: &'static str,
     base: &'static str,
     /// The peer that the work is compared with besides the limit.
     rival: &'static str,
-    compare: Compare,
+    compare: ComparisonKind,
     /// The first budget, and the goal.
     aims: [f64; 2],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Compare {
+enum ComparisonKind {
     /// The figure over the base's.
     Ratio,
     /// The figure less the base's.
@@ -40,18 +40,18 @@ const BUSY: f64 = 0.5;
 const fn row(
     name: &'static str,
     (section, label): (&'static str, &'static str),
-    figure: Figure,
+    figure: SampleFigure,
     (base, rival): (&'static str, &'static str),
-    compare: Compare,
+    compare: ComparisonKind,
     aims: [f64; 2],
-) -> Row {
-    Row { name, section, label, figure, ours: OURS, base, rival, compare, aims }
+) -> ComparisonRow {
+    ComparisonRow { name, section, label, figure, ours: OURS, base, rival, compare, aims }
 }
 
 /// The rows, in the order of the work: servers over HTTP, servers over stdio, sessions, clients, gateways, starts.
-const ROWS: [Row; 21] = {
-    use Compare::{Added, Plain, Ratio};
-    use Figure::{Cpu, P50, P99, Rate, Session, Start};
+const ROWS: [ComparisonRow; 21] = {
+    use ComparisonKind::{Added, Plain, Ratio};
+    use SampleFigure::{Cpu, P50, P99, Rate, Session, Start};
     const JSON: (&str, &str) = ("limit", "rmcp-json");
     const PIPES: (&str, &str) = ("limit", "rmcp-pipes");
     [
@@ -129,7 +129,7 @@ const ROWS: [Row; 21] = {
             Added,
             [40.0, 22.0],
         ),
-        Row {
+        ComparisonRow {
             ours: GUARDED,
             ..row(
                 "gateway with rules, permission, pins and record, p50 on one CPU over that without",
@@ -159,26 +159,28 @@ const ROWS: [Row; 21] = {
     ]
 };
 
-impl Row {
-    fn value(&self, results: &Results, peer: &str) -> Option<f64> {
+impl ComparisonRow {
+    fn value(&self, results: &BenchResults, peer: &str) -> Option<f64> {
         let Self { section, label, figure, base, .. } = *self;
         match self.compare {
-            Compare::Ratio => results.ratio(section, label, peer, base, figure),
-            Compare::Added => results.added(section, label, peer, base, figure),
-            Compare::Plain => results.middle(section, label, peer, figure),
+            ComparisonKind::Ratio => results.ratio(section, label, peer, base, figure),
+            ComparisonKind::Added => results.added(section, label, peer, base, figure),
+            ComparisonKind::Plain => results.middle(section, label, peer, figure),
         }
     }
 
     /// The processor time for a call, over the base's: for rates, which say nothing on a busy machine.
-    fn processor(&self, results: &Results, peer: &str) -> Option<f64> {
+    fn processor(&self, results: &BenchResults, peer: &str) -> Option<f64> {
         let Self { section, label, figure, base, .. } = *self;
-        (figure == Figure::Rate).then(|| results.ratio(section, label, peer, base, Figure::Cpu)).flatten()
+        (figure == SampleFigure::Rate)
+            .then(|| results.ratio(section, label, peer, base, SampleFigure::Cpu))
+            .flatten()
     }
 
     /// Returns true if the figure is reliable. When other programs take the processors in turns, rates and tails depend
     /// on them, and ratios can even exceed the possible.
-    fn holds(&self, results: &Results) -> bool {
-        !matches!(self.figure, Figure::Rate | Figure::P99)
+    fn holds(&self, results: &BenchResults) -> bool {
+        !matches!(self.figure, SampleFigure::Rate | SampleFigure::P99)
             || results.foreign().is_none_or(|busy| busy <= BUSY)
     }
 
@@ -192,10 +194,10 @@ impl Row {
         }
     }
 
-    fn line(&self, results: &Results) -> String {
+    fn line(&self, results: &BenchResults) -> String {
         let ours = self.value(results, self.ours);
         let base = results.middle(self.section, self.label, self.base, self.figure);
-        let digits = usize::from(self.compare == Compare::Ratio) + 1;
+        let digits = usize::from(self.compare == ComparisonKind::Ratio) + 1;
         let holds = self.holds(results);
         let kept = |value: Option<f64>| value.filter(|_| holds);
         let cell =
@@ -217,7 +219,7 @@ impl Row {
 }
 
 /// The whole table, with what must be known to read it.
-pub(crate) fn table(results: &Results, sizes: &Sizes) -> String {
+pub(crate) fn table(results: &BenchResults, sizes: &ProgramSizes) -> String {
     let mut page = String::new();
     let text = |key: &str| results.head[key].to_string().trim_matches('"').to_owned();
     let _ = writeln!(
@@ -244,7 +246,7 @@ pub(crate) fn table(results: &Results, sizes: &Sizes) -> String {
     page
 }
 
-fn size_line(sizes: &Sizes) -> String {
+fn size_line(sizes: &ProgramSizes) -> String {
     #[expect(clippy::cast_precision_loss, reason = "megabytes to two digits")]
     let megabytes = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / 1e6);
     let cell = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.2}"));

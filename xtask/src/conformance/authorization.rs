@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use super::suite::{Suite, fresh};
-use super::verdict::{self, Verdict};
+use super::suite::{ConformanceSuite, fresh};
+use super::verdict::{self, ScenarioVerdict};
 use super::{SCRIPT, START_LIMIT};
-use crate::place;
-use crate::process::{self, Server};
+use crate::paths;
+use crate::process::{self, BackgroundServer};
 
 const LABEL: &str = "conformance authorization";
 /// Time limit of both scenarios, which take a second if all is well. The suite would wait five minutes for a sign-in.
@@ -28,7 +28,7 @@ const CLIENT: &str = "conformance";
 const PASSWORD: &str = "of-the-examination";
 
 /// Starts the host and examines it.
-pub(super) fn examine(suite: &Suite<'_>) -> Result<BTreeMap<String, Verdict>> {
+pub(super) fn examine(suite: &ConformanceSuite<'_>) -> Result<BTreeMap<String, ScenarioVerdict>> {
     let out = fresh("authorization")?;
     let config = out.join("hospes.toml");
     let text = format!(
@@ -36,9 +36,9 @@ pub(super) fn examine(suite: &Suite<'_>) -> Result<BTreeMap<String, Verdict>> {
          [auth.clients.{CLIENT}]\nredirect_uris = [\"http://127.0.0.1/callback\"]\n[servers.time]\nbuiltin = \"time\"\n"
     );
     fs::write(&config, text).with_context(|| format!("writing {}", config.display()))?;
-    let mut command = Command::new(place::program("hospes")?);
+    let mut command = Command::new(paths::program("hospes")?);
     command.args(["up", "--listen", "127.0.0.1:0", "--config"]).arg(&config);
-    let host = Server::start(command, "hospes up that asks for tokens", START_LIMIT)?;
+    let host = BackgroundServer::start(command, "hospes up that asks for tokens", START_LIMIT)?;
     let issuer = host.url.trim_end_matches("/mcp").to_owned();
     // The suite wants to be told a port; nobody else takes one that was free a moment ago.
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
@@ -57,14 +57,14 @@ pub(super) fn examine(suite: &Suite<'_>) -> Result<BTreeMap<String, Verdict>> {
     let mut verdicts = verdict::read(&out)?;
     if let Err(trouble) = signed_in {
         let what = format!("nobody signed in: {trouble:#}; the host said:\n{}", host.said());
-        verdicts.insert("(signing in)".to_owned(), Verdict::trouble(what));
+        verdicts.insert("(signing in)".to_owned(), ScenarioVerdict::trouble(what));
     }
-    if verdicts.len() != SCENARIOS || ran.code != Some(0) && verdicts.values().all(Verdict::is_good) {
+    if verdicts.len() != SCENARIOS || ran.code != Some(0) && verdicts.values().all(ScenarioVerdict::is_good) {
         let what = format!("{} verdicts, {}\n{}", verdicts.len(), ran.ending(), ran.tail());
-        verdicts.insert("(the suite)".to_owned(), Verdict::trouble(what));
+        verdicts.insert("(the suite)".to_owned(), ScenarioVerdict::trouble(what));
     }
     if let Err(trouble) = host.stop() {
-        verdicts.insert("(at the end)".to_owned(), Verdict::trouble(format!("{trouble:#}")));
+        verdicts.insert("(at the end)".to_owned(), ScenarioVerdict::trouble(format!("{trouble:#}")));
     }
     Ok(verdicts)
 }
@@ -94,9 +94,9 @@ fn person(issuer: &str, done: &AtomicBool) -> Result<()> {
 }
 
 /// A response as it came.
-struct Answer(String);
+struct LoginResponse(String);
 
-impl Answer {
+impl LoginResponse {
     fn header(&self, name: &str) -> Option<&str> {
         let (head, _) = self.0.split_once("\r\n\r\n")?;
         let lines = head.lines().filter_map(|line| line.split_once(": "));
@@ -122,7 +122,7 @@ impl Answer {
 }
 
 /// One request to this machine.
-fn send(method: &str, url: &str, cookie: &str, form: &str) -> Result<Answer> {
+fn send(method: &str, url: &str, cookie: &str, form: &str) -> Result<LoginResponse> {
     let rest = url.strip_prefix("http://").context("not of this machine")?;
     let (address, path) = rest.split_once('/').context("no path")?;
     let mut stream = TcpStream::connect(address)?;
@@ -135,5 +135,5 @@ fn send(method: &str, url: &str, cookie: &str, form: &str) -> Result<Answer> {
     )?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
-    Ok(Answer(String::from_utf8_lossy(&answer).into_owned()))
+    Ok(LoginResponse(String::from_utf8_lossy(&answer).into_owned()))
 }

@@ -5,16 +5,16 @@ use std::fs;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::place;
+use crate::paths;
 
 /// Program that is examined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum ConformanceSide {
     Server,
     Client,
 }
 
-impl Side {
+impl ConformanceSide {
     /// Returns the suite's name for the side.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -26,31 +26,31 @@ impl Side {
 
 /// The file, read.
 #[derive(Debug)]
-pub(crate) struct Sets {
+pub(crate) struct RequirementSets {
     server: BTreeMap<String, Vec<String>>,
     client: BTreeMap<String, Vec<String>>,
     server_unscored: BTreeMap<String, Vec<String>>,
     client_unscored: BTreeMap<String, Vec<String>>,
     /// Revision to number of scenarios.
     pub(crate) server_all: BTreeMap<String, usize>,
-    pub(crate) previous: Previous,
+    pub(crate) previous: PreviousSuite,
     later: Vec<String>,
     gives_up: Vec<String>,
 }
 
 /// Scenarios of the previous suite.
 #[derive(Debug)]
-pub(crate) struct Previous {
+pub(crate) struct PreviousSuite {
     /// Number of scenarios for a server.
     pub(crate) server: usize,
     /// The scenarios for a client.
     pub(crate) client: Vec<String>,
 }
 
-impl Sets {
+impl RequirementSets {
     /// Reads `tools/conformance.toml`.
     pub(crate) fn read() -> Result<Self> {
-        let path = place::root().join("tools/conformance.toml");
+        let path = paths::root().join("tools/conformance.toml");
         let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
         Self::parse(&text).with_context(|| format!("in {}", path.display()))
     }
@@ -82,7 +82,7 @@ impl Sets {
             server_unscored: section("server_unscored")?,
             client_unscored: section("client_unscored")?,
             server_all: counts.collect::<Option<_>>().context("[server_all] wants numbers")?,
-            previous: Previous {
+            previous: PreviousSuite {
                 server: previous
                     .get("server")
                     .and_then(count)
@@ -97,34 +97,34 @@ impl Sets {
         })
     }
 
-    fn of(&self, side: Side) -> &BTreeMap<String, Vec<String>> {
+    fn of(&self, side: ConformanceSide) -> &BTreeMap<String, Vec<String>> {
         match side {
-            Side::Server => &self.server,
-            Side::Client => &self.client,
+            ConformanceSide::Server => &self.server,
+            ConformanceSide::Client => &self.client,
         }
     }
 
     /// Returns the scenarios required beyond the requirement sets, by revision.
-    pub(crate) fn unscored(&self, side: Side) -> &BTreeMap<String, Vec<String>> {
+    pub(crate) fn unscored(&self, side: ConformanceSide) -> &BTreeMap<String, Vec<String>> {
         match side {
-            Side::Server => &self.server_unscored,
-            Side::Client => &self.client_unscored,
+            ConformanceSide::Server => &self.server_unscored,
+            ConformanceSide::Client => &self.client_unscored,
         }
     }
 
     /// The revisions that have a requirement set, oldest first.
-    pub(crate) fn revisions(&self, side: Side) -> Vec<String> {
+    pub(crate) fn revisions(&self, side: ConformanceSide) -> Vec<String> {
         self.of(side).keys().cloned().collect()
     }
 
     /// The whole requirement set of a revision.
-    pub(crate) fn required(&self, side: Side, revision: &str) -> &[String] {
+    pub(crate) fn required(&self, side: ConformanceSide, revision: &str) -> &[String] {
         self.of(side).get(revision).map_or(&[], Vec::as_slice)
     }
 
     /// The part of it that we must pass today.
-    pub(crate) fn due(&self, side: Side, revision: &str) -> Vec<String> {
-        let due = |name: &&String| side == Side::Server || !listed(&self.later, name);
+    pub(crate) fn due(&self, side: ConformanceSide, revision: &str) -> Vec<String> {
+        let due = |name: &&String| side == ConformanceSide::Server || !listed(&self.later, name);
         self.required(side, revision).iter().filter(due).cloned().collect()
     }
 
@@ -134,10 +134,10 @@ impl Sets {
     }
 
     /// Compares the file with what the suite prints for `list --requirements`.
-    pub(crate) fn agrees(&self, side: Side, revision: &str, listing: &str) -> Result<()> {
+    pub(crate) fn agrees(&self, side: ConformanceSide, revision: &str, listing: &str) -> Result<()> {
         let heading = match side {
-            Side::Server => "Server scenarios",
-            Side::Client => "Client scenarios",
+            ConformanceSide::Server => "Server scenarios",
+            ConformanceSide::Client => "Client scenarios",
         };
         let lines = listing.lines().skip_while(|line| !line.starts_with(heading)).skip(1);
         let names = lines.map_while(|line| line.trim().strip_prefix("- "));
@@ -167,13 +167,13 @@ mod tests {
 
     #[test]
     fn the_sets_have_the_known_sizes() {
-        let sets = Sets::read().unwrap();
+        let sets = RequirementSets::read().unwrap();
         let sizes =
             |side| sets.revisions(side).iter().map(|r| sets.required(side, r).len()).collect::<Vec<_>>();
-        assert_eq!(sizes(Side::Server), [30, 37]);
-        assert_eq!(sizes(Side::Client), [18, 32]);
-        assert_eq!(sets.due(Side::Client, "2025-11-25").len(), 18);
-        assert_eq!(sets.due(Side::Client, "2026-07-28").len(), 32);
+        assert_eq!(sizes(ConformanceSide::Server), [30, 37]);
+        assert_eq!(sizes(ConformanceSide::Client), [18, 32]);
+        assert_eq!(sets.due(ConformanceSide::Client, "2025-11-25").len(), 18);
+        assert_eq!(sets.due(ConformanceSide::Client, "2026-07-28").len(), 32);
         assert!(sets.gives_up("sep-2640-client-verify-size") && !sets.gives_up("initialize"));
     }
 
@@ -181,10 +181,10 @@ mod tests {
     fn a_set_that_changed_is_noticed() {
         let file = "[server]\nr = ['a', 'b']\n[client]\n[server_unscored]\n[client_unscored]\n[server_all]\n\
              [previous]\nserver = 1\nclient = []\n[later]\nscenarios = []\n[gives_up]\nscenarios = []\n";
-        let sets = Sets::parse(file).unwrap();
+        let sets = RequirementSets::parse(file).unwrap();
         let listing = "Required:\n\nServer scenarios (test …):\n  - b\n  - a\n\nClient scenarios:\n  - c\n";
-        sets.agrees(Side::Server, "r", listing).unwrap();
-        assert!(sets.agrees(Side::Client, "r", listing).is_err());
-        assert!(sets.agrees(Side::Server, "r", &listing.replace("  - a\n", "")).is_err());
+        sets.agrees(ConformanceSide::Server, "r", listing).unwrap();
+        assert!(sets.agrees(ConformanceSide::Client, "r", listing).is_err());
+        assert!(sets.agrees(ConformanceSide::Server, "r", &listing.replace("  - a\n", "")).is_err());
     }
 }

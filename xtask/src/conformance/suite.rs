@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-use super::sets::{Sets, Side};
-use super::verdict::{self, Verdict};
-use crate::tools::Node;
-use crate::{place, process};
+use super::sets::{ConformanceSide, RequirementSets};
+use super::verdict::{self, ScenarioVerdict};
+use crate::tools::NodeTools;
+use crate::{paths, process};
 
 pub(super) const SCRIPT: &str = "@modelcontextprotocol/conformance/dist/index.js";
 const PREVIOUS: &str = "conformance-previous/dist/index.js";
@@ -20,14 +20,14 @@ const SCENARIO_LIMIT: Duration = Duration::from_secs(45);
 const SET_LIMIT: Duration = Duration::from_secs(600);
 
 /// The suite, and where it writes.
-pub(crate) struct Suite<'a> {
-    pub(crate) node: &'a Node,
-    pub(crate) sets: &'a Sets,
+pub(crate) struct ConformanceSuite<'a> {
+    pub(crate) node: &'a NodeTools,
+    pub(crate) sets: &'a RequirementSets,
 }
 
-impl Suite<'_> {
+impl ConformanceSuite<'_> {
     /// Checks that the suite's requirements match the file of this project.
-    pub(crate) fn agrees(&self, side: Side, revision: &str) -> Result<()> {
+    pub(crate) fn agrees(&self, side: ConformanceSide, revision: &str) -> Result<()> {
         let mut command = self.node.script(SCRIPT);
         command.args(["list", "--requirements", revision]);
         let listing =
@@ -36,21 +36,21 @@ impl Suite<'_> {
     }
 
     /// Runs a whole set against the server at `url`.
-    pub(crate) fn server_set(&self, url: &str, revision: &str) -> Result<BTreeMap<String, Verdict>> {
+    pub(crate) fn server_set(&self, url: &str, revision: &str) -> Result<BTreeMap<String, ScenarioVerdict>> {
         let out = fresh(&format!("server-{revision}"))?;
         let mut command = self.node.script(SCRIPT);
         command.args(["server", "--url", url, "--requirements", revision, "-o", "."]).current_dir(&out);
         let done = process::run(command, &format!("conformance server {revision}"), SET_LIMIT)?;
         let found = verdict::read(&out)?;
-        let missing = || Verdict::trouble(format!("did not run ({})", done.ending()));
+        let missing = || ScenarioVerdict::trouble(format!("did not run ({})", done.ending()));
         let mut verdicts = BTreeMap::new();
-        for scenario in self.sets.due(Side::Server, revision) {
+        for scenario in self.sets.due(ConformanceSide::Server, revision) {
             let verdict = found.get(&format!("server-{scenario}")).cloned().unwrap_or_else(missing);
             verdicts.insert(scenario, verdict);
         }
-        if done.code != Some(0) && verdicts.values().all(Verdict::is_good) {
+        if done.code != Some(0) && verdicts.values().all(ScenarioVerdict::is_good) {
             let what = format!("{}, though every scenario is good\n{}", done.ending(), done.tail());
-            verdicts.insert("(the suite)".to_owned(), Verdict::trouble(what));
+            verdicts.insert("(the suite)".to_owned(), ScenarioVerdict::trouble(what));
         }
         Ok(verdicts)
     }
@@ -61,7 +61,7 @@ impl Suite<'_> {
         url: &str,
         revision: Option<&str>,
         count: usize,
-    ) -> Result<BTreeMap<String, Verdict>> {
+    ) -> Result<BTreeMap<String, ScenarioVerdict>> {
         let label = format!("server-all-{}", revision.unwrap_or("previous"));
         let out = fresh(&label)?;
         let mut command = self.node.script(if revision.is_some() { SCRIPT } else { PREVIOUS });
@@ -71,7 +71,7 @@ impl Suite<'_> {
         }
         let done = process::run(command, &format!("conformance {label}"), SET_LIMIT)?;
         let found = verdict::read(&out)?.into_iter();
-        let mut verdicts: BTreeMap<String, Verdict> = found
+        let mut verdicts: BTreeMap<String, ScenarioVerdict> = found
             .map(|(name, verdict)| (name.strip_prefix("server-").unwrap_or(&name).to_owned(), verdict))
             .collect();
         if verdicts.len() != count {
@@ -81,20 +81,26 @@ impl Suite<'_> {
                 done.ending(),
                 done.tail()
             );
-            verdicts.insert("(the suite)".to_owned(), Verdict::trouble(what));
+            verdicts.insert("(the suite)".to_owned(), ScenarioVerdict::trouble(what));
         }
         Ok(verdicts)
     }
 
     /// Runs one scenario against the server at `url`.
-    pub(crate) fn server_scenario(&self, url: &str, revision: &str, scenario: &str) -> Result<Verdict> {
+    pub(crate) fn server_scenario(
+        &self,
+        url: &str,
+        revision: &str,
+        scenario: &str,
+    ) -> Result<ScenarioVerdict> {
         let out = fresh(&format!("server-{revision}/{}", plain(scenario)))?;
         let mut command = self.node.script(SCRIPT);
         command.args(["server", "--url", url, "--scenario", scenario, "-o", "."]).current_dir(&out);
         // Extensions are on no revision's timeline: `--force` lets them run at the one asked for.
         command.args(["--spec-version", revision, "--force"]);
         let done = process::run(command, &format!("conformance server {scenario}"), SCENARIO_LIMIT)?;
-        let missing = || Verdict::trouble(format!("did not run ({})\n{}", done.ending(), done.tail()));
+        let missing =
+            || ScenarioVerdict::trouble(format!("did not run ({})\n{}", done.ending(), done.tail()));
         Ok(verdict::read(&out)?.into_values().next().unwrap_or_else(missing))
     }
 
@@ -104,7 +110,7 @@ impl Suite<'_> {
         program: &Path,
         revision: Option<&str>,
         scenario: &str,
-    ) -> Result<Verdict> {
+    ) -> Result<ScenarioVerdict> {
         let at = revision.unwrap_or("previous");
         let out = fresh(&format!("client-{at}/{}", plain(scenario)))?;
         write_launcher(&out, program)?;
@@ -116,7 +122,8 @@ impl Suite<'_> {
         }
         let label = format!("conformance client {at} {scenario}");
         let done = process::run(command, &label, SCENARIO_LIMIT)?;
-        let missing = || Verdict::trouble(format!("did not run ({})\n{}", done.ending(), done.tail()));
+        let missing =
+            || ScenarioVerdict::trouble(format!("did not run ({})\n{}", done.ending(), done.tail()));
         let mut verdict = verdict::read(&out)?.into_values().next().unwrap_or_else(missing);
         if !self.sets.gives_up(scenario) {
             let codes = fs::read_to_string(out.join("exit-codes")).unwrap_or_default();
@@ -146,7 +153,7 @@ fn write_launcher(folder: &Path, program: &Path) -> Result<()> {
 
 /// An empty folder for the suite's results.
 pub(super) fn fresh(name: &str) -> Result<PathBuf> {
-    let folder = place::tools()?.join("conformance").join(name);
+    let folder = paths::tools()?.join("conformance").join(name);
     if folder.exists() {
         fs::remove_dir_all(&folder).with_context(|| format!("emptying {}", folder.display()))?;
     }

@@ -13,14 +13,14 @@ const SCHEMA_CHECK: &str = "wire-schema-valid";
 
 /// The judgement on one scenario.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct ScenarioVerdict {
     /// Number of checks that succeeded.
     pub(crate) passed: usize,
     /// Everything that is wrong; empty means passed.
     pub(crate) troubles: Vec<String>,
 }
 
-impl Verdict {
+impl ScenarioVerdict {
     /// A scenario that did not get so far as to be judged.
     pub(crate) fn trouble(what: impl Into<String>) -> Self {
         Self { passed: 0, troubles: vec![what.into()] }
@@ -60,13 +60,13 @@ impl Verdict {
 }
 
 /// The verdicts on everything the suite wrote below `folder`, by scenario.
-pub(crate) fn read(folder: &Path) -> Result<BTreeMap<String, Verdict>> {
+pub(crate) fn read(folder: &Path) -> Result<BTreeMap<String, ScenarioVerdict>> {
     let mut verdicts = BTreeMap::new();
     gather(folder, folder, &mut verdicts)?;
     Ok(verdicts)
 }
 
-fn gather(top: &Path, folder: &Path, verdicts: &mut BTreeMap<String, Verdict>) -> Result<()> {
+fn gather(top: &Path, folder: &Path, verdicts: &mut BTreeMap<String, ScenarioVerdict>) -> Result<()> {
     for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
         let path = entry?.path();
         if path.is_dir() {
@@ -76,7 +76,7 @@ fn gather(top: &Path, folder: &Path, verdicts: &mut BTreeMap<String, Verdict>) -
             let checks =
                 serde_json::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
             let name = folder.strip_prefix(top).unwrap_or(folder).to_string_lossy().into_owned();
-            verdicts.insert(scenario(&name).to_owned(), Verdict::of(&checks));
+            verdicts.insert(scenario(&name).to_owned(), ScenarioVerdict::of(&checks));
         }
     }
     Ok(())
@@ -93,10 +93,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn judge(statuses: &[(&str, &str)]) -> Verdict {
+    fn judge(statuses: &[(&str, &str)]) -> ScenarioVerdict {
         let checks =
             statuses.iter().map(|(id, status)| json!({ "id": id, "status": status, "errorMessage": "so" }));
-        Verdict::of(&checks.collect())
+        ScenarioVerdict::of(&checks.collect())
     }
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
     fn a_scenario_in_which_nothing_happened_has_not_passed() {
         assert!(!judge(&[]).is_good());
         assert!(!judge(&[(SCHEMA_CHECK, "SUCCESS")]).is_good());
-        assert!(!Verdict::of(&json!({})).is_good());
+        assert!(!ScenarioVerdict::of(&json!({})).is_good());
     }
 
     #[test]

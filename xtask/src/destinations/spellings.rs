@@ -6,17 +6,17 @@ use std::fs;
 use anyhow::{Context as _, Result, bail, ensure};
 use toml::{Table, Value};
 
-use crate::place;
+use crate::paths;
 
 /// Kind of destination of a spelling, a rule or a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum DestinationKind {
     Hosts,
     Paths,
     Both,
 }
 
-impl Kind {
+impl DestinationKind {
     pub(super) fn is_for(self, other: Self) -> bool {
         self == Self::Both || other == Self::Both || self == other
     }
@@ -24,10 +24,10 @@ impl Kind {
 
 /// One text.
 #[derive(Clone, Debug)]
-pub(super) struct Spelling {
+pub(super) struct DestinationSpelling {
     pub(super) text: String,
     pub(super) trick: String,
-    pub(super) kind: Kind,
+    pub(super) kind: DestinationKind,
     /// It is what people ordinarily send, and leads to nothing that is denied.
     pub(super) is_honest: bool,
     /// `docs/threats.md` says that it is not covered.
@@ -36,15 +36,15 @@ pub(super) struct Spelling {
 
 /// A rule, and the places that it is about.
 #[derive(Clone, Debug)]
-pub(super) struct Rule {
+pub(super) struct DestinationRule {
     pub(super) server: String,
     pub(super) is_denial: bool,
     pub(super) condition: String,
     pub(super) places: Vec<String>,
-    pub(super) kind: Kind,
+    pub(super) kind: DestinationKind,
 }
 
-impl Rule {
+impl DestinationRule {
     /// Formats the rule for a policy. A denial is followed by a permission, so that calls it does not stop are made.
     pub(super) fn written(&self) -> String {
         let Self { server, is_denial, condition, .. } = self;
@@ -68,7 +68,7 @@ impl Rule {
 }
 
 fn file(name: &str) -> Result<Table> {
-    let path = place::root().join("tools/destinations").join(name);
+    let path = paths::root().join("tools/destinations").join(name);
     let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
     text.parse().with_context(|| format!("in {}", path.display()))
 }
@@ -78,11 +78,11 @@ fn texts<'a>(table: &'a Table, key: &str) -> Result<Vec<&'a str>> {
     list.iter().map(|text| text.as_str().with_context(|| format!("`{key}` wants strings"))).collect()
 }
 
-fn kind(table: &Table) -> Result<Kind> {
+fn kind(table: &Table) -> Result<DestinationKind> {
     match table.get("kind").and_then(Value::as_str) {
-        None => Ok(Kind::Both),
-        Some("hosts") => Ok(Kind::Hosts),
-        Some("paths") => Ok(Kind::Paths),
+        None => Ok(DestinationKind::Both),
+        Some("hosts") => Ok(DestinationKind::Hosts),
+        Some("paths") => Ok(DestinationKind::Paths),
         Some(other) => bail!("`{other}` is no kind; there are hosts and paths"),
     }
 }
@@ -93,9 +93,9 @@ fn groups<'a>(table: &'a Table, key: &str) -> Result<Vec<&'a Table>> {
 }
 
 /// All spellings, each text once, with the words of this run in them.
-pub(super) fn read(words: &BTreeMap<&str, String>) -> Result<Vec<Spelling>> {
+pub(super) fn read(words: &BTreeMap<&str, String>) -> Result<Vec<DestinationSpelling>> {
     let table = file("spellings.toml")?;
-    let mut all: Vec<Spelling> = Vec::new();
+    let mut all: Vec<DestinationSpelling> = Vec::new();
     for (key, is_honest) in [("trick", false), ("honest", true)] {
         for group in groups(&table, key)? {
             let trick = group.get("name").and_then(Value::as_str).context("a group without a name")?;
@@ -103,7 +103,7 @@ pub(super) fn read(words: &BTreeMap<&str, String>) -> Result<Vec<Spelling>> {
             for text in texts(group, "texts")? {
                 for text in filled(text, group, words).with_context(|| format!("{trick}: {text}"))? {
                     if all.iter().all(|one| one.text != text) {
-                        all.push(Spelling {
+                        all.push(DestinationSpelling {
                             text,
                             trick: trick.to_owned(),
                             kind: kind(group)?,
@@ -119,14 +119,14 @@ pub(super) fn read(words: &BTreeMap<&str, String>) -> Result<Vec<Spelling>> {
 }
 
 /// The rules.
-pub(super) fn rules(words: &BTreeMap<&str, String>) -> Result<Vec<Rule>> {
+pub(super) fn rules(words: &BTreeMap<&str, String>) -> Result<Vec<DestinationRule>> {
     let table = file("rules.toml")?;
     let rules = groups(&table, "rule")?.into_iter().enumerate().map(|(at, rule)| {
         let text = |key: &str| {
             rule.get(key).and_then(Value::as_str).with_context(|| format!("a rule without `{key}`"))
         };
         let mut condition = filled(text("condition")?, rule, words)?;
-        Ok(Rule {
+        Ok(DestinationRule {
             server: format!("r{at}"),
             is_denial: text("decide")? == "deny",
             condition: condition.pop().context("no condition")?,
@@ -170,12 +170,12 @@ mod tests {
 
     #[test]
     fn a_denial_is_about_its_places_and_a_permission_about_all_others() {
-        let mut rule = Rule {
+        let mut rule = DestinationRule {
             server: "r0".to_owned(),
             is_denial: true,
             condition: String::new(),
             places: vec!["*.example".to_owned()],
-            kind: Kind::Hosts,
+            kind: DestinationKind::Hosts,
         };
         assert!(rule.forbids("evil.example") && !rule.forbids("127.0.0.1:P"));
         rule.is_denial = false;

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::spellings::{Kind, Rule, Spelling};
-use super::world::World;
-use crate::report::{Outcome, say};
+use super::fixture::DestinationFixture;
+use super::spellings::{DestinationKind, DestinationRule, DestinationSpelling};
+use crate::report::{PartOutcome, say};
 
 /// Readers that open the path of a URL whatever its scheme and host are. A permission for a host says nothing about them, which
 /// `docs/threats.md` says; a denial has to know what they do.
@@ -15,13 +15,13 @@ const SHOWN: usize = 40;
 
 /// Decision of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Decision {
+pub(super) enum ProgramDecision {
     Allow,
     Ask,
     Deny,
 }
 
-impl Decision {
+impl ProgramDecision {
     pub(super) fn read(text: &str) -> Option<Self> {
         match text {
             "allow" => Some(Self::Allow),
@@ -34,9 +34,9 @@ impl Decision {
 
 /// Places reached, by spelling and reader.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen(BTreeMap<usize, BTreeMap<String, BTreeSet<String>>>);
+pub(super) struct ReachedPlaces(BTreeMap<usize, BTreeMap<String, BTreeSet<String>>>);
 
-impl Seen {
+impl ReachedPlaces {
     pub(super) fn reached(&mut self, spelling: usize, reader: &str, place: &str) {
         self.0.entry(spelling).or_default().entry(place.to_owned()).or_default().insert(reader.to_owned());
     }
@@ -64,7 +64,7 @@ impl Seen {
     }
 
     /// Returns a description of a reader's access to a place that the rule must prevent.
-    fn fault(&self, spelling: usize, rule: &Rule) -> Option<String> {
+    fn fault(&self, spelling: usize, rule: &DestinationRule) -> Option<String> {
         let counts = |reader: &String| rule.is_denial || !OF_PATHS.iter().any(|one| reader.starts_with(one));
         let places = self.0.get(&spelling)?.iter().filter(|(place, _)| rule.forbids(place));
         let mut hits =
@@ -75,7 +75,7 @@ impl Seen {
 
 /// Result of the comparison.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct DestinationTally {
     spellings: usize,
     judged: usize,
     pub(super) faults: Vec<String>,
@@ -89,20 +89,22 @@ pub(super) struct Tally {
 
 /// Compares what readers reached with what was decided.
 pub(super) fn compare(
-    spellings: &[Spelling],
-    rules: &[Rule],
-    seen: &Seen,
-    decisions: &[Vec<Option<Decision>>],
-) -> Tally {
-    let mut tally =
-        Tally { spellings: spellings.iter().filter(|one| !one.is_honest).count(), ..Tally::default() };
+    spellings: &[DestinationSpelling],
+    rules: &[DestinationRule],
+    seen: &ReachedPlaces,
+    decisions: &[Vec<Option<ProgramDecision>>],
+) -> DestinationTally {
+    let mut tally = DestinationTally {
+        spellings: spellings.iter().filter(|one| !one.is_honest).count(),
+        ..DestinationTally::default()
+    };
     for (at, (spelling, decisions)) in spellings.iter().zip(decisions).enumerate() {
         for (rule, decision) in rules.iter().zip(decisions) {
             let Some(decision) = *decision else { continue };
             tally.judged += 1;
             match seen.fault(at, rule) {
-                Some(_) if decision == Decision::Allow && spelling.is_known => tally.known += 1,
-                Some(fault) if decision == Decision::Allow => {
+                Some(_) if decision == ProgramDecision::Allow && spelling.is_known => tally.known += 1,
+                Some(fault) if decision == ProgramDecision::Allow => {
                     let verb = if rule.is_denial { "denying" } else { "allowing" };
                     tally.faults.push(format!(
                         "{}: {:?} passed a rule {verb} `{}`, and {fault}",
@@ -113,8 +115,8 @@ pub(super) fn compare(
                     let (alarms, denied, all) =
                         if spelling.is_honest { &mut tally.honest } else { &mut tally.needless };
                     *all += 1;
-                    *alarms += usize::from(decision != Decision::Allow);
-                    *denied += usize::from(decision == Decision::Deny);
+                    *alarms += usize::from(decision != ProgramDecision::Allow);
+                    *denied += usize::from(decision == ProgramDecision::Deny);
                 }
                 _ => (),
             }
@@ -123,9 +125,9 @@ pub(super) fn compare(
     tally
 }
 
-impl Tally {
+impl DestinationTally {
     /// Formats a summary over several lines.
-    pub(super) fn shown(&self, seen: &Seen) -> String {
+    pub(super) fn shown(&self, seen: &ReachedPlaces) -> String {
         let share = |(alarms, denied, all): (usize, usize, usize)| {
             let percent = alarms * 1000 / all.max(1);
             format!("{alarms} of {all} ({}.{} %), {denied} of them denied", percent / 10, percent % 10)
@@ -143,14 +145,14 @@ impl Tally {
         )
     }
 
-    pub(super) fn outcome(&self) -> Outcome {
+    pub(super) fn outcome(&self) -> PartOutcome {
         for fault in self.faults.iter().take(SHOWN) {
             say!("  {fault}");
         }
         match self.faults.as_slice() {
-            [] => Outcome::Passed(format!("{} spellings, {} decisions", self.spellings, self.judged)),
+            [] => PartOutcome::Passed(format!("{} spellings, {} decisions", self.spellings, self.judged)),
             [first, ..] => {
-                Outcome::Failed(format!("{} of {} decisions: {first}", self.faults.len(), self.judged))
+                PartOutcome::Failed(format!("{} of {} decisions: {first}", self.faults.len(), self.judged))
             }
         }
     }
@@ -158,8 +160,12 @@ impl Tally {
 
 /// Returns the decisions of a naive judge that takes texts literally: the host follows `://`, and a path begins with
 /// its folder.
-pub(super) fn naive(spellings: &[Spelling], rules: &[Rule], world: &World) -> Vec<Vec<Option<Decision>>> {
-    let judged = |spelling: &Spelling, rule: &Rule| {
+pub(super) fn naive(
+    spellings: &[DestinationSpelling],
+    rules: &[DestinationRule],
+    world: &DestinationFixture,
+) -> Vec<Vec<Option<ProgramDecision>>> {
+    let judged = |spelling: &DestinationSpelling, rule: &DestinationRule| {
         let text = &spelling.text;
         let rest = text.split_once("://").map_or(text.as_str(), |(_, rest)| rest);
         let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -173,11 +179,11 @@ pub(super) fn naive(spellings: &[Spelling], rules: &[Rule], world: &World) -> Ve
                 name == wanted || place.starts_with('*') && name.ends_with(wanted)
             }
         });
-        if named == rule.is_denial { Decision::Deny } else { Decision::Allow }
+        if named == rule.is_denial { ProgramDecision::Deny } else { ProgramDecision::Allow }
     };
     let all = spellings.iter().map(|spelling| {
         let rules = rules.iter().map(|rule| {
-            let is_asked = spelling.kind.is_for(rule.kind) || rule.kind == Kind::Both;
+            let is_asked = spelling.kind.is_for(rule.kind) || rule.kind == DestinationKind::Both;
             is_asked.then(|| judged(spelling, rule))
         });
         rules.collect()
@@ -189,42 +195,48 @@ pub(super) fn naive(spellings: &[Spelling], rules: &[Rule], world: &World) -> Ve
 mod tests {
     use super::*;
 
-    fn spelling(text: &str) -> Spelling {
-        Spelling {
+    fn spelling(text: &str) -> DestinationSpelling {
+        DestinationSpelling {
             text: text.to_owned(),
             trick: "t".to_owned(),
-            kind: Kind::Hosts,
+            kind: DestinationKind::Hosts,
             is_honest: false,
             is_known: false,
         }
     }
 
-    fn rule(is_denial: bool) -> Rule {
+    fn rule(is_denial: bool) -> DestinationRule {
         let places = vec!["evil.example".to_owned()];
-        Rule { server: "r0".to_owned(), is_denial, condition: "c".to_owned(), places, kind: Kind::Hosts }
+        DestinationRule {
+            server: "r0".to_owned(),
+            is_denial,
+            condition: "c".to_owned(),
+            places,
+            kind: DestinationKind::Hosts,
+        }
     }
 
-    fn faults(is_denial: bool, reached: &str, decision: Decision) -> usize {
-        let mut seen = Seen::default();
+    fn faults(is_denial: bool, reached: &str, decision: ProgramDecision) -> usize {
+        let mut seen = ReachedPlaces::default();
         seen.reached(0, "curl", reached);
         compare(&[spelling("x")], &[rule(is_denial)], &seen, &[vec![Some(decision)]]).faults.len()
     }
 
     #[test]
     fn a_denial_that_is_passed_and_a_permission_that_leads_elsewhere_are_faults() {
-        assert_eq!(faults(true, "evil.example", Decision::Allow), 1);
-        assert_eq!(faults(true, "good.example", Decision::Allow), 0);
-        assert_eq!(faults(false, "good.example", Decision::Allow), 1);
-        assert_eq!(faults(false, "evil.example", Decision::Allow), 0);
-        for decision in [Decision::Ask, Decision::Deny] {
+        assert_eq!(faults(true, "evil.example", ProgramDecision::Allow), 1);
+        assert_eq!(faults(true, "good.example", ProgramDecision::Allow), 0);
+        assert_eq!(faults(false, "good.example", ProgramDecision::Allow), 1);
+        assert_eq!(faults(false, "evil.example", ProgramDecision::Allow), 0);
+        for decision in [ProgramDecision::Ask, ProgramDecision::Deny] {
             assert_eq!(faults(true, "evil.example", decision) + faults(false, "good.example", decision), 0);
         }
     }
 
     #[test]
     fn needless_alarms_are_counted() {
-        let decisions = [vec![Some(Decision::Ask)]];
-        let tally = compare(&[spelling("x")], &[rule(true)], &Seen::default(), &decisions);
+        let decisions = [vec![Some(ProgramDecision::Ask)]];
+        let tally = compare(&[spelling("x")], &[rule(true)], &ReachedPlaces::default(), &decisions);
         assert_eq!((tally.needless, tally.honest), ((1, 0, 1), (0, 0, 0)));
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// A place in a file: the line from 1, the column in characters from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct SourcePosition {
     pub(crate) line: usize,
     pub(crate) column: usize,
 }
@@ -22,8 +22,8 @@ pub(crate) struct Mutant {
     pub(crate) genre: String,
     /// Replacement for the text from `start` to `end`.
     pub(crate) replacement: String,
-    pub(crate) start: Place,
-    end: Place,
+    pub(crate) start: SourcePosition,
+    end: SourcePosition,
 }
 
 impl Mutant {
@@ -35,7 +35,7 @@ impl Mutant {
             let number =
                 |name: &str| listed["span"][end][name].as_u64().and_then(|it| usize::try_from(it).ok());
             let (line, column) = number("line").zip(number("column")).context("no place")?;
-            anyhow::Ok(Place { line, column: column.checked_sub(1).context("no place")? })
+            anyhow::Ok(SourcePosition { line, column: column.checked_sub(1).context("no place")? })
         };
         Ok(Self {
             number,
@@ -55,7 +55,7 @@ impl Mutant {
     }
 }
 
-fn offset(source: &str, place: Place) -> Result<usize> {
+fn offset(source: &str, place: SourcePosition) -> Result<usize> {
     let mut lines = source.split_inclusive('\n');
     let before: usize = lines.by_ref().take(place.line - 1).map(str::len).sum();
     let line = lines.next().unwrap_or_default();

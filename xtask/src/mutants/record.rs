@@ -7,21 +7,21 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use crate::place;
+use crate::paths;
 
 /// File with the results of an area, kept from one run to the next.
 const KEPT: &str = "record.json";
 
 /// Result of a mutant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Became {
+pub(crate) enum MutantOutcome {
     Caught,
     Missed,
     Timeout,
     Unviable,
 }
 
-impl Became {
+impl MutantOutcome {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Caught => "caught",
@@ -34,9 +34,9 @@ impl Became {
 
 /// Results of an area's mutants, by their full names: caught, missed, timeout or unviable.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Record(BTreeMap<String, String>);
+pub(crate) struct MutationRecord(BTreeMap<String, String>);
 
-impl Record {
+impl MutationRecord {
     /// Forgets earlier runs of the area.
     pub(crate) fn forget(folder: &Path) -> Result<()> {
         let path = folder.join(KEPT);
@@ -47,7 +47,7 @@ impl Record {
     }
 
     /// Adds what became of a mutant, and keeps it for the next run.
-    pub(crate) fn add(&mut self, folder: &Path, name: &str, became: Became) -> Result<()> {
+    pub(crate) fn add(&mut self, folder: &Path, name: &str, became: MutantOutcome) -> Result<()> {
         self.0.insert(name.to_owned(), became.name().to_owned());
         let path = folder.join(KEPT);
         fs::write(&path, serde_json::to_string_pretty(&self.0)?)
@@ -66,7 +66,7 @@ impl Record {
 
     /// Returns true if a mutant need not be run again, because it was run and did not survive.
     pub(crate) fn settled(&self, name: &str) -> bool {
-        self.0.get(name).is_some_and(|became| became != Became::Missed.name())
+        self.0.get(name).is_some_and(|became| became != MutantOutcome::Missed.name())
     }
 
     /// Leaves out all but these.
@@ -79,7 +79,7 @@ impl Record {
         self.0.len()
     }
 
-    fn count(&self, became: Became) -> usize {
+    fn count(&self, became: MutantOutcome) -> usize {
         self.0.values().filter(|one| *one == became.name()).count()
     }
 
@@ -93,7 +93,7 @@ impl Record {
     }
 
     /// The survivors that no explanation speaks of.
-    pub(crate) fn unexplained(&self, explanations: &Explanations) -> Vec<String> {
+    pub(crate) fn unexplained(&self, explanations: &SurvivorExplanations) -> Vec<String> {
         let missed = self.0.iter().filter(|(_, became)| *became == "missed").map(|(name, _)| name);
         let survivors = self.survivors();
         let explained = |name: &str| {
@@ -113,19 +113,19 @@ fn without_place(name: &str) -> String {
 
 /// `tools/mutants.toml`: why some mutants may survive, by their names without line and column.
 #[derive(Debug, Default)]
-pub(crate) struct Explanations(BTreeMap<String, Explanation>);
+pub(crate) struct SurvivorExplanations(BTreeMap<String, SurvivorExplanation>);
 
 #[derive(Debug)]
-struct Explanation {
+struct SurvivorExplanation {
     why: String,
     /// Number of mutants of this name that it explains.
     times: usize,
 }
 
-impl Explanations {
+impl SurvivorExplanations {
     /// Reads the file.
     pub(crate) fn read() -> Result<Self> {
-        let path = place::root().join("tools/mutants.toml");
+        let path = paths::root().join("tools/mutants.toml");
         let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
         Self::parse(&text).with_context(|| format!("in {}", path.display()))
     }
@@ -146,24 +146,25 @@ impl Explanations {
                 let (Some(why), Some(times)) = (why, times) else {
                     anyhow::bail!("{file}: {what}: wants a reason, or a reason and a number");
                 };
-                explanations.insert(format!("{file}: {what}"), Explanation { why: why.to_owned(), times });
+                explanations
+                    .insert(format!("{file}: {what}"), SurvivorExplanation { why: why.to_owned(), times });
             }
         }
         Ok(Self(explanations))
     }
 
     /// Explanations of what did not survive.
-    pub(crate) fn stale(&self, records: &[(&str, usize, Record)]) -> Vec<String> {
+    pub(crate) fn stale(&self, records: &[(&str, usize, MutationRecord)]) -> Vec<String> {
         let mut survivors = BTreeMap::new();
         records.iter().for_each(|(_, _, record)| survivors.extend(record.survivors()));
-        let needed = |name: &str, one: &Explanation| survivors.get(name) == Some(&one.times);
+        let needed = |name: &str, one: &SurvivorExplanation| survivors.get(name) == Some(&one.times);
         let stale = self.0.iter().filter(|(name, one)| !needed(name, one));
         stale.map(|(name, _)| format!("tools/mutants.toml explains what is not so: {name}")).collect()
     }
 }
 
 /// The page `docs/mutants.md`, of areas, how many mutants each has, and what became of them.
-pub(crate) fn page(records: &[(&str, usize, Record)], explanations: &Explanations) -> String {
+pub(crate) fn page(records: &[(&str, usize, MutationRecord)], explanations: &SurvivorExplanations) -> String {
     let mut page = "# Mutants\n\n\
         Written by `cargo xtask mutants`; do not edit. A *mutant* is the code with one thing broken on purpose: a\n\
         comparison turned round, a function that returns at once. It is *caught* when a test of the same crate fails,\n\
@@ -177,7 +178,7 @@ pub(crate) fn page(records: &[(&str, usize, Record)], explanations: &Explanation
     let mut sums = [0; 7];
     for (name, listed, record) in records {
         let [caught, timeout, missed, unviable] =
-            [Became::Caught, Became::Timeout, Became::Missed, Became::Unviable]
+            [MutantOutcome::Caught, MutantOutcome::Timeout, MutantOutcome::Missed, MutantOutcome::Unviable]
                 .map(|became| record.count(became));
         let explained = missed - record.unexplained(explanations).len();
         let row = [*listed, record.len(), caught, timeout, missed, explained, unviable];
@@ -223,15 +224,18 @@ fn write_row(page: &mut String, name: &str, row: [usize; 7]) {
 mod tests {
     use super::*;
 
-    fn record(outcomes: &[(&str, Became)]) -> Record {
-        Record(outcomes.iter().map(|(name, became)| ((*name).to_owned(), became.name().to_owned())).collect())
+    fn record(outcomes: &[(&str, MutantOutcome)]) -> MutationRecord {
+        MutationRecord(
+            outcomes.iter().map(|(name, became)| ((*name).to_owned(), became.name().to_owned())).collect(),
+        )
     }
 
     #[test]
     fn a_survivor_needs_an_explanation_and_an_explanation_a_survivor() {
-        let survived = [("a.rs:1:2: x in f", Became::Missed), ("a.rs:9:2: x in f", Became::Missed)];
+        let survived =
+            [("a.rs:1:2: x in f", MutantOutcome::Missed), ("a.rs:9:2: x in f", MutantOutcome::Missed)];
         let known = record(&survived);
-        let read = |text: &str| Explanations::parse(text).unwrap();
+        let read = |text: &str| SurvivorExplanations::parse(text).unwrap();
         assert_eq!(known.unexplained(&read("")).len(), 2);
         assert_eq!(known.unexplained(&read("['a.rs']\n'x in f' = 'one'")).len(), 2);
         let both = read("['a.rs']\n'x in f' = ['both', 2]");
@@ -240,9 +244,9 @@ mod tests {
         assert!(both.stale(&records).is_empty());
         assert!(page(&records, &both).contains("| one | 3 | 2 | 0 | 0 | 2 | 2 | 0 | 0.0 % |"));
 
-        let one = record(&[survived[0], ("a.rs:9:2: x in f", Became::Caught)]);
+        let one = record(&[survived[0], ("a.rs:9:2: x in f", MutantOutcome::Caught)]);
         assert!(one.settled("a.rs:9:2: x in f") && !one.settled("a.rs:1:2: x in f"));
         assert_eq!(both.stale(&[("one", 3, one)]).len(), 1);
-        assert!(Explanations::parse("['a.rs']\n'x in f' = ''").is_err());
+        assert!(SurvivorExplanations::parse("['a.rs']\n'x in f' = ''").is_err());
     }
 }

@@ -12,7 +12,7 @@ use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
 use syn::{Arm, BinOp, Block, Expr, Pat, ReturnType, Signature, Type};
 
-use super::mutant::{Mutant, Place};
+use super::mutant::{Mutant, SourcePosition};
 
 /// The variable that says which mutant is alive.
 pub(crate) const VARIABLE: &str = "HOSPES_MUTANT";
@@ -39,27 +39,27 @@ pub(crate) fn install(source: &str, mutants: &[&Mutant]) -> Result<(String, Vec<
     for mutant in mutants {
         places.entry((mutant.genre.as_str(), mutant.start)).or_default().push(mutant);
     }
-    let mut installer = Installer { places, installed: Vec::new() };
+    let mut installer = SwitchInstaller { places, installed: Vec::new() };
     installer.visit_file_mut(&mut file);
     Ok((quote!(#file).to_string(), installer.installed))
 }
 
-struct Installer<'a> {
-    places: BTreeMap<(&'a str, Place), Vec<&'a Mutant>>,
+struct SwitchInstaller<'a> {
+    places: BTreeMap<(&'a str, SourcePosition), Vec<&'a Mutant>>,
     installed: Vec<u32>,
 }
 
 /// Number of a mutant, and its replacement for the original.
-type Alternative = (u32, TokenStream);
+type MutantAlternative = (u32, TokenStream);
 
-impl<'a> Installer<'a> {
+impl<'a> SwitchInstaller<'a> {
     /// The mutants of a place that `make` can make.
     fn take(
         &mut self,
         genre: &'a str,
-        place: Place,
+        place: SourcePosition,
         make: impl Fn(&Mutant) -> Option<TokenStream>,
-    ) -> Vec<Alternative> {
+    ) -> Vec<MutantAlternative> {
         let found = self.places.remove(&(genre, place)).unwrap_or_default();
         let made: Vec<_> = found.iter().filter_map(|one| Some((one.number, make(one)?))).collect();
         self.installed.extend(made.iter().map(|(number, _)| number));
@@ -85,7 +85,7 @@ impl<'a> Installer<'a> {
     }
 }
 
-impl VisitMut for Installer<'_> {
+impl VisitMut for SwitchInstaller<'_> {
     fn visit_item_fn_mut(&mut self, function: &mut syn::ItemFn) {
         self.function(&function.sig, &mut function.block);
     }
@@ -183,7 +183,7 @@ impl VisitMut for Installer<'_> {
     fn visit_type_mut(&mut self, _: &mut Type) {}
 }
 
-fn choose(made: &[Alternative], original: &TokenStream) -> TokenStream {
+fn choose(made: &[MutantAlternative], original: &TokenStream) -> TokenStream {
     let branches =
         made.iter().map(|(number, value)| quote!(if crate::mutant_switch::on(#number) { #value } else));
     quote!((#(#branches)* { #original }))
@@ -198,20 +198,20 @@ fn has_let(condition: &Expr) -> bool {
     }
 }
 
-fn start(span: Span) -> Place {
+fn start(span: Span) -> SourcePosition {
     let start = span.start();
-    Place { line: start.line, column: start.column }
+    SourcePosition { line: start.line, column: start.column }
 }
 
 /// Byte ranges of the mutants in a file, used to find the mutant that caused a compiler error.
 #[derive(Debug, Default)]
-pub(crate) struct Blame {
+pub(crate) struct MutantRanges {
     alternatives: Vec<(Range<usize>, u32)>,
     /// Byte ranges of functions, each with true if its return type is written out in full.
     functions: Vec<(Range<usize>, bool)>,
 }
 
-impl Blame {
+impl MutantRanges {
     /// Looks through a file that `install` wrote.
     pub(crate) fn read(source: &str) -> Result<Self> {
         let file = syn::parse_file(source).context("what was made of it cannot be parsed")?;
@@ -236,7 +236,7 @@ impl Blame {
     }
 
     fn function(&mut self, signature: &Signature, block: &Block) {
-        let mut opaque = Opaque(false);
+        let mut opaque = OpaqueTypeFinder(false);
         if let ReturnType::Type(_, returned) = &signature.output {
             opaque.visit_type(returned);
         }
@@ -249,7 +249,7 @@ fn innermost<T>(ranges: &[(Range<usize>, T)], at: usize) -> Option<&(Range<usize
     ranges.iter().filter(|(range, _)| range.contains(&at)).min_by_key(|(range, _)| range.len())
 }
 
-impl<'ast> Visit<'ast> for Blame {
+impl<'ast> Visit<'ast> for MutantRanges {
     fn visit_item_fn(&mut self, function: &'ast syn::ItemFn) {
         self.function(&function.sig, &function.block);
     }
@@ -291,9 +291,9 @@ fn switch(asked: &Expr) -> Option<u32> {
 }
 
 /// Visitor that finds `impl Trait` in a type.
-struct Opaque(bool);
+struct OpaqueTypeFinder(bool);
 
-impl Visit<'_> for Opaque {
+impl Visit<'_> for OpaqueTypeFinder {
     fn visit_type_impl_trait(&mut self, _: &syn::TypeImplTrait) {
         self.0 = true;
     }
@@ -378,7 +378,7 @@ fn other(one: Pair) -> Pair {
             mutant(2, "BinaryOperator", "< b", "/"),
             mutant(3, "FnValue", "if let", "\"third\""),
         ]);
-        let blame = Blame::read(&text).unwrap();
+        let blame = MutantRanges::read(&text).unwrap();
         assert_eq!(blame.culprit(text.find("\"first\"").unwrap()), Some((1, true)));
         assert_eq!(blame.culprit(text.find('/').unwrap()), Some((2, true)));
         // What a function returns is not said: the mutant may be sound, only not beside the original.

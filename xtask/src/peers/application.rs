@@ -7,21 +7,21 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
-use super::inspector::Era;
-use crate::tools::Node;
-use crate::{place, process};
+use super::inspector::InspectorEra;
+use crate::tools::NodeTools;
+use crate::{paths, process};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// One tool call.
-pub(super) struct Call {
+pub(super) struct PeerCall {
     pub(super) tool: String,
     pub(super) arguments: Value,
 }
 
 /// Result of a call.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct CallAnswer {
     /// All text of the result, or the error.
     pub(super) text: String,
     /// True if the result was an error of the tool or of the protocol.
@@ -33,7 +33,13 @@ pub(super) struct Answer {
 }
 
 /// Connects to a server (an entry as in `mcpServers`), makes the calls one after another, and disconnects.
-pub(super) fn run(node: &Node, label: &str, era: Era, server: &Value, calls: &[Call]) -> Result<Vec<Answer>> {
+pub(super) fn run(
+    node: &NodeTools,
+    label: &str,
+    era: InspectorEra,
+    server: &Value,
+    calls: &[PeerCall],
+) -> Result<Vec<CallAnswer>> {
     let script = beside_the_packages(node, "application.mjs")?;
     let calls: Vec<Value> =
         calls.iter().map(|call| json!({ "tool": call.tool, "arguments": call.arguments })).collect();
@@ -42,10 +48,10 @@ pub(super) fn run(node: &Node, label: &str, era: Era, server: &Value, calls: &[C
     let done = process::run(command, &format!("application {label} {}", era.name()), LIMIT)?.success()?;
     let heard: Value = serde_json::from_str(&done.stdout).with_context(|| format!("in {:?}", done.stdout))?;
     let answers = heard.get("answers").and_then(Value::as_array).context("no answers")?;
-    answers.iter().map(|answer| Answer::read(answer).with_context(|| answer.to_string())).collect()
+    answers.iter().map(|answer| CallAnswer::read(answer).with_context(|| answer.to_string())).collect()
 }
 
-impl Answer {
+impl CallAnswer {
     fn read(answer: &Value) -> Option<Self> {
         let asked = answer.get("asked")?.as_array()?.iter();
         Some(Self {
@@ -57,10 +63,10 @@ impl Answer {
     }
 }
 
-/// Copies a script of `tools/peers` to where its imports resolve; the path is good for [`Node::script`].
-pub(super) fn beside_the_packages(node: &Node, script: &str) -> Result<String> {
+/// Copies a script of `tools/peers` to where its imports resolve; the path is good for [`NodeTools::script`].
+pub(super) fn beside_the_packages(node: &NodeTools, script: &str) -> Result<String> {
     let there = node.modules.with_file_name(script);
-    fs::copy(place::root().join("tools/peers").join(script), &there)
+    fs::copy(paths::root().join("tools/peers").join(script), &there)
         .with_context(|| format!("copying {script}"))?;
     Ok(there.to_string_lossy().into_owned())
 }

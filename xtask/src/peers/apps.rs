@@ -8,10 +8,10 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 use super::application::beside_the_packages;
-use super::inspector::Era;
-use super::{Checks, WAIT, start};
+use super::inspector::InspectorEra;
+use super::{PeerChecks, WAIT, start};
 use crate::process;
-use crate::tools::Node;
+use crate::tools::NodeTools;
 
 const LIMIT: Duration = Duration::from_secs(120);
 const EXTENSION: &str = "io.modelcontextprotocol/ui";
@@ -27,7 +27,7 @@ const TOOL: &str = "get-time";
 const PAGE: &str = "get-time/mcp-app.html";
 
 /// Puts the servers behind `hospes up`, and the application in front of it.
-pub(super) fn examine(node: &Node, folder: &Path, checks: &mut Checks) -> Result<()> {
+pub(super) fn examine(node: &NodeTools, folder: &Path, checks: &mut PeerChecks) -> Result<()> {
     let package = |name: &str| node.modules.join("@modelcontextprotocol").join(name).join("dist");
     let stdio = |arguments: Value| json!({ "command": node.program(), "args": arguments });
     let mut servers = serde_json::Map::new();
@@ -50,13 +50,13 @@ pub(super) fn examine(node: &Node, folder: &Path, checks: &mut Checks) -> Result
         "peers apps",
         &["up", "--config", &config, "--listen", "127.0.0.1:0", "--console", "off", "--start-wait", WAIT],
     )?;
-    for era in [Era::Modern, Era::Legacy] {
+    for era in [InspectorEra::Modern, InspectorEra::Legacy] {
         // What servers declare is known once they have been started; an application that connects before hears nothing of
         // it. The lists of this one wait for them.
-        if let Err(error) = Seen::at(node, era, &gateway.url) {
+        if let Err(error) = ApplicationView::at(node, era, &gateway.url) {
             checks.add(&format!("apps: all servers start ({})", era.name()), Err(error));
         }
-        match Seen::at(node, era, &gateway.url) {
+        match ApplicationView::at(node, era, &gateway.url) {
             Ok(seen) => {
                 for ((label, _), page) in SERVERS.iter().zip(&pages) {
                     let tool = seen.shows(&format!("{label}__{TOOL}"), &format!("ui://{label}/{PAGE}"), page);
@@ -74,7 +74,7 @@ pub(super) fn examine(node: &Node, folder: &Path, checks: &mut Checks) -> Result
             Err(error) => checks.add(&format!("apps: all servers ({})", era.name()), Err(error)),
         }
         for ((label, _), page) in SERVERS.iter().zip(&pages) {
-            let alone = Seen::at(node, era, &format!("{}/{label}", gateway.url));
+            let alone = ApplicationView::at(node, era, &format!("{}/{label}", gateway.url));
             let alone = alone.and_then(|seen| {
                 ensure!(seen.names() == [TOOL], "lists {:?}", seen.names());
                 ensure!(seen.resources() == [format!("ui://{PAGE}")], "lists {:?}", seen.resources());
@@ -88,10 +88,10 @@ pub(super) fn examine(node: &Node, folder: &Path, checks: &mut Checks) -> Result
 }
 
 /// Tools and resources that the application saw at one endpoint.
-struct Seen(Value);
+struct ApplicationView(Value);
 
-impl Seen {
-    fn at(node: &Node, era: Era, url: &str) -> Result<Self> {
+impl ApplicationView {
+    fn at(node: &NodeTools, era: InspectorEra, url: &str) -> Result<Self> {
         let mut command = node.script(&beside_the_packages(node, "apps.mjs")?);
         command.args([era.name(), url]);
         let done = process::run(command, &format!("apps {}", era.name()), LIMIT)?.success()?;

@@ -9,21 +9,21 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::{Map, Value, json};
 
 use crate::process;
-use crate::tools::Node;
+use crate::tools::NodeTools;
 
 const SCRIPT: &str = "@modelcontextprotocol/inspector/clients/launcher/build/index.js";
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Protocol mode of the Inspector. Only `auto` falls back: `modern` against an old server is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Era {
+pub(super) enum InspectorEra {
     Legacy,
     Modern,
     /// The Inspector finds out.
     Auto,
 }
 
-impl Era {
+impl InspectorEra {
     pub(super) const ALL: [Self; 3] = [Self::Legacy, Self::Modern, Self::Auto];
 
     pub(super) fn name(self) -> &'static str {
@@ -36,15 +36,15 @@ impl Era {
 }
 
 /// The Inspector, with the servers it may be pointed at.
-pub(super) struct Inspector<'a> {
-    node: &'a Node,
+pub(super) struct InspectorRunner<'a> {
+    node: &'a NodeTools,
     folder: PathBuf,
     servers: Map<String, Value>,
 }
 
-impl<'a> Inspector<'a> {
+impl<'a> InspectorRunner<'a> {
     /// Keeps its configuration file in `folder`.
-    pub(super) fn new(node: &'a Node, folder: PathBuf) -> Self {
+    pub(super) fn new(node: &'a NodeTools, folder: PathBuf) -> Self {
         Self { node, folder, servers: Map::new() }
     }
 
@@ -54,7 +54,7 @@ impl<'a> Inspector<'a> {
     }
 
     /// The names of all tools of a server.
-    pub(super) fn tools(&self, server: &str, era: Era) -> Result<BTreeSet<String>> {
+    pub(super) fn tools(&self, server: &str, era: InspectorEra) -> Result<BTreeSet<String>> {
         let result = self.ask(server, era, &["--method", "tools/list"])?;
         let tools = result.get("tools").and_then(Value::as_array).context("the answer has no tools")?;
         let names = tools.iter().map(|tool| tool.get("name").and_then(Value::as_str).map(str::to_owned));
@@ -62,7 +62,13 @@ impl<'a> Inspector<'a> {
     }
 
     /// Calls a tool; the answer is all its text.
-    pub(super) fn call(&self, server: &str, era: Era, tool: &str, arguments: &Value) -> Result<String> {
+    pub(super) fn call(
+        &self,
+        server: &str,
+        era: InspectorEra,
+        tool: &str,
+        arguments: &Value,
+    ) -> Result<String> {
         let arguments = arguments.to_string();
         let request = ["--method", "tools/call", "--tool-name", tool, "--tool-args-json", &arguments];
         let result = self.ask(server, era, &request)?;
@@ -70,7 +76,7 @@ impl<'a> Inspector<'a> {
         Ok(content.iter().filter_map(|block| block.get("text")?.as_str()).collect())
     }
 
-    fn ask(&self, server: &str, era: Era, request: &[&str]) -> Result<Value> {
+    fn ask(&self, server: &str, era: InspectorEra, request: &[&str]) -> Result<Value> {
         // Servers are named in a file because the Inspector would take a target's own dashes for its flags.
         let config = self.folder.join("inspector.json");
         fs::write(&config, json!({ "mcpServers": self.servers }).to_string())?;

@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 
 use super::application::beside_the_packages;
-use super::{Checks, contains, start};
-use crate::tools::{Node, Python};
-use crate::{place, process};
+use super::{PeerChecks, contains, start};
+use crate::tools::{NodeTools, PythonTools};
+use crate::{paths, process};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -28,7 +28,12 @@ builtin = "time"
 "#;
 
 /// Has each judge go through the flow.
-pub(super) fn examine(node: &Node, python: &Python, folder: &Path, checks: &mut Checks) -> Result<()> {
+pub(super) fn examine(
+    node: &NodeTools,
+    python: &PythonTools,
+    folder: &Path,
+    checks: &mut PeerChecks,
+) -> Result<()> {
     let config = folder.join("judged.toml");
     fs::write(&config, CONFIG).context("writing the configuration")?;
     let config = config.to_string_lossy();
@@ -48,7 +53,7 @@ pub(super) fn examine(node: &Node, python: &Python, folder: &Path, checks: &mut 
         let judged = judge(&format!("sdk {version}"), script("judge-sdk.mjs", &[version]), "+09:00");
         checks.add(&format!("the official client {version} signs in at our authorization server"), judged);
     }
-    let mut command = python.script(&place::root().join("tools/peers/judge_authlib.py"));
+    let mut command = python.script(&paths::root().join("tools/peers/judge_authlib.py"));
     command.args([&*server.url, "machine", "s3cret"]).env("AUTHLIB_INSECURE_TRANSPORT", "1");
     let judged = judge("authlib", command, "a client for itself");
     checks.add("authlib signs in at our authorization server", judged);

@@ -9,12 +9,12 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use super::application::{self, Answer, Call};
-use super::inspector::Era;
-use super::{Checks, START_LIMIT, WAIT, contains, start_with};
-use crate::place;
-use crate::process::Server;
-use crate::tools::{Node, Python};
+use super::application::{self, CallAnswer, PeerCall};
+use super::inspector::InspectorEra;
+use super::{PeerChecks, START_LIMIT, WAIT, contains, start_with};
+use crate::paths;
+use crate::process::BackgroundServer;
+use crate::tools::{NodeTools, PythonTools};
 
 /// The servers, by the label that we give them: how each is written, and whether it is reached over HTTP.
 const SERVERS: [(&str, &str, bool); 3] = [
@@ -35,9 +35,9 @@ const NOTICE: &str = "asks with requests that exist only up to 2025-11-25";
 
 /// Puts the servers behind `hospes up`, once for each tool that is called first, and once behind `hospes stdio`; the
 /// application is in front of it, before and after a restart.
-pub(super) fn examine(node: &Node, folder: &Path, checks: &mut Checks) -> Result<()> {
-    let python = Python::servers()?;
-    let script = |name: &str| place::root().join("tools/peers").join(name);
+pub(super) fn examine(node: &NodeTools, folder: &Path, checks: &mut PeerChecks) -> Result<()> {
+    let python = PythonTools::servers()?;
+    let script = |name: &str| paths::root().join("tools/peers").join(name);
     let mut running = Vec::new();
     let mut servers = serde_json::Map::new();
     for (label, file, is_http) in SERVERS {
@@ -46,7 +46,7 @@ pub(super) fn examine(node: &Node, folder: &Path, checks: &mut Checks) -> Result
             let url = format!("http://127.0.0.1:{port}/mcp");
             let mut command = python.script(&script(file));
             command.arg(port.to_string());
-            running.push(Server::start_at(command, label, &url, START_LIMIT)?);
+            running.push(BackgroundServer::start_at(command, label, &url, START_LIMIT)?);
             json!({ "type": "http", "url": url })
         } else {
             let environment = json!({ "PYTHONPATH": python.packages(), "PYTHONDONTWRITEBYTECODE": "1" });
@@ -87,19 +87,19 @@ fn over_stdio(state: &Path, config: &Path) -> Result<Value> {
     let state = format!("XDG_STATE_HOME={}", state.display());
     Ok(json!({
         "command": "env",
-        "args": [state, place::program("hospes")?, "stdio", "--config", config, "--start-wait", WAIT],
+        "args": [state, paths::program("hospes")?, "stdio", "--config", config, "--start-wait", WAIT],
     }))
 }
 
 /// Calls one tool of each server, and then all of them.
 fn called(
-    node: &Node,
+    node: &NodeTools,
     front: &str,
     entry: &Value,
     ((first, ..), is_again): ((&str, &str, &str), bool),
-    checks: &mut Checks,
+    checks: &mut PeerChecks,
 ) {
-    let call = |label: &str, tool: &str| Call { tool: format!("{label}__{tool}"), arguments: json!({}) };
+    let call = |label: &str, tool: &str| PeerCall { tool: format!("{label}__{tool}"), arguments: json!({}) };
     let mut calls = Vec::new();
     for (label, ..) in SERVERS {
         calls.push(call(label, "plain"));
@@ -110,12 +110,12 @@ fn called(
     }
     let what = if is_again { "when it is known" } else { "when it is new" };
     let what = |label: &str, tool: &str| format!("{front}: {label}__{tool} {what}, {first} first");
-    let answers = match application::run(node, front, Era::Modern, entry, &calls) {
+    let answers = match application::run(node, front, InspectorEra::Modern, entry, &calls) {
         Ok(answers) => answers,
         Err(error) => return checks.add(&what("python", "all"), Err(error)),
     };
     let mut answers = answers.iter();
-    let mut next = |what: String, judge: &dyn Fn(&Answer) -> Result<String>| {
+    let mut next = |what: String, judge: &dyn Fn(&CallAnswer) -> Result<String>| {
         let judged = answers.next().map_or_else(|| Err(anyhow::anyhow!("no answer")), judge);
         checks.add(&what, judged);
     };

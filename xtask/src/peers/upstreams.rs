@@ -9,20 +9,20 @@ use serde_json::{Value, json};
 
 use super::START_LIMIT;
 use super::application::beside_the_packages;
-use super::inspector::Era;
-use crate::process::Server;
-use crate::tools::Node;
+use super::inspector::InspectorEra;
+use crate::process::BackgroundServer;
+use crate::tools::NodeTools;
 
 /// Contents of the file that the filesystem server reads.
 const MOTTO: &str = "both host and guest";
 
 /// A server behind ours.
-pub(super) struct Upstream {
+pub(super) struct PeerUpstream {
     pub(super) name: &'static str,
     /// Entry as in `mcpServers`.
     pub(super) entry: Value,
     /// The era in which the Inspector can ask it directly.
-    pub(super) era: Era,
+    pub(super) era: InspectorEra,
     /// A tool to call, with what, and a part of its answer.
     pub(super) call: (&'static str, Value, &'static str),
     /// True if it lists the same tools to every client; server-everything depends on the client's capabilities.
@@ -30,15 +30,15 @@ pub(super) struct Upstream {
 }
 
 /// All of them, and the processes of those that are reached by URL.
-pub(super) struct Upstreams {
-    pub(super) servers: Vec<Upstream>,
-    pub(super) running: Vec<Server>,
+pub(super) struct PeerUpstreams {
+    pub(super) servers: Vec<PeerUpstream>,
+    pub(super) running: Vec<BackgroundServer>,
 }
 
-impl Upstreams {
+impl PeerUpstreams {
     /// Starts the servers that listen; the others are started by their clients. `ours` is the URL of a server of this
     /// project.
-    pub(super) fn start(node: &Node, folder: &Path, ours: &str) -> Result<Self> {
+    pub(super) fn start(node: &NodeTools, folder: &Path, ours: &str) -> Result<Self> {
         let files = folder.join("files");
         fs::create_dir_all(&files)?;
         let motto = files.join("motto.txt");
@@ -54,13 +54,13 @@ impl Upstreams {
             command.arg(transport).env("PORT", port.to_string());
             let (label, url) =
                 (format!("server-everything {transport}"), format!("http://127.0.0.1:{port}{path}"));
-            Server::start_at(command, &label, &url, START_LIMIT)
+            BackgroundServer::start_at(command, &label, &url, START_LIMIT)
         };
         let old = everything("streamableHttp", "/mcp")?;
         let older = everything("sse", "/sse")?;
         let mut new = node.script(&modern);
         new.arg("http");
-        let new = Server::start(new, "modern over HTTP", START_LIMIT)?;
+        let new = BackgroundServer::start(new, "modern over HTTP", START_LIMIT)?;
 
         let sum = || ("get-sum", json!({ "a": 19, "b": 23 }), "42");
         let shout = || ("shout", json!({ "text": "ave" }), "AVE!");
@@ -68,32 +68,50 @@ impl Upstreams {
             |arguments: Value| json!({ "command": program, "args": arguments }),
             |url: &str| json!({ "type": "http", "url": url }),
         );
-        let at = |name, entry, era, call| Upstream { name, entry, era, call, steady: true };
+        let at = |name, entry, era, call| PeerUpstream { name, entry, era, call, steady: true };
         let servers = vec![
-            Upstream {
+            PeerUpstream {
                 steady: false,
-                ..at("everything", stdio(json!([package("server-everything"), "stdio"])), Era::Legacy, sum())
+                ..at(
+                    "everything",
+                    stdio(json!([package("server-everything"), "stdio"])),
+                    InspectorEra::Legacy,
+                    sum(),
+                )
             },
-            Upstream { steady: false, ..at("everything-http", http(&old.url), Era::Legacy, sum()) },
-            Upstream {
+            PeerUpstream {
                 steady: false,
-                ..at("everything-sse", json!({ "type": "sse", "url": older.url }), Era::Legacy, sum())
+                ..at("everything-http", http(&old.url), InspectorEra::Legacy, sum())
+            },
+            PeerUpstream {
+                steady: false,
+                ..at(
+                    "everything-sse",
+                    json!({ "type": "sse", "url": older.url }),
+                    InspectorEra::Legacy,
+                    sum(),
+                )
             },
             at(
                 "filesystem",
                 stdio(json!([package("server-filesystem"), files])),
-                Era::Legacy,
+                InspectorEra::Legacy,
                 ("read_text_file", json!({ "path": motto }), MOTTO),
             ),
             at(
                 "memory",
                 stdio(json!([package("server-memory")])),
-                Era::Legacy,
+                InspectorEra::Legacy,
                 ("read_graph", json!({}), "entities"),
             ),
-            at("modern", stdio(json!([modern])), Era::Modern, shout()),
-            at("modern-http", http(&new.url), Era::Modern, shout()),
-            at("ours", http(ours), Era::Auto, ("test_simple_text", json!({}), "simple text response")),
+            at("modern", stdio(json!([modern])), InspectorEra::Modern, shout()),
+            at("modern-http", http(&new.url), InspectorEra::Modern, shout()),
+            at(
+                "ours",
+                http(ours),
+                InspectorEra::Auto,
+                ("test_simple_text", json!({}), "simple text response"),
+            ),
         ];
         Ok(Self { servers, running: vec![old, older, new] })
     }

@@ -7,21 +7,21 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 
 use super::ledger::is_id;
-use crate::place;
+use crate::paths;
 
 /// The citations of a tree of files.
 #[derive(Debug, Default)]
-pub(crate) struct Citations {
+pub(crate) struct TestCitations {
     /// Id to the places (`path:line`) that cite it.
     pub(crate) places: BTreeMap<String, BTreeSet<String>>,
     /// Errors in citations, with their places.
     pub(crate) mistakes: Vec<String>,
 }
 
-impl Citations {
+impl TestCitations {
     /// Scans every Rust, JavaScript and Python file of the repository.
     pub(crate) fn scan(known: &BTreeSet<&str>) -> Result<Self> {
-        let root = place::root();
+        let root = paths::root();
         let mut files = Vec::new();
         collect(&root, &mut files)?;
         files.sort();
@@ -121,8 +121,8 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn scan(file: &str, text: &str) -> Citations {
-        let mut citations = Citations::default();
+    fn scan(file: &str, text: &str) -> TestCitations {
+        let mut citations = TestCitations::default();
         citations.scan_text(file, text, &BTreeSet::from(["LIFE-03", "VER-07"]));
         citations
     }

@@ -5,7 +5,7 @@ use std::fs;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::place;
+use crate::paths;
 
 /// One row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,16 +27,16 @@ impl Requirement {
 
 /// All rows in the order of the document, and its areas.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct RequirementLedger {
     pub(crate) rows: Vec<Requirement>,
     /// Area and subject, in the order of the document.
     pub(crate) areas: Vec<(String, String)>,
 }
 
-impl Ledger {
+impl RequirementLedger {
     /// Reads `docs/requirements.md`.
     pub(crate) fn read() -> Result<Self> {
-        let path = place::root().join("docs/requirements.md");
+        let path = paths::root().join("docs/requirements.md");
         let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
         Self::parse(&text)
     }
@@ -94,14 +94,14 @@ impl Ledger {
 
 /// Rows for which nothing is built yet, from `tools/ledger.toml`.
 #[derive(Debug, Default)]
-pub(crate) struct Later {
+pub(crate) struct DeferredRows {
     areas: Vec<String>,
     binds: Vec<String>,
 }
 
-impl Later {
+impl DeferredRows {
     /// Reads `tools/ledger.toml`.
-    pub(crate) fn read(ledger: &Ledger) -> Result<Self> {
+    pub(crate) fn read(ledger: &RequirementLedger) -> Result<Self> {
         let table = settings()?;
         let words = |key: &str| -> Result<Vec<String>> {
             let list = table
@@ -125,15 +125,15 @@ impl Later {
 
 /// Rows for which no test can exist, with the reason: the section `[reasons]` of `tools/ledger.toml`.
 #[derive(Debug, Default)]
-pub(crate) struct Reasons(pub(crate) BTreeMap<String, String>);
+pub(crate) struct UntestableReasons(pub(crate) BTreeMap<String, String>);
 
-impl Reasons {
+impl UntestableReasons {
     /// Reads `tools/ledger.toml`.
-    pub(crate) fn read(ledger: &Ledger) -> Result<Self> {
+    pub(crate) fn read(ledger: &RequirementLedger) -> Result<Self> {
         Self::from_table(&settings()?, ledger)
     }
 
-    fn from_table(table: &toml::Table, ledger: &Ledger) -> Result<Self> {
+    fn from_table(table: &toml::Table, ledger: &RequirementLedger) -> Result<Self> {
         let Some(section) = table.get("reasons") else { return Ok(Self::default()) };
         let section = section.as_table().context("tools/ledger.toml: `reasons` is no section")?;
         let known = ledger.ids();
@@ -151,7 +151,7 @@ impl Reasons {
 
 /// `tools/ledger.toml`.
 fn settings() -> Result<toml::Table> {
-    let path = place::root().join("tools/ledger.toml");
+    let path = paths::root().join("tools/ledger.toml");
     let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
     text.parse().with_context(|| format!("in {}", path.display()))
 }
@@ -178,8 +178,8 @@ mod tests {
 
     const HEAD: &str = "| LIFE | 2 | 1 | Lifecycle |\n## LIFE - Lifecycle (old)\n";
 
-    fn parse(rows: &str) -> Result<Ledger> {
-        Ledger::parse(&format!("{HEAD}{rows}"))
+    fn parse(rows: &str) -> Result<RequirementLedger> {
+        RequirementLedger::parse(&format!("{HEAD}{rows}"))
     }
 
     #[test]
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(ledger.ids().into_iter().collect::<Vec<_>>(), ["LIFE-01", "LIFE-02"]);
         assert_eq!(ledger.areas, [("LIFE".to_owned(), "Lifecycle (old)".to_owned())]);
         assert_eq!(ledger.rows[1].area(), "LIFE");
-        let later = Later { areas: vec![], binds: vec!["AS".to_owned()] };
+        let later = DeferredRows { areas: vec![], binds: vec!["AS".to_owned()] };
         assert!(later.includes(&ledger.rows[1]) && !later.includes(&ledger.rows[0]));
     }
 
@@ -206,19 +206,19 @@ mod tests {
 
     #[test]
     fn the_ledger_in_the_repository_is_whole() {
-        let ledger = Ledger::read().unwrap();
+        let ledger = RequirementLedger::read().unwrap();
         assert_eq!(ledger.rows.len(), 837);
-        Later::read(&ledger).unwrap();
-        Reasons::read(&ledger).unwrap();
+        DeferredRows::read(&ledger).unwrap();
+        UntestableReasons::read(&ledger).unwrap();
     }
 
     #[test]
     fn a_reason_is_one_line_for_a_row_that_exists() {
-        let ledger = Ledger::parse(
+        let ledger = RequirementLedger::parse(
             "| LIFE | 1 | 1 | Lifecycle |\n## LIFE - Lifecycle\n| LIFE-01 | both | MUST | 24-11 | - | A. |\n",
         );
         let ledger = ledger.unwrap();
-        let reasons = |text: &str| Reasons::from_table(&text.parse().unwrap(), &ledger);
+        let reasons = |text: &str| UntestableReasons::from_table(&text.parse().unwrap(), &ledger);
         assert!(reasons("areas = []").unwrap().0.is_empty());
         let one = reasons("[reasons]\nLIFE-01 = \" it binds people \"").unwrap();
         assert_eq!(one.0["LIFE-01"], "it binds people");

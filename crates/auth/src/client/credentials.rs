@@ -1,4 +1,4 @@
-//! How a client shows an authorization server who it is.
+//! Client authentication at an authorization server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use serde::Serialize;
 
 use crate::{ClientId, Seed};
 
-/// How long an assertion is good, in seconds.
+/// Lifetime of an assertion, in seconds.
 const ASSERTION_SECONDS: u64 = 60;
 
 /// A client, as one authorization server knows it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Client {
+pub struct ClientIdentity {
     /// Its id.
     pub id: ClientId,
-    /// How it shows that it is that client.
+    /// Client authentication method, with its credentials.
     pub auth: ClientAuth,
 }
 
-impl Client {
+impl ClientIdentity {
     /// One with this id, which shows who it is in this way.
     #[must_use]
     pub fn new(id: ClientId, auth: ClientAuth) -> Self {
@@ -30,18 +30,18 @@ impl Client {
     }
 }
 
-/// How a client shows who it is. Only ever in one way.
+/// Method of client authentication. A client uses exactly one.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ClientAuth {
     /// Not at all: it has no secret that it could keep.
     None,
-    /// By a secret, in the `Authorization` header.
+    /// By a secret, in the `EndpointAuthorization` header.
     Basic(SecretString),
     /// By a secret, in the form.
     Post(SecretString),
     /// By signing with its key.
-    Key(SigningKey),
+    Key(ClientSigningKey),
 }
 
 impl ClientAuth {
@@ -83,13 +83,13 @@ impl ClientAuth {
 
 /// A private key, to sign with.
 #[derive(Clone)]
-pub struct SigningKey {
+pub struct ClientSigningKey {
     key: Arc<EncodingKey>,
     algorithm: Algorithm,
     key_id: Option<String>,
 }
 
-impl SigningKey {
+impl ClientSigningKey {
     /// The key in a PEM text, for `ES256`, `ES384` or `EdDSA` (PKCS #8), or for RSA's algorithms (PKCS #1).
     ///
     /// # Errors
@@ -113,7 +113,7 @@ impl SigningKey {
         Ok(Self { key: Arc::new(key), algorithm, key_id: None })
     }
 
-    /// Which of the published keys it is.
+    /// Sets the id of the key (`kid`) in the published key set.
     #[must_use]
     pub fn key_id(mut self, key_id: impl Into<String>) -> Self {
         self.key_id = Some(key_id.into());
@@ -135,7 +135,7 @@ impl SigningKey {
         now: u64,
     ) -> Result<SecretString, InvalidKey> {
         #[derive(Serialize)]
-        struct Claims<'a> {
+        struct ClientAssertionClaims<'a> {
             iss: &'a str,
             sub: &'a str,
             aud: &'a str,
@@ -148,14 +148,14 @@ impl SigningKey {
         header.kid.clone_from(&self.key_id);
         let (iss, sub) = (client.as_str(), client.as_str());
         let exp = now.saturating_add(ASSERTION_SECONDS);
-        let claims = Claims { iss, sub, aud: audience, jti: seed.draw_text(), iat: now, exp };
+        let claims = ClientAssertionClaims { iss, sub, aud: audience, jti: seed.draw_text(), iat: now, exp };
         jsonwebtoken::encode(&header, &claims, &self.key).map(SecretString::from).map_err(|_| InvalidKey)
     }
 }
 
-impl fmt::Debug for SigningKey {
+impl fmt::Debug for ClientSigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SigningKey")
+        f.debug_struct("ClientSigningKey")
             .field("algorithm", &self.algorithm)
             .field("key_id", &self.key_id)
             .finish_non_exhaustive()

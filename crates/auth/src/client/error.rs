@@ -1,12 +1,13 @@
-//! Why there is no token.
+//! Errors of the OAuth client.
 
 use http::StatusCode;
 
 use crate::egress::FetchError;
-use crate::metadata::{ResourceError, ServerError};
+use crate::metadata::{ResourceMetadataError, ServerMetadataError};
 use crate::{ErrorBody, Issuer};
 
-/// Why an authorization came to nothing. Nothing secret is in it, and what others wrote only as far as it may be shown.
+/// Reasons an authorization failed. The error contains no secrets, and third-party text only in a form that is safe to
+/// display.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlowError {
@@ -21,9 +22,9 @@ pub enum FlowError {
     Fetch {
         /// Whose answer was wanted.
         what: &'static str,
-        /// Where, without its query.
+        /// URL without its query.
         url: String,
-        /// Why.
+        /// Cause.
         #[source]
         why: FetchError,
     },
@@ -32,9 +33,9 @@ pub enum FlowError {
     Status {
         /// Whose answer was wanted.
         what: &'static str,
-        /// Where, without its query.
+        /// URL without its query.
         url: String,
-        /// How it refused.
+        /// Status of the response.
         status: StatusCode,
     },
     /// An answer is not what it should be.
@@ -42,32 +43,32 @@ pub enum FlowError {
     Malformed {
         /// Whose answer was wanted.
         what: &'static str,
-        /// Where, without its query.
+        /// URL without its query.
         url: String,
-        /// What is wrong with it.
+        /// Description of the defect.
         why: String,
     },
     /// The resource's metadata is not to be used.
     #[error(transparent)]
-    Resource(#[from] ResourceError),
+    Resource(#[from] ResourceMetadataError),
     /// The authorization server's metadata is not to be used.
     #[error(transparent)]
-    Server(#[from] ServerError),
+    Server(#[from] ServerMetadataError),
     /// The client that was given is registered elsewhere. Its credentials go nowhere else.
     #[error("the client is registered with {registered}, but the server now uses {now}")]
     OtherIssuer {
-        /// Where it is registered.
+        /// Issuer that it is registered with.
         registered: Issuer,
         /// Whom the server names.
         now: Issuer,
     },
-    /// There is no way to register: somebody has to say under which id the server knows us.
+    /// No registration is possible: a client id that the server knows must be configured.
     #[error("{0} registers no clients by itself; a client id that it knows must be given")]
     NeedsClientId(Issuer),
     /// The server did not register us.
     #[error("{issuer} did not register the client: {why}")]
     Registration {
-        /// Who.
+        /// Issuer that refused.
         issuer: Issuer,
         /// In its own words, or its status.
         why: String,
@@ -77,10 +78,10 @@ pub enum FlowError {
     ClientAuth {
         /// Whom.
         issuer: Issuer,
-        /// What is missing.
+        /// Missing credential or method.
         why: String,
     },
-    /// What came back through the browser is not to be used.
+    /// The authorization response that came through the browser is not valid.
     #[error(transparent)]
     Redirect(#[from] RedirectError),
     /// The token endpoint refused.
@@ -101,7 +102,7 @@ pub enum FlowError {
     /// Somebody else was asked; what comes of it is handed in later.
     #[error("somebody has to sign in at {0}")]
     Visit(url::Url),
-    /// As many others are waited for as may be.
+    /// The maximum number of sign-ins is pending already.
     #[error("{0} sign-ins are waited for already (max_pending_sign_ins); finish one, or wait 10 minutes")]
     TooManySignIns(usize),
     /// The person could not be asked, or has not agreed.
@@ -110,7 +111,7 @@ pub enum FlowError {
     /// The platform's token could not be read.
     #[error("the platform's token cannot be read: {0}")]
     Workload(String),
-    /// What was made out for the server a moment ago is not good enough for it.
+    /// The server rejects a token that was just issued for it.
     #[error("the server refuses the token that was made out for it")]
     TokenRefused,
     /// The server has moved to where its token is not shown.
@@ -119,12 +120,12 @@ pub enum FlowError {
     /// A code that was to be entered on another machine was not entered in time.
     #[error("the code was not entered in time")]
     CodeExpired,
-    /// What is to be kept could not be kept.
+    /// The store of credentials failed.
     #[error("the store of credentials failed: {0}")]
     Store(String),
 }
 
-/// Why what came back through the browser is not to be used.
+/// Reasons an authorization response is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RedirectError {
@@ -151,7 +152,7 @@ pub enum RedirectError {
     Expired,
 }
 
-/// Why whoever does a step for the flow, keeping something or asking a person, could not.
+/// Error of a step that the caller performs for the flow, such as storing data or asking a user.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 #[non_exhaustive]

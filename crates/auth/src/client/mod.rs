@@ -4,28 +4,33 @@ mod credentials;
 mod error;
 pub mod flow;
 mod oauth;
-mod proof;
-mod renew;
+mod proof_key;
 mod settings;
 pub mod sign_in;
 pub mod store;
+mod token_refresh;
 mod token_request;
 mod tokens;
 mod workload;
 
-pub use credentials::{Client, ClientAuth, InvalidKey, SigningKey};
+pub use credentials::{ClientAuth, ClientIdentity, ClientSigningKey, InvalidKey};
 pub use error::{FlowError, RedirectError, StepError};
 pub use oauth::{
-    InvalidEndpoint, OAuthClient, OAuthClientBuilder, RESOURCE_MISMATCH_HINT, Repair, Repaired, Revoked,
+    InvalidEndpoint, OAuthClient, OAuthClientBuilder, RESOURCE_MISMATCH_HINT, RepairReport, RepairStep,
+    RevocationResult,
 };
-pub use proof::{DPOP, DPOP_NONCE, ProofKey};
-pub use renew::{Renewal, Renewed};
+pub use proof_key::{DPOP, DPOP_NONCE, ProofKey};
 pub use settings::{
-    GivenClient, Grant, IdentityProvider, InvalidDocument, LegacyDiscovery, Registration, Settings,
+    ClientRegistration, GrantType, IdentityProvider, InvalidDocument, LegacyDiscovery, OAuthClientSettings,
+    PreregisteredOAuthClient,
 };
-pub use sign_in::{Browser, DeviceCode, Elsewhere, SignIn, Unattended};
-pub use store::{FileStore, Kept, MemoryStore, Store, StoreKey, examine, shown_endpoint};
+pub use sign_in::{BrowserSignIn, DeferredSignIn, DeviceCodeSignIn, SignInHandler, UnattendedSignIn};
+pub use store::{
+    CredentialStore, FileCredentialStore, MemoryCredentialStore, StoreKey, StoredTokens, examine,
+    shown_endpoint,
+};
 #[cfg(feature = "keyring")]
-pub use store::{Keyring, KeyringError};
-pub use tokens::{TokenKind, Tokens};
+pub use store::{KeyringError, SystemKeyring};
+pub use token_refresh::{TokenRefresh, TokenRefreshStep};
+pub use tokens::{AccessTokenType, TokenSet};
 pub use workload::WorkloadToken;

@@ -1,15 +1,15 @@
-//! What drives the flows: asks servers, keeps what they say, and lets requests of an MCP client in.
+//! The OAuth client: runs the flows, stores tokens and authorizes the requests of an MCP client.
 
+mod authorization;
 mod authorizer;
-mod authorizing;
 mod builder;
-mod keeping;
-mod later;
-mod renewing;
+mod pending_sign_ins;
+mod refreshing;
 mod repair;
-mod revoking;
+mod revocation;
 #[cfg(test)]
 mod tests;
+mod token_storage;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,22 +20,22 @@ use tokio::sync::{OnceCell, OwnedMutexGuard};
 use url::Url;
 
 pub use self::authorizer::RESOURCE_MISMATCH_HINT;
-use self::authorizer::Steps;
+use self::authorizer::StepUpAttempts;
 pub use self::builder::{InvalidEndpoint, OAuthClientBuilder};
-use self::later::Later;
-pub use self::repair::{Repair, Repaired};
-pub use self::revoking::Revoked;
+use self::pending_sign_ins::PendingSignIns;
+pub use self::repair::{RepairReport, RepairStep};
+pub use self::revocation::RevocationResult;
 use super::error::FlowError;
-use super::flow::Input;
-use super::settings::Settings;
-use super::sign_in::SignIn;
-use super::store::Store;
-use super::tokens::Tokens;
+use super::flow::FlowInput;
+use super::settings::OAuthClientSettings;
+use super::sign_in::SignInHandler;
+use super::store::CredentialStore;
+use super::tokens::TokenSet;
 use crate::egress::GuardedClient;
-use crate::{Challenge, Clock, Scopes, Seed};
+use crate::{Challenge, Scopes, Seed, UnixClock};
 
-/// How long nobody is asked again after somebody was asked and it came to nothing, in seconds: what waited meanwhile
-/// fails with it.
+/// Time for which no user is asked again after a failed sign-in, in seconds. Requests that waited meanwhile fail with
+/// the same error.
 const COOL_DOWN_SECONDS: u64 = 5;
 
 /// Signs in to one MCP server over HTTP, and keeps the tokens for it: an `Authorizer` of the SDK's client.
@@ -43,11 +43,11 @@ const COOL_DOWN_SECONDS: u64 = 5;
 /// ```no_run
 /// use std::sync::Arc;
 /// use hospes::client::{Client, Target};
-/// use hospes_auth::client::{Browser, OAuthClient};
+/// use hospes_auth::client::{BrowserSignIn, OAuthClient};
 ///
 /// # async fn f(open: fn(&url::Url) -> std::io::Result<()>) -> Result<(), Box<dyn std::error::Error>> {
 /// let url = "https://example.com/mcp";
-/// let oauth = OAuthClient::builder(url)?.sign_in(Browser::new(open)).build();
+/// let oauth = OAuthClient::builder(url)?.sign_in(BrowserSignIn::new(open)).build();
 /// let client = Client::connect(Target::url(url).authorizer(Arc::new(oauth))).await?;
 /// # Ok(())
 /// # }
@@ -55,54 +55,54 @@ const COOL_DOWN_SECONDS: u64 = 5;
 ///
 /// Cheap to clone; all clones share their tokens.
 #[derive(Clone)]
-pub struct OAuthClient(Arc<Inner>);
+pub struct OAuthClient(Arc<OAuthClientInner>);
 
-struct Inner {
+struct OAuthClientInner {
     endpoint: Url,
     account: String,
-    settings: Arc<Settings>,
+    settings: Arc<OAuthClientSettings>,
     http: GuardedClient,
-    store: Arc<dyn Store>,
-    sign_in: Option<Arc<dyn SignIn>>,
-    clock: Clock,
-    /// What was kept has been looked at.
+    store: Arc<dyn CredentialStore>,
+    sign_in: Option<Arc<dyn SignInHandler>>,
+    clock: UnixClock,
+    /// Set once the stored tokens have been loaded.
     loaded: OnceCell<()>,
-    held: Mutex<Held>,
-    /// Held by whoever authorizes or renews; the others wait and use what came of it.
+    held: Mutex<HeldTokens>,
+    /// Held while a task authorizes or renews. Other tasks wait and use its result.
     turn: Arc<tokio::sync::Mutex<()>>,
     /// Sign-ins that others were asked for.
-    later: Mutex<Later>,
+    later: Mutex<PendingSignIns>,
 }
 
 #[derive(Default)]
-struct Held {
-    tokens: Option<Arc<Tokens>>,
+struct HeldTokens {
+    tokens: Option<Arc<TokenSet>>,
     /// The tokens came of an authorization, not of a renewal or the store, and no request has been let in by them yet.
     is_new: bool,
     /// The store could not be given them, so what it has is older.
     is_unsaved: bool,
     /// Before this moment, in seconds since 1970, tokens that are still good are not renewed: it failed just now.
     not_before: u64,
-    /// When a person was last asked for nothing, in seconds since 1970, and what came of it.
+    /// Time of the last failed sign-in, in seconds since 1970, and its error.
     denied: Option<(u64, FlowError)>,
-    /// How often more was asked for because an operation wanted more.
-    steps: HashMap<String, Steps>,
-    /// What the next proof to the server must carry.
+    /// Number of step-up authorizations per operation.
+    steps: HashMap<String, StepUpAttempts>,
+    /// Nonce that the next proof to the server must carry.
     nonce: Option<String>,
 }
 
-/// The right to authorize or renew; whoever has a share of it has it still.
-type Turn = Arc<OwnedMutexGuard<()>>;
+/// Lock for authorizing or renewing; held as long as any clone exists.
+type AuthorizationLock = Arc<OwnedMutexGuard<()>>;
 
-/// What became of an attempt to get tokens.
-enum Got {
-    Tokens(Arc<Tokens>),
+/// Result of an attempt to get tokens.
+enum AuthorizeResult {
+    Tokens(Arc<TokenSet>),
     /// A person has to visit this first.
     Later(Url),
 }
 
 impl OAuthClient {
-    /// For the MCP endpoint at this URL.
+    /// Creates a builder of a client for the MCP endpoint at this URL.
     ///
     /// # Errors
     /// When it is no URL, or a token would go there in the open: over http to another machine.
@@ -114,20 +114,20 @@ impl OAuthClient {
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn tokens(&self) -> Result<Option<Arc<Tokens>>, FlowError> {
+    pub async fn tokens(&self) -> Result<Option<Arc<TokenSet>>, FlowError> {
         self.load().await?;
         Ok(self.held().tokens.clone())
     }
 
-    /// Signs in now, whatever is held: the server is asked what it wants of `challenge`, or of nothing.
+    /// Signs in now, even if tokens are held. `challenge` is the challenge of the server, if there is one.
     ///
     /// # Errors
     /// Why it came to nothing.
-    pub async fn sign_in(&self, challenge: Option<Challenge>) -> Result<Arc<Tokens>, FlowError> {
+    pub async fn sign_in(&self, challenge: Option<Challenge>) -> Result<Arc<TokenSet>, FlowError> {
         let turn = self.turn().await;
         match self.authorize(&turn, challenge, Scopes::none()).await? {
-            Got::Tokens(tokens) => Ok(tokens),
-            Got::Later(url) => Err(FlowError::Visit(url)),
+            AuthorizeResult::Tokens(tokens) => Ok(tokens),
+            AuthorizeResult::Later(url) => Err(FlowError::Visit(url)),
         }
     }
 
@@ -142,8 +142,8 @@ impl OAuthClient {
         Self::to_the_end(&turn, async move { this.give_up().await.1 }).await
     }
 
-    /// Looks again at what is kept: another program may have signed in or out meanwhile, or as somebody else. While tokens are being got
-    /// here, nothing is looked at.
+    /// Reloads the stored tokens: another program may have signed in or out, or as another user. Does nothing while new
+    /// tokens are being obtained here.
     ///
     /// # Errors
     /// When the store fails.
@@ -164,35 +164,34 @@ impl OAuthClient {
         Ok(())
     }
 
-    /// Goes on with a sign-in that somebody else was asked for: `redirected` is the URL to which their browser was sent
-    /// back.
+    /// Completes a sign-in that was deferred. `redirected` is the URL to which the browser was sent back.
     ///
     /// # Errors
     /// When nothing like it is waited for, or it comes to nothing.
-    pub async fn finish(&self, redirected: &str) -> Result<Arc<Tokens>, FlowError> {
+    pub async fn finish(&self, redirected: &str) -> Result<Arc<TokenSet>, FlowError> {
         let turn = self.turn().await;
         let state = Url::parse(redirected).ok().and_then(|url| {
             url.query_pairs().find(|(name, _)| name == "state").map(|(_, state)| state.into_owned())
         });
         let flow = state.and_then(|state| self.later().take(&state));
         let mut flow = flow.ok_or(super::RedirectError::State)?;
-        flow.handle(Input::Redirected(redirected.to_owned()), self.0.clock.now());
+        flow.handle(FlowInput::Redirected(redirected.to_owned()), self.0.clock.now());
         self.redeem(&turn, flow).await
     }
 
-    async fn turn(&self) -> Turn {
+    async fn turn(&self) -> AuthorizationLock {
         Arc::new(Arc::clone(&self.0.turn).lock_owned().await)
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, HeldTokens> {
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn later(&self) -> MutexGuard<'_, Later> {
+    fn later(&self) -> MutexGuard<'_, PendingSignIns> {
         self.0.later.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether tokens come without a person.
+    /// Returns true if tokens are obtained without a user.
     fn asks_nobody(&self) -> bool {
         !self.0.settings.grant.asks_a_person()
     }

@@ -1,19 +1,19 @@
-//! What a client is told before it asks anybody.
+//! Settings of the OAuth client.
 
 use secrecy::SecretString;
 use url::Url;
 
-use super::credentials::{Client, ClientAuth, SigningKey};
+use super::credentials::{ClientAuth, ClientIdentity, ClientSigningKey};
 use super::workload::WorkloadToken;
 use crate::metadata::{
     ApplicationType, ClientDocument, ClientMetadata, document_url, is_loopback, is_secure,
 };
 use crate::{ClientId, Issuer, RedirectUri, Scopes};
 
-/// Where browsers are sent back to that run beside the client; at which port is known only then.
+/// Redirect URIs of browsers on the same machine; the port is known only at run time.
 const HERE: [&str; 2] = ["http://127.0.0.1/callback", "http://localhost/callback"];
 
-/// How far discovery goes for servers of 2025-03-26, which publish nothing about themselves as resources.
+/// Discovery for servers of 2025-03-26, which publish no resource metadata.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LegacyDiscovery {
@@ -26,10 +26,10 @@ pub enum LegacyDiscovery {
     Deny,
 }
 
-/// How tokens are asked for.
+/// Grant type by which tokens are requested.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub enum Grant {
+pub enum GrantType {
     /// A person agrees, in a browser.
     #[default]
     Code,
@@ -37,14 +37,14 @@ pub enum Grant {
     Device,
     /// The client acts for itself; its credentials must be given.
     ClientCredentials,
-    /// An enterprise's identity provider vouches for the person; nobody is asked.
+    /// An enterprise's identity provider vouches for the user; no consent is requested.
     Enterprise(IdentityProvider),
     /// The platform on which the client runs vouches for it, by a token it has issued.
     Workload(WorkloadToken),
 }
 
-impl Grant {
-    /// Whether a person is asked.
+impl GrantType {
+    /// Returns true if the grant needs a user.
     #[must_use]
     pub fn asks_a_person(&self) -> bool {
         matches!(self, Self::Code | Self::Device)
@@ -57,34 +57,34 @@ impl Grant {
 pub struct IdentityProvider {
     /// Its token endpoint.
     pub token_endpoint: Url,
-    /// How it knows us.
-    pub client: Client,
-    /// What it said when the person signed in.
+    /// This client as the provider knows it.
+    pub client: ClientIdentity,
+    /// ID token that it issued when the user signed in.
     pub id_token: SecretString,
 }
 
 impl IdentityProvider {
     /// One with this token endpoint, which knows us as `client` and has issued `id_token`.
-    pub fn new(token_endpoint: Url, client: Client, id_token: impl Into<SecretString>) -> Self {
+    pub fn new(token_endpoint: Url, client: ClientIdentity, id_token: impl Into<SecretString>) -> Self {
         Self { token_endpoint, client, id_token: id_token.into() }
     }
 }
 
-/// A client that somebody has registered before.
+/// Client that was registered beforehand.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct GivenClient {
+pub struct PreregisteredOAuthClient {
     /// With whom. None: with whomever the server names first; from then on with that one alone.
     pub issuer: Option<Issuer>,
     /// Its id.
     pub id: ClientId,
-    /// How it shows who it is. None: by the first method that is known here and there, with `secret` if there is one.
+    /// Authentication method. `None`: the first method that both sides support, with `secret` if there is one.
     pub auth: Option<ClientAuth>,
     /// Its secret, where the method is left open.
     pub secret: Option<SecretString>,
 }
 
-impl GivenClient {
+impl PreregisteredOAuthClient {
     /// One with this id and no secret.
     #[must_use]
     pub fn new(id: ClientId) -> Self {
@@ -113,46 +113,46 @@ impl GivenClient {
     }
 }
 
-/// What a client is told before it asks anybody.
+/// Settings of the OAuth client.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Settings {
+pub struct OAuthClientSettings {
     /// Its name, as people see it when they are asked.
     pub client_name: String,
-    /// Where people read about it.
+    /// URL of a page about the client.
     pub client_uri: Option<String>,
-    /// Which software it is.
+    /// Identifier of the client software.
     pub software_id: Option<String>,
-    /// Which version of that.
+    /// Version of the client software.
     pub software_version: Option<String>,
     /// The URL at which its metadata is published, which is its id wherever that is understood.
     pub metadata_url: Option<ClientId>,
     /// The key by which the client of that metadata shows who it is (`private_key_jwt`), where it says so.
-    pub metadata_key: Option<SigningKey>,
-    /// A client that somebody has registered before.
-    pub given: Option<GivenClient>,
-    /// How tokens are asked for.
-    pub grant: Grant,
-    /// Where answers are to come; else wherever the listener is.
+    pub metadata_key: Option<ClientSigningKey>,
+    /// Client that was registered beforehand.
+    pub given: Option<PreregisteredOAuthClient>,
+    /// Grant type.
+    pub grant: GrantType,
+    /// Redirect URI. Default: that of the listener.
     pub redirect_uri: Option<RedirectUri>,
-    /// What is asked for besides what the server demands.
+    /// Scopes that are requested in addition to those that the server demands.
     pub scopes: Scopes,
-    /// Whether a refresh token is wanted, so that nobody is asked again soon. On.
+    /// Requests a refresh token, so that users need not sign in again soon. Default: true.
     pub offline_access: bool,
-    /// Whether a server's metadata must name the endpoint itself, not what it lies below. Off.
+    /// Requires a resource's metadata to name the endpoint itself, not a parent path. Default: false.
     pub strict_resource: bool,
-    /// Whether an issuer that is an origin may not even differ by the slash at its end. Off.
+    /// Rejects an issuer that is an origin and differs by its trailing slash. Default: false.
     pub strict_issuer: bool,
-    /// How far discovery goes for servers of 2025-03-26.
+    /// Discovery for servers of 2025-03-26.
     pub legacy_discovery: LegacyDiscovery,
     /// Whom assertions are made out to, where that is not the issuer.
     pub assertion_audience: Option<String>,
-    /// How many sign-ins that somebody else was asked for ([`crate::client::Elsewhere`]) are waited for at once, each
-    /// for 10 minutes; at least 1, and 16 unless said otherwise. Further ones fail.
+    /// Maximum number of deferred sign-ins ([`crate::client::DeferredSignIn`]) that are pending at once, each for 10
+    /// minutes. At least 1; default: 16. Further ones fail.
     pub max_pending_sign_ins: usize,
 }
 
-/// Why there is no document to be published.
+/// Reasons the client's metadata document cannot be published.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidDocument {
@@ -164,10 +164,10 @@ pub enum InvalidDocument {
     Url {
         /// The URL.
         url: ClientId,
-        /// What is wrong with it.
+        /// Description of the defect.
         why: &'static str,
     },
-    /// Nobody could check what the client signs.
+    /// The client's signatures could not be verified.
     #[error("a client that signs publishes its keys (jwks_uri), over https")]
     NoKeys,
     /// Browsers are not sent back there.
@@ -175,10 +175,10 @@ pub enum InvalidDocument {
     Redirect(RedirectUri),
 }
 
-impl Settings {
-    /// The document to be published at `metadata_url`, byte for byte the client's id there. Browsers are sent back to
-    /// `redirect_uris`; to this machine, at any port, if there are none. A client with a key needs `jwks_uri`, where it
-    /// publishes the public half.
+impl OAuthClientSettings {
+    /// Creates the document to be published at `metadata_url`, which is the client's id there, byte for byte. Without
+    /// `redirect_uris`, browsers are sent back to this machine at any port. A client with a key needs `jwks_uri`, where
+    /// it publishes the public key.
     ///
     /// # Errors
     /// Why there can be none.
@@ -233,7 +233,7 @@ impl Settings {
     }
 }
 
-impl Default for Settings {
+impl Default for OAuthClientSettings {
     fn default() -> Self {
         Self {
             client_name: "Hospes".into(),
@@ -243,7 +243,7 @@ impl Default for Settings {
             metadata_url: None,
             metadata_key: None,
             given: None,
-            grant: Grant::Code,
+            grant: GrantType::Code,
             redirect_uri: None,
             scopes: Scopes::none(),
             offline_access: true,
@@ -256,15 +256,15 @@ impl Default for Settings {
     }
 }
 
-/// How one authorization server knows us. Never shown to another.
+/// Registration of the client with one authorization server. Never sent to another server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Registration {
+pub struct ClientRegistration {
     /// The authorization server.
     pub issuer: Issuer,
-    /// How it knows us.
-    pub client: Client,
-    /// Where it sends answers. None: the client was given, and only its issuer is remembered.
+    /// Client id and authentication.
+    pub client: ClientIdentity,
+    /// Redirect URI. `None`: the client was given, and only its issuer is remembered.
     pub redirect_uri: Option<RedirectUri>,
     /// Until when it is good, in seconds since 1970.
     pub expires_at: Option<u64>,

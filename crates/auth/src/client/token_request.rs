@@ -12,22 +12,22 @@ use serde_json::Value;
 use url::{Url, form_urlencoded};
 use zeroize::Zeroizing;
 
-use super::credentials::{Client, ClientAuth};
+use super::credentials::{ClientAuth, ClientIdentity};
 use super::error::FlowError;
-use super::proof::{DPOP, DPOP_NONCE, ProofKey};
-use super::tokens::{TokenKind, Tokens};
+use super::proof_key::{DPOP, DPOP_NONCE, ProofKey};
+use super::tokens::{AccessTokenType, TokenSet};
 use crate::exchange::without_query;
-use crate::{ErrorBody, ErrorCode, Issuer, Request, Resource, Response, Scopes, Seed, shown};
+use crate::{ErrorBody, ErrorCode, FetchRequest, FetchResponse, Issuer, Resource, Scopes, Seed, shown};
 
 pub(super) const WHAT: &str = "the token endpoint";
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/// What a token is to be for, and from whom.
+/// Parameters of a token request.
 #[derive(Clone, Debug)]
-pub(crate) struct Order {
+pub(crate) struct TokenRequest {
     pub(crate) issuer: Issuer,
     pub(crate) resource: Resource,
-    pub(crate) client: Client,
+    pub(crate) client: ClientIdentity,
     pub(crate) token_endpoint: Url,
     pub(crate) scopes: Scopes,
     /// Whom assertions are made out to.
@@ -36,9 +36,9 @@ pub(crate) struct Order {
     pub(crate) proof_key: Option<Arc<ProofKey>>,
 }
 
-impl Order {
+impl TokenRequest {
     /// The order to renew `tokens`.
-    pub(crate) fn renewal(tokens: &Tokens, audience: Option<&str>) -> Self {
+    pub(crate) fn renewal(tokens: &TokenSet, audience: Option<&str>) -> Self {
         Self {
             issuer: tokens.issuer.clone(),
             resource: tokens.resource.clone(),
@@ -58,9 +58,9 @@ impl Order {
         nonce: Option<&str>,
         seed: &mut Seed,
         now: u64,
-    ) -> Result<Request, FlowError> {
+    ) -> Result<FetchRequest, FlowError> {
         let url = &self.token_endpoint;
-        let form = Form::new(grant, fields).with("resource", self.resource.as_str());
+        let form = TokenRequestForm::new(grant, fields).with("resource", self.resource.as_str());
         let request = form.send(url, &self.client, &self.issuer, &self.audience, seed, now)?;
         let Some(key) = &self.proof_key else { return Ok(request) };
         let proof = key.prove(&request.method, url, None, nonce, seed.draw_text(), now)?;
@@ -70,14 +70,14 @@ impl Order {
     /// The tokens in a response; what it does not say is as it was asked for, or as it was.
     pub(crate) fn read(
         &self,
-        response: &Response,
-        before: Option<&Tokens>,
+        response: &FetchResponse,
+        before: Option<&TokenSet>,
         now: u64,
-    ) -> Result<Tokens, FlowError> {
-        let granted: Granted = read_success(WHAT, response, &self.token_endpoint)?;
+    ) -> Result<TokenSet, FlowError> {
+        let granted: TokenResponse = read_success(WHAT, response, &self.token_endpoint)?;
         let kind = match granted.token_type.to_ascii_lowercase().as_str() {
-            "bearer" => TokenKind::Bearer,
-            "dpop" if self.proof_key.is_some() => TokenKind::Dpop,
+            "bearer" => AccessTokenType::Bearer,
+            "dpop" if self.proof_key.is_some() => AccessTokenType::Dpop,
             _ => return Err(FlowError::TokenType(shown(&granted.token_type))),
         };
         let seconds = match &granted.expires_in {
@@ -87,7 +87,7 @@ impl Order {
             _ => None,
         };
         let held = before.map_or(&self.scopes, |tokens| &tokens.granted);
-        Ok(Tokens {
+        Ok(TokenSet {
             issuer: self.issuer.clone(),
             resource: self.resource.clone(),
             client: self.client.clone(),
@@ -99,7 +99,7 @@ impl Order {
             requested: self.scopes.clone(),
             issued_at: now,
             expires_at: seconds.map(|seconds| now.saturating_add(seconds)),
-            proof_key: self.proof_key.clone().filter(|_| kind == TokenKind::Dpop),
+            proof_key: self.proof_key.clone().filter(|_| kind == AccessTokenType::Dpop),
             // Whoever keeps what is new draws one.
             mark: before.map(|tokens| tokens.mark.clone()).unwrap_or_default(),
         })
@@ -107,9 +107,9 @@ impl Order {
 }
 
 /// The fields of a request to a token endpoint.
-pub(super) struct Form(Vec<(String, Zeroizing<String>)>);
+pub(super) struct TokenRequestForm(Vec<(String, Zeroizing<String>)>);
 
-impl Form {
+impl TokenRequestForm {
     pub(super) fn new(grant: &str, fields: &[(&str, &str)]) -> Self {
         Self(Vec::new()).with("grant_type", grant).with_all(fields)
     }
@@ -132,12 +132,12 @@ impl Form {
     pub(super) fn send(
         self,
         url: &Url,
-        client: &Client,
+        client: &ClientIdentity,
         issuer: &Issuer,
         audience: &str,
         seed: &mut Seed,
         now: u64,
-    ) -> Result<Request, FlowError> {
+    ) -> Result<FetchRequest, FlowError> {
         let id = client.id.as_str();
         let mut basic = None;
         let form = match &client.auth {
@@ -157,7 +157,7 @@ impl Form {
             }
         };
         let fields = form.0.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let request = Request::form(url.clone(), fields);
+        let request = FetchRequest::form(url.clone(), fields);
         Ok(match basic {
             Some(value) => request.header(AUTHORIZATION, value),
             None => request,
@@ -179,15 +179,15 @@ fn basic_credentials(id: &str, secret: &SecretString, issuer: &Issuer) -> Result
     Ok(value)
 }
 
-/// What the next proof must carry, if that is what is wrong with this one (RFC 9449, section 8).
-pub(super) fn nonce_wanted(response: &Response) -> Option<String> {
+/// Returns the nonce that the next proof must carry, if its absence is the error (RFC 9449, section 8).
+pub(super) fn nonce_wanted(response: &FetchResponse) -> Option<String> {
     let nonce = response.headers.get(DPOP_NONCE)?.to_str().ok()?;
     let body: ErrorBody = response.decode().ok()?;
     (body.error == ErrorCode::UseDpopNonce).then(|| nonce.to_owned())
 }
 
 #[derive(Deserialize)]
-struct Granted {
+struct TokenResponse {
     access_token: SecretString,
     token_type: String,
     #[serde(default)]
@@ -201,7 +201,7 @@ struct Granted {
 /// The document in a success; else the refusal that the response is.
 pub(super) fn read_success<T: serde::de::DeserializeOwned>(
     what: &'static str,
-    response: &Response,
+    response: &FetchResponse,
     url: &Url,
 ) -> Result<T, FlowError> {
     let shown_url = || without_query(url);

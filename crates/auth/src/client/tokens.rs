@@ -1,22 +1,22 @@
-//! What an authorization comes to.
+//! Tokens that an authorization results in.
 
 use std::sync::Arc;
 
 use secrecy::SecretString;
 use url::Url;
 
-use super::credentials::Client;
-use super::proof::ProofKey;
+use super::credentials::ClientIdentity;
+use super::proof_key::ProofKey;
 use crate::{Issuer, Resource, Scopes};
 
 /// The shortest time before its end at which a token is replaced, in seconds.
 const EARLY_SECONDS: u64 = 30;
 
-/// How a token is shown.
+/// Type of an access token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum TokenKind {
-    /// Whoever has it may use it (RFC 6750).
+pub enum AccessTokenType {
+    /// A bearer token, which is usable without further proof (RFC 6750).
     Bearer,
     /// With a proof of the key it is bound to (RFC 9449).
     Dpop,
@@ -25,38 +25,38 @@ pub enum TokenKind {
 /// Tokens, and all that is needed to use and renew them.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Tokens {
-    /// Who made them out.
+pub struct TokenSet {
+    /// Issuer.
     pub issuer: Issuer,
-    /// For what, byte for byte. They are shown to nobody else.
+    /// Resource that they are for, byte for byte. They are sent nowhere else.
     pub resource: Resource,
     /// To whom.
-    pub client: Client,
-    /// Where they are renewed.
+    pub client: ClientIdentity,
+    /// Token endpoint, for renewal.
     pub token_endpoint: Url,
     /// The token for requests.
     pub access: SecretString,
     /// The token for renewal, if one was given.
     pub refresh: Option<SecretString>,
-    /// How the token is shown.
-    pub kind: TokenKind,
-    /// What was granted.
+    /// Token type.
+    pub kind: AccessTokenType,
+    /// Granted scopes.
     pub granted: Scopes,
-    /// What was asked for.
+    /// Requested scopes.
     pub requested: Scopes,
-    /// When they were given, in seconds since 1970.
+    /// Time of issue, in seconds since 1970.
     pub issued_at: u64,
-    /// Until when the access token is good, in seconds since 1970. None: nobody said.
+    /// Expiry of the access token, in seconds since 1970. `None` if the server gave none.
     pub expires_at: Option<u64>,
     /// The key the token is bound to, if it is.
     pub proof_key: Option<Arc<ProofKey>>,
-    /// Drawn whenever somebody agrees, and the same for all that comes of it by renewal: with another, it may be somebody
-    /// else. No secret. Empty in what was kept by older versions.
+    /// Random mark of a sign-in, kept through all its renewals. Tokens with another mark may belong to another user.
+    /// Not secret. Empty in records of older versions.
     pub mark: String,
 }
 
-impl Tokens {
-    /// Whether it is time to renew them: a tenth of their life is left, or less than 30 seconds.
+impl TokenSet {
+    /// Returns true if the tokens should be renewed: a tenth of their lifetime is left, or less than 30 seconds.
     #[must_use]
     pub fn is_stale(&self, now: u64) -> bool {
         self.expires_at.is_some_and(|end| {
@@ -67,7 +67,7 @@ impl Tokens {
         })
     }
 
-    /// Whether the access token is no longer good.
+    /// Returns true if the access token has expired.
     #[must_use]
     pub fn is_expired(&self, now: u64) -> bool {
         self.expires_at.is_some_and(|end| now >= end)

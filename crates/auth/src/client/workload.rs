@@ -10,19 +10,19 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use zeroize::Zeroizing;
 
-/// How long such a token may be, in bytes.
+/// Maximum length of such a token, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
-/// How long a command may take that prints one.
+/// Maximum run time of a command that prints one.
 const MAX_TIME: Duration = Duration::from_secs(30);
 
-/// Where a platform puts the token that it vouches with. Platforms replace it often, so a file or a command is asked anew
-/// for each request to the token endpoint, and not before.
+/// Source of a platform's workload token. Platforms replace it often, so a file or a command is read again for each
+/// request to the token endpoint, and not before.
 ///
 /// ```
-/// use hospes_auth::client::{Grant, WorkloadToken};
+/// use hospes_auth::client::{GrantType, WorkloadToken};
 ///
-/// let mounted = Grant::Workload(WorkloadToken::file("/var/run/secrets/tokens/mcp"));
-/// let printed = Grant::Workload(WorkloadToken::command("cloud", ["identity-token", "--audience", "https://as.example"]));
+/// let mounted = GrantType::Workload(WorkloadToken::file("/var/run/secrets/tokens/mcp"));
+/// let printed = GrantType::Workload(WorkloadToken::command("cloud", ["identity-token", "--audience", "https://as.example"]));
 /// # let _ = (mounted, printed);
 /// ```
 #[derive(Clone)]
@@ -30,10 +30,10 @@ const MAX_TIME: Duration = Duration::from_secs(30);
 pub enum WorkloadToken {
     /// This one, whatever its age.
     Given(SecretString),
-    /// What the file holds, without the white space around it: at most 64 KiB.
+    /// Contents of the file without surrounding white space: at most 64 KiB.
     File(PathBuf),
-    /// What the program prints, without the white space around it: at most 64 KiB, within 30 seconds. It is not run by a
-    /// shell, and what it writes to its standard error is not read.
+    /// Output of the program without surrounding white space: at most 64 KiB, within 30 seconds. It runs without a
+    /// shell, and its standard error is not read.
     Command {
         /// The program: a path, or a name that is looked for in `PATH`.
         program: OsString,
@@ -43,12 +43,12 @@ pub enum WorkloadToken {
 }
 
 impl WorkloadToken {
-    /// What this file holds.
+    /// Reads the token from this file.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self::File(path.into())
     }
 
-    /// What this program prints.
+    /// Reads the token from the output of this program.
     pub fn command<A: Into<OsString>>(
         program: impl Into<OsString>,
         arguments: impl IntoIterator<Item = A>,
@@ -56,7 +56,7 @@ impl WorkloadToken {
         Self::Command { program: program.into(), arguments: arguments.into_iter().map(Into::into).collect() }
     }
 
-    /// The token as it is now; or, without a word of it, why there is none.
+    /// Reads the current token. The error gives the reason and nothing of the token.
     pub(super) async fn read(&self) -> Result<SecretString, String> {
         match self {
             Self::Given(token) => Ok(token.clone()),

@@ -1,4 +1,4 @@
-//! What sends the requests.
+//! HTTP client for requests to URLs that others supplied.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use hospes_egress::{Connector, Egress, FetchError, Lookup};
+use hospes_egress::{EgressConnector, EgressPolicy, FetchError, HostLookup};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, USER_AGENT};
 use http::{HeaderValue, StatusCode};
 use http_body_util::{BodyExt as _, Full};
@@ -14,35 +14,35 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 
 use crate::exchange::without_query;
-use crate::{Request, Response};
+use crate::{FetchRequest, FetchResponse};
 
-/// How long a request may take in all.
+/// Maximum duration of a whole request.
 const TOTAL: Duration = Duration::from_secs(10);
-/// How long a connection may take.
+/// Maximum time to establish a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// An HTTP client for URLs that came from somebody else. The address that is checked is the address that is dialled;
-/// redirects are not followed, proxies not asked whatever the environment says, connections not kept; an answer has 10
-/// seconds and so many bytes.
+/// HTTP client for URLs from untrusted parties. The address that is checked is the address that is dialled. Redirects
+/// are not followed, proxies of the environment are ignored, and connections are not reused. A response is limited to
+/// 10 seconds and a number of bytes.
 #[derive(Clone)]
 pub struct GuardedClient {
-    egress: Arc<Egress>,
-    lookup: Lookup,
+    egress: Arc<EgressPolicy>,
+    lookup: HostLookup,
     ca_files: Vec<PathBuf>,
     /// Made when it is first needed: to read all authorities takes a moment.
-    client: Arc<OnceLock<Result<Sender, FetchError>>>,
+    client: Arc<OnceLock<Result<EgressSender, FetchError>>>,
 }
 
-type Sender = Client<Connector, Full<Bytes>>;
+type EgressSender = Client<EgressConnector, Full<Bytes>>;
 
 impl GuardedClient {
     /// One that goes where `egress` lets it.
     #[must_use]
-    pub fn new(egress: Egress) -> Self {
+    pub fn new(egress: EgressPolicy) -> Self {
         Self::with_lookup(egress, hospes_egress::system_lookup())
     }
 
-    fn with_lookup(egress: Egress, lookup: Lookup) -> Self {
+    fn with_lookup(egress: EgressPolicy, lookup: HostLookup) -> Self {
         Self { egress: Arc::new(egress), lookup, ca_files: Vec::new(), client: Arc::default() }
     }
 
@@ -55,12 +55,12 @@ impl GuardedClient {
         self
     }
 
-    /// Whether a request may go there as far as the URL itself tells.
+    /// Checks whether a request may be sent to this URL, as far as the URL alone shows.
     pub(crate) fn check(&self, url: &url::Url) -> Result<(), FetchError> {
         self.egress.check(url)
     }
 
-    fn sender(&self) -> Result<Sender, FetchError> {
+    fn sender(&self) -> Result<EgressSender, FetchError> {
         let make = || {
             let tls = hospes::client::tls_config(&self.ca_files).map_err(FetchError::Trust)?;
             let connector =
@@ -71,12 +71,12 @@ impl GuardedClient {
         self.client.get_or_init(make).clone()
     }
 
-    /// Sends a request and reads the whole answer, whatever its status. The body of a success that is not JSON is left
-    /// unread: it is none of the documents that are asked for here.
+    /// Sends a request and reads the whole response, whatever its status. The body of a successful response that is not
+    /// JSON is left unread, because all expected documents are JSON.
     ///
     /// # Errors
-    /// When nothing may be sent there, nobody answers, or the answer is too long.
-    pub async fn fetch(&self, request: Request) -> Result<Response, FetchError> {
+    /// If requests to the URL are not allowed, the server does not answer, or the response is too long.
+    pub async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, FetchError> {
         self.egress.check(&request.url)?;
         let shown = without_query(&request.url);
         let (method, max) = (request.method.clone(), request.max_bytes);
@@ -89,7 +89,7 @@ impl GuardedClient {
         answer
     }
 
-    async fn send(&self, request: Request, max: usize) -> Result<Response, FetchError> {
+    async fn send(&self, request: FetchRequest, max: usize) -> Result<FetchResponse, FetchError> {
         let mut sent = http::Request::new(Full::new(request.body));
         *sent.method_mut() = request.method;
         *sent.uri_mut() = request.url.as_str().parse().map_err(|_| FetchError::Forbidden("it is no URL"))?;
@@ -99,7 +99,7 @@ impl GuardedClient {
         let answer = self.sender()?.request(sent).await.map_err(|error| hospes_egress::send_error(&error))?;
         let (head, mut body) = answer.into_parts();
         if head.status == StatusCode::OK && !is_json(&head.headers) {
-            return Ok(Response { status: head.status, headers: head.headers, body: Bytes::new() });
+            return Ok(FetchResponse { status: head.status, headers: head.headers, body: Bytes::new() });
         }
         let announced =
             head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
@@ -114,7 +114,7 @@ impl GuardedClient {
             }
             text.extend_from_slice(&data);
         }
-        Ok(Response { status: head.status, headers: head.headers, body: text.freeze() })
+        Ok(FetchResponse { status: head.status, headers: head.headers, body: text.freeze() })
     }
 }
 
@@ -124,7 +124,7 @@ impl fmt::Debug for GuardedClient {
     }
 }
 
-/// Whether a body says to be JSON, and is not packed: nothing was asked for that would have to be unpacked.
+/// Returns true if the body is declared as JSON and has no content encoding. Compressed responses are never requested.
 fn is_json(headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let kind = text(CONTENT_TYPE).and_then(|kind| kind.split(';').next()).unwrap_or_default().trim();

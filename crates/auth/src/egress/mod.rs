@@ -1,6 +1,6 @@
-//! Requests to URLs that came from somebody else: only where they may go, only as much as expected, never further.
+//! Requests to URLs from untrusted parties, limited in destination and size, without following redirects.
 
 mod http_client;
 
-pub use hospes_egress::{Egress, FetchError, InvalidNetwork, Network};
+pub use hospes_egress::{EgressPolicy, FetchError, IpNetwork, ParseNetworkError};
 pub use http_client::GuardedClient;

@@ -1,4 +1,4 @@
-//! What a client says of itself: where it publishes it, and where it registers (RFC 7591).
+//! Client metadata, for publication as a document and for registration (RFC 7591).
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use url::Url;
 
 use crate::{ClientId, RedirectUri, Scopes};
 
-/// Whether a client runs on its user's machine.
+/// Type of a client: native or web.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -17,44 +17,44 @@ pub enum ApplicationType {
     Web,
 }
 
-/// What a client says of itself. Members that are not known here are left out.
+/// Metadata of a client (RFC 7591). Unknown members are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ClientMetadata {
     /// Its name, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_name: Option<String>,
-    /// Where people read about it.
+    /// URL of a page about the client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_uri: Option<String>,
-    /// Its picture. Never fetched by a server of ours.
+    /// URL of its logo. The servers here never fetch it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logo_uri: Option<String>,
-    /// Where answers may be sent.
+    /// Redirect URIs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub redirect_uris: Vec<RedirectUri>,
-    /// What it will ask of the token endpoint.
+    /// Grant types that it will use at the token endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant_types: Option<Vec<String>>,
-    /// What it will ask of the authorization endpoint.
+    /// Response types that it will use at the authorization endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_types: Option<Vec<String>>,
-    /// How it shows who it is.
+    /// Client authentication method at the token endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_endpoint_auth_method: Option<String>,
-    /// Where it runs.
+    /// Application type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application_type: Option<ApplicationType>,
-    /// What it may ask for.
+    /// Scopes that it may request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scopes>,
-    /// Which software it is.
+    /// Identifier of the client software.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub software_id: Option<String>,
-    /// Which version of that.
+    /// Version of the client software.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub software_version: Option<String>,
-    /// Where its keys are.
+    /// URL of its key set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jwks_uri: Option<String>,
     /// Its keys.
@@ -62,13 +62,13 @@ pub struct ClientMetadata {
     pub jwks: Option<Value>,
 }
 
-/// A client's metadata at a URL of its own, which is the client's id.
+/// Client metadata at a URL that is also the client's id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ClientDocument {
     /// The URL of the document, byte for byte.
     pub client_id: ClientId,
-    /// What it says.
+    /// The metadata.
     #[serde(flatten)]
     pub metadata: ClientMetadata,
     /// Must not be there: everybody can read it.
@@ -87,8 +87,8 @@ impl ClientDocument {
 /// A server's answer to a registration. What it says holds, whatever was asked for.
 #[derive(Clone, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Registered {
-    /// How the server knows the client from now on.
+pub struct ClientInformation {
+    /// Client id that the server has assigned.
     pub client_id: ClientId,
     /// The client's secret, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -99,10 +99,11 @@ pub struct Registered {
     /// Until when the secret is good, in seconds since 1970; 0 for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_secret_expires_at: Option<u64>,
-    /// Redirects that were asked for and not registered. Not of RFC 7591, which lets a server leave them out without a word.
+    /// Redirect URIs that were requested and not registered. An extension of RFC 7591, which lets a server omit them
+    /// silently.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub redirect_uris_left_out: Vec<RedirectLeftOut>,
-    /// What was stored.
+    pub redirect_uris_left_out: Vec<RejectedRedirect>,
+    /// Metadata that was registered.
     #[serde(flatten)]
     pub metadata: ClientMetadata,
 }
@@ -110,14 +111,14 @@ pub struct Registered {
 /// A redirect that a server has not registered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct RedirectLeftOut {
-    /// As it was asked for, shortened and with control characters escaped.
+pub struct RejectedRedirect {
+    /// The requested redirect URI, shortened and with control characters escaped.
     pub redirect_uri: String,
     /// The reason, for people.
     pub reason: String,
 }
 
-impl RedirectLeftOut {
+impl RejectedRedirect {
     /// A redirect that was left out for this reason.
     #[must_use]
     pub fn new(redirect_uri: impl Into<String>, reason: impl Into<String>) -> Self {
@@ -125,8 +126,8 @@ impl RedirectLeftOut {
     }
 }
 
-impl Registered {
-    /// Of a client without a secret.
+impl ClientInformation {
+    /// Creates the response for a client without a secret.
     #[must_use]
     pub fn new(client_id: ClientId, metadata: ClientMetadata) -> Self {
         Self {
@@ -140,9 +141,9 @@ impl Registered {
     }
 }
 
-impl std::fmt::Debug for Registered {
+impl std::fmt::Debug for ClientInformation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Registered")
+        f.debug_struct("ClientInformation")
             .field("client_id", &self.client_id)
             .field("client_secret", &self.client_secret.as_ref().map(|_| "…"))
             .field("client_secret_expires_at", &self.client_secret_expires_at)
@@ -151,7 +152,7 @@ impl std::fmt::Debug for Registered {
     }
 }
 
-/// Where the document of a client with this id is; why there can be none.
+/// Returns the URL of the metadata document of the client with this id, or the reason there can be none.
 pub(crate) fn document_url(id: &ClientId) -> Result<Url, &'static str> {
     let text = id.as_str();
     let url = Url::parse(text).map_err(|_| "it is no URL")?;
@@ -192,7 +193,7 @@ mod tests {
         let text = r#"{"client_id":"c1","client_secret":"s3cret","client_secret_expires_at":0,
             "redirect_uris":["http://127.0.0.1:1/callback"],"token_endpoint_auth_method":"client_secret_post",
             "application_type":"native","scope":"a b","unknown":{}}"#;
-        let registered: Registered = serde_json::from_str(text).unwrap();
+        let registered: ClientInformation = serde_json::from_str(text).unwrap();
         assert_eq!(registered.metadata.application_type, Some(ApplicationType::Native));
         assert_eq!(registered.metadata.scope, Some(Scopes::parse("a b")));
         assert!(!format!("{registered:?}").contains("s3cret"));

@@ -6,16 +6,16 @@ mod server;
 mod well_known;
 
 pub(crate) use client::document_url;
-pub use client::{ApplicationType, ClientDocument, ClientMetadata, RedirectLeftOut, Registered};
+pub use client::{ApplicationType, ClientDocument, ClientInformation, ClientMetadata, RejectedRedirect};
 pub use hospes_egress::is_loopback;
 pub(crate) use resource::covers;
-pub use resource::{ProtectedResource, ResourceError};
-pub use server::{AuthorizationServer, ServerError};
+pub use resource::{ProtectedResourceMetadata, ResourceMetadataError};
+pub use server::{AuthorizationServerMetadata, ServerMetadataError};
 pub use well_known::{resource_metadata_urls, server_metadata_urls};
 
 use url::Url;
 
-/// Whether secrets may travel there: over https, or over http within this machine.
+/// Returns true if secrets may be sent to this URL: over https, or over http within this machine.
 #[must_use]
 pub fn is_secure(url: &Url) -> bool {
     match url.scheme() {

@@ -1,4 +1,4 @@
-//! What an MCP server says of itself as a resource (RFC 9728).
+//! Metadata of a protected resource, here an MCP server (RFC 9728).
 
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -9,37 +9,37 @@ use crate::{Issuer, Resource, Scopes};
 /// The metadata of a protected resource. Members that are not known here are left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct ProtectedResource {
-    /// What tokens for it are made out to, byte for byte.
+pub struct ProtectedResourceMetadata {
+    /// Resource identifier: the audience of its tokens, byte for byte.
     pub resource: Resource,
-    /// Who makes them out.
+    /// Authorization servers that issue its tokens.
     #[serde(default)]
     pub authorization_servers: Vec<Issuer>,
     /// All scopes worth asking for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scopes_supported: Option<Vec<String>>,
-    /// How a token may be shown; here always `header`.
+    /// Methods of presenting a bearer token; here always `header`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bearer_methods_supported: Option<Vec<String>>,
     /// Its name, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_name: Option<String>,
-    /// Where people read about it.
+    /// URL of a page about the resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_documentation: Option<String>,
     /// With which algorithms a key may be proven (RFC 9449).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dpop_signing_alg_values_supported: Option<Vec<String>>,
-    /// Whether only tokens bound to a key are taken.
+    /// True if only tokens bound to a key are accepted (RFC 9449).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dpop_bound_access_tokens_required: Option<bool>,
 }
 
-/// Why a resource's metadata is not to be used.
+/// Reasons the metadata of a resource is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ResourceError {
-    /// It speaks of somebody else, so a token for it would be somebody else's.
+pub enum ResourceMetadataError {
+    /// The metadata describes another resource, so a token for it would be valid elsewhere.
     #[error(
         "resource mismatch: the metadata is for {resource}, but the server was reached at {reached}: {differs}"
     )]
@@ -48,10 +48,10 @@ pub enum ResourceError {
         resource: Resource,
         /// The address that was reached, without its query.
         reached: String,
-        /// What differs: "the host differs (a.example, b.example)".
+        /// Difference in words: "the host differs (a.example, b.example)".
         differs: String,
     },
-    /// Nobody makes out tokens for it.
+    /// No authorization server issues tokens for it.
     #[error("the metadata names no authorization server")]
     NoServer,
     /// A server that would be reached in the open.
@@ -59,7 +59,7 @@ pub enum ResourceError {
     Insecure(Issuer),
 }
 
-impl ProtectedResource {
+impl ProtectedResourceMetadata {
     /// One for which these servers make out tokens.
     #[must_use]
     pub fn new(resource: Resource, authorization_servers: Vec<Issuer>) -> Self {
@@ -88,26 +88,26 @@ impl ProtectedResource {
     ///
     /// # Errors
     /// Why it is not to be used.
-    pub fn check(&self, reached: &Url, strict: bool) -> Result<(), ResourceError> {
+    pub fn check(&self, reached: &Url, strict: bool) -> Result<(), ResourceMetadataError> {
         if !self.resource.url().is_some_and(|resource| covers(&resource, reached, strict)) {
-            return Err(ResourceError::Other {
+            return Err(ResourceMetadataError::Other {
                 resource: self.resource.clone(),
                 reached: without_query(reached),
                 differs: difference(self.resource.url().as_ref(), reached),
             });
         }
         if self.authorization_servers.is_empty() {
-            return Err(ResourceError::NoServer);
+            return Err(ResourceMetadataError::NoServer);
         }
         let insecure = |issuer: &&Issuer| !issuer.url().is_some_and(|url| super::is_secure(&url));
         match self.authorization_servers.iter().find(insecure) {
-            Some(issuer) => Err(ResourceError::Insecure(issuer.clone())),
+            Some(issuer) => Err(ResourceMetadataError::Insecure(issuer.clone())),
             None => Ok(()),
         }
     }
 }
 
-/// The first part in which the address of a resource differs from the one that was reached, in words.
+/// Describes the first part in which the resource's address differs from the address that was reached.
 fn difference(resource: Option<&Url>, reached: &Url) -> String {
     let Some(resource) = resource.filter(|url| matches!(url.scheme(), "http" | "https")) else {
         return "it is no http or https URL".to_owned();
@@ -128,7 +128,7 @@ fn difference(resource: Option<&Url>, reached: &Url) -> String {
     }
 }
 
-/// Whether `reached` is `resource`, or lies below it.
+/// Returns true if `reached` is `resource` or lies below it. With `strict` only the resource itself counts.
 pub(crate) fn covers(resource: &Url, reached: &Url, strict: bool) -> bool {
     // The parser has made the case of scheme and host, and default ports, the same.
     if resource.origin() != reached.origin() || !matches!(resource.scheme(), "http" | "https") {
@@ -149,9 +149,9 @@ pub(crate) fn covers(resource: &Url, reached: &Url, strict: bool) -> bool {
 mod tests {
     use super::*;
 
-    fn check(resource: &str, reached: &str, strict: bool) -> Result<(), ResourceError> {
+    fn check(resource: &str, reached: &str, strict: bool) -> Result<(), ResourceMetadataError> {
         let servers = vec![Issuer::new("https://as").unwrap()];
-        let metadata = ProtectedResource::new(Resource::new(resource).unwrap(), servers);
+        let metadata = ProtectedResourceMetadata::new(Resource::new(resource).unwrap(), servers);
         metadata.check(&Url::parse(reached).unwrap(), strict)
     }
 
@@ -198,7 +198,7 @@ mod tests {
             ("urn:m", "https://m/mcp"),
         ] {
             assert!(
-                matches!(check(resource, reached, false), Err(ResourceError::Other { .. })),
+                matches!(check(resource, reached, false), Err(ResourceMetadataError::Other { .. })),
                 "{resource}"
             );
         }
@@ -210,19 +210,19 @@ mod tests {
     fn there_must_be_a_server_to_ask() {
         let resource = Resource::new("https://m").unwrap();
         let reached = Url::parse("https://m/").unwrap();
-        let none = ProtectedResource::new(resource.clone(), Vec::new());
-        assert_eq!(none.check(&reached, false), Err(ResourceError::NoServer));
+        let none = ProtectedResourceMetadata::new(resource.clone(), Vec::new());
+        assert_eq!(none.check(&reached, false), Err(ResourceMetadataError::NoServer));
         let plain = Issuer::new("http://as.example").unwrap();
-        let open = ProtectedResource::new(resource.clone(), vec![plain.clone()]);
-        assert_eq!(open.check(&reached, false), Err(ResourceError::Insecure(plain)));
-        let local = ProtectedResource::new(resource, vec![Issuer::new("http://[::1]:1/as").unwrap()]);
+        let open = ProtectedResourceMetadata::new(resource.clone(), vec![plain.clone()]);
+        assert_eq!(open.check(&reached, false), Err(ResourceMetadataError::Insecure(plain)));
+        let local = ProtectedResourceMetadata::new(resource, vec![Issuer::new("http://[::1]:1/as").unwrap()]);
         assert_eq!(local.check(&reached, false), Ok(()));
     }
 
     #[test]
     fn the_resource_is_kept_as_it_came() {
         let text = r#"{"resource":"https://M:443","authorization_servers":["https://as"],"more":[1]}"#;
-        let metadata: ProtectedResource = serde_json::from_str(text).unwrap();
+        let metadata: ProtectedResourceMetadata = serde_json::from_str(text).unwrap();
         assert_eq!(metadata.resource.as_str(), "https://M:443");
         assert_eq!(metadata.scopes(), None);
     }

@@ -1,4 +1,4 @@
-//! What an authorization server says of itself (RFC 8414, OpenID Connect discovery).
+//! Metadata of an authorization server (RFC 8414, OpenID Connect discovery).
 
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -8,25 +8,25 @@ use crate::{Issuer, Resource};
 /// The metadata of an authorization server. Members that are not known here are left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct AuthorizationServer {
-    /// Who it is.
+pub struct AuthorizationServerMetadata {
+    /// Issuer identifier.
     pub issuer: Issuer,
-    /// Where people are sent to agree.
+    /// Authorization endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authorization_endpoint: Option<String>,
-    /// Where codes become tokens.
+    /// Token endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_endpoint: Option<String>,
-    /// Where clients introduce themselves.
+    /// Registration endpoint (RFC 7591).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registration_endpoint: Option<String>,
-    /// Where devices without a browser ask for a code (RFC 8628).
+    /// Device authorization endpoint (RFC 8628).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_authorization_endpoint: Option<String>,
-    /// Where tokens are given back.
+    /// Revocation endpoint (RFC 7009).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revocation_endpoint: Option<String>,
-    /// Where resources ask about tokens.
+    /// Introspection endpoint (RFC 7662).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub introspection_endpoint: Option<String>,
     /// Its keys.
@@ -35,19 +35,19 @@ pub struct AuthorizationServer {
     /// All scopes it knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scopes_supported: Option<Vec<String>>,
-    /// What can be asked of the authorization endpoint.
+    /// Supported response types.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_types_supported: Option<Vec<String>>,
-    /// How the answer can come back.
+    /// Supported response modes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_modes_supported: Option<Vec<String>>,
-    /// What can be asked of the token endpoint.
+    /// Supported grant types.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant_types_supported: Option<Vec<String>>,
-    /// How a code can be bound to who asked for it.
+    /// Supported PKCE code challenge methods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code_challenge_methods_supported: Option<Vec<String>>,
-    /// How clients can show who they are.
+    /// Supported client authentication methods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_endpoint_auth_methods_supported: Option<Vec<String>>,
     /// With which algorithms they can sign that.
@@ -56,30 +56,30 @@ pub struct AuthorizationServer {
     /// With which algorithms a key can be proven (RFC 9449).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dpop_signing_alg_values_supported: Option<Vec<String>>,
-    /// Whether a client's id may be the URL of its metadata.
+    /// True if a client id may be the URL of the client's metadata document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_id_metadata_document_supported: Option<bool>,
-    /// Whether every answer says from whom it comes (RFC 9207).
+    /// True if every authorization response carries `iss` (RFC 9207).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authorization_response_iss_parameter_supported: Option<bool>,
     /// The resources it makes out tokens for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protected_resources: Option<Vec<Resource>>,
-    /// Where people read about it.
+    /// URL of a page about the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_documentation: Option<String>,
 }
 
-/// Why a server's metadata is not to be used.
+/// Reasons the metadata of an authorization server is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ServerError {
-    /// It says to be somebody else (RFC 8414, section 3.3).
+pub enum ServerMetadataError {
+    /// The metadata names another issuer (RFC 8414, section 3.3).
     #[error("the metadata of {asked} says to be that of {said}")]
     Issuer {
-        /// Who was asked.
+        /// Issuer that was requested.
         asked: Issuer,
-        /// Who it says to be.
+        /// Issuer that the metadata names.
         said: Issuer,
     },
     /// Something that is needed is missing, or is a URL that nothing may be sent to.
@@ -87,28 +87,28 @@ pub enum ServerError {
     Endpoint {
         /// Whose.
         issuer: Issuer,
-        /// Which member.
+        /// Name of the member.
         what: &'static str,
     },
-    /// Something is on this machine, and the MCP server is not: what is here is none of its business.
+    /// An endpoint is on this machine although the MCP server is not. A remote server has no access to local endpoints.
     #[error("the metadata of {issuer} names a {what} on this machine, where the MCP server is not")]
     Here {
         /// Whose.
         issuer: Issuer,
-        /// Which member.
+        /// Name of the member.
         what: &'static str,
     },
     /// It cannot be asked for a code.
     #[error("the server {0} gives no authorization codes")]
     NoCode(Issuer),
-    /// A code could be redeemed by whoever gets hold of it.
+    /// Without PKCE, anyone who obtains a code could redeem it.
     #[error(
         "the server {0} does not say that it supports PKCE with S256, without which nothing is authorized"
     )]
     NoPkce(Issuer),
 }
 
-impl AuthorizationServer {
+impl AuthorizationServerMetadata {
     /// One of which nothing but its name is known.
     #[must_use]
     pub fn new(issuer: Issuer) -> Self {
@@ -140,8 +140,8 @@ impl AuthorizationServer {
     /// end: servers in use name themselves both ways.
     ///
     /// # Errors
-    /// When it is somebody else's.
-    pub fn check_issuer(&self, asked: &Issuer, strict: bool) -> Result<(), ServerError> {
+    /// If it names another issuer.
+    pub fn check_issuer(&self, asked: &Issuer, strict: bool) -> Result<(), ServerMetadataError> {
         let (said, wanted) = (self.issuer.as_str(), asked.as_str());
         if said == wanted {
             return Ok(());
@@ -151,14 +151,14 @@ impl AuthorizationServer {
             tracing::debug!(asked = wanted, %said, "the issuer differs by the slash at its end");
             return Ok(());
         }
-        Err(ServerError::Issuer { asked: asked.clone(), said: self.issuer.clone() })
+        Err(ServerMetadataError::Issuer { asked: asked.clone(), said: self.issuer.clone() })
     }
 
     /// Checks that it can be asked for a code, and that a code is safe with it.
     ///
     /// # Errors
     /// Why it is not to be asked.
-    pub fn check_code(&self) -> Result<(), ServerError> {
+    pub fn check_code(&self) -> Result<(), ServerMetadataError> {
         self.authorization_url()?;
         self.token_url()?;
         if self
@@ -166,10 +166,10 @@ impl AuthorizationServer {
             .as_ref()
             .is_some_and(|types| !types.iter().any(|kind| kind == "code"))
         {
-            return Err(ServerError::NoCode(self.issuer.clone()));
+            return Err(ServerMetadataError::NoCode(self.issuer.clone()));
         }
         if !self.code_challenge_methods_supported.iter().flatten().any(|method| method == "S256") {
-            return Err(ServerError::NoPkce(self.issuer.clone()));
+            return Err(ServerMetadataError::NoPkce(self.issuer.clone()));
         }
         Ok(())
     }
@@ -178,7 +178,7 @@ impl AuthorizationServer {
     ///
     /// # Errors
     /// What is here.
-    pub fn check_place(&self, endpoint: &Url) -> Result<(), ServerError> {
+    pub fn check_place(&self, endpoint: &Url) -> Result<(), ServerMetadataError> {
         if super::is_loopback(endpoint) {
             return Ok(());
         }
@@ -190,47 +190,47 @@ impl AuthorizationServer {
         ];
         let is_here = |url: &str| Url::parse(url).is_ok_and(|url| super::is_loopback(&url));
         match named.iter().find(|(_, url)| url.as_deref().is_some_and(is_here)) {
-            Some((what, _)) => Err(ServerError::Here { issuer: self.issuer.clone(), what }),
+            Some((what, _)) => Err(ServerMetadataError::Here { issuer: self.issuer.clone(), what }),
             None => Ok(()),
         }
     }
 
-    /// Where people are sent to agree.
+    /// Returns the URL of the authorization endpoint.
     ///
     /// # Errors
-    /// When there is none that could be used.
-    pub fn authorization_url(&self) -> Result<Url, ServerError> {
+    /// If there is no usable URL.
+    pub fn authorization_url(&self) -> Result<Url, ServerMetadataError> {
         self.endpoint("authorization_endpoint", self.authorization_endpoint.as_deref())
     }
 
-    /// Where codes become tokens.
+    /// Returns the URL of the token endpoint.
     ///
     /// # Errors
-    /// When there is none that could be used.
-    pub fn token_url(&self) -> Result<Url, ServerError> {
+    /// If there is no usable URL.
+    pub fn token_url(&self) -> Result<Url, ServerMetadataError> {
         self.endpoint("token_endpoint", self.token_endpoint.as_deref())
     }
 
-    /// Where devices without a browser ask for a code.
+    /// Returns the URL of the device authorization endpoint.
     ///
     /// # Errors
-    /// When there is none that could be used.
-    pub fn device_authorization_url(&self) -> Result<Url, ServerError> {
+    /// If there is no usable URL.
+    pub fn device_authorization_url(&self) -> Result<Url, ServerMetadataError> {
         self.endpoint("device_authorization_endpoint", self.device_authorization_endpoint.as_deref())
     }
 
-    /// Where clients introduce themselves, if they can.
+    /// Returns the URL of the registration endpoint, if there is one.
     ///
     /// # Errors
     /// When it is named and could not be used.
-    pub fn registration_url(&self) -> Result<Option<Url>, ServerError> {
+    pub fn registration_url(&self) -> Result<Option<Url>, ServerMetadataError> {
         let url = self.registration_endpoint.as_deref();
         url.map(|url| self.endpoint("registration_endpoint", Some(url))).transpose()
     }
 
-    fn endpoint(&self, what: &'static str, url: Option<&str>) -> Result<Url, ServerError> {
+    fn endpoint(&self, what: &'static str, url: Option<&str>) -> Result<Url, ServerMetadataError> {
         let url = url.and_then(super::endpoint);
-        url.ok_or_else(|| ServerError::Endpoint { issuer: self.issuer.clone(), what })
+        url.ok_or_else(|| ServerMetadataError::Endpoint { issuer: self.issuer.clone(), what })
     }
 }
 
@@ -238,8 +238,8 @@ impl AuthorizationServer {
 mod tests {
     use super::*;
 
-    fn named(issuer: &str) -> AuthorizationServer {
-        AuthorizationServer::new(Issuer::new(issuer).unwrap())
+    fn named(issuer: &str) -> AuthorizationServerMetadata {
+        AuthorizationServerMetadata::new(Issuer::new(issuer).unwrap())
     }
 
     #[test]
@@ -262,13 +262,13 @@ mod tests {
         let mut server = named("https://as");
         server.authorization_endpoint = Some("https://elsewhere.example/authorize?x=1".into());
         server.token_endpoint = Some("https://as/token".into());
-        assert_eq!(server.check_code(), Err(ServerError::NoPkce(server.issuer.clone())));
+        assert_eq!(server.check_code(), Err(ServerMetadataError::NoPkce(server.issuer.clone())));
         server.code_challenge_methods_supported = Some(vec!["plain".into()]);
-        assert_eq!(server.check_code(), Err(ServerError::NoPkce(server.issuer.clone())));
+        assert_eq!(server.check_code(), Err(ServerMetadataError::NoPkce(server.issuer.clone())));
         server.code_challenge_methods_supported = Some(vec!["plain".into(), "S256".into()]);
         assert_eq!(server.check_code(), Ok(()));
         server.response_types_supported = Some(vec!["token".into()]);
-        assert_eq!(server.check_code(), Err(ServerError::NoCode(server.issuer.clone())));
+        assert_eq!(server.check_code(), Err(ServerMetadataError::NoCode(server.issuer.clone())));
     }
 
     #[test]

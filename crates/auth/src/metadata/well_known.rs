@@ -1,10 +1,10 @@
-//! Where documents are looked for.
+//! Well-known URLs of metadata documents.
 
 use url::Url;
 
 use crate::Issuer;
 
-/// Where the metadata of an MCP endpoint is when it does not say so itself: below its path first, then at the root
+/// Returns the URLs for the metadata of an MCP endpoint that does not name one: below its path first, then at the root
 /// (RFC 9728, section 3.1).
 #[must_use]
 pub fn resource_metadata_urls(endpoint: &Url) -> Vec<Url> {
@@ -17,9 +17,9 @@ pub fn resource_metadata_urls(endpoint: &Url) -> Vec<Url> {
     urls
 }
 
-/// Where the metadata of an authorization server may be, in the order in which it is asked for: RFC 8414, then OpenID
-/// Connect discovery with the path inserted, then with it in front. The root of an issuer with a path belongs to
-/// somebody else.
+/// Returns the URLs for the metadata of an authorization server, in the order of the requests. RFC 8414 comes first,
+/// then OpenID Connect discovery with the path inserted, then with the path in front. The root of an issuer with a path
+/// may belong to another party, so it is left out.
 #[must_use]
 pub fn server_metadata_urls(issuer: &Issuer) -> Vec<Url> {
     const OAUTH: &str = "oauth-authorization-server";

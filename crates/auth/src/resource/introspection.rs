@@ -16,63 +16,64 @@ use tokio::sync::Semaphore;
 use url::Url;
 use url::form_urlencoded::byte_serialize;
 
-use super::jwt::{Audience, Bound};
-use super::{Flaw, Principal, Verify, VerifyFuture};
-use crate::bounded::Bounded;
-use crate::fetch::Fetch;
-use crate::merged::Merged;
+use super::jwt::{AudienceClaim, ConfirmationClaim};
+use super::{TokenPrincipal, TokenVerifier, VerifyFuture, VerifyTokenError};
+use crate::bounded_cache::BoundedCache;
+use crate::fetch::HttpFetch;
 use crate::secret::fingerprint;
-use crate::{ClientId, Issuer, Request, Resource, Scopes};
+use crate::single_flight::SingleFlight;
+use crate::{ClientId, FetchRequest, Issuer, Resource, Scopes};
 
-/// For how long an answer is used: a good one no longer than its token, in seconds.
+/// Time for which a response is cached, in seconds: of an active token, but not beyond its expiry, and of an inactive
+/// token.
 const GOOD_SECONDS: u64 = 60;
 const BAD_SECONDS: u64 = 5;
-/// How many good answers are remembered: the limit `max_introspections`; and how many bad ones, which push out none of the
-/// good: the limit `max_bad_introspections`. At the cap the oldest goes.
+/// Maximum number of cached responses for active tokens (limit `max_introspections`) and for inactive tokens (limit
+/// `max_bad_introspections`). Inactive ones never evict active ones. At the cap, the oldest entry is evicted.
 const MAX_GOOD: usize = 16 * 1024;
 const MAX_BAD: usize = 4 * 1024;
-/// How many questions are under way at once: the limit `max_introspections_at_once`. The rest wait for their turn for
-/// [`TURN_TIMEOUT`] at most.
+/// Maximum number of concurrent introspection requests: the limit `max_introspections_at_once`. Further requests wait
+/// for at most [`TURN_TIMEOUT`].
 const MAX_AT_ONCE: usize = 32;
 const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Asks the issuer about each token.
-pub struct Introspection {
+pub struct IntrospectionVerifier {
     issuer: Issuer,
     audiences: Vec<Resource>,
     endpoint: Url,
     credentials: SecretString,
-    fetch: Arc<dyn Fetch>,
+    fetch: Arc<dyn HttpFetch>,
     client_for_subject: bool,
-    answers: Mutex<Answers>,
-    under_way: Merged<Hash, Result<Principal, Flaw>>,
+    answers: Mutex<IntrospectionCache>,
+    under_way: SingleFlight<TokenHash, Result<TokenPrincipal, VerifyTokenError>>,
     turns: Semaphore,
 }
 
-type Hash = [u8; 32];
+type TokenHash = [u8; 32];
 
-/// What was said of each token, by its hash, and until when that is used.
-struct Answers {
-    good: Bounded<Hash, (Principal, u64)>,
-    bad: Bounded<Hash, u64>,
+/// Cached introspection results by token hash, each with the time until which it is used.
+struct IntrospectionCache {
+    good: BoundedCache<TokenHash, (TokenPrincipal, u64)>,
+    bad: BoundedCache<TokenHash, u64>,
 }
 
-impl Answers {
-    fn known(&self, key: &Hash, now: u64) -> Option<Result<Principal, Flaw>> {
+impl IntrospectionCache {
+    fn known(&self, key: &TokenHash, now: u64) -> Option<Result<TokenPrincipal, VerifyTokenError>> {
         match (self.good.get(key), self.bad.get(key)) {
             (Some((principal, until)), _) if *until > now => Some(Ok(principal.clone())),
-            (_, Some(until)) if *until > now => Some(Err(Flaw::Invalid)),
+            (_, Some(until)) if *until > now => Some(Err(VerifyTokenError::Invalid)),
             _ => None,
         }
     }
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct IntrospectionResponse {
     active: bool,
     iss: Option<Issuer>,
     sub: Option<String>,
-    aud: Option<Audience>,
+    aud: Option<AudienceClaim>,
     client_id: Option<ClientId>,
     scope: Option<Scopes>,
     exp: Option<u64>,
@@ -80,14 +81,14 @@ struct Said {
     cnf: Option<Value>,
 }
 
-impl Introspection {
+impl IntrospectionVerifier {
     /// Asks at `endpoint`, as `client` with its secret, about tokens that `issuer` has made out for one of `audiences`.
     pub fn new(
         issuer: Issuer,
         audiences: Vec<Resource>,
         endpoint: Url,
         (client, secret): (&ClientId, &str),
-        fetch: impl Fetch,
+        fetch: impl HttpFetch,
     ) -> Self {
         let encode = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
         let pair = STANDARD.encode(format!("{}:{}", encode(client.as_str()), encode(secret)));
@@ -98,21 +99,24 @@ impl Introspection {
             credentials: format!("Basic {pair}").into(),
             fetch: Arc::new(fetch),
             client_for_subject: false,
-            answers: Mutex::new(Answers { good: Bounded::new(MAX_GOOD), bad: Bounded::new(MAX_BAD) }),
-            under_way: Merged::default(),
+            answers: Mutex::new(IntrospectionCache {
+                good: BoundedCache::new(MAX_GOOD),
+                bad: BoundedCache::new(MAX_BAD),
+            }),
+            under_way: SingleFlight::default(),
             turns: Semaphore::new(MAX_AT_ONCE),
         }
     }
 
-    /// Takes a token of which the issuer does not say whose it is (no `sub`) for its client's own. Off unless told: all
-    /// users of a client would be one.
+    /// Treats a token without `sub` as a token of its client. Off by default, because all users of a client would then
+    /// be one principal.
     #[must_use]
     pub fn client_for_subject(mut self) -> Self {
         self.client_for_subject = true;
         self
     }
 
-    async fn check(&self, token: &str, now: u64) -> Result<Principal, Flaw> {
+    async fn check(&self, token: &str, now: u64) -> Result<TokenPrincipal, VerifyTokenError> {
         let mut key = [0; 32];
         key.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
         if let Some(known) = self.known(&key, now) {
@@ -121,48 +125,50 @@ impl Introspection {
         self.under_way.ask(key, || self.ask(token, key, now)).await
     }
 
-    fn known(&self, key: &Hash, now: u64) -> Option<Result<Principal, Flaw>> {
+    fn known(&self, key: &TokenHash, now: u64) -> Option<Result<TokenPrincipal, VerifyTokenError>> {
         self.answers().known(key, now)
     }
 
-    async fn ask(&self, token: &str, key: Hash, now: u64) -> Result<Principal, Flaw> {
+    async fn ask(&self, token: &str, key: TokenHash, now: u64) -> Result<TokenPrincipal, VerifyTokenError> {
         // Since it was last looked for, an answer may have come.
         if let Some(known) = self.known(&key, now) {
             return known;
         }
         let Ok(Ok(_turn)) = tokio::time::timeout(TURN_TIMEOUT, self.turns.acquire()).await else {
             tracing::warn!(issuer = %self.issuer, limit = "max_introspections_at_once", "an issuer is slow to say whose tokens are");
-            return Err(Flaw::Unavailable);
+            return Err(VerifyTokenError::Unavailable);
         };
         let Ok(mut credentials) = HeaderValue::try_from(self.credentials.expose_secret()) else {
-            return Err(Flaw::Unavailable);
+            return Err(VerifyTokenError::Unavailable);
         };
         credentials.set_sensitive(true);
         let request =
-            Request::form(self.endpoint.clone(), [("token", token)]).header(AUTHORIZATION, credentials);
+            FetchRequest::form(self.endpoint.clone(), [("token", token)]).header(AUTHORIZATION, credentials);
         let said = match self.fetch.fetch(request).await {
-            Ok(response) if response.status == http::StatusCode::OK => response.decode::<Said>(),
+            Ok(response) if response.status == http::StatusCode::OK => {
+                response.decode::<IntrospectionResponse>()
+            }
             Ok(response) => {
                 tracing::warn!(issuer = %self.issuer, status = %response.status, "an issuer did not say whose a token is");
-                return Err(Flaw::Unavailable);
+                return Err(VerifyTokenError::Unavailable);
             }
             Err(error) => {
                 tracing::warn!(issuer = %self.issuer, %error, "an issuer was not reached");
-                return Err(Flaw::Unavailable);
+                return Err(VerifyTokenError::Unavailable);
             }
         };
-        let found = self.principal(token, said.map_err(|_| Flaw::Unavailable)?, now);
+        let found = self.principal(token, said.map_err(|_| VerifyTokenError::Unavailable)?, now);
         let mut answers = self.answers();
         let Some(principal) = found else {
             answers.bad.put(key, now + BAD_SECONDS);
-            return Err(Flaw::Invalid);
+            return Err(VerifyTokenError::Invalid);
         };
         let until = principal.expires_at.unwrap_or(u64::MAX).min(now + GOOD_SECONDS);
         answers.good.put(key, (principal.clone(), until));
         Ok(principal)
     }
 
-    fn principal(&self, token: &str, said: Said, now: u64) -> Option<Principal> {
+    fn principal(&self, token: &str, said: IntrospectionResponse, now: u64) -> Option<TokenPrincipal> {
         let ours = said.aud.is_some_and(|said| self.audiences.iter().any(|one| said.names(one.as_str())));
         let issued = said.iss.is_none_or(|issuer| issuer == self.issuer);
         let lasts = said.exp.is_none_or(|exp| exp > now);
@@ -175,11 +181,11 @@ impl Introspection {
             return None;
         };
         // What is bound in another way is not taken.
-        let Ok(bound) = said.cnf.map(serde_json::from_value::<Bound>).transpose() else {
+        let Ok(bound) = said.cnf.map(serde_json::from_value::<ConfirmationClaim>).transpose() else {
             tracing::warn!(issuer = %self.issuer, "a token is bound in a way that is not understood (`cnf`)");
             return None;
         };
-        let mut principal = Principal::new(self.issuer.clone(), subject);
+        let mut principal = TokenPrincipal::new(self.issuer.clone(), subject);
         principal.is_client =
             said.client_id.as_ref().is_some_and(|client| client.as_str() == principal.subject);
         principal.client_id = said.client_id;
@@ -191,19 +197,19 @@ impl Introspection {
         Some(principal)
     }
 
-    fn answers(&self) -> std::sync::MutexGuard<'_, Answers> {
+    fn answers(&self) -> std::sync::MutexGuard<'_, IntrospectionCache> {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Verify for Introspection {
+impl TokenVerifier for IntrospectionVerifier {
     fn verify<'a>(&'a self, token: &'a str, now: u64) -> VerifyFuture<'a> {
         Box::pin(self.check(token, now))
     }
 }
 
-impl fmt::Debug for Introspection {
+impl fmt::Debug for IntrospectionVerifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Introspection").field("issuer", &self.issuer).finish_non_exhaustive()
+        f.debug_struct("IntrospectionVerifier").field("issuer", &self.issuer).finish_non_exhaustive()
     }
 }

@@ -8,13 +8,13 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Flaw, MAX_TOKEN_LENGTH, Principal};
+use super::{MAX_TOKEN_LENGTH, TokenPrincipal, VerifyTokenError};
 use crate::clock::CLOCK_SKEW;
 use crate::secret::fingerprint;
 use crate::{ClientId, Issuer, Resource, Scopes};
 
-/// The algorithms that are taken unless told otherwise: those with a public key. With a shared secret, whoever can check
-/// a token can make one.
+/// Signature algorithms that are accepted by default: those with a public key. With a shared secret, each verifier of a
+/// token could also make one.
 pub const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::ES256,
     Algorithm::ES384,
@@ -27,18 +27,17 @@ pub const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::RS512,
 ];
 
-/// What a token must be like.
+/// Requirements for a JWT access token.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct JwtRules {
-    /// Who must have made it out.
+    /// Required issuer.
     pub issuer: Issuer,
-    /// For whom: one of these, byte for byte.
+    /// Accepted audiences: one of these, byte for byte.
     pub audiences: Vec<Resource>,
-    /// How it may be signed. Algorithms without a public key are never taken.
+    /// Accepted signature algorithms. Algorithms without a public key are never accepted.
     pub algorithms: Vec<Algorithm>,
-    /// Whether tokens are taken that do not say to be access tokens (`at+jwt`), as older servers make them. Off unless
-    /// told otherwise.
+    /// Accepts tokens that do not declare the type `at+jwt`, as older servers make them. Default: false.
     pub any_type: bool,
 }
 
@@ -50,10 +49,10 @@ impl JwtRules {
     }
 }
 
-/// Why a token is not taken. What it says is for the log: who sent the token is told less.
+/// Reasons a JWT is rejected. The text is for the log: the client is told less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum JwtFlaw {
+pub enum VerifyJwtError {
     /// It names a key that is not there; perhaps the keys are old.
     #[error("it is signed with a key that is not known")]
     UnknownKey,
@@ -65,49 +64,49 @@ pub enum JwtFlaw {
     Invalid(&'static str),
 }
 
-impl From<JwtFlaw> for Flaw {
-    fn from(flaw: JwtFlaw) -> Self {
+impl From<VerifyJwtError> for VerifyTokenError {
+    fn from(flaw: VerifyJwtError) -> Self {
         match flaw {
-            JwtFlaw::Expired => Self::Expired,
-            JwtFlaw::UnknownKey | JwtFlaw::Invalid(_) => Self::Invalid,
+            VerifyJwtError::Expired => Self::Expired,
+            VerifyJwtError::UnknownKey | VerifyJwtError::Invalid(_) => Self::Invalid,
         }
     }
 }
 
 #[derive(Deserialize)]
-struct Claims {
+struct AccessTokenClaims {
     iss: Issuer,
     sub: String,
-    aud: Audience,
+    aud: AudienceClaim,
     exp: u64,
     nbf: Option<u64>,
     jti: Option<String>,
     client_id: Option<ClientId>,
     azp: Option<ClientId>,
     scope: Option<Scopes>,
-    scp: Option<Listed>,
-    cnf: Option<Bound>,
+    scp: Option<ScopeListClaim>,
+    cnf: Option<ConfirmationClaim>,
     nonce: Option<Value>,
     at_hash: Option<Value>,
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Listed {
+enum ScopeListClaim {
     One(Scopes),
     Many(Vec<String>),
 }
 
-/// For whom something was made out: one, or several.
+/// Audience claim: one value, or several.
 #[derive(Deserialize)]
 #[serde(untagged)]
-pub(crate) enum Audience {
+pub(crate) enum AudienceClaim {
     One(String),
     Many(Vec<String>),
 }
 
-impl Audience {
-    /// Whether it names this one, byte for byte.
+impl AudienceClaim {
+    /// Returns true if it contains this value, byte for byte.
     pub(crate) fn names(&self, one: &str) -> bool {
         match self {
             Self::One(named) => named == one,
@@ -120,35 +119,35 @@ impl Audience {
 /// is bound in another way is not taken.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Bound {
+pub(crate) struct ConfirmationClaim {
     pub(crate) jkt: String,
 }
 
-/// What a JWT says that is signed with one of `keys` by one of `algorithms` and is of a type that `is_type` takes. Nothing
-/// of what it says has been checked.
+/// Returns the claims of a JWT that is signed with one of `keys` by one of `algorithms` and is of a type that `is_type`
+/// accepts. The claims themselves are not checked.
 pub(crate) fn read_signed<C: DeserializeOwned>(
     token: &str,
     keys: &JwkSet,
     algorithms: &[Algorithm],
     is_type: impl Fn(Option<&str>) -> bool,
-) -> Result<C, JwtFlaw> {
+) -> Result<C, VerifyJwtError> {
     if token.len() > MAX_TOKEN_LENGTH {
-        return Err(JwtFlaw::Invalid("it is too long"));
+        return Err(VerifyJwtError::Invalid("it is too long"));
     }
     // An algorithm that is not known, `none` among them, does not get past this.
     let header = jsonwebtoken::decode_header(token)
-        .map_err(|_| JwtFlaw::Invalid("it is no JWT that could be read"))?;
+        .map_err(|_| VerifyJwtError::Invalid("it is no JWT that could be read"))?;
     if is_critical(token) {
-        return Err(JwtFlaw::Invalid("it asks for extensions that are not understood"));
+        return Err(VerifyJwtError::Invalid("it asks for extensions that are not understood"));
     }
     if !ALGORITHMS.contains(&header.alg) || !algorithms.contains(&header.alg) {
-        return Err(JwtFlaw::Invalid("it is signed with an algorithm that is not taken"));
+        return Err(VerifyJwtError::Invalid("it is signed with an algorithm that is not taken"));
     }
     if !is_type(header.typ.as_deref()) {
-        return Err(JwtFlaw::Invalid("it does not say to be what it should be"));
+        return Err(VerifyJwtError::Invalid("it does not say to be what it should be"));
     }
-    let jwk = find(keys, &header).ok_or(JwtFlaw::UnknownKey)?;
-    let key = DecodingKey::from_jwk(jwk).map_err(|_| JwtFlaw::Invalid("its key cannot be used"))?;
+    let jwk = find(keys, &header).ok_or(VerifyJwtError::UnknownKey)?;
+    let key = DecodingKey::from_jwk(jwk).map_err(|_| VerifyJwtError::Invalid("its key cannot be used"))?;
     let mut validation = Validation::new(header.alg);
     // What it says is for the caller to check, by our clock.
     validation.required_spec_claims.clear();
@@ -156,7 +155,7 @@ pub(crate) fn read_signed<C: DeserializeOwned>(
     validation.validate_aud = false;
     let claims = jsonwebtoken::decode::<C>(token, &key, &validation).map_err(|error| {
         use jsonwebtoken::errors::ErrorKind;
-        JwtFlaw::Invalid(match error.kind() {
+        VerifyJwtError::Invalid(match error.kind() {
             ErrorKind::InvalidSignature => "its signature is wrong",
             _ => "it lacks a claim that is required, or cannot be read",
         })
@@ -165,35 +164,40 @@ pub(crate) fn read_signed<C: DeserializeOwned>(
 }
 
 /// Whose token this is. It is signed with one of `keys` and as `rules` say; `now` is in seconds since 1970. One that is
-/// bound to a key ([`Principal::proof_key`]) is good only with a proof of that, which is not checked here.
+/// bound to a key ([`TokenPrincipal::proof_key`]) is good only with a proof of that, which is not checked here.
 ///
 /// # Errors
 /// Why it is not taken.
-pub fn check_jwt(token: &str, keys: &JwkSet, rules: &JwtRules, now: u64) -> Result<Principal, JwtFlaw> {
+pub fn check_jwt(
+    token: &str,
+    keys: &JwkSet,
+    rules: &JwtRules,
+    now: u64,
+) -> Result<TokenPrincipal, VerifyJwtError> {
     let is_type = |kind: Option<&str>| rules.any_type || kind.is_some_and(is_access_token);
-    let claims: Claims = read_signed(token, keys, &rules.algorithms, is_type)?;
+    let claims: AccessTokenClaims = read_signed(token, keys, &rules.algorithms, is_type)?;
     if claims.iss != rules.issuer {
-        return Err(JwtFlaw::Invalid("it was made out by somebody else"));
+        return Err(VerifyJwtError::Invalid("it was made out by somebody else"));
     }
     if !rules.audiences.iter().any(|one| claims.aud.names(one.as_str())) {
-        return Err(JwtFlaw::Invalid("it was made out for somebody else"));
+        return Err(VerifyJwtError::Invalid("it was made out for somebody else"));
     }
     if claims.exp.saturating_add(CLOCK_SKEW) <= now {
-        return Err(JwtFlaw::Expired);
+        return Err(VerifyJwtError::Expired);
     }
     if claims.nbf.is_some_and(|begin| begin > now + CLOCK_SKEW) {
-        return Err(JwtFlaw::Invalid("it is not good yet"));
+        return Err(VerifyJwtError::Invalid("it is not good yet"));
     }
     if claims.nonce.is_some() || claims.at_hash.is_some() {
-        return Err(JwtFlaw::Invalid("it says who somebody is, not what they may do"));
+        return Err(VerifyJwtError::Invalid("it says who somebody is, not what they may do"));
     }
     let scopes = claims.scope.unwrap_or_else(|| match claims.scp {
         None => Scopes::none(),
-        Some(Listed::One(scopes)) => scopes,
-        Some(Listed::Many(list)) => list.iter().map(String::as_str).collect(),
+        Some(ScopeListClaim::One(scopes)) => scopes,
+        Some(ScopeListClaim::Many(list)) => list.iter().map(String::as_str).collect(),
     });
     let client_id = claims.client_id.or(claims.azp);
-    Ok(Principal {
+    Ok(TokenPrincipal {
         // So they say it (RFC 9068, section 2.2).
         is_client: client_id.as_ref().is_some_and(|client| client.as_str() == claims.sub),
         issuer: claims.iss,
@@ -207,7 +211,7 @@ pub fn check_jwt(token: &str, keys: &JwkSet, rules: &JwtRules, now: u64) -> Resu
     })
 }
 
-/// Whether the header says `crit` (RFC 7515, section 4.1.11): none of its extensions is understood here.
+/// Returns true if the header has `crit` (RFC 7515, section 4.1.11). No such extension is supported.
 fn is_critical(token: &str) -> bool {
     let header = token.split('.').next().and_then(|header| URL_SAFE_NO_PAD.decode(header).ok());
     let header = header.and_then(|header| serde_json::from_slice::<Value>(&header).ok());

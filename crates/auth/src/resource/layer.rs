@@ -1,4 +1,4 @@
-//! The guard in somebody else's server.
+//! The middleware as a tower layer, for other HTTP servers.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -12,24 +12,24 @@ use hyper::body::Body;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::{Guard, Refused};
+use super::{BearerAuth, BearerAuthError};
 
-/// A service behind a [`Guard`]. It also answers where the resource's metadata is looked for.
+/// A service behind a [`BearerAuth`]. It also answers where the resource's metadata is looked for.
 #[derive(Clone)]
-pub struct Guarded<S> {
-    guard: Guard,
+pub struct BearerAuthService<S> {
+    guard: BearerAuth,
     inner: S,
 }
 
-impl<S> Layer<S> for Guard {
-    type Service = Guarded<S>;
+impl<S> Layer<S> for BearerAuth {
+    type Service = BearerAuthService<S>;
 
-    fn layer(&self, inner: S) -> Guarded<S> {
-        Guarded { guard: self.clone(), inner }
+    fn layer(&self, inner: S) -> BearerAuthService<S> {
+        BearerAuthService { guard: self.clone(), inner }
     }
 }
 
-impl<S, B, R> Service<Request<B>> for Guarded<S>
+impl<S, B, R> Service<Request<B>> for BearerAuthService<S>
 where
     S: Service<Request<B>, Response = Response<R>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send,
@@ -55,7 +55,7 @@ where
             if let Some(metadata) = guard.metadata(&request) {
                 return Ok(metadata.map(R::from));
             }
-            if !Guard::is_preflight(&request) {
+            if !BearerAuth::is_preflight(&request) {
                 // Not held across the check: a body need not be shareable.
                 let (parts, body) = request.into_parts();
                 let mut head = Request::from_parts(parts, ());
@@ -63,7 +63,9 @@ where
                     Ok(principal) => guard.introduce(principal, &mut head),
                     Err(refused) => {
                         let refused = match refused {
-                            Refused::Scopes(_) => Refused::Scopes(guard.needed(head.method(), body).await),
+                            BearerAuthError::Scopes(_) => {
+                                BearerAuthError::Scopes(guard.needed(head.method(), body).await)
+                            }
                             refused => refused,
                         };
                         return Ok(guard.refuse(&refused, head.uri().path()).map(R::from));
@@ -76,8 +78,8 @@ where
     }
 }
 
-impl<S> fmt::Debug for Guarded<S> {
+impl<S> fmt::Debug for BearerAuthService<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guarded").field("guard", &self.guard).finish_non_exhaustive()
+        f.debug_struct("BearerAuthService").field("guard", &self.guard).finish_non_exhaustive()
     }
 }

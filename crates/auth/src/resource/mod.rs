@@ -1,31 +1,31 @@
-//! The resource server: whoever calls an MCP server shows a token that was made out for it.
+//! The resource server: clients of an MCP server present an access token that was issued for it.
 //!
-//! A [`Guard`] stands before the endpoint. It publishes the resource's metadata, has a [`Verify`] check the token of every
+//! A [`BearerAuth`] stands before the endpoint. It publishes the resource's metadata, has a [`TokenVerifier`] check the token of every
 //! request, tells the endpoint who calls, and refuses calls that the token's scopes do not cover.
 
-mod guard;
+mod bearer_auth;
+mod bearer_error;
 mod introspection;
 mod jwt;
-mod keys;
+mod jwt_verifier;
 mod layer;
 mod principal;
-mod refusal;
-mod rules;
+mod scope_rules;
+mod static_tokens;
 #[cfg(test)]
 mod tests;
-mod tokens;
-mod verify;
+mod token_verifier;
 
-pub use crate::nonces::ProofNonces;
-pub use crate::proofs::UsedProofs;
-pub use guard::{DEFAULT_METADATA_AGE, Guard, GuardBuilder};
-pub use introspection::Introspection;
+pub use crate::proof_nonces::ProofNonces;
+pub use crate::proofs::ProofReplayCache;
+pub use bearer_auth::{BearerAuth, BearerAuthBuilder, DEFAULT_METADATA_AGE};
+pub use bearer_error::{AcceptedSchemes, BearerAuthError};
+pub use introspection::IntrospectionVerifier;
 pub(crate) use jwt::read_signed;
-pub use jwt::{ALGORITHMS, JwtFlaw, JwtRules, check_jwt};
-pub use keys::IssuerTokens;
-pub use layer::Guarded;
-pub use principal::Principal;
-pub use refusal::{Refused, Schemes};
-pub use rules::ScopeRules;
-pub use tokens::StaticTokens;
-pub use verify::{AnyOf, Flaw, MAX_TOKEN_LENGTH, Verify, VerifyFuture};
+pub use jwt::{ALGORITHMS, JwtRules, VerifyJwtError, check_jwt};
+pub use jwt_verifier::JwtVerifier;
+pub use layer::BearerAuthService;
+pub use principal::TokenPrincipal;
+pub use scope_rules::ScopeRules;
+pub use static_tokens::StaticTokenVerifier;
+pub use token_verifier::{AnyTokenVerifier, MAX_TOKEN_LENGTH, TokenVerifier, VerifyFuture, VerifyTokenError};

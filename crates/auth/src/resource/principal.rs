@@ -1,32 +1,32 @@
-//! Who calls, as a token says it.
+//! Principal of an access token.
 
 use crate::{ClientId, Issuer, Scopes};
 
-/// Who a checked token was made out for. In the extensions of every request that passed a [`Guard`](super::Guard);
-/// handlers find it at [`Context::http`](hospes::Context::http). The token itself is not in it.
+/// Principal of a verified token. It is in the extensions of every request that passed a [`BearerAuth`](super::BearerAuth);
+/// handlers find it at [`Context::http`](hospes::Context::http). It does not contain the token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Principal {
-    /// Who says so.
+pub struct TokenPrincipal {
+    /// Issuer of the token.
     pub issuer: Issuer,
-    /// For whom it was made out; unique at the issuer.
+    /// Subject of the token; unique at the issuer.
     pub subject: String,
-    /// Which client it was given to.
+    /// Client that the token was issued to.
     pub client_id: Option<ClientId>,
-    /// Whether that client acts for itself, and nobody has agreed to anything.
+    /// True if the client acts for itself, without a user.
     pub is_client: bool,
-    /// What it is good for.
+    /// Granted scopes.
     pub scopes: Scopes,
-    /// The key that whoever shows the token has to prove, by its thumbprint (RFC 9449). A [`Guard`](super::Guard) has seen
-    /// the proof; whoever asks a [`Verify`](super::Verify) without one has to check it, or refuse the token.
+    /// Thumbprint of the key that the client has to prove (RFC 9449). A [`BearerAuth`](super::BearerAuth) has verified the proof.
+    /// Code that calls a [`TokenVerifier`](super::TokenVerifier) directly has to check it, or reject the token.
     pub proof_key: Option<String>,
-    /// What stands for the token in logs: its identifier, or a fingerprint.
+    /// Identifier of the token for logs: its `jti`, or a fingerprint.
     pub token_id: String,
     /// Until when, in seconds since 1970; for ever where it does not say.
     pub expires_at: Option<u64>,
 }
 
-impl Principal {
+impl TokenPrincipal {
     /// Somebody without scopes, for ever.
     #[must_use]
     pub fn new(issuer: Issuer, subject: impl Into<String>) -> Self {
@@ -42,8 +42,8 @@ impl Principal {
         }
     }
 
-    /// One name for the party, the same every time and nobody else's: sessions are bound to it. A client that acts for
-    /// itself is never a person, whatever the two call themselves.
+    /// Stable and unique name of the principal. Sessions are bound to it. A client that acts for itself never has the
+    /// name of a user, even if both have the same subject.
     #[must_use]
     pub fn name(&self) -> String {
         let kind = if self.is_client { "client" } else { "user" };

@@ -1,21 +1,21 @@
-//! What a client asks of a user.
+//! Authorization requests and their validation.
 
 use serde::{Deserialize, Serialize};
 use url::form_urlencoded::Serializer;
 
-use super::clients::{CODE, Client, Origin};
-use super::form::Form;
+use super::clients::{CODE, ClientOrigin, RegisteredClient};
+use super::form::RequestForm;
 use super::redirects;
-use super::settings::{OFFLINE, ServerSettings};
+use super::settings::{AuthServerSettings, OFFLINE};
 use crate::{ErrorCode, RedirectUri, Resource, Scopes};
 
-/// How long a `state` may be, in bytes: it comes back in an address.
+/// Maximum length of a `state`, in bytes; it is returned in a URL.
 const MAX_STATE: usize = 2048;
 
 /// An authorization request that is in order, while its user decides.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Asked {
-    pub(super) client: Client,
+pub(super) struct AuthorizationRequest {
+    pub(super) client: RegisteredClient,
     pub(super) redirect_uri: RedirectUri,
     pub(super) state: Option<String>,
     pub(super) challenge: String,
@@ -26,46 +26,53 @@ pub(super) struct Asked {
     pub(super) key: Option<String>,
 }
 
-/// Why a request is not put to a user.
+/// Reasons an authorization request is rejected before consent.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refused {
-    /// It is not certain that the answer would reach who asks: the user is told, and nobody else (AUTS-21).
+pub(super) enum AuthorizationRequestError {
+    /// The redirect is not trustworthy: the error is shown to the user and not sent to the client (AUTS-21).
     Page(&'static str),
-    /// The client is told.
+    /// The error is sent to the client.
     Client { to: String, code: ErrorCode },
 }
 
-/// The client's name and where it wants the answer: what must be right before anything is sent there.
-pub(super) fn check_redirect(form: &Form, client: &Client) -> Result<RedirectUri, Refused> {
+/// Checks the client's id and redirect URI, which must be valid before anything is sent there.
+pub(super) fn check_redirect(
+    form: &RequestForm,
+    client: &RegisteredClient,
+) -> Result<RedirectUri, AuthorizationRequestError> {
     if let Some("client_id" | "redirect_uri") = form.repeated() {
-        return Err(Refused::Page("The application's request names a client or a redirect more than once."));
+        return Err(AuthorizationRequestError::Page(
+            "The application's request names a client or a redirect more than once.",
+        ));
     }
     let asked = form.get("redirect_uri").and_then(|text| RedirectUri::new(text).ok());
     match asked {
         Some(asked) if client.redirect_uris.iter().any(|known| redirects::matches(known, &asked)) => {
             Ok(asked)
         }
-        Some(asked) if client.origin != Origin::Configured && redirects::is_private_use(&asked) => {
-            Err(Refused::Page(
+        Some(asked) if client.origin != ClientOrigin::Configured && redirects::is_private_use(&asked) => {
+            Err(AuthorizationRequestError::Page(
                 "The application wants the answer sent to a link that opens an installed application, and this host has \
                  not registered it. Whoever runs this host can allow it with `redirect_uris` under [auth]; the application \
                  has to register again then.",
             ))
         }
-        Some(_) => {
-            Err(Refused::Page("The application wants the answer sent to an address it has not registered."))
-        }
-        None => Err(Refused::Page("The application does not say where the answer is to be sent.")),
+        Some(_) => Err(AuthorizationRequestError::Page(
+            "The application wants the answer sent to an address it has not registered.",
+        )),
+        None => Err(AuthorizationRequestError::Page(
+            "The application does not say where the answer is to be sent.",
+        )),
     }
 }
 
 /// All the rest of a request.
 pub(super) fn check(
-    form: &Form,
-    client: Client,
+    form: &RequestForm,
+    client: RegisteredClient,
     redirect_uri: RedirectUri,
-    settings: &ServerSettings,
-) -> Result<Asked, Refused> {
+    settings: &AuthServerSettings,
+) -> Result<AuthorizationRequest, AuthorizationRequestError> {
     let state = form.get("state").filter(|state| state.len() <= MAX_STATE).map(str::to_owned);
     let refuse = |code: ErrorCode, why: &str| {
         let to = answer(
@@ -74,7 +81,7 @@ pub(super) fn check(
             state.as_deref(),
             &[("error", code.as_str()), ("error_description", why)],
         );
-        Err(Refused::Client { to, code })
+        Err(AuthorizationRequestError::Client { to, code })
     };
     if form.repeated() == Some("resource") {
         return refuse(ErrorCode::InvalidTarget, "one resource at a time");
@@ -117,16 +124,16 @@ pub(super) fn check(
         return refuse(ErrorCode::InvalidRequest, "dpop_jkt is not the thumbprint of a key");
     }
     let challenge = challenge.to_owned();
-    Ok(Asked { client, redirect_uri, state, challenge, resource, scopes, key })
+    Ok(AuthorizationRequest { client, redirect_uri, state, challenge, resource, scopes, key })
 }
 
-/// Whether it is a hash as it is written in addresses.
+/// Returns true if the text is a base64url-encoded SHA-256 hash.
 fn is_challenge(text: &str) -> bool {
     text.len() == 43 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }
 
 /// The resource that is meant, as the configuration writes it. Clients of 2025-03-26 name none.
-pub(super) fn resource(asked: Option<&str>, settings: &ServerSettings) -> Option<Resource> {
+pub(super) fn resource(asked: Option<&str>, settings: &AuthServerSettings) -> Option<Resource> {
     let Some(asked) = asked else {
         return match &*settings.resources {
             [first, rest @ ..] if rest.is_empty() || settings.first_if_unnamed => Some(first.clone()),
@@ -141,7 +148,11 @@ pub(super) fn resource(asked: Option<&str>, settings: &ServerSettings) -> Option
 }
 
 /// The scopes that are meant.
-pub(super) fn scopes(asked: Option<&str>, client: &Client, settings: &ServerSettings) -> Option<Scopes> {
+pub(super) fn scopes(
+    asked: Option<&str>,
+    client: &RegisteredClient,
+    settings: &AuthServerSettings,
+) -> Option<Scopes> {
     let allowed = |scope: &str| {
         settings.knows(scope)
             && client.scopes.as_ref().is_none_or(|scopes| scope == OFFLINE || scopes.contains(scope))
@@ -155,11 +166,11 @@ pub(super) fn scopes(asked: Option<&str>, client: &Client, settings: &ServerSett
     (complete && scopes.iter().all(allowed)).then_some(scopes)
 }
 
-/// Where a browser is sent with an answer: what was registered, and the answer after it. It says from whom it comes
-/// (RFC 9207), errors included.
+/// Returns the redirect URL of an authorization response: the registered URI with the response parameters appended. It
+/// names the issuer (RFC 9207), also for errors.
 pub(super) fn answer(
     redirect_uri: &RedirectUri,
-    settings: &ServerSettings,
+    settings: &AuthServerSettings,
     state: Option<&str>,
     fields: &[(&str, &str)],
 ) -> String {

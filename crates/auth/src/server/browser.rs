@@ -9,53 +9,53 @@ use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::store::{Kind, Record, StoreError};
+use super::store::{AuthRecord, AuthStoreError, RecordKind};
 use super::tokens::encode;
 use super::{AuthServer, hash, random_text};
 
 /// A browser, by the secret in its cookie.
 #[derive(Clone)]
-pub(super) struct Browser {
+pub(super) struct AuthBrowserSession {
     secret: String,
-    /// Who is signed in with it.
+    /// User who is signed in.
     pub(super) user: Option<String>,
-    /// Who has signed in elsewhere for one page of ours.
-    pub(super) visitor: Option<Visitor>,
-    /// Whether it has to be told its secret.
+    /// User who has signed in at the provider for one page.
+    pub(super) visitor: Option<PageVisitor>,
+    /// True if the cookie has to be set.
     fresh: bool,
 }
 
-/// Somebody who has signed in at a provider for one page of ours, and is nobody on any other.
+/// User who has signed in at a provider for one page, and is unknown on every other page.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Visitor {
-    /// Which page, by the last part of its path.
+pub(super) struct PageVisitor {
+    /// The page, by the last part of its path.
     pub(super) page: String,
-    /// Who it is, as [`Principal::name`](crate::resource::Principal::name) says it.
+    /// Name of the principal, as from [`TokenPrincipal::name`](crate::resource::TokenPrincipal::name).
     pub(super) principal: String,
-    /// What people call them.
+    /// Display name.
     pub(super) shown: String,
 }
 
 #[derive(Serialize, Deserialize)]
 struct BrowserRecord {
     user: String,
-    /// As they signed in then.
+    /// Digest of the user's credentials at sign-in.
     mark: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    visitor: Option<Visitor>,
+    visitor: Option<PageVisitor>,
 }
 
-impl Browser {
+impl AuthBrowserSession {
     fn new(user: Option<String>) -> Self {
         Self { secret: random_text(), user, visitor: None, fresh: true }
     }
 
-    /// What stands for it in records.
+    /// Returns the key of the session in records: the hash of its secret.
     pub(super) fn mark(&self) -> String {
         hash(&self.secret)
     }
 
-    /// What a form for this request has to carry: only a page of ours in this browser knows it.
+    /// Returns the CSRF token of a form for this request. Only pages of this server in this browser know it.
     pub(super) fn csrf(&self, request: &str) -> String {
         let key = hmac::Key::new(hmac::HMAC_SHA256, self.secret.as_bytes());
         URL_SAFE_NO_PAD.encode(hmac::sign(&key, request.as_bytes()))
@@ -71,8 +71,8 @@ impl AuthServer {
         self.named_cookie("hospes")
     }
 
-    /// `__Host-` binds a cookie to this host and to https; browsers refuse it over plain http, which only loopback has.
-    /// There all ports share their cookies, so that each has names of its own.
+    /// Returns the full name of a cookie. `__Host-` binds it to this host and to https; browsers reject it over plain
+    /// http, which only loopback uses. Loopback shares cookies among all ports, so the name includes the port.
     pub(super) fn named_cookie(&self, name: &str) -> String {
         if self.is_https() {
             return format!("__Host-{name}");
@@ -82,9 +82,11 @@ impl AuthServer {
     }
 
     /// The browser that sends a request; a new one if it is not known.
-    pub(super) async fn browser(&self, headers: &HeaderMap) -> Result<Browser, StoreError> {
-        let Some(secret) = cookie(headers, &self.cookie_name()) else { return Ok(Browser::new(None)) };
-        let record = self.store().get(Kind::Browser, &hash(&secret), self.now()).await?;
+    pub(super) async fn browser(&self, headers: &HeaderMap) -> Result<AuthBrowserSession, AuthStoreError> {
+        let Some(secret) = cookie(headers, &self.cookie_name()) else {
+            return Ok(AuthBrowserSession::new(None));
+        };
+        let record = self.store().get(RecordKind::Browser, &hash(&secret), self.now()).await?;
         let known = record.and_then(|record| serde_json::from_str::<BrowserRecord>(&record.value).ok());
         let still = |record: &BrowserRecord| {
             let mark = match (self.provider(), &record.visitor) {
@@ -100,17 +102,17 @@ impl AuthServer {
             Some(BrowserRecord { user, .. }) => (Some(user), None),
             None => (None, None),
         };
-        Ok(Browser { secret, user, visitor, fresh: false })
+        Ok(AuthBrowserSession { secret, user, visitor, fresh: false })
     }
 
     /// Remembers who has signed in at the provider for one page, for as long as that takes, under a new secret.
     pub(super) async fn visited(
         &self,
-        provider: &super::Provider,
-        before: &Browser,
-        visitor: Visitor,
-    ) -> Result<Browser, StoreError> {
-        let browser = Browser { visitor: Some(visitor.clone()), ..Browser::new(None) };
+        provider: &super::SignInProvider,
+        before: &AuthBrowserSession,
+        visitor: PageVisitor,
+    ) -> Result<AuthBrowserSession, AuthStoreError> {
+        let browser = AuthBrowserSession { visitor: Some(visitor.clone()), ..AuthBrowserSession::new(None) };
         // To decide, and to sign in at the other's.
         let until = self.now() + 2 * self.settings().lifetimes.pending.as_secs();
         let value = encode(&BrowserRecord {
@@ -118,25 +120,29 @@ impl AuthServer {
             mark: Some(provider.mark_of_users()),
             visitor: Some(visitor),
         });
-        self.store().put(Record::new(Kind::Browser, browser.mark(), value, until)).await?;
-        self.store().forget(Kind::Browser, &before.mark()).await?;
+        self.store().put(AuthRecord::new(RecordKind::Browser, browser.mark(), value, until)).await?;
+        self.store().forget(RecordKind::Browser, &before.mark()).await?;
         Ok(browser)
     }
 
-    /// Signs somebody in: under a new secret, so that one that was planted before is worth nothing.
-    pub(super) async fn signed_in(&self, before: &Browser, user: &str) -> Result<Browser, StoreError> {
-        let browser = Browser::new(Some(user.to_owned()));
+    /// Signs a user in under a new secret, so that a secret planted before (session fixation) is useless.
+    pub(super) async fn signed_in(
+        &self,
+        before: &AuthBrowserSession,
+        user: &str,
+    ) -> Result<AuthBrowserSession, AuthStoreError> {
+        let browser = AuthBrowserSession::new(Some(user.to_owned()));
         let until = self.now() + self.settings().lifetimes.browser.as_secs();
         let mark = self.0.sign_in.mark(user);
         let value = encode(&BrowserRecord { user: user.to_owned(), mark, visitor: None });
-        self.store().put(Record::new(Kind::Browser, browser.mark(), value, until)).await?;
-        self.store().forget(Kind::Browser, &before.mark()).await?;
+        self.store().put(AuthRecord::new(RecordKind::Browser, browser.mark(), value, until)).await?;
+        self.store().forget(RecordKind::Browser, &before.mark()).await?;
         tracing::info!(user, "somebody has signed in");
         Ok(browser)
     }
 
     /// The cookie that tells a browser its secret, if it does not know it yet.
-    pub(super) fn cookie_for(&self, browser: &Browser) -> Option<String> {
+    pub(super) fn cookie_for(&self, browser: &AuthBrowserSession) -> Option<String> {
         let secure = if self.is_https() { "; Secure" } else { "" };
         let name = self.cookie_name();
         // Lax: the browser comes to us from the application's page, and has to be known then.
@@ -144,8 +150,8 @@ impl AuthServer {
     }
 }
 
-/// What a browser brings back under this name. Of two of the same name nobody knows which is ours, so neither is: somebody
-/// may have planted the other.
+/// Returns the value of a cookie. If two cookies have the same name, neither is used, because an attacker may have
+/// planted one.
 pub(super) fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
     let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
     let cookies = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));

@@ -15,9 +15,9 @@ const X_FORWARDED_FOR: &str = "x-forwarded-for";
 
 /// Reverse proxies whose statements about the client's address are believed. Default: none.
 ///
-/// `X-Forwarded-For` and `Forwarded` (RFC 7239) are read only if the request comes from one of these. The client is the
-/// rightmost hop that is none of them: what stands left of it was written by the client. If both headers are there and
-/// name different clients, neither is believed, because a proxy that sets one may pass the other on unread.
+/// `X-Forwarded-For` and `Forwarded` (RFC 7239) are read only if the request comes from one of these proxies. The
+/// client is the rightmost hop that is not a trusted proxy; hops left of it were written by the client. If both headers
+/// name different clients, neither is used, because a proxy that sets one may pass the other on unread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrustedProxies(Vec<IpNet>);
 
@@ -25,7 +25,7 @@ pub struct TrustedProxies(Vec<IpNet>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is neither an address nor a network: expected `192.0.2.1`, `10.0.0.0/8` or `2001:db8::/32`")]
 #[non_exhaustive]
-pub struct InvalidNetwork;
+pub struct InvalidProxyNetwork;
 
 impl TrustedProxies {
     /// No proxies: the client is who has opened the connection.
@@ -37,12 +37,12 @@ impl TrustedProxies {
     /// Parses addresses and networks in CIDR notation.
     ///
     /// # Errors
-    /// [`InvalidNetwork`] for the first text that is neither.
-    pub fn parse<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Self, InvalidNetwork> {
+    /// [`InvalidProxyNetwork`] for the first text that is neither.
+    pub fn parse<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Self, InvalidProxyNetwork> {
         texts.into_iter().map(|text| network(text.as_ref())).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no trusted proxies.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -89,16 +89,16 @@ impl TrustedProxies {
     }
 }
 
-/// Whether a request says that it was forwarded by a proxy.
+/// Returns true if a request was forwarded by a proxy, according to its headers.
 #[must_use]
 pub fn is_forwarded(headers: &HeaderMap) -> bool {
     headers.contains_key(FORWARDED) || headers.contains_key(X_FORWARDED_FOR)
 }
 
-fn network(text: &str) -> Result<IpNet, InvalidNetwork> {
+fn network(text: &str) -> Result<IpNet, InvalidProxyNetwork> {
     let network = match text.parse::<IpAddr>() {
         Ok(address) => IpNet::from(address.to_canonical()),
-        Err(_) => text.parse::<IpNet>().map_err(|_| InvalidNetwork)?,
+        Err(_) => text.parse::<IpNet>().map_err(|_| InvalidProxyNetwork)?,
     };
     Ok(network.trunc())
 }
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn networks_are_parsed() {
         for bad in ["", "localhost", "10.0.0.0/33", "10.0.0.0/8/8", "10.0.0", "*", "unix:/run/x"] {
-            assert_eq!(TrustedProxies::parse([bad]), Err(InvalidNetwork), "{bad}");
+            assert_eq!(TrustedProxies::parse([bad]), Err(InvalidProxyNetwork), "{bad}");
         }
         let proxies = TrustedProxies::parse(["10.1.2.3/8", "::ffff:192.0.2.1"]).unwrap();
         assert!(

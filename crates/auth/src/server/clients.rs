@@ -1,4 +1,4 @@
-//! Who asks: clients, and how they show that it is them.
+//! Clients and their authentication.
 
 use std::fmt;
 
@@ -12,23 +12,23 @@ use serde_json::Value;
 use subtle::ConstantTimeEq as _;
 use url::Url;
 
-use super::form::Form;
+use super::form::RequestForm;
 use super::hash;
 use crate::proofs::PRIVATE;
 use crate::resource::MAX_TOKEN_LENGTH;
 use crate::{ClientId, RedirectUri, Resource, Scopes};
 
-/// How many keys a client may have: the limit `max_client_key_set`.
+/// Maximum number of keys of a client: the limit `max_client_key_set`.
 const MAX_KEYS: usize = 16;
 
-/// What kind of thing a client signs to show that it is itself.
+/// Type of client assertion that is accepted.
 const CLIENT_ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/// How a client is known.
+/// Origin of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
-pub enum Origin {
+pub enum ClientOrigin {
     /// By the configuration.
     Configured,
     /// By the document that its id is the URL of.
@@ -37,11 +37,11 @@ pub enum Origin {
     Registered,
 }
 
-/// How a client shows that it is itself.
+/// Client authentication method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum AuthMethod {
+pub enum ClientAuthMethod {
     /// Not at all: everybody can read what it is made of.
     None,
     /// With its secret, in the `Authorization` header.
@@ -52,7 +52,7 @@ pub enum AuthMethod {
     PrivateKeyJwt,
 }
 
-impl AuthMethod {
+impl ClientAuthMethod {
     /// All of them, by their names.
     pub const NAMES: [&str; 4] = ["none", "client_secret_basic", "client_secret_post", "private_key_jwt"];
 
@@ -80,13 +80,13 @@ impl AuthMethod {
     }
 }
 
-/// What clients may ask of the token endpoint.
+/// Grant types that clients may use at the token endpoint.
 pub(super) const CODE: &str = "authorization_code";
 pub(super) const REFRESH: &str = "refresh_token";
 pub(super) const CREDENTIALS: &str = "client_credentials";
 pub(super) const ASSERTION: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
-/// Where the public keys of a client are, which signs to show that it is itself.
+/// Public keys of a client that authenticates by signature, or their location.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -97,38 +97,40 @@ pub enum ClientKeys {
     At(String),
 }
 
-/// Why nobody could be known by these keys.
+/// Reason a client's keys are rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 #[expect(clippy::exhaustive_structs, reason = "there is nothing else to say")]
-pub struct UnusableKeys(pub &'static str);
+pub struct InvalidClientKeys(pub &'static str);
 
 impl ClientKeys {
     /// Those of a JSON Web Key Set (RFC 7517): between 1 and 16 public keys.
     ///
     /// # Errors
-    /// When it is none, or one of the keys is not a public one.
-    pub fn from_jwks(document: &Value) -> Result<Self, UnusableKeys> {
+    /// If it is not a key set, or one of the keys is not a public key.
+    pub fn from_jwks(document: &Value) -> Result<Self, InvalidClientKeys> {
         let all = document.get("keys").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         if all.is_empty() || all.len() > MAX_KEYS {
-            return Err(UnusableKeys("jwks has to hold between 1 and 16 keys (limit max_client_key_set)"));
+            return Err(InvalidClientKeys(
+                "jwks has to hold between 1 and 16 keys (limit max_client_key_set)",
+            ));
         }
         if all.iter().any(|key| key["kty"] == "oct" || PRIVATE.iter().any(|name| key.get(name).is_some())) {
-            return Err(UnusableKeys("jwks holds a key that is not public"));
+            return Err(InvalidClientKeys("jwks holds a key that is not public"));
         }
         let set =
-            serde_json::from_value(document.clone()).map_err(|_| UnusableKeys("jwks cannot be read"))?;
+            serde_json::from_value(document.clone()).map_err(|_| InvalidClientKeys("jwks cannot be read"))?;
         Ok(Self::Set(set))
     }
 
-    /// What a client says of its keys in its metadata (RFC 7591, section 2): one of the two.
-    pub(super) fn said(jwks: Option<&Value>, jwks_uri: Option<&str>) -> Result<Self, UnusableKeys> {
+    /// Reads the keys in client metadata (RFC 7591, section 2): either `jwks` or `jwks_uri`.
+    pub(super) fn said(jwks: Option<&Value>, jwks_uri: Option<&str>) -> Result<Self, InvalidClientKeys> {
         match (jwks, jwks_uri.map(Url::parse)) {
             (Some(set), None) => Self::from_jwks(set),
             (None, Some(Ok(url))) if url.scheme() == "https" => Ok(Self::At(url.into())),
-            _ => {
-                Err(UnusableKeys("a client that signs gives its keys in one way: jwks, or an https jwks_uri"))
-            }
+            _ => Err(InvalidClientKeys(
+                "a client that signs gives its keys in one way: jwks, or an https jwks_uri",
+            )),
         }
     }
 }
@@ -136,34 +138,34 @@ impl ClientKeys {
 /// A client.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Client {
+pub struct RegisteredClient {
     /// Its name here.
     pub id: ClientId,
-    /// Its name, for people; written by itself.
+    /// Display name; supplied by the client.
     pub name: Option<String>,
-    /// Where people read about it; written by itself.
+    /// URL of a page about the client; supplied by the client.
     pub uri: Option<String>,
-    /// Where answers may be sent.
+    /// Redirect URIs.
     pub redirect_uris: Vec<RedirectUri>,
-    /// How it shows that it is itself.
-    pub auth: AuthMethod,
+    /// Client authentication method.
+    pub auth: ClientAuthMethod,
     /// The hash of its secret.
     pub(super) secret: Option<String>,
     /// Its keys.
     #[serde(default)]
     pub(super) keys: Option<ClientKeys>,
-    /// What it may ask of the token endpoint.
+    /// Grant types that it may use.
     pub grants: Vec<String>,
-    /// What it may get; everything unless this says otherwise.
+    /// Scopes that it may get. `None` means all.
     pub scopes: Option<Scopes>,
     /// The resources that it serves: it may ask whose the tokens for these are.
     #[serde(default)]
     pub serves: Vec<Resource>,
-    /// How it is known.
-    pub origin: Origin,
+    /// Origin of the client.
+    pub origin: ClientOrigin,
 }
 
-impl Client {
+impl RegisteredClient {
     /// A client without a secret, as programs on their users' machines are.
     #[must_use]
     pub fn public(id: ClientId, redirect_uris: Vec<RedirectUri>) -> Self {
@@ -172,20 +174,21 @@ impl Client {
             name: None,
             uri: None,
             redirect_uris,
-            auth: AuthMethod::None,
+            auth: ClientAuthMethod::None,
             secret: None,
             keys: None,
             grants: vec![CODE.to_owned(), REFRESH.to_owned()],
             scopes: None,
             serves: Vec::new(),
-            origin: Origin::Configured,
+            origin: ClientOrigin::Configured,
         }
     }
 
     /// A client with a secret. It may also ask for tokens for itself.
     #[must_use]
     pub fn confidential(id: ClientId, secret: &str, redirect_uris: Vec<RedirectUri>) -> Self {
-        let mut client = Self::public(id, redirect_uris).with_secret(secret, AuthMethod::ClientSecretBasic);
+        let mut client =
+            Self::public(id, redirect_uris).with_secret(secret, ClientAuthMethod::ClientSecretBasic);
         client.grants.push(CREDENTIALS.to_owned());
         client
     }
@@ -194,7 +197,7 @@ impl Client {
     #[must_use]
     pub fn signing(id: ClientId, keys: ClientKeys, redirect_uris: Vec<RedirectUri>) -> Self {
         let mut client = Self::public(id, redirect_uris);
-        (client.auth, client.keys) = (AuthMethod::PrivateKeyJwt, Some(keys));
+        (client.auth, client.keys) = (ClientAuthMethod::PrivateKeyJwt, Some(keys));
         client.grants.push(CREDENTIALS.to_owned());
         client
     }
@@ -209,7 +212,7 @@ impl Client {
 
     /// With this secret, shown in this way.
     #[must_use]
-    pub fn with_secret(mut self, secret: &str, auth: AuthMethod) -> Self {
+    pub fn with_secret(mut self, secret: &str, auth: ClientAuthMethod) -> Self {
         (self.secret, self.auth) = (Some(hash(secret)), auth);
         self
     }
@@ -232,7 +235,7 @@ impl Client {
         self.grants.iter().any(|known| known == grant)
     }
 
-    /// What of a client its users have agreed to.
+    /// Returns the hash of the redirect URIs, which consents are bound to.
     pub(super) fn redirects_hash(&self) -> String {
         let mut uris: Vec<&str> = self.redirect_uris.iter().map(RedirectUri::as_str).collect();
         uris.sort_unstable();
@@ -240,9 +243,9 @@ impl Client {
     }
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for RegisteredClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client")
+        f.debug_struct("RegisteredClient")
             .field("id", &self.id)
             .field("auth", &self.auth)
             .field("origin", &self.origin)
@@ -250,77 +253,92 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Who a request to the token endpoint says it is from.
+/// Client credentials in a request to the token endpoint.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Credentials {
+pub(super) struct PresentedCredentials {
     pub(super) id: ClientId,
-    pub(super) method: AuthMethod,
+    pub(super) method: ClientAuthMethod,
     secret: Option<String>,
-    /// What it has signed, which says who it is; not checked.
+    /// Client assertion; not verified.
     pub(super) assertion: Option<String>,
 }
 
-/// Why nobody could be made out.
+/// Reasons no client can be identified.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum NoClient {
+pub(super) enum ClientCredentialsError {
     /// More than one way at once, or none that can be read.
     Malformed(&'static str),
-    /// Nobody is named.
+    /// The request names no client.
     Missing,
 }
 
-impl Credentials {
+impl PresentedCredentials {
     /// Those of a request, which may show them in one way.
-    pub(super) fn read(headers: &HeaderMap, form: &Form) -> Result<Self, NoClient> {
+    pub(super) fn read(headers: &HeaderMap, form: &RequestForm) -> Result<Self, ClientCredentialsError> {
         let id = |text: &str| {
-            ClientId::new(text).map_err(|_| NoClient::Malformed("client_id is not a client's name"))
+            ClientId::new(text)
+                .map_err(|_| ClientCredentialsError::Malformed("client_id is not a client's name"))
         };
         let mut lines = headers.get_all(AUTHORIZATION).iter();
         if let Some(assertion) = form.get("client_assertion") {
             if lines.next().is_some() || form.get("client_secret").is_some() {
-                return Err(NoClient::Malformed("the client shows who it is in more than one way"));
+                return Err(ClientCredentialsError::Malformed(
+                    "the client shows who it is in more than one way",
+                ));
             }
             if form.get("client_assertion_type") != Some(CLIENT_ASSERTION) {
-                return Err(NoClient::Malformed("no such client_assertion_type is read"));
+                return Err(ClientCredentialsError::Malformed("no such client_assertion_type is read"));
             }
             let said = unchecked(assertion).and_then(|claims| claims["sub"].as_str().map(str::to_owned));
-            let name = said.ok_or(NoClient::Malformed("client_assertion says of no client that it is it"))?;
+            let name = said.ok_or(ClientCredentialsError::Malformed(
+                "client_assertion says of no client that it is it",
+            ))?;
             if form.get("client_id").is_some_and(|other| other != name) {
-                return Err(NoClient::Malformed("client_id is not the client of client_assertion"));
+                return Err(ClientCredentialsError::Malformed(
+                    "client_id is not the client of client_assertion",
+                ));
             }
             let assertion = Some(assertion.to_owned());
-            return Ok(Self { id: id(&name)?, method: AuthMethod::PrivateKeyJwt, secret: None, assertion });
+            return Ok(Self {
+                id: id(&name)?,
+                method: ClientAuthMethod::PrivateKeyJwt,
+                secret: None,
+                assertion,
+            });
         }
         let Some(line) = lines.next() else {
             let secret = form.get("client_secret").map(str::to_owned);
-            let method = if secret.is_some() { AuthMethod::ClientSecretPost } else { AuthMethod::None };
-            let id = id(form.get("client_id").ok_or(NoClient::Missing)?)?;
+            let method =
+                if secret.is_some() { ClientAuthMethod::ClientSecretPost } else { ClientAuthMethod::None };
+            let id = id(form.get("client_id").ok_or(ClientCredentialsError::Missing)?)?;
             return Ok(Self { id, method, secret, assertion: None });
         };
         if lines.next().is_some() || form.get("client_secret").is_some() {
-            return Err(NoClient::Malformed("the client shows who it is in more than one way"));
+            return Err(ClientCredentialsError::Malformed("the client shows who it is in more than one way"));
         }
-        let unreadable = NoClient::Malformed("the Authorization header cannot be read");
+        let unreadable = ClientCredentialsError::Malformed("the Authorization header cannot be read");
         let Some((name, secret)) = basic(line.to_str().unwrap_or_default()) else { return Err(unreadable) };
         if form.get("client_id").is_some_and(|other| other != name) {
-            return Err(NoClient::Malformed("client_id is not the client of the Authorization header"));
+            return Err(ClientCredentialsError::Malformed(
+                "client_id is not the client of the Authorization header",
+            ));
         }
-        let method = AuthMethod::ClientSecretBasic;
+        let method = ClientAuthMethod::ClientSecretBasic;
         Ok(Self { id: id(&name)?, method, secret: Some(secret), assertion: None })
     }
 
-    /// Whether they are this client's. Which of the two ways a secret is shown in does not matter to most servers, and
-    /// clients that registered one use the other. What is signed is checked elsewhere.
-    pub(super) fn are_of(&self, client: &Client) -> bool {
+    /// Returns true if the credentials match the client's. The way in which a secret is sent does not matter, because
+    /// clients often use another one than they registered. Assertions are verified elsewhere.
+    pub(super) fn are_of(&self, client: &RegisteredClient) -> bool {
         match (&client.secret, &self.secret) {
-            (None, None) => client.auth == AuthMethod::None,
+            (None, None) => client.auth == ClientAuthMethod::None,
             (Some(known), Some(shown)) => bool::from(known.as_bytes().ct_eq(hash(shown).as_bytes())),
             _ => false,
         }
     }
 }
 
-/// What a JWT says, of which nothing has been checked: to find out whose keys to check it with.
+/// Returns the unverified claims of a JWT, to find the keys that verify it.
 pub(super) fn unchecked(token: &str) -> Option<Value> {
     let claims = token.split('.').nth(1).filter(|_| token.len() <= MAX_TOKEN_LENGTH)?;
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()

@@ -10,29 +10,29 @@ use http::header::{CACHE_CONTROL, LOCATION, REFERRER_POLICY, RETRY_AFTER, SET_CO
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode};
 
-use super::authorize::{Asked, Refused, answer, check, check_redirect};
-use super::browser::Browser;
-use super::clients::{Client, Origin};
-use super::documents::Lookup;
-use super::form::Form;
-use super::pages::{ConsentPage, SignInPage, Told, page};
+use super::authorize::{AuthorizationRequest, AuthorizationRequestError, answer, check, check_redirect};
+use super::browser::AuthBrowserSession;
+use super::clients::{ClientOrigin, RegisteredClient};
+use super::documents::ClientLookup;
+use super::form::RequestForm;
+use super::pages::{ConsentPage, MessagePage, SignInPage, page};
 use super::routes::RETRY_SECONDS;
 use super::settings::OFFLINE;
 use super::sign_in::OWNER;
-use super::store::{Kind, Record, StoreError, Taken};
-use super::tokens::{By, CodeRecord, Given, encode};
+use super::store::{AuthRecord, AuthStoreError, RecordKind, TakeRecordResult};
+use super::tokens::{CodeRecord, GrantSource, GrantedAccess, encode};
 use super::{AuthServer, hash, random_text, redirects};
 use crate::ClientId;
 use crate::metadata::is_loopback;
 
-pub(super) use pending::Errand;
 use pending::PendingRecord;
+pub(super) use pending::SignInPurpose;
 
-pub(super) type Page = Result<Response<Bytes>, StoreError>;
+pub(super) type PageResult = Result<Response<Bytes>, AuthStoreError>;
 
 impl AuthServer {
     /// Answers the authorization endpoint: with a page, or by sending the browser back.
-    pub(super) async fn authorize(&self, parts: &Parts, form: &Form) -> Page {
+    pub(super) async fn authorize(&self, parts: &Parts, form: &RequestForm) -> PageResult {
         let unknown = || {
             let text = "It may have signed in here long ago, or at another host. Begin again from the application; if that \
                         does not help, remove this address from it and add it anew.";
@@ -40,13 +40,13 @@ impl AuthServer {
         };
         let Some(id) = form.get("client_id").and_then(|id| ClientId::new(id).ok()) else { return unknown() };
         let client = match self.client(&id).await? {
-            Lookup::Client(client) => *client,
-            Lookup::Nobody => {
+            ClientLookup::Client(client) => *client,
+            ClientLookup::Nobody => {
                 tracing::info!(client = %id, "an application that is not known sent somebody here");
                 return unknown();
             }
             // Not to where it says: who it is cannot be known.
-            Lookup::Unavailable => {
+            ClientLookup::Unavailable => {
                 return Ok(self.later("The page that says who the application is cannot be read now."));
             }
         };
@@ -54,11 +54,11 @@ impl AuthServer {
             check_redirect(form, &client).and_then(|redirect| check(form, client, redirect, self.settings()));
         let asked = match checked {
             Ok(asked) => asked,
-            Err(Refused::Page(why)) => {
+            Err(AuthorizationRequestError::Page(why)) => {
                 tracing::info!(client = %id, why, "an authorization request was refused");
                 return Ok(self.problem("This request is not in order", why));
             }
-            Err(Refused::Client { to, code }) => {
+            Err(AuthorizationRequestError::Client { to, code }) => {
                 tracing::info!(client = %id, error = %code, "an authorization request was refused");
                 return Ok(redirect(&to));
             }
@@ -70,19 +70,19 @@ impl AuthServer {
         {
             return self.give_code(user, &asked).await;
         }
-        self.begin(Errand::Authorization(Box::new(asked)), &browser).await
+        self.begin(SignInPurpose::Authorization(Box::new(asked)), &browser).await
     }
 
-    /// The first page for whoever came for this.
-    pub(super) async fn begin(&self, errand: Errand, browser: &Browser) -> Page {
+    /// Starts a sign-in for this purpose and returns its first page.
+    pub(super) async fn begin(&self, errand: SignInPurpose, browser: &AuthBrowserSession) -> PageResult {
         let request = random_text();
         self.put_pending(&request, &errand, browser).await?;
         let response = self.next_page(&request, &errand, browser, None);
         Ok(self.with_cookie(response, browser))
     }
 
-    /// Takes a name and a password, or a code.
-    pub(super) async fn take_sign_in(&self, parts: &Parts, form: &Form) -> Page {
+    /// Handles the sign-in form: a name and a password, or a code.
+    pub(super) async fn take_sign_in(&self, parts: &Parts, form: &RequestForm) -> PageResult {
         let before = self.browser(&parts.headers).await?;
         let Some((request, errand)) = self.pending(form, &before).await? else {
             return Ok(self.too_late());
@@ -119,21 +119,21 @@ impl AuthServer {
         self.0.sign_ins.succeeded(&name, from);
         let browser = self.signed_in(&before, &user).await?;
         let response = match &errand {
-            Errand::Authorization(_) => {
+            SignInPurpose::Authorization(_) => {
                 self.put_pending(&request, &errand, &browser).await?;
                 self.next_page(&request, &errand, &browser, None)
             }
             // The link says the rest.
-            Errand::Connection(link) => {
-                self.store().forget(Kind::Pending, &hash(&request)).await?;
+            SignInPurpose::Connection(link) => {
+                self.store().forget(RecordKind::Pending, &hash(&request)).await?;
                 redirect(&self.link_url(link))
             }
         };
         Ok(self.with_cookie(response, &browser))
     }
 
-    /// Takes the user's decision.
-    pub(super) async fn decide(&self, parts: &Parts, form: &Form) -> Page {
+    /// Handles the consent form.
+    pub(super) async fn decide(&self, parts: &Parts, form: &RequestForm) -> PageResult {
         let browser = self.browser(&parts.headers).await?;
         let pending = self.pending(form, &browser).await?;
         let Some((request, _)) = pending else { return Ok(self.too_late()) };
@@ -144,11 +144,12 @@ impl AuthServer {
             (None, None) => return Ok(self.too_late()),
         };
         // Once: a page that is sent again decides nothing.
-        let Taken::First(record) = self.store().take(Kind::Pending, &hash(&request), self.now()).await?
+        let TakeRecordResult::First(record) =
+            self.store().take(RecordKind::Pending, &hash(&request), self.now()).await?
         else {
             return Ok(self.too_late());
         };
-        let Ok(PendingRecord { errand: Errand::Authorization(asked), .. }) =
+        let Ok(PendingRecord { errand: SignInPurpose::Authorization(asked), .. }) =
             serde_json::from_str(&record.value)
         else {
             return Ok(self.too_late());
@@ -166,27 +167,29 @@ impl AuthServer {
         }
         tracing::info!(user, client = %asked.client.id, scopes = %asked.scopes, "a user has agreed");
         if let Some(provider) = self.provider() {
-            return self.send_away(provider, Errand::Authorization(Box::new(asked))).await;
+            return self.send_away(provider, SignInPurpose::Authorization(Box::new(asked))).await;
         }
         self.remember(user, &asked).await?;
         self.give_code(user, &asked).await
     }
 
-    /// The page where the user goes on.
+    /// Returns the next page of a pending request.
     fn next_page(
         &self,
         request: &str,
-        errand: &Errand,
-        browser: &Browser,
+        errand: &SignInPurpose,
+        browser: &AuthBrowserSession,
         problem: Option<&str>,
     ) -> Response<Bytes> {
         let csrf = browser.csrf(request);
-        let provider = self.provider().map(super::Provider::name);
+        let provider = self.provider().map(super::SignInProvider::name);
         let is_known = provider.is_some() || browser.user.is_some();
         let (asked, why) = match errand {
-            Errand::Authorization(asked) => (asked, format!("{} wants to connect.", name(&asked.client))),
-            Errand::Connection(_) if is_known => return self.too_late(),
-            Errand::Connection(_) => {
+            SignInPurpose::Authorization(asked) => {
+                (asked, format!("{} wants to connect.", name(&asked.client)))
+            }
+            SignInPurpose::Connection(_) if is_known => return self.too_late(),
+            SignInPurpose::Connection(_) => {
                 return self.sign_in_page(
                     request,
                     &csrf,
@@ -213,8 +216,8 @@ impl AuthServer {
             request,
             csrf: &csrf,
             client: &client,
-            document: (asked.client.origin == Origin::Document).then(|| asked.client.id.as_str()),
-            unknown: asked.client.origin == Origin::Registered,
+            document: (asked.client.origin == ClientOrigin::Document).then(|| asked.client.id.as_str()),
+            unknown: asked.client.origin == ClientOrigin::Registered,
             host: &host,
             loopback: redirect.as_ref().is_some_and(is_loopback),
             link: is_private_use.then(|| asked.redirect_uri.as_str()),
@@ -244,25 +247,25 @@ impl AuthServer {
     }
 
     /// Sends the browser back with a code.
-    async fn give_code(&self, user: &str, asked: &Asked) -> Page {
+    async fn give_code(&self, user: &str, asked: &AuthorizationRequest) -> PageResult {
         self.give_code_of(user, asked, random_text(), None).await
     }
 
-    /// The same for a grant that is there already, and ends then.
+    /// Issues a code for an existing grant, which ends at `end`.
     pub(super) async fn give_code_of(
         &self,
         user: &str,
-        asked: &Asked,
+        asked: &AuthorizationRequest,
         grant: String,
         end: Option<u64>,
-    ) -> Page {
+    ) -> PageResult {
         let code = random_text();
         let lifetimes = &self.settings().lifetimes;
         let by = match end {
-            Some(_) => By::Upstream,
-            None => By::User { mark: self.0.sign_in.mark(user).unwrap_or_default() },
+            Some(_) => GrantSource::Upstream,
+            None => GrantSource::User { mark: self.0.sign_in.mark(user).unwrap_or_default() },
         };
-        let given = Given {
+        let given = GrantedAccess {
             subject: user.to_owned(),
             resource: asked.resource.clone(),
             scopes: asked.scopes.clone(),
@@ -277,12 +280,16 @@ impl AuthServer {
             given,
         });
         let until = self.now() + lifetimes.code.as_secs().min(60);
-        self.store().put(Record::new(Kind::Code, hash(&code), value, until).of(grant)).await?;
+        self.store().put(AuthRecord::new(RecordKind::Code, hash(&code), value, until).of(grant)).await?;
         let to = answer(&asked.redirect_uri, self.settings(), asked.state.as_deref(), &[("code", &code)]);
         Ok(redirect(&to))
     }
 
-    pub(super) fn with_cookie(&self, mut response: Response<Bytes>, browser: &Browser) -> Response<Bytes> {
+    pub(super) fn with_cookie(
+        &self,
+        mut response: Response<Bytes>,
+        browser: &AuthBrowserSession,
+    ) -> Response<Bytes> {
         let cookie = self.cookie_for(browser).and_then(|cookie| HeaderValue::try_from(cookie).ok());
         if let Some(cookie) = cookie {
             response.headers_mut().insert(SET_COOKIE, cookie);
@@ -291,7 +298,7 @@ impl AuthServer {
     }
 
     pub(super) fn problem(&self, title: &str, text: &str) -> Response<Bytes> {
-        page(StatusCode::BAD_REQUEST, &Told { base: self.base(), title, text, is_problem: true })
+        page(StatusCode::BAD_REQUEST, &MessagePage { base: self.base(), title, text, is_problem: true })
     }
 
     /// A page for what may work in a moment.
@@ -302,7 +309,7 @@ impl AuthServer {
         response
     }
 
-    /// The page for somebody who has reached a limit, and when to come back.
+    /// Returns the page for a rate limit, with the time to wait.
     pub(super) fn too_often(&self, why: &str, wait: Duration) -> Response<Bytes> {
         let seconds = wait.as_secs().max(1);
         let unit = if seconds == 1 { "second" } else { "seconds" };
@@ -318,7 +325,7 @@ impl AuthServer {
     }
 }
 
-fn name(client: &Client) -> String {
+fn name(client: &RegisteredClient) -> String {
     client.name.as_deref().map_or_else(|| crate::shown(client.id.as_str()), crate::shown)
 }
 

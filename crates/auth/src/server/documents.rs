@@ -9,35 +9,37 @@ use http::{HeaderMap, StatusCode};
 use tokio::sync::Semaphore;
 use url::Url;
 
-use super::clients::{AuthMethod, CODE, Client, ClientKeys, Origin, REFRESH, UnusableKeys};
-use super::limits::Limit;
+use super::clients::{
+    CODE, ClientAuthMethod, ClientKeys, ClientOrigin, InvalidClientKeys, REFRESH, RegisteredClient,
+};
+use super::limits::PartyRateLimit;
 use super::redirects;
-use super::settings::{ServerSettings, TrustedDocuments};
-use crate::bounded::Bounded;
+use super::settings::{AuthServerSettings, TrustedDocuments};
+use crate::bounded_cache::BoundedCache;
 use crate::egress::FetchError;
-use crate::fetch::{Fetch, FetchFuture};
-use crate::merged::Merged;
+use crate::fetch::{FetchFuture, HttpFetch};
 use crate::metadata::{ClientDocument, document_url};
-use crate::{ClientId, MAX_CLIENT_BYTES, RedirectUri, Request, Response, shown};
+use crate::single_flight::SingleFlight;
+use crate::{ClientId, FetchRequest, FetchResponse, MAX_CLIENT_BYTES, RedirectUri, shown};
 
-/// For how long a document is used at least, and at most, in seconds.
+/// Minimum and maximum time for which a document is cached, in seconds.
 const MIN_AGE: u64 = 300;
 const MAX_AGE: u64 = 24 * 3600;
-/// How many documents are remembered: the limit `max_client_documents`. At the cap the oldest goes.
+/// Maximum number of cached documents: the limit `max_client_documents`. At the cap, the oldest is evicted.
 const MAX_DOCUMENTS: usize = 1024;
-/// How many are fetched at once: the limit `max_documents_at_once`; the rest wait for their turn. And how many of one
-/// host's in a minute: the limit `max_documents_from_host`.
+/// Maximum number of concurrent fetches (limit `max_documents_at_once`), beyond which requests wait; and maximum number
+/// of fetches per host and minute (limit `max_documents_from_host`).
 const MAX_AT_ONCE: usize = 16;
 const MAX_FROM_HOST: u32 = 60;
-/// How long one may take, its turn included.
+/// Maximum time of one fetch, including its wait.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Whether a client's name is the URL of its document.
+/// Returns true if the client's id is the URL of its metadata document.
 pub(super) fn is_url(id: &ClientId) -> bool {
     id.as_str().starts_with("https://")
 }
 
-/// Where the document is; why there can be none.
+/// Returns the URL of the document, or the reason there can be none.
 fn location(id: &ClientId, trusted: &TrustedDocuments) -> Result<Url, &'static str> {
     let url = document_url(id)?;
     match trusted {
@@ -47,13 +49,17 @@ fn location(id: &ClientId, trusted: &TrustedDocuments) -> Result<Url, &'static s
     }
 }
 
-/// Whether a URL is at this host: at the port that is given with it, else at the default one.
+/// Returns true if a URL is at this host: at the given port, else at the default port.
 fn is_at(url: &Url, host: &str) -> bool {
     Url::parse(&format!("https://{host}/")).is_ok_and(|known| known.origin() == url.origin())
 }
 
 /// The client that a document describes.
-fn read(id: &ClientId, response: &Response, settings: &ServerSettings) -> Result<Client, &'static str> {
+fn read(
+    id: &ClientId,
+    response: &FetchResponse,
+    settings: &AuthServerSettings,
+) -> Result<RegisteredClient, &'static str> {
     if response.status != StatusCode::OK {
         return Err("there is no document");
     }
@@ -77,7 +83,7 @@ fn read(id: &ClientId, response: &Response, settings: &ServerSettings) -> Result
         None | Some("none") => None,
         Some("private_key_jwt") => {
             let said = ClientKeys::said(metadata.jwks.as_ref(), metadata.jwks_uri.as_deref());
-            Some(said.map_err(|UnusableKeys(why)| why)?)
+            Some(said.map_err(|InvalidClientKeys(why)| why)?)
         }
         Some(method) if method.starts_with("client_secret") => {
             return Err("a client whose document everybody can read has no secret");
@@ -99,23 +105,23 @@ fn read(id: &ClientId, response: &Response, settings: &ServerSettings) -> Result
         return Err("no redirect of it is https, this machine, or one that the configuration accepts");
     }
     let grants = metadata.grant_types.unwrap_or_else(|| vec![CODE.to_owned()]);
-    Ok(Client {
+    Ok(RegisteredClient {
         id: id.clone(),
         name: Some(name),
         uri: metadata.client_uri,
         redirect_uris: metadata.redirect_uris,
-        auth: if keys.is_some() { AuthMethod::PrivateKeyJwt } else { AuthMethod::None },
+        auth: if keys.is_some() { ClientAuthMethod::PrivateKeyJwt } else { ClientAuthMethod::None },
         secret: None,
         keys,
         grants: grants.into_iter().filter(|grant| grant == CODE || grant == REFRESH).collect(),
         scopes: metadata.scope,
         serves: Vec::new(),
-        origin: Origin::Document,
+        origin: ClientOrigin::Document,
     })
 }
 
-/// For how many seconds a document is used without a look whether it still holds, and for how many when there is no other
-/// to be had (RFC 9111 and RFC 5861, as far as they matter here).
+/// Returns two numbers of seconds: for which a document is fresh, and for which it may be used if a new one cannot be
+/// fetched. Follows RFC 9111 and RFC 5861, as far as they apply here.
 fn lifetime(headers: &HeaderMap) -> (u64, u64) {
     let lines = headers.get_all(CACHE_CONTROL).iter().filter_map(|line| line.to_str().ok());
     let mut age = None;
@@ -133,12 +139,12 @@ fn lifetime(headers: &HeaderMap) -> (u64, u64) {
     (fresh, last.max(fresh))
 }
 
-/// What is known of a client's name.
+/// Result of looking up a client id.
 #[derive(Clone, Debug)]
-pub(super) enum Lookup {
+pub(super) enum ClientLookup {
     /// It is this client's.
-    Client(Box<Client>),
-    /// It is nobody's.
+    Client(Box<RegisteredClient>),
+    /// No client has this id.
     Nobody,
     /// Its document cannot be had now.
     Unavailable,
@@ -146,35 +152,35 @@ pub(super) enum Lookup {
 
 /// A document that was fetched.
 #[derive(Debug)]
-struct Kept {
-    client: Client,
-    /// Until then nobody looks for another.
+struct CachedClientDocument {
+    client: RegisteredClient,
+    /// Time until which it is used without a new fetch.
     fresh: u64,
-    /// Until then it will do when there is no other to be had.
+    /// Time until which it may be used if a new fetch fails.
     last: u64,
 }
 
 /// The clients whose documents were fetched. What failed is not remembered: it may be mended the next moment.
 #[derive(Debug)]
-pub(super) struct Documents {
-    kept: Mutex<Bounded<ClientId, Kept>>,
-    under_way: Merged<ClientId, Lookup>,
-    turns: Arc<Turns>,
+pub(super) struct ClientDocumentCache {
+    kept: Mutex<BoundedCache<ClientId, CachedClientDocument>>,
+    under_way: SingleFlight<ClientId, ClientLookup>,
+    turns: Arc<FetchLimits>,
 }
 
-/// How much is fetched from where strangers say that it is: their documents, and the keys that those name.
+/// Limits of fetches from URLs that unknown clients supply: their documents, and the keys that these name.
 #[derive(Debug)]
-struct Turns {
+struct FetchLimits {
     at_once: Semaphore,
-    hosts: Limit<String>,
+    hosts: PartyRateLimit<String>,
 }
 
-impl Turns {
+impl FetchLimits {
     async fn fetch(
         &self,
-        fetch: &dyn Fetch,
-        request: Request,
-    ) -> Result<Response, Box<dyn Error + Send + Sync>> {
+        fetch: &dyn HttpFetch,
+        request: FetchRequest,
+    ) -> Result<FetchResponse, Box<dyn Error + Send + Sync>> {
         let host = request.url.host_str().unwrap_or_default().to_owned();
         if self.hosts.check(host.clone()).is_err() {
             tracing::warn!(
@@ -194,41 +200,41 @@ impl Turns {
 }
 
 /// Fetches under the limits of documents.
-struct InTurn(Arc<Turns>, Arc<dyn Fetch>);
+struct LimitedFetch(Arc<FetchLimits>, Arc<dyn HttpFetch>);
 
-impl Fetch for InTurn {
-    fn fetch(&self, request: Request) -> FetchFuture<'_> {
+impl HttpFetch for LimitedFetch {
+    fn fetch(&self, request: FetchRequest) -> FetchFuture<'_> {
         Box::pin(self.0.fetch(&*self.1, request))
     }
 }
 
-impl Default for Documents {
+impl Default for ClientDocumentCache {
     fn default() -> Self {
         Self {
-            kept: Mutex::new(Bounded::new(MAX_DOCUMENTS)),
-            under_way: Merged::default(),
-            turns: Arc::new(Turns {
+            kept: Mutex::new(BoundedCache::new(MAX_DOCUMENTS)),
+            under_way: SingleFlight::default(),
+            turns: Arc::new(FetchLimits {
                 at_once: Semaphore::new(MAX_AT_ONCE),
-                hosts: Limit::per_minute(MAX_FROM_HOST),
+                hosts: PartyRateLimit::per_minute(MAX_FROM_HOST),
             }),
         }
     }
 }
 
-impl Documents {
-    /// What fetches with `fetch` whatever else strangers' documents name, under the limits of the documents themselves.
-    pub(super) fn in_turn(&self, fetch: &Arc<dyn Fetch>) -> Arc<dyn Fetch> {
-        Arc::new(InTurn(Arc::clone(&self.turns), Arc::clone(fetch)))
+impl ClientDocumentCache {
+    /// Wraps `fetch` so that other URLs in clients' documents are fetched under the limits of the documents.
+    pub(super) fn in_turn(&self, fetch: &Arc<dyn HttpFetch>) -> Arc<dyn HttpFetch> {
+        Arc::new(LimitedFetch(Arc::clone(&self.turns), Arc::clone(fetch)))
     }
 
     /// The client of this name, if there is a document that describes it.
     pub(super) async fn client(
         &self,
         id: &ClientId,
-        fetch: &dyn Fetch,
-        settings: &ServerSettings,
+        fetch: &dyn HttpFetch,
+        settings: &AuthServerSettings,
         now: u64,
-    ) -> Lookup {
+    ) -> ClientLookup {
         let url = match location(id, &settings.documents) {
             Ok(url) => url,
             Err(why) => return refused(id, why),
@@ -243,16 +249,18 @@ impl Documents {
         &self,
         id: &ClientId,
         url: Url,
-        fetch: &dyn Fetch,
-        settings: &ServerSettings,
+        fetch: &dyn HttpFetch,
+        settings: &AuthServerSettings,
         now: u64,
-    ) -> Lookup {
+    ) -> ClientLookup {
         // Since it was last looked for, it may have come.
         if let Some(client) = self.kept(id, |kept| kept.fresh > now) {
             return client;
         }
         match self.fetch(id, url, fetch, settings, now).await {
-            Lookup::Unavailable => self.kept(id, |kept| kept.last > now).unwrap_or(Lookup::Unavailable),
+            ClientLookup::Unavailable => {
+                self.kept(id, |kept| kept.last > now).unwrap_or(ClientLookup::Unavailable)
+            }
             found => found,
         }
     }
@@ -261,30 +269,31 @@ impl Documents {
         &self,
         id: &ClientId,
         url: Url,
-        fetch: &dyn Fetch,
-        settings: &ServerSettings,
+        fetch: &dyn HttpFetch,
+        settings: &AuthServerSettings,
         now: u64,
-    ) -> Lookup {
-        let response = match self.turns.fetch(fetch, Request::get(url, MAX_CLIENT_BYTES)).await {
+    ) -> ClientLookup {
+        let response = match self.turns.fetch(fetch, FetchRequest::get(url, MAX_CLIENT_BYTES)).await {
             Ok(response) => response,
             Err(error) => {
                 tracing::info!(client = %id, %error, "a client's document was not fetched");
                 return match error.downcast_ref::<FetchError>() {
                     Some(FetchError::Forbidden(_) | FetchError::TooLarge { .. }) => self.gone(id),
-                    _ => Lookup::Unavailable,
+                    _ => ClientLookup::Unavailable,
                 };
             }
         };
         if response.status.is_server_error() || response.status == StatusCode::TOO_MANY_REQUESTS {
             tracing::info!(client = %id, status = %response.status, "a client's document was not to be had");
-            return Lookup::Unavailable;
+            return ClientLookup::Unavailable;
         }
         match read(id, &response, settings) {
             Ok(client) => {
                 let (fresh, last) = lifetime(&response.headers);
-                let kept = Kept { client: client.clone(), fresh: now + fresh, last: now + last };
+                let kept =
+                    CachedClientDocument { client: client.clone(), fresh: now + fresh, last: now + last };
                 self.all().put(id.clone(), kept);
-                Lookup::Client(Box::new(client))
+                ClientLookup::Client(Box::new(client))
             }
             Err(why) => {
                 self.gone(id);
@@ -293,23 +302,25 @@ impl Documents {
         }
     }
 
-    fn kept(&self, id: &ClientId, will_do: impl Fn(&Kept) -> bool) -> Option<Lookup> {
+    fn kept(&self, id: &ClientId, will_do: impl Fn(&CachedClientDocument) -> bool) -> Option<ClientLookup> {
         let all = self.all();
-        all.get(id).filter(|kept| will_do(kept)).map(|kept| Lookup::Client(Box::new(kept.client.clone())))
+        all.get(id)
+            .filter(|kept| will_do(kept))
+            .map(|kept| ClientLookup::Client(Box::new(kept.client.clone())))
     }
 
     /// Its owner has taken the document back, or made it unfit.
-    fn gone(&self, id: &ClientId) -> Lookup {
+    fn gone(&self, id: &ClientId) -> ClientLookup {
         self.all().remove(id);
-        Lookup::Nobody
+        ClientLookup::Nobody
     }
 
-    fn all(&self) -> MutexGuard<'_, Bounded<ClientId, Kept>> {
+    fn all(&self) -> MutexGuard<'_, BoundedCache<ClientId, CachedClientDocument>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn refused(id: &ClientId, why: &str) -> Lookup {
+fn refused(id: &ClientId, why: &str) -> ClientLookup {
     tracing::info!(client = %id, why, "a client's document was refused");
-    Lookup::Nobody
+    ClientLookup::Nobody
 }

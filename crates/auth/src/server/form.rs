@@ -4,15 +4,15 @@ use std::collections::HashMap;
 
 /// The parameters of a query or a form. What comes twice is noticed, not chosen from (RFC 6749, section 3.1).
 #[derive(Debug, Default)]
-pub(super) struct Form {
+pub(super) struct RequestForm {
     fields: HashMap<String, String>,
     repeated: Option<String>,
 }
 
-/// How many parameters are read; the rest counts as repeated.
+/// Maximum number of parameters; further ones count as repeated.
 const MAX_FIELDS: usize = 64;
 
-impl Form {
+impl RequestForm {
     pub(super) fn parse(text: &[u8]) -> Self {
         let mut form = Self::default();
         for (name, value) in url::form_urlencoded::parse(text) {

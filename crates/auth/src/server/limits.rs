@@ -1,4 +1,4 @@
-//! How often somebody may try.
+//! Rate limits of attempts.
 
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::bounded::Bounded;
+use crate::bounded_cache::BoundedCache;
 
-/// How many parties are remembered: the limit `max_limited_parties`. At the cap the one goes that has not tried for
-/// longest.
+/// Maximum number of parties that are remembered: the limit `max_limited_parties`. At the cap, the party with the
+/// oldest attempt is evicted.
 const MAX_PARTIES: usize = 16 * 1024;
 
 /// The cell-rate rule: `due` is when one who came evenly would come next. Later than `now` by more than a burst is too
@@ -27,19 +27,19 @@ pub(super) fn pace(due: &mut Instant, now: Instant, interval: Duration, burst: u
     }
 }
 
-/// So many a minute for each party.
+/// Rate limit per party: a number of attempts per minute.
 #[derive(Debug)]
-pub(super) struct Limit<K> {
+pub(super) struct PartyRateLimit<K> {
     per_minute: u32,
-    due: Mutex<Bounded<K, Instant>>,
+    due: Mutex<BoundedCache<K, Instant>>,
 }
 
-impl<K: Clone + Eq + Hash> Limit<K> {
+impl<K: Clone + Eq + Hash> PartyRateLimit<K> {
     pub(super) fn per_minute(times: u32) -> Self {
-        Self { per_minute: times.max(1), due: Mutex::new(Bounded::new(MAX_PARTIES)) }
+        Self { per_minute: times.max(1), due: Mutex::new(BoundedCache::new(MAX_PARTIES)) }
     }
 
-    /// Whether this party may try now.
+    /// Counts an attempt of this party.
     ///
     /// # Errors
     /// How long it has to wait.
@@ -66,30 +66,30 @@ impl<K: Clone + Eq + Hash> Limit<K> {
     }
 }
 
-/// How many times more often sign-ins may fail from one address with any names, or with one name from anywhere, than with
+/// Factor of the broader limits: failures from one address with any name, or with one name from anywhere, relative to
 /// one name from one address.
 const BROADER: u32 = 10;
 
-/// Limits of failed sign-ins. The tight one is for a name and an address together, so that an attacker locks out nobody at
-/// other addresses, and at the same address nobody with another name. The two broader ones bound guesses of one address at
-/// many names, and of many addresses at one name.
+/// Limits of failed sign-ins. The tight one is for a name and an address together. Thus an attacker locks out no user
+/// at other addresses, and no other name at the same address. The two broader ones limit guesses from one address at
+/// many names, and from many addresses at one name.
 #[derive(Debug)]
 pub(super) struct SignInLimits {
-    addresses: Limit<Option<IpAddr>>,
-    names: Limit<String>,
-    both: Limit<(String, Option<IpAddr>)>,
+    addresses: PartyRateLimit<Option<IpAddr>>,
+    names: PartyRateLimit<String>,
+    both: PartyRateLimit<(String, Option<IpAddr>)>,
     /// Names with addresses from which they have signed in: the limit of all guesses at the name does not hold them up.
-    succeeded: Mutex<Bounded<(String, Option<IpAddr>), ()>>,
+    succeeded: Mutex<BoundedCache<(String, Option<IpAddr>), ()>>,
 }
 
 impl SignInLimits {
     pub(super) fn per_minute(times: u32) -> Self {
         let broader = times.saturating_mul(BROADER);
         Self {
-            addresses: Limit::per_minute(broader),
-            names: Limit::per_minute(broader),
-            both: Limit::per_minute(times),
-            succeeded: Mutex::new(Bounded::new(MAX_PARTIES)),
+            addresses: PartyRateLimit::per_minute(broader),
+            names: PartyRateLimit::per_minute(broader),
+            both: PartyRateLimit::per_minute(times),
+            succeeded: Mutex::new(BoundedCache::new(MAX_PARTIES)),
         }
     }
 
@@ -114,7 +114,7 @@ impl SignInLimits {
         self.names.check(both.0)
     }
 
-    /// Takes back what was counted of an attempt: it was no failed one.
+    /// Removes the count of an attempt that succeeded.
     pub(super) fn succeeded(&self, name: &str, from: Option<IpAddr>) {
         let both = (name.to_owned(), from);
         self.addresses.give_back(&from);
@@ -128,7 +128,7 @@ impl SignInLimits {
     }
 }
 
-/// Whom an address stands for: of IPv6 everybody has a whole /64.
+/// Returns the address that counts for rate limits: of IPv6 the /64 network.
 pub(super) fn party(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -145,7 +145,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn whoever_tries_too_often_waits() {
-        let limit = Limit::per_minute(10);
+        let limit = PartyRateLimit::per_minute(10);
         for _ in 0..10 {
             assert_eq!(limit.check("ann"), Ok(()));
         }
@@ -156,7 +156,7 @@ mod tests {
         assert!(limit.check("ann").is_err());
         limit.give_back(&"ann");
         assert_eq!(limit.check("ann"), Ok(()));
-        let limit = Limit::per_minute(1);
+        let limit = PartyRateLimit::per_minute(1);
         for number in 0..=MAX_PARTIES {
             assert_eq!(limit.check(number), Ok(()));
         }

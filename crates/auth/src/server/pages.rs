@@ -1,4 +1,4 @@
-//! What people see.
+//! HTML pages.
 
 use askama::Template;
 use bytes::Bytes;
@@ -14,22 +14,22 @@ pub(super) const STYLE: &str = include_str!("../../templates/style.css");
 /// A title and a sentence: how it went.
 #[derive(Template)]
 #[template(path = "told.html")]
-pub(super) struct Told<'a> {
+pub(super) struct MessagePage<'a> {
     pub(super) base: &'a str,
     pub(super) title: &'a str,
     pub(super) text: &'a str,
-    /// Whether it went wrong, of which the application is told nothing.
+    /// True if the page reports an error, which is not sent to the application.
     pub(super) is_problem: bool,
 }
 
-/// Who are you?
+/// Sign-in page.
 #[derive(Template)]
 #[template(path = "sign_in.html")]
 pub(super) struct SignInPage<'a> {
     pub(super) base: &'a str,
     pub(super) request: &'a str,
     pub(super) csrf: &'a str,
-    /// Why it has to be known, a sentence.
+    /// Reason for the sign-in, a sentence.
     pub(super) why: &'a str,
     /// With a name and a password, else with a code.
     pub(super) users: bool,
@@ -44,11 +44,11 @@ pub(super) struct ConsentPage<'a> {
     pub(super) request: &'a str,
     pub(super) csrf: &'a str,
     pub(super) client: &'a str,
-    /// Where a client's document is, which says more of it than the name that it gives itself.
+    /// URL of the client's metadata document, which identifies it better than its own name.
     pub(super) document: Option<&'a str>,
-    /// It has introduced itself, and nobody knows whether that is true.
+    /// True if the client registered itself, so that its name is unverified.
     pub(super) unknown: bool,
-    /// Where the answer goes.
+    /// Recipient of the authorization response.
     pub(super) host: &'a str,
     pub(super) loopback: bool,
     /// The redirect, where a private-use scheme opens an application.
@@ -58,7 +58,7 @@ pub(super) struct ConsentPage<'a> {
     pub(super) resource: &'a str,
     pub(super) scopes: Vec<(&'a str, &'a str)>,
     pub(super) user: Option<&'a str>,
-    /// Where the user will sign in after this.
+    /// Provider where the user signs in after this page.
     pub(super) provider: Option<&'a str>,
 }
 
@@ -69,38 +69,38 @@ pub(super) struct ConnectPage<'a> {
     pub(super) base: &'a str,
     pub(super) link: &'a str,
     pub(super) csrf: &'a str,
-    /// What the operator calls the server.
+    /// Name of the server in the configuration.
     pub(super) server: &'a str,
-    /// Where the account is.
+    /// Host of the account.
     pub(super) host: &'a str,
-    /// Where the user will sign in.
+    /// Provider where the user signs in.
     pub(super) provider: &'a str,
     pub(super) user: &'a str,
 }
 
-/// Which accounts elsewhere does the user have?
+/// Page of the user's connected accounts.
 #[derive(Template)]
 #[template(path = "accounts.html")]
 pub(super) struct AccountsPage<'a> {
     pub(super) base: &'a str,
     pub(super) csrf: &'a str,
     pub(super) user: &'a str,
-    /// What was just done, a sentence.
+    /// Result of the last action, a sentence.
     pub(super) said: Option<&'a str>,
     pub(super) accounts: Vec<AccountRow<'a>>,
 }
 
 /// One of them.
 pub(super) struct AccountRow<'a> {
-    /// What the operator calls the server.
+    /// Name of the server in the configuration.
     pub(super) server: &'a str,
-    /// Where the account is.
+    /// Host of the account.
     pub(super) host: &'a str,
-    /// What it may be used for, if it is connected.
+    /// Granted scopes, if it is connected.
     pub(super) scopes: Option<String>,
 }
 
-/// A page. It runs nothing, is framed by nobody, and tells nobody where it was.
+/// Returns an HTML page. It runs no scripts, cannot be framed, and sends no referrer to other origins.
 pub(super) fn page(status: StatusCode, template: &impl Template) -> Response<Bytes> {
     let Ok(text) = template.render() else {
         let mut response = Response::new(Bytes::from_static(b"the page could not be made"));

@@ -1,4 +1,4 @@
-//! Where answers may be sent.
+//! Validation of redirect URIs.
 
 use url::Url;
 
@@ -35,8 +35,9 @@ const FORBIDDEN_SCHEMES: [&str; 20] = [
     "wss",
 ];
 
-/// Whether a client may register this: https, http to the machine its user sits at (AUTG-09), or the private-use redirect
-/// of a well-known application. With `private_schemes` also any scheme with a dot in it (`com.example.app:/cb`).
+/// Returns true if a client may register this: https, http to the user's own machine (AUTG-09), or the private-use
+/// redirect of a well-known application. With `private_schemes` also any scheme with a dot in it
+/// (`com.example.app:/cb`).
 #[must_use]
 pub fn may_register(uri: &RedirectUri, private_schemes: bool) -> bool {
     let Some(url) = uri.url() else { return false };
@@ -50,25 +51,26 @@ pub fn may_register(uri: &RedirectUri, private_schemes: bool) -> bool {
     }
 }
 
-/// Whether a configuration may name this as a redirect: what a client may register, and any private-use scheme of an
-/// installed application.
+/// Returns true if a configuration may name this redirect: one that a client may register, or any private-use scheme of
+/// an installed application.
 #[must_use]
 pub fn may_configure(uri: &RedirectUri) -> bool {
     may_register(uri, false) || is_private_use(uri)
 }
 
-/// Whether an installed application is opened by a scheme of its own.
+/// Returns true if the URI opens an installed application by its private-use scheme.
 pub(super) fn is_private_use(uri: &RedirectUri) -> bool {
     uri.url().is_some_and(|url| !matches!(url.scheme(), "http" | "https") && !is_forbidden(&url))
 }
 
-/// Whether no honest client has such a redirect.
+/// Returns true if no legitimate client uses such a redirect.
 pub(super) fn is_forbidden(url: &Url) -> bool {
     FORBIDDEN_SCHEMES.contains(&url.scheme()) || url.scheme().starts_with("ms-")
 }
 
-/// Whether an answer may be sent to `asked` when `registered` is what the client has registered: it is the same string;
-/// to the user's own machine the port may differ, which a program does not know beforehand (RFC 8252, section 7.3).
+/// Returns true if a response may be sent to `asked` when the client has registered `registered`: the strings are
+/// equal. For the user's own machine the port may differ, because a program does not know it beforehand (RFC 8252,
+/// section 7.3).
 #[must_use]
 pub fn matches(registered: &RedirectUri, asked: &RedirectUri) -> bool {
     if registered == asked {
@@ -80,8 +82,8 @@ pub fn matches(registered: &RedirectUri, asked: &RedirectUri) -> bool {
     registered == asked
 }
 
-/// Whether it is certain who receives what is sent there: whoever holds the host, over https. On the user's own machine
-/// any program can wait at a port or claim a scheme.
+/// Returns true if the recipient is certain: the owner of the host, over https. On the user's own machine any program
+/// can listen at a port or claim a scheme.
 pub(super) fn is_certain(uri: &RedirectUri) -> bool {
     uri.url().is_some_and(|url| url.scheme() == "https" && !is_loopback(&url))
 }

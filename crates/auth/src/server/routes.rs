@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hospes::transport::http_server::{Endpoint, Front, FrontFuture, RemoteAddress};
+use hospes::transport::http_server::{Endpoint, HttpMiddleware, MiddlewareFuture, RemoteAddress};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, RETRY_AFTER, WWW_AUTHENTICATE,
@@ -16,29 +16,29 @@ use serde::Serialize;
 use url::Url;
 
 use super::AuthServer;
-use super::clients::AuthMethod;
-use super::form::Form;
+use super::clients::ClientAuthMethod;
+use super::form::RequestForm;
 use super::limits::party;
 use super::pages::STYLE;
-use super::register::NotRegistered;
-use super::settings::{AccessTokens, OFFLINE, TrustedDocuments};
+use super::registration::RegisterClientError;
+use super::settings::{AccessTokenFormat, OFFLINE, TrustedDocuments};
 use super::signing::KEYS_CACHE;
-use super::store::StoreError;
-use super::tokens::NoToken;
+use super::store::AuthStoreError;
+use super::tokens::TokenRequestError;
 use crate::client::DPOP_NONCE;
-use crate::metadata::AuthorizationServer;
+use crate::metadata::AuthorizationServerMetadata;
 use crate::proofs::algorithm_names;
 use crate::{Challenge, ErrorBody, ErrorCode, Issuer};
 
-/// How long a request's body may be, in bytes: the limit `max_form_bytes`.
+/// Maximum length of a request body, in bytes: the limit `max_form_bytes`.
 const MAX_FORM_BYTES: usize = 64 * 1024;
-/// How long it may take.
+/// Maximum time to receive a request body.
 const FORM_TIMEOUT: Duration = Duration::from_secs(30);
-/// When to ask again what cannot be answered now, in seconds.
+/// Value of `Retry-After` for temporary failures, in seconds.
 pub(super) const RETRY_SECONDS: &str = "5";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Route {
+enum AuthRoute {
     Metadata,
     Authorize,
     SignIn,
@@ -54,7 +54,7 @@ enum Route {
     Document,
 }
 
-impl Route {
+impl AuthRoute {
     const fn methods(self) -> &'static str {
         match self {
             Self::Metadata | Self::Keys | Self::Style | Self::Upstream | Self::Document => "GET",
@@ -67,17 +67,17 @@ impl Route {
         self.methods().split(", ").any(|known| known == method.as_str())
     }
 
-    /// Whether our own pages alone send forms there.
+    /// Returns true if only forms of this server's own pages are accepted there.
     const fn is_for_people(self) -> bool {
         matches!(self, Self::SignIn | Self::Consent | Self::Connect)
     }
 
-    /// Whether it is there too where no tokens are made out.
+    /// Returns true if the route exists on a server that issues no tokens.
     const fn is_page_of_accounts(self) -> bool {
         matches!(self, Self::Connect | Self::Upstream | Self::Style | Self::Document)
     }
 
-    /// Whether programs ask there, in browsers too, and never with a cookie.
+    /// Returns true for routes of programs, also in browsers (CORS), which never use cookies.
     const fn is_for_programs(self) -> bool {
         matches!(
             self,
@@ -87,61 +87,61 @@ impl Route {
 }
 
 impl AuthServer {
-    fn route(&self, path: &str) -> Option<Route> {
+    fn route(&self, path: &str) -> Option<AuthRoute> {
         self.known_route(path).filter(|route| !self.has_only_pages() || route.is_page_of_accounts())
     }
 
-    fn known_route(&self, path: &str) -> Option<Route> {
+    fn known_route(&self, path: &str) -> Option<AuthRoute> {
         if self.document_path().is_some_and(|known| known == path) {
-            return Some(Route::Document);
+            return Some(AuthRoute::Document);
         }
         if let Some(rest) = path.strip_prefix("/.well-known/oauth-authorization-server") {
-            return (rest == self.base()).then_some(Route::Metadata);
+            return (rest == self.base()).then_some(AuthRoute::Metadata);
         }
         Some(match path.strip_prefix(self.base())? {
-            "/authorize" => Route::Authorize,
-            "/sign-in" => Route::SignIn,
-            "/consent" => Route::Consent,
-            "/upstream/callback" if self.provider().is_some() => Route::Upstream,
-            "/token" => Route::Token,
-            "/register" if self.settings().registration => Route::Register,
-            "/revoke" => Route::Revoke,
-            "/introspect" => Route::Introspect,
-            "/jwks" if self.signs() => Route::Keys,
-            "/oauth-style.css" => Route::Style,
-            path if self.is_connect_path(path) => Route::Connect,
+            "/authorize" => AuthRoute::Authorize,
+            "/sign-in" => AuthRoute::SignIn,
+            "/consent" => AuthRoute::Consent,
+            "/upstream/callback" if self.provider().is_some() => AuthRoute::Upstream,
+            "/token" => AuthRoute::Token,
+            "/register" if self.settings().registration => AuthRoute::Register,
+            "/revoke" => AuthRoute::Revoke,
+            "/introspect" => AuthRoute::Introspect,
+            "/jwks" if self.signs() => AuthRoute::Keys,
+            "/oauth-style.css" => AuthRoute::Style,
+            path if self.is_connect_path(path) => AuthRoute::Connect,
             _ => return None,
         })
     }
 
-    /// Where the document of ourselves is: a path has to be asked for as the URL says it.
+    /// Returns the path of this host's own client metadata document. Requests must use the path exactly as in the URL.
     fn document_path(&self) -> Option<String> {
         let url = Url::parse(self.0.document.as_ref()?.client_id.as_str()).ok()?;
         Some(url.path().to_owned())
     }
 
     fn signs(&self) -> bool {
-        self.settings().access_tokens == AccessTokens::Jwt
+        self.settings().access_tokens == AccessTokenFormat::Jwt
     }
 
-    /// Whether this server answers on this path.
+    /// Returns true if this server answers on this path.
     #[must_use]
     pub fn serves(&self, path: &str) -> bool {
         self.route(path).is_some()
     }
 
-    /// Where this is asked for.
+    /// Returns the URL of this endpoint.
     pub(super) fn endpoint(&self, name: &str) -> String {
         format!("{}/{name}", self.settings().issuer.as_str().trim_end_matches('/'))
     }
 
-    /// What the server says of itself.
+    /// Returns the metadata of the server.
     #[must_use]
-    pub fn metadata(&self) -> AuthorizationServer {
+    pub fn metadata(&self) -> AuthorizationServerMetadata {
         let settings = self.settings();
         let endpoint = |name: &str| Some(self.endpoint(name));
         let list = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
-        let mut metadata = AuthorizationServer::new(Issuer::clone(&settings.issuer));
+        let mut metadata = AuthorizationServerMetadata::new(Issuer::clone(&settings.issuer));
         metadata.authorization_endpoint = endpoint("authorize");
         metadata.token_endpoint = endpoint("token");
         metadata.registration_endpoint = endpoint("register").filter(|_| settings.registration);
@@ -154,7 +154,7 @@ impl AuthServer {
         metadata.response_modes_supported = list(&["query"]);
         metadata.grant_types_supported = list(&self.grants());
         metadata.code_challenge_methods_supported = list(&["S256"]);
-        metadata.token_endpoint_auth_methods_supported = list(&AuthMethod::NAMES);
+        metadata.token_endpoint_auth_methods_supported = list(&ClientAuthMethod::NAMES);
         metadata.token_endpoint_auth_signing_alg_values_supported = Some(algorithm_names());
         metadata.dpop_signing_alg_values_supported = Some(algorithm_names());
         let documents = self.0.fetch.is_some() && settings.documents != TrustedDocuments::None;
@@ -181,7 +181,7 @@ impl AuthServer {
         Some(response)
     }
 
-    async fn answer_route(&self, route: Route, parts: &Parts, body: &[u8]) -> Response<Bytes> {
+    async fn answer_route(&self, route: AuthRoute, parts: &Parts, body: &[u8]) -> Response<Bytes> {
         if !self.is_meant(parts) {
             tracing::warn!(path = parts.uri.path(), "a request named another host");
             return empty(StatusCode::MISDIRECTED_REQUEST);
@@ -202,7 +202,7 @@ impl AuthServer {
             tracing::warn!(%error, "what has run out was not dropped");
         }
         if let Err(wait) = self.pace(route, self.sender(parts)) {
-            if route == Route::SignIn {
+            if route == AuthRoute::SignIn {
                 return self.too_often("Too many attempts to sign in from this address.", wait);
             }
             let mut response = oauth_error(
@@ -213,51 +213,51 @@ impl AuthServer {
             response.headers_mut().insert(RETRY_AFTER, seconds);
             return response;
         }
-        let is_form = route != Route::Register && parts.method == Method::POST;
+        let is_form = route != AuthRoute::Register && parts.method == Method::POST;
         if is_form && !has_type(parts, "application/x-www-form-urlencoded") {
             let body = ErrorBody::new(ErrorCode::InvalidRequest, "the body has to be a form");
             return oauth_error(StatusCode::BAD_REQUEST, &body);
         }
         let query = parts.uri.query().unwrap_or_default();
-        let form = Form::parse(if is_form { body } else { query.as_bytes() });
+        let form = RequestForm::parse(if is_form { body } else { query.as_bytes() });
         match route {
-            Route::Metadata => json(StatusCode::OK, &self.metadata(), "public, max-age=300"),
-            Route::Document => json(StatusCode::OK, &self.0.document, "public, max-age=300"),
-            Route::Keys => match self.published_keys().await {
+            AuthRoute::Metadata => json(StatusCode::OK, &self.metadata(), "public, max-age=300"),
+            AuthRoute::Document => json(StatusCode::OK, &self.0.document, "public, max-age=300"),
+            AuthRoute::Keys => match self.published_keys().await {
                 Ok(keys) => json(StatusCode::OK, &keys, KEYS_CACHE),
                 Err(error) => store_error(&error),
             },
-            Route::Style => {
+            AuthRoute::Style => {
                 let mut response = Response::new(Bytes::from_static(STYLE.as_bytes()));
                 let headers = response.headers_mut();
                 headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/css; charset=utf-8"));
                 headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
                 response
             }
-            Route::Authorize => self.or_page(self.authorize(parts, &form).await),
-            Route::SignIn => self.or_page(self.take_sign_in(parts, &form).await),
-            Route::Upstream => self.or_page(self.come_back(parts, &form).await),
-            Route::Connect => self.or_page(self.connect(parts, &form).await),
-            Route::Consent => self.or_page(self.decide(parts, &form).await),
-            Route::Token => or_error(self.redeem(parts, &form).await.map(|token| secret(&token))),
-            Route::Introspect => or_error(self.introspect(parts, &form).await.map(|said| secret(&said))),
-            Route::Revoke => {
+            AuthRoute::Authorize => self.or_page(self.authorize(parts, &form).await),
+            AuthRoute::SignIn => self.or_page(self.take_sign_in(parts, &form).await),
+            AuthRoute::Upstream => self.or_page(self.come_back(parts, &form).await),
+            AuthRoute::Connect => self.or_page(self.connect(parts, &form).await),
+            AuthRoute::Consent => self.or_page(self.decide(parts, &form).await),
+            AuthRoute::Token => or_error(self.redeem(parts, &form).await.map(|token| secret(&token))),
+            AuthRoute::Introspect => or_error(self.introspect(parts, &form).await.map(|said| secret(&said))),
+            AuthRoute::Revoke => {
                 or_error(self.revoke(parts, &form).await.map(|()| secret(&serde_json::json!({}))))
             }
-            Route::Register if !has_type(parts, "application/json") => {
+            AuthRoute::Register if !has_type(parts, "application/json") => {
                 let body = ErrorBody::new(ErrorCode::InvalidClientMetadata, "the body has to be JSON");
                 oauth_error(StatusCode::BAD_REQUEST, &body)
             }
-            Route::Register => match self.register(body).await {
+            AuthRoute::Register => match self.register(body).await {
                 Ok(registered) => json(StatusCode::CREATED, &registered, "no-store"),
-                Err(NotRegistered::Refused(body)) => oauth_error(StatusCode::BAD_REQUEST, &body),
-                Err(NotRegistered::Store(error)) => store_error(&error),
+                Err(RegisterClientError::Refused(body)) => oauth_error(StatusCode::BAD_REQUEST, &body),
+                Err(RegisterClientError::Store(error)) => store_error(&error),
             },
         }
     }
 
-    /// Whether a request names the issuer's host. A page whose name was made to point here (DNS rebinding) would else be of
-    /// our origin and could read and press what is on ours.
+    /// Returns true if a request names the issuer's host. A page whose name was rebound to this address (DNS rebinding)
+    /// would otherwise share our origin and could use our pages.
     fn is_meant(&self, parts: &Parts) -> bool {
         let Some(own) = self.settings().issuer.url() else { return false };
         let mut named = parts.headers.get_all(HOST).iter();
@@ -271,7 +271,7 @@ impl AuthServer {
         asked.is_ok_and(|asked| asked.origin() == own.origin() && asked.username().is_empty())
     }
 
-    /// Whether a form was sent by a page of another origin.
+    /// Returns true if a form was sent by a page of another origin.
     fn is_from_elsewhere(&self, parts: &Parts) -> bool {
         if parts.method != Method::POST {
             return false;
@@ -288,12 +288,12 @@ impl AuthServer {
         }
     }
 
-    fn pace(&self, route: Route, from: Option<IpAddr>) -> Result<(), Duration> {
+    fn pace(&self, route: AuthRoute, from: Option<IpAddr>) -> Result<(), Duration> {
         match route {
-            Route::Token | Route::Revoke | Route::Introspect => self.0.tokens.check(from),
-            Route::Register => self.0.registrations.check(from),
-            Route::SignIn => self.0.sign_ins.check_address(from),
-            Route::Authorize | Route::Connect => self.0.authorizations.check(from),
+            AuthRoute::Token | AuthRoute::Revoke | AuthRoute::Introspect => self.0.tokens.check(from),
+            AuthRoute::Register => self.0.registrations.check(from),
+            AuthRoute::SignIn => self.0.sign_ins.check_address(from),
+            AuthRoute::Authorize | AuthRoute::Connect => self.0.authorizations.check(from),
             _ => Ok(()),
         }
     }
@@ -305,7 +305,7 @@ impl AuthServer {
         Some(party(self.0.proxies.client(peer, &parts.headers)))
     }
 
-    fn or_page(&self, page: Result<Response<Bytes>, StoreError>) -> Response<Bytes> {
+    fn or_page(&self, page: Result<Response<Bytes>, AuthStoreError>) -> Response<Bytes> {
         page.unwrap_or_else(|error| {
             tracing::error!(%error, "an authorization request failed");
             self.later("The server cannot look anything up.")
@@ -334,24 +334,24 @@ impl AuthServer {
 /// An authorization server on the same socket as an endpoint, and behind it what stands before that: a guard that knows
 /// its tokens, mostly.
 #[derive(Clone, Debug)]
-pub struct Beside<F> {
+pub struct AuthServerFront<F> {
     server: AuthServer,
     front: F,
 }
 
 impl AuthServer {
     /// This server, on the socket of an endpoint that `front` stands before.
-    pub fn beside<F: Front>(self, front: F) -> Beside<F> {
-        Beside { server: self, front }
+    pub fn beside<F: HttpMiddleware>(self, front: F) -> AuthServerFront<F> {
+        AuthServerFront { server: self, front }
     }
 }
 
-impl<F: Front> Front for Beside<F> {
+impl<F: HttpMiddleware> HttpMiddleware for AuthServerFront<F> {
     fn receive<'a>(
         &'a self,
         endpoint: &'a Endpoint,
         request: &'a mut Request<hyper::body::Incoming>,
-    ) -> FrontFuture<'a> {
+    ) -> MiddlewareFuture<'a> {
         Box::pin(async move {
             if let Some(answer) = self.server.receive(request).await {
                 return Some(answer);
@@ -389,7 +389,7 @@ fn oauth_error(status: StatusCode, body: &ErrorBody) -> Response<Bytes> {
     json(status, body, "no-store")
 }
 
-fn store_error(error: &StoreError) -> Response<Bytes> {
+fn store_error(error: &AuthStoreError) -> Response<Bytes> {
     tracing::error!(%error, "a request to the authorization server failed");
     later()
 }
@@ -401,14 +401,14 @@ fn later() -> Response<Bytes> {
     response
 }
 
-fn or_error(done: Result<Response<Bytes>, NoToken>) -> Response<Bytes> {
+fn or_error(done: Result<Response<Bytes>, TokenRequestError>) -> Response<Bytes> {
     match done {
         Ok(response) => response,
-        Err(NoToken::Refused(body)) => {
+        Err(TokenRequestError::Refused(body)) => {
             let client = body.error == ErrorCode::InvalidClient;
             oauth_error(if client { StatusCode::UNAUTHORIZED } else { StatusCode::BAD_REQUEST }, &body)
         }
-        Err(NoToken::Basic(body)) => {
+        Err(TokenRequestError::Basic(body)) => {
             let mut response = oauth_error(StatusCode::UNAUTHORIZED, &body);
             let challenge = Challenge::new("Basic").with("realm", "token");
             if let Ok(challenge) = HeaderValue::try_from(challenge.to_string()) {
@@ -416,8 +416,8 @@ fn or_error(done: Result<Response<Bytes>, NoToken>) -> Response<Bytes> {
             }
             response
         }
-        Err(NoToken::Later) => later(),
-        Err(NoToken::Nonce(nonce)) => {
+        Err(TokenRequestError::Later) => later(),
+        Err(TokenRequestError::Nonce(nonce)) => {
             let body =
                 ErrorBody::new(ErrorCode::UseDpopNonce, "the proof has to carry the nonce of this answer");
             let mut response = oauth_error(StatusCode::BAD_REQUEST, &body);
@@ -426,6 +426,6 @@ fn or_error(done: Result<Response<Bytes>, NoToken>) -> Response<Bytes> {
             }
             response
         }
-        Err(NoToken::Store(error)) => store_error(&error),
+        Err(TokenRequestError::Store(error)) => store_error(&error),
     }
 }

@@ -1,41 +1,41 @@
-//! What an authorization server may be told.
+//! Settings of an authorization server.
 
 use std::time::Duration;
 
-use super::clients::Client;
+use super::clients::RegisteredClient;
 use super::redirects;
 use crate::{Issuer, RedirectUri, Resource, Scopes};
 
-/// How long things last.
+/// Lifetimes of codes, tokens, sessions, consents and keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Lifetimes {
+pub struct GrantLifetimes {
     /// A code, from the user's consent to its redemption: 60 seconds.
     pub code: Duration,
     /// An access token: 10 minutes; an hour at most.
     pub access: Duration,
-    /// A refresh token that nobody uses: 14 days.
+    /// An unused refresh token: 14 days.
     pub refresh: Duration,
     /// All refresh tokens of one consent: 90 days.
     pub grant: Duration,
-    /// How long the user may take to sign in and agree: 10 minutes.
+    /// Time for the user to sign in and consent: 10 minutes.
     pub pending: Duration,
-    /// How long a browser stays signed in: 12 hours.
+    /// Session of a browser: 12 hours.
     pub browser: Duration,
-    /// A registration that nobody uses: 30 days.
+    /// An unused registration: 30 days.
     pub registration: Duration,
-    /// How long an answer to a refresh may be asked for once more, in case it was lost: 10 seconds.
+    /// Time in which a refresh may be repeated, in case its response was lost: 10 seconds.
     pub replay: Duration,
-    /// How long a consent is remembered: 90 days.
+    /// A remembered consent: 90 days.
     pub consent: Duration,
-    /// How long a key signs access tokens: 30 days.
+    /// Time for which a key signs access tokens: 30 days.
     pub key: Duration,
 }
 
 /// The longest life of an access token.
 pub const MAX_ACCESS_LIFETIME: Duration = Duration::from_secs(3600);
 
-impl Default for Lifetimes {
+impl Default for GrantLifetimes {
     fn default() -> Self {
         const DAY: Duration = Duration::from_secs(24 * 3600);
         Self {
@@ -53,11 +53,11 @@ impl Default for Lifetimes {
     }
 }
 
-/// What access tokens are like.
+/// Format of access tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum AccessTokens {
-    /// Random: whoever checks one looks it up here, or asks. Taken back, it is good nowhere.
+pub enum AccessTokenFormat {
+    /// Random: verified by lookup in this server or by introspection. Once revoked, it is invalid everywhere.
     #[default]
     Opaque,
     /// Signed, and readable with the keys that are published (RFC 9068): for resources that are somewhere else. Taken
@@ -74,59 +74,59 @@ pub enum TrustedDocuments {
     Any,
     /// Those of these hosts.
     Hosts(Vec<String>),
-    /// Nobody's.
+    /// No metadata documents.
     None,
 }
 
-/// What an authorization server is told.
+/// Settings of an authorization server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct ServerSettings {
-    /// Who it is: the public URL that its endpoints are below.
+pub struct AuthServerSettings {
+    /// Issuer: the public URL that its endpoints are below.
     pub issuer: Issuer,
-    /// What it makes out tokens for. Clients that name none mean the first, if [`Self::first_if_unnamed`] says so or
-    /// there is no other.
+    /// Resources that it issues tokens for. Clients that name none mean the first, if [`Self::first_if_unnamed`] is set
+    /// or there is no other.
     pub resources: Vec<Resource>,
-    /// Whether clients that name no resource mean the first of several: right where all are one endpoint.
+    /// Makes clients that name no resource mean the first of several. Use it if all resources are one endpoint.
     pub first_if_unnamed: bool,
-    /// The scopes it knows, and what they mean in words.
+    /// Supported scopes, and their descriptions.
     pub scopes: Vec<(String, String)>,
-    /// What a client gets that asks for no scope.
+    /// Scopes of a client that requests none.
     pub default_scopes: Scopes,
     /// The clients that the configuration names.
-    pub clients: Vec<Client>,
+    pub clients: Vec<RegisteredClient>,
     /// Whose metadata documents name clients.
     pub documents: TrustedDocuments,
-    /// Whether clients may register themselves. Off unless told otherwise.
+    /// Allows clients to register themselves. Default: false.
     pub registration: bool,
-    /// Whether redirects to the private schemes of installed applications may be registered. Off unless told otherwise.
+    /// Allows registering redirects to private schemes of installed applications. Default: false.
     pub private_schemes: bool,
     /// Further redirects that clients may register, as these exact strings: those to private-use schemes of applications that
     /// are not well known. None unless told otherwise.
     pub redirect_uris: Vec<RedirectUri>,
-    /// What access tokens are like. Opaque unless told otherwise.
-    pub access_tokens: AccessTokens,
-    /// Whether tokens are made out only to who proves a key, to which they are bound (RFC 9449). Off unless told otherwise:
-    /// then they are bound for who proves one.
+    /// Format of access tokens. Default: opaque.
+    pub access_tokens: AccessTokenFormat,
+    /// Issues tokens only to clients that prove a key, to which the tokens are bound (RFC 9449). Default: false; then
+    /// tokens are bound only for clients that prove a key.
     pub require_proofs: bool,
-    /// Whether proofs of keys have to carry what this server has said a moment ago (RFC 9449, section 8), or another on the
-    /// same store. Off unless told otherwise.
+    /// Requires proofs to carry a recent nonce of this server, or of another on the same store (RFC 9449, section 8).
+    /// Default: false.
     pub proof_nonces: bool,
-    /// How long things last.
-    pub lifetimes: Lifetimes,
-    /// How many requests one address may send to the token endpoint in a minute: 600.
+    /// Lifetimes.
+    pub lifetimes: GrantLifetimes,
+    /// Maximum number of token requests from one address per minute: 600.
     pub token_requests_per_minute: u32,
-    /// How many times one address may begin to authorize a client in a minute: 120. Of IPv6, here and below, a /64 is one
+    /// Maximum number of authorization requests from one address per minute: 120. Of IPv6, here and below, a /64 is one
     /// address.
     pub authorizations_per_minute: u32,
-    /// How many clients one address may register in a minute: 10.
+    /// Maximum number of registrations from one address per minute: 10.
     pub registrations_per_minute: u32,
     /// Number of failed sign-ins in a minute with one name from one address: 10. Ten times as many may fail from one address
     /// with any names, and with one name from addresses from which its user has not signed in since the start.
     pub sign_ins_per_minute: u32,
 }
 
-impl ServerSettings {
+impl AuthServerSettings {
     /// Those of a server that makes out tokens for one resource.
     #[must_use]
     pub fn new(issuer: Issuer, resource: Resource) -> Self {
@@ -146,10 +146,10 @@ impl ServerSettings {
             registration: false,
             private_schemes: false,
             redirect_uris: Vec::new(),
-            access_tokens: AccessTokens::default(),
+            access_tokens: AccessTokenFormat::default(),
             require_proofs: false,
             proof_nonces: false,
-            lifetimes: Lifetimes::default(),
+            lifetimes: GrantLifetimes::default(),
             token_requests_per_minute: 600,
             authorizations_per_minute: 120,
             registrations_per_minute: 10,
@@ -165,7 +165,7 @@ impl ServerSettings {
         self
     }
 
-    /// Whether a client that introduces itself may have this redirect.
+    /// Returns true if a client that registers itself may have this redirect.
     pub(super) fn accepts_redirect(&self, uri: &RedirectUri) -> bool {
         redirects::may_register(uri, self.private_schemes) || self.redirect_uris.contains(uri)
     }

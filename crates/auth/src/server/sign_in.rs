@@ -1,5 +1,5 @@
-//! How a person shows who they are: with a name and a password of the configuration, or with a code that the program shows
-//! where only its owner can read it.
+//! Local sign-in of users: with a name and a password of the configuration, or with a code that the program shows only
+//! to its owner.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,25 +16,25 @@ use super::tokens::encode;
 use super::{hash, random_text};
 use crate::Seed;
 
-/// How often a password is hashed, as OWASP recommends for PBKDF2 with SHA-256.
+/// Number of hash rounds of a password, as OWASP recommends for PBKDF2 with SHA-256.
 const ROUNDS: u32 = 600_000;
 /// The fewest rounds that a hash of the configuration may have.
 const MIN_ROUNDS: u32 = 100_000;
-/// For how long a code that was shown is good, in seconds.
+/// Lifetime of a code that was shown, in seconds.
 const CODE_SECONDS: u64 = 600;
 
-/// The name of whoever can read what the program shows.
+/// Name of the user who can read the program's output.
 pub const OWNER: &str = "owner";
 
 /// The hash of a password, as it may stand in a configuration: `pbkdf2-sha256$600000$SALT$HASH`.
 #[derive(Clone)]
 pub struct PasswordHash(SecretString);
 
-/// What is no hash of a password.
+/// Error for text that is not a password hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is not a password hash: `pbkdf2-sha256$ROUNDS$SALT$HASH` with at least 100000 rounds")]
 #[non_exhaustive]
-pub struct NotAHash;
+pub struct InvalidPasswordHash;
 
 impl PasswordHash {
     /// That of this password. It takes a good part of a second, on purpose.
@@ -43,9 +43,9 @@ impl PasswordHash {
         Self::salted(password, &random_text(), ROUNDS)
     }
 
-    /// That of a password which stands in a configuration as it is: the same for the same password of the same user,
-    /// after every start and at every node, so that what was given to the user lasts as long as the password. `place` is
-    /// where the user signs in, the issuer. It takes a good part of a second.
+    /// Hashes a password that the configuration contains in plain text. The result depends only on the password, the
+    /// user and the place. It is the same after every start and at every node, so grants last as long as the password.
+    /// `place` is where the user signs in, the issuer. It takes a good part of a second.
     #[must_use]
     pub fn of_user(password: &str, user: &str, place: &str) -> Self {
         Self::salted(password, &hash(&encode(&(place, user))), ROUNDS)
@@ -61,25 +61,25 @@ impl PasswordHash {
         Self(format!("pbkdf2-sha256${rounds}${salt}${hash}").into())
     }
 
-    /// As a configuration has it.
+    /// Parses a hash from the configuration.
     ///
     /// # Errors
-    /// When it is none.
-    pub fn parse(text: &str) -> Result<Self, NotAHash> {
-        let (rounds, _, _) = parts(text).ok_or(NotAHash)?;
+    /// If the text is not a hash.
+    pub fn parse(text: &str) -> Result<Self, InvalidPasswordHash> {
+        let (rounds, _, _) = parts(text).ok_or(InvalidPasswordHash)?;
         if rounds < MIN_ROUNDS {
-            return Err(NotAHash);
+            return Err(InvalidPasswordHash);
         }
         Ok(Self(text.to_owned().into()))
     }
 
-    /// For the configuration.
+    /// Returns the text for the configuration.
     #[must_use]
     pub fn expose(&self) -> &str {
         self.0.expose_secret()
     }
 
-    /// Whether it is that of this password.
+    /// Returns true if this is the hash of the password.
     #[must_use]
     pub fn is_of(&self, password: &str) -> bool {
         let Some((rounds, salt, hash)) = parts(self.expose()) else { return false };
@@ -110,8 +110,8 @@ fn derive(password: &str, salt: &str, rounds: u32) -> [u8; 32] {
 /// The signs of a code: none that is read or typed as another.
 const SIGNS: &[u8; 30] = b"23456789ABCDEFGHJKMNPQRSTVWXYZ";
 
-/// A code such as `7KQM-2XJP-9RTD`: long enough (58 bits) that nobody guesses it in the time that it is good, short enough
-/// to be typed on a telephone.
+/// Creates a code such as `7KQM-2XJP-9RTD`. Its 58 bits are too many to guess within its lifetime, and it is short
+/// enough to type on a telephone.
 fn new_code() -> String {
     // Without randomness there are no secrets, and nothing can go on.
     let mut seed = Seed::from_system().expect("the operating system has randomness");
@@ -137,24 +137,24 @@ fn plain(code: &str) -> String {
     signs.map(|sign| sign.to_ascii_uppercase()).collect()
 }
 
-type Show = dyn Fn(&str) + Send + Sync;
+type ShowCode = dyn Fn(&str) + Send + Sync;
 
-/// Who may sign in, and how.
+/// Users who may sign in, and their credentials.
 #[derive(Clone, Default)]
-pub struct SignIn {
+pub struct LocalSignIn {
     users: Arc<BTreeMap<String, PasswordHash>>,
-    show: Option<Arc<Show>>,
+    show: Option<Arc<ShowCode>>,
     shown: Arc<Mutex<Option<(String, u64)>>>,
 }
 
-impl SignIn {
+impl LocalSignIn {
     /// These people, with their passwords.
     #[must_use]
     pub fn users(users: impl IntoIterator<Item = (String, PasswordHash)>) -> Self {
         Self { users: Arc::new(users.into_iter().collect()), ..Self::default() }
     }
 
-    /// Whoever can read what `show` shows, which is a code that works once. They sign in as [`OWNER`].
+    /// Admits the owner, who can read the single-use code that `show` shows. The owner signs in as [`OWNER`].
     pub fn owner(show: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self { show: Some(Arc::new(show)), ..Self::default() }
     }
@@ -163,7 +163,7 @@ impl SignIn {
         !self.users.is_empty()
     }
 
-    /// What stands for how somebody of that name signs in, and changes when that does; none when nobody of that name may.
+    /// Returns a digest of the user's credentials, which changes with them; `None` if the user may not sign in.
     pub(super) fn mark(&self, user: &str) -> Option<String> {
         match self.users.get(user) {
             Some(password) => Some(hash(password.expose())),
@@ -171,7 +171,7 @@ impl SignIn {
         }
     }
 
-    /// Shows a code, unless one was shown that is still good: nobody can fill the owner's screen.
+    /// Shows a code, unless a valid one was shown already. Thus attackers cannot fill the owner's screen.
     pub(super) fn show_code(&self, now: u64) {
         let Some(show) = &self.show else { return };
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
@@ -183,7 +183,7 @@ impl SignIn {
         show(&code);
     }
 
-    /// Whether this is the code that was shown; it works once.
+    /// Returns true if this is the code that was shown; it works once.
     pub(super) fn take_code(&self, code: &str, now: u64) -> bool {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let good = shown.as_ref().is_some_and(|(known, until)| {
@@ -195,7 +195,7 @@ impl SignIn {
         good
     }
 
-    /// Whether this is that user's password. Takes as long for users that are not there.
+    /// Returns true if this is the user's password. Takes equally long for unknown users.
     pub(super) async fn check(&self, user: &str, password: &str) -> bool {
         let known = self.users.get(user).cloned();
         let password: SecretString = password.to_owned().into();
@@ -210,9 +210,9 @@ impl SignIn {
     }
 }
 
-impl fmt::Debug for SignIn {
+impl fmt::Debug for LocalSignIn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SignIn").field("users", &self.users.keys()).finish_non_exhaustive()
+        f.debug_struct("LocalSignIn").field("users", &self.users.keys()).finish_non_exhaustive()
     }
 }
 
@@ -264,7 +264,7 @@ mod tests {
     fn a_code_works_once_and_for_a_while() {
         let shown: Arc<Mutex<Vec<String>>> = Arc::default();
         let sink = Arc::clone(&shown);
-        let sign_in = SignIn::owner(move |code| sink.lock().unwrap().push(code.to_owned()));
+        let sign_in = LocalSignIn::owner(move |code| sink.lock().unwrap().push(code.to_owned()));
         sign_in.show_code(0);
         sign_in.show_code(1);
         let codes = shown.lock().unwrap().clone();

@@ -1,8 +1,8 @@
 //! Access tokens that say themselves what they are (RFC 9068), and the keys they are signed with.
 //!
-//! A key is published as long as a token of it can be good, and more than an hour before it signs if the server was asked
-//! for anything then: whoever keeps the published keys for a while misses none. After a longer silence a new key signs at
-//! once, and a resource that does not know it yet has to ask for the keys again, as one does that meets an unknown `kid`.
+//! A key is published as long as a token signed with it can be valid. It is also published more than an hour before it
+//! signs, if the server received a request then, so that cached key sets contain it. After a longer idle time a new key
+//! signs at once. A resource that meets its unknown `kid` then has to fetch the keys again.
 //!
 //! The keys are in the store, sealed if the server was given something to seal them with ([`AuthServer::sealing`]), else
 //! for the owner of the store alone, as one in a file is by its mode.
@@ -12,35 +12,35 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::settings::MAX_ACCESS_LIFETIME;
-use super::store::{Kind, StoreError};
-use super::tokens::{By, NoToken, TokenRecord, refuse};
-use super::{AuthServer, KeptKey, random_text};
+use super::store::{AuthStoreError, RecordKind};
+use super::tokens::{GrantSource, TokenRecord, TokenRequestError, refuse};
+use super::{AuthServer, ServerKey, random_text};
 use crate::ErrorCode;
 use crate::clock::CLOCK_SKEW;
-use crate::key_pair::{KeyFailed, KeyPair};
+use crate::key_pair::{KeyPair, KeyPairError};
 use crate::keys::KEEP_SECONDS;
 
-/// How long before a key signs it is published, in seconds: longer than anybody keeps what is published.
+/// Time between the publication of a key and its first signature, in seconds: longer than any cache keeps the key set.
 const AHEAD: u64 = KEEP_SECONDS + 2 * PUBLISHED_SECONDS;
-/// For how long others may keep what is published, in seconds.
+/// Time for which others may cache the published keys, in seconds.
 const PUBLISHED_SECONDS: u64 = 300;
 
-/// For how long others may keep the published keys.
+/// Value of `Cache-Control` for the published keys.
 pub(super) const KEYS_CACHE: &str = "public, max-age=300";
 
 /// A key that can be used.
-struct Key {
+struct TokenSigningKey {
     pair: KeyPair,
-    kept: KeptKey,
+    kept: ServerKey,
 }
 
-impl From<KeyFailed> for StoreError {
-    fn from(_: KeyFailed) -> Self {
+impl From<KeyPairError> for AuthStoreError {
+    fn from(_: KeyPairError) -> Self {
         Self("a key for tokens cannot be used".into())
     }
 }
 
-impl Key {
+impl TokenSigningKey {
     fn public(&self) -> Jwk {
         let mut public = self.pair.public().clone();
         public.common.key_id = Some(self.kept.id.clone());
@@ -51,21 +51,25 @@ impl Key {
 }
 
 impl AuthServer {
-    /// What is published: the key that signs, the next, and those of which tokens are still about.
-    pub(super) async fn published_keys(&self) -> Result<JwkSet, StoreError> {
+    /// Returns the published keys: the signing key, the next one, and those with unexpired tokens.
+    pub(super) async fn published_keys(&self) -> Result<JwkSet, AuthStoreError> {
         let keys = self.keys().await?;
-        Ok(JwkSet { keys: keys.iter().map(Key::public).collect() })
+        Ok(JwkSet { keys: keys.iter().map(TokenSigningKey::public).collect() })
     }
 
     /// An access token that says itself what it is. It is good until then.
-    pub(super) async fn sign_access(&self, token: &TokenRecord, until: u64) -> Result<String, NoToken> {
+    pub(super) async fn sign_access(
+        &self,
+        token: &TokenRecord,
+        until: u64,
+    ) -> Result<String, TokenRequestError> {
         let now = self.now();
         let keys = self.keys().await?;
         let signs = keys.iter().filter(|key| key.kept.is_used(now));
         let key = signs.min_by(|one, other| one.kept.order().cmp(&other.kept.order()));
-        let key = key.ok_or_else(|| StoreError("there is no key for tokens".into()))?;
+        let key = key.ok_or_else(|| AuthStoreError("there is no key for tokens".into()))?;
         let given = &token.given;
-        if given.by != By::Client && given.subject == token.client_id.as_str() {
+        if given.by != GrantSource::Client && given.subject == token.client_id.as_str() {
             // Elsewhere it would be taken for the client's own (RFC 9068, section 5).
             return refuse(ErrorCode::InvalidGrant, "the user has the name of the client");
         }
@@ -77,16 +81,16 @@ impl AuthServer {
             claims["cnf"] = json!({ "jkt": key });
         }
         let signed = key.pair.sign("at+jwt", &claims, |header| header.kid = Some(key.kept.id.clone()));
-        Ok(signed.map_err(StoreError::from)?)
+        Ok(signed.map_err(AuthStoreError::from)?)
     }
 
     /// All keys of which tokens are about or will be. There is always one that signs, and in time the next.
-    async fn keys(&self) -> Result<Vec<Key>, StoreError> {
+    async fn keys(&self) -> Result<Vec<TokenSigningKey>, AuthStoreError> {
         let now = self.now();
         let mut keys = Vec::new();
-        for kept in self.0.keeper.keys(Kind::Key, now).await? {
+        for kept in self.0.keeper.keys(RecordKind::Key, now).await? {
             match KeyPair::from_document(&kept.secret) {
-                Ok(pair) => keys.push(Key { pair, kept }),
+                Ok(pair) => keys.push(TokenSigningKey { pair, kept }),
                 Err(_) => tracing::error!(key = kept.id, "a key for tokens cannot be used"),
             }
         }
@@ -99,15 +103,15 @@ impl AuthServer {
         Ok(keys)
     }
 
-    async fn make_key(&self, from: u64) -> Result<Key, StoreError> {
+    async fn make_key(&self, from: u64) -> Result<TokenSigningKey, AuthStoreError> {
         let pair = KeyPair::generate()?;
         let to = from + self.settings().lifetimes.key.as_secs().max(1);
         let secret = Zeroizing::new(pair.document().to_vec());
-        let kept = KeptKey { id: pair.thumbprint(), secret, from, to };
+        let kept = ServerKey { id: pair.thumbprint(), secret, from, to };
         // As long as a token of it can be good anywhere.
         let until = to + MAX_ACCESS_LIFETIME.as_secs() + 2 * CLOCK_SKEW;
-        self.0.keeper.keep(Kind::Key, &kept, until).await?;
+        self.0.keeper.keep(RecordKind::Key, &kept, until).await?;
         tracing::info!(key = kept.id, from, to, "a key for tokens was made");
-        Ok(Key { pair, kept })
+        Ok(TokenSigningKey { pair, kept })
     }
 }

@@ -1,24 +1,24 @@
-//! What is handed in becomes tokens; and what is asked about tokens.
+//! Token, revocation and introspection endpoints.
 
-mod askers;
+mod authentication;
 mod grants;
-mod questions;
+mod introspection;
 
 use http::request::Parts;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::authorize::resource;
-use super::clients::{ASSERTION, CODE, CREDENTIALS, Client, REFRESH};
-use super::form::Form;
-use super::settings::AccessTokens;
-use super::store::{Kind, Record, StoreError};
+use super::clients::{ASSERTION, CODE, CREDENTIALS, REFRESH, RegisteredClient};
+use super::form::RequestForm;
+use super::settings::AccessTokenFormat;
+use super::store::{AuthRecord, AuthStoreError, RecordKind};
 use super::{AuthServer, hash, random_text};
-use crate::resource::Flaw;
+use crate::resource::VerifyTokenError;
 use crate::{ClientId, ErrorBody, ErrorCode, RedirectUri, Resource, Scopes, fingerprint};
-use askers::check_repeated;
+use authentication::check_repeated;
 
-/// What a code stands for.
+/// Record of an authorization code.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct CodeRecord {
     pub(super) client_id: ClientId,
@@ -28,86 +28,86 @@ pub(super) struct CodeRecord {
     #[serde(default)]
     pub(super) key: Option<String>,
     #[serde(flatten)]
-    pub(super) given: Given,
+    pub(super) given: GrantedAccess,
 }
 
-/// Who asks for a token.
-pub(super) struct Asker {
-    pub(super) client: Client,
+/// Authenticated client of a token request, and its proven key.
+pub(super) struct TokenRequester {
+    pub(super) client: RegisteredClient,
     /// The key that they have proven, by its thumbprint.
     pub(super) key: Option<String>,
 }
 
-/// What was agreed to, which everything that comes of it carries.
+/// Access that was granted; copied to every code and token of the grant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Given {
+pub(super) struct GrantedAccess {
     pub(super) subject: String,
     pub(super) resource: Resource,
     pub(super) scopes: Scopes,
-    /// When all of it ends, in seconds since 1970.
+    /// End of the grant, in seconds since 1970.
     pub(super) end: u64,
     /// On whose word.
-    pub(super) by: By,
+    pub(super) by: GrantSource,
 }
 
 /// On whose word something was given, which holds as long as they are known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum By {
+pub(super) enum GrantSource {
     /// A user who signs in here, as they signed in then.
     User {
-        /// What stands for their password.
+        /// Digest of the user's credentials.
         mark: String,
     },
     /// A client that acts for itself.
     Client,
-    /// A user with an account at somebody else's.
+    /// A user who signed in at the provider.
     Upstream,
     /// A user of an identity provider that is trusted.
     Assertion {
-        /// Which.
+        /// Issuer of the provider.
         issuer: String,
     },
 }
 
-/// What an access or a refresh token stands for.
+/// Record of an access token or a refresh token.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct TokenRecord {
     pub(super) client_id: ClientId,
-    /// The key that whoever shows it has to prove, by its thumbprint.
+    /// Thumbprint of the key that the client has to prove.
     #[serde(default)]
     pub(super) key: Option<String>,
     #[serde(flatten)]
-    pub(super) given: Given,
+    pub(super) given: GrantedAccess,
 }
 
-/// Why there is no token.
+/// Reasons no token is issued.
 #[derive(Debug)]
-pub(super) enum NoToken {
+pub(super) enum TokenRequestError {
     /// The request is refused.
     Refused(ErrorBody),
     /// The client did not show that it is itself; it tried HTTP Basic.
     Basic(ErrorBody),
-    /// Who the client or the user is cannot be found out now.
+    /// The client or the user cannot be verified now.
     Later,
     /// The proof of a key has to carry this.
     Nonce(String),
     /// The store does not answer.
-    Store(StoreError),
+    Store(AuthStoreError),
 }
 
-impl From<StoreError> for NoToken {
-    fn from(error: StoreError) -> Self {
+impl From<AuthStoreError> for TokenRequestError {
+    fn from(error: AuthStoreError) -> Self {
         Self::Store(error)
     }
 }
 
-pub(super) fn refuse<T>(code: ErrorCode, why: &str) -> Result<T, NoToken> {
-    Err(NoToken::Refused(ErrorBody::new(code, why)))
+pub(super) fn refuse<T>(code: ErrorCode, why: &str) -> Result<T, TokenRequestError> {
+    Err(TokenRequestError::Refused(ErrorBody::new(code, why)))
 }
 
-fn decode<T: for<'de> Deserialize<'de>>(record: &Record) -> Result<T, NoToken> {
-    serde_json::from_str(&record.value).map_err(|_| StoreError("a record cannot be read".into()).into())
+fn decode<T: for<'de> Deserialize<'de>>(record: &AuthRecord) -> Result<T, TokenRequestError> {
+    serde_json::from_str(&record.value).map_err(|_| AuthStoreError("a record cannot be read".into()).into())
 }
 
 pub(super) fn encode(value: &impl Serialize) -> String {
@@ -116,7 +116,7 @@ pub(super) fn encode(value: &impl Serialize) -> String {
 
 impl AuthServer {
     /// Answers the token endpoint.
-    pub(super) async fn redeem(&self, parts: &Parts, form: &Form) -> Result<Value, NoToken> {
+    pub(super) async fn redeem(&self, parts: &Parts, form: &RequestForm) -> Result<Value, TokenRequestError> {
         check_repeated(form)?;
         let Some(grant) = form.get("grant_type") else {
             return refuse(ErrorCode::InvalidRequest, "grant_type is missing");
@@ -128,7 +128,7 @@ impl AuthServer {
         if !client.may(grant) {
             return refuse(ErrorCode::UnauthorizedClient, "the client may not use this grant");
         }
-        let asker = Asker { key: self.proven_key(parts).await?, client };
+        let asker = TokenRequester { key: self.proven_key(parts).await?, client };
         if asker.key.is_none() && self.settings().require_proofs {
             return refuse(
                 ErrorCode::InvalidDpopProof,
@@ -143,7 +143,7 @@ impl AuthServer {
         }
     }
 
-    /// What may be asked of the token endpoint.
+    /// Returns the supported grant types.
     pub(super) fn grants(&self) -> Vec<&'static str> {
         let mut grants = vec![CODE, REFRESH, CREDENTIALS];
         if !self.0.trusted.is_empty() {
@@ -152,53 +152,53 @@ impl AuthServer {
         grants
     }
 
-    /// Whether on whose word something was given is still one of ours: who has left the configuration takes nothing along,
-    /// and a new password ends what was given under the old one.
-    pub(super) fn is_there(&self, given: &Given) -> bool {
+    /// Returns true if the source of the grant is still valid. A user or client that was removed from the configuration
+    /// loses its grants, and a new password ends the grants under the old one.
+    pub(super) fn is_there(&self, given: &GrantedAccess) -> bool {
         match &given.by {
-            By::User { mark } => self.0.sign_in.mark(&given.subject).as_ref() == Some(mark),
-            By::Client => {
+            GrantSource::User { mark } => self.0.sign_in.mark(&given.subject).as_ref() == Some(mark),
+            GrantSource::Client => {
                 let mut clients = self.settings().clients.iter();
                 clients.any(|client| client.id.as_str() == given.subject && client.may(CREDENTIALS))
             }
-            By::Upstream => self.provider().is_some(),
-            By::Assertion { issuer } => self.trusts(issuer),
+            GrantSource::Upstream => self.provider().is_some(),
+            GrantSource::Assertion { issuer } => self.trusts(issuer),
         }
     }
 
-    /// Whether what a grant rests on still holds: on whose word it was given, and what somebody else gave us for it.
-    async fn holds(&self, given: &Given, grant: &str) -> Result<bool, NoToken> {
-        if !self.is_there(given) || given.by != By::Upstream {
+    /// Returns true if a grant is still valid: its source, and the provider tokens it depends on.
+    async fn holds(&self, given: &GrantedAccess, grant: &str) -> Result<bool, TokenRequestError> {
+        if !self.is_there(given) || given.by != GrantSource::Upstream {
             return Ok(self.is_there(given));
         }
         match self.check_upstream(grant).await {
             Ok(()) => Ok(true),
-            Err(Flaw::Unavailable) => Err(NoToken::Later),
-            Err(Flaw::Invalid | Flaw::Expired) => Ok(false),
+            Err(VerifyTokenError::Unavailable) => Err(TokenRequestError::Later),
+            Err(VerifyTokenError::Invalid | VerifyTokenError::Expired) => Ok(false),
         }
     }
 
-    /// Makes out an access token.
+    /// Issues an access token.
     pub(super) async fn issue(
         &self,
-        asker: &Asker,
-        given: &Given,
+        asker: &TokenRequester,
+        given: &GrantedAccess,
         scopes: &Scopes,
         grant: &str,
         refresh: Option<String>,
-    ) -> Result<Value, NoToken> {
-        let Asker { client, key } = asker;
+    ) -> Result<Value, TokenRequestError> {
+        let TokenRequester { client, key } = asker;
         let now = self.now();
         let until = (now + self.settings().access_seconds()).min(given.end);
-        let given = Given { scopes: scopes.clone(), ..given.clone() };
+        let given = GrantedAccess { scopes: scopes.clone(), ..given.clone() };
         let record = TokenRecord { client_id: client.id.clone(), key: key.clone(), given };
         let token = match self.settings().access_tokens {
-            AccessTokens::Opaque => random_text(),
-            AccessTokens::Jwt => self.sign_access(&record, until).await?,
+            AccessTokenFormat::Opaque => random_text(),
+            AccessTokenFormat::Jwt => self.sign_access(&record, until).await?,
         };
         // Signed or not, it is looked up here.
         let value = encode(&record);
-        let record = Record::new(Kind::Access, hash(&token), value, until).of(grant);
+        let record = AuthRecord::new(RecordKind::Access, hash(&token), value, until).of(grant);
         if !self.store().put(record).await? {
             return refuse(ErrorCode::InvalidGrant, "what the user agreed to was taken back");
         }
@@ -214,7 +214,11 @@ impl AuthServer {
         Ok(answer)
     }
 
-    pub(super) fn check_resource(&self, form: &Form, granted: &Resource) -> Result<(), NoToken> {
+    pub(super) fn check_resource(
+        &self,
+        form: &RequestForm,
+        granted: &Resource,
+    ) -> Result<(), TokenRequestError> {
         match form.get("resource") {
             Some(_) if resource(form.get("resource"), self.settings()).as_ref() != Some(granted) => {
                 refuse(ErrorCode::InvalidTarget, "the resource is not the one that was agreed to")
@@ -223,9 +227,9 @@ impl AuthServer {
         }
     }
 
-    /// Ends a grant, and all that came of it. What is ours ends at once; the provider is told afterwards, and may take
-    /// its time.
-    async fn revoke_grant_of(&self, record: &Record) -> Result<(), StoreError> {
+    /// Ends a grant and all its tokens. Local tokens end at once; the provider's revocation follows in the background
+    /// and may take longer.
+    async fn revoke_grant_of(&self, record: &AuthRecord) -> Result<(), AuthStoreError> {
         let Some(grant) = record.grant.clone() else { return Ok(()) };
         tracing::info!(grant = fingerprint(&grant), "a grant was revoked");
         let server = self.clone();
@@ -239,7 +243,7 @@ impl AuthServer {
             }
             Ok(())
         });
-        done.await.unwrap_or_else(|_| Err(StoreError("a revocation broke off".into())))
+        done.await.unwrap_or_else(|_| Err(AuthStoreError("a revocation broke off".into())))
     }
 }
 

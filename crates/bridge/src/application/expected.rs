@@ -4,7 +4,7 @@ use hospes::model::Revision;
 
 /// Behaviour that can cross a bridge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Behaviour {
+pub(crate) enum BridgeBehaviour {
     Lists,
     Calls,
     Structured,
@@ -32,12 +32,12 @@ pub(crate) enum Behaviour {
 
 /// Something that is lost, as `docs/bridging.md` says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Loss {
+pub(crate) struct BridgeLoss {
     /// Words of which the error has one, where the loss is a failure.
     pub(crate) named_by: &'static [&'static str],
 }
 
-impl Behaviour {
+impl BridgeBehaviour {
     pub(crate) const ALL: [Self; 23] = [
         Self::Lists,
         Self::Calls,
@@ -94,7 +94,7 @@ impl Behaviour {
 
     /// Returns what is lost of the behaviour between an application and a server. A loss depends on the revisions of
     /// both.
-    pub(crate) fn loss(self, application: Revision, server: Revision) -> Option<Loss> {
+    pub(crate) fn loss(self, application: Revision, server: Revision) -> Option<BridgeLoss> {
         let (since, named_by): (_, &[&str]) = match self {
             Self::Structured => (Revision::V2025_06_18, &[]),
             Self::Contents => (Revision::V2025_06_18, &[]),
@@ -104,6 +104,6 @@ impl Behaviour {
             Self::SamplingTools => (Revision::V2025_11_25, &["sampling"]),
             _ => return None,
         };
-        (application.min(server) < since).then_some(Loss { named_by })
+        (application.min(server) < since).then_some(BridgeLoss { named_by })
     }
 }

@@ -3,8 +3,9 @@
 
 mod page;
 
-use hospes_host::desk::{
-    CallCard, CallKind, Card, FormCard, Matter, ResultCard, SamplingRequestCard, SamplingResultCard, UrlCard,
+use hospes_host::approvals::{
+    Approval, ApprovalCallKind, ApprovalCard, CallCard, FormCard, ResultCard, SamplingRequestCard,
+    SamplingResultCard, UrlCard,
 };
 use hospes_host::pins::PinnedServer;
 use hospes_policy::visible_line;
@@ -12,33 +13,35 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use serde_json::Value;
 
-use self::page::{NAMES, Page, edited, label};
-use super::draft::{self, Draft, Field};
+use self::page::{CardPage, NAMES, edited, label};
+use super::draft::{self, ApprovalDraft, FormField};
 use super::{json, text};
 
 /// Risk of allowing a pending approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Risk {
+pub(crate) enum ApprovalRisk {
     Sharp,
     Wide,
     Calm,
 }
 
-impl Risk {
-    pub(crate) fn of(matter: &Matter) -> Self {
+impl ApprovalRisk {
+    pub(crate) fn of(matter: &Approval) -> Self {
         match &matter.card {
-            Card::Call(card) if card.data_flow.is_some() => Self::Sharp,
-            Card::Call(card) => match (card.what, card.effects) {
-                (CallKind::Tool, Some(said)) => match (said.read_only, said.destructive, said.trusted) {
-                    (true, _, true) if !said.open_world => Self::Calm,
-                    (false, true, _) => Self::Sharp,
-                    _ => Self::Wide,
-                },
+            ApprovalCard::Call(card) if card.data_flow.is_some() => Self::Sharp,
+            ApprovalCard::Call(card) => match (card.what, card.effects) {
+                (ApprovalCallKind::Tool, Some(said)) => {
+                    match (said.read_only, said.destructive, said.trusted) {
+                        (true, _, true) if !said.open_world => Self::Calm,
+                        (false, true, _) => Self::Sharp,
+                        _ => Self::Wide,
+                    }
+                }
                 _ => Self::Wide,
             },
-            Card::Form(card) if !card.secrets.is_empty() => Self::Sharp,
-            Card::SamplingResult(card) if !card.findings.is_empty() => Self::Sharp,
-            Card::Url(card) if !card.warnings.is_empty() => Self::Sharp,
+            ApprovalCard::Form(card) if !card.secrets.is_empty() => Self::Sharp,
+            ApprovalCard::SamplingResult(card) if !card.findings.is_empty() => Self::Sharp,
+            ApprovalCard::Url(card) if !card.warnings.is_empty() => Self::Sharp,
             _ => Self::Wide,
         }
     }
@@ -53,14 +56,14 @@ impl Risk {
 }
 
 /// Returns the subject of a pending approval and its server, each on one line.
-pub(crate) fn title(matter: &Matter) -> (String, String) {
+pub(crate) fn title(matter: &Approval) -> (String, String) {
     let what = match &matter.card {
-        Card::Call(card) => text::line(&card.name, 120),
-        Card::Result(card) => format!("what {} answered", text::line(&card.name, 120)),
-        Card::SamplingRequest(_) => "ask a model".to_owned(),
-        Card::SamplingResult(_) => "what the model answered".to_owned(),
-        Card::Form(_) => "fill in a form".to_owned(),
-        Card::Url(_) => "go to an address".to_owned(),
+        ApprovalCard::Call(card) => text::line(&card.name, 120),
+        ApprovalCard::Result(card) => format!("what {} answered", text::line(&card.name, 120)),
+        ApprovalCard::SamplingRequest(_) => "ask a model".to_owned(),
+        ApprovalCard::SamplingResult(_) => "what the model answered".to_owned(),
+        ApprovalCard::Form(_) => "fill in a form".to_owned(),
+        ApprovalCard::Url(_) => "go to an address".to_owned(),
         _ => "something new".to_owned(),
     };
     (what, text::line(&matter.server, 120))
@@ -68,8 +71,8 @@ pub(crate) fn title(matter: &Matter) -> (String, String) {
 
 /// The whole card, in lines no wider than `width`.
 pub(crate) fn card(
-    matter: &Matter,
-    draft: &Draft,
+    matter: &Approval,
+    draft: &ApprovalDraft,
     pins: Option<&[PinnedServer]>,
     width: usize,
 ) -> Vec<Line<'static>> {
@@ -79,19 +82,19 @@ pub(crate) fn card(
 /// Returns the card, and the number of its lines that must be shown before it can be allowed. They reach to the end of
 /// the part that says what would happen.
 pub(super) fn laid_out(
-    matter: &Matter,
-    draft: &Draft,
+    matter: &Approval,
+    draft: &ApprovalDraft,
     pins: Option<&[PinnedServer]>,
     width: usize,
 ) -> (Vec<Line<'static>>, usize) {
-    let mut page = Page { width, lines: Vec::new(), needed: None };
+    let mut page = CardPage { width, lines: Vec::new(), needed: None };
     match &matter.card {
-        Card::Call(card) => page.call(card, matter, draft, pins),
-        Card::Result(card) => page.result(card, matter, draft, pins),
-        Card::SamplingRequest(card) => page.sampling_request(card, matter, draft, pins),
-        Card::SamplingResult(card) => page.sampling_result(card, matter, draft, pins),
-        Card::Form(card) => page.form(card, matter, draft, pins),
-        Card::Url(card) => page.url(card, matter, pins),
+        ApprovalCard::Call(card) => page.call(card, matter, draft, pins),
+        ApprovalCard::Result(card) => page.result(card, matter, draft, pins),
+        ApprovalCard::SamplingRequest(card) => page.sampling_request(card, matter, draft, pins),
+        ApprovalCard::SamplingResult(card) => page.sampling_result(card, matter, draft, pins),
+        ApprovalCard::Form(card) => page.form(card, matter, draft, pins),
+        ApprovalCard::Url(card) => page.url(card, matter, pins),
         other => page.said(&format!("{other:?}")),
     }
     let needed = page.needed.unwrap_or(page.lines.len());
@@ -110,12 +113,18 @@ fn bad() -> Style {
     Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)
 }
 
-impl Page {
-    fn call(&mut self, card: &CallCard, matter: &Matter, draft: &Draft, pins: Option<&[PinnedServer]>) {
+impl CardPage {
+    fn call(
+        &mut self,
+        card: &CallCard,
+        matter: &Approval,
+        draft: &ApprovalDraft,
+        pins: Option<&[PinnedServer]>,
+    ) {
         let verb = match card.what {
-            CallKind::Tool => "call the tool",
-            CallKind::Prompt => "fetch the prompt",
-            CallKind::Resource => "read",
+            ApprovalCallKind::Tool => "call the tool",
+            ApprovalCallKind::Prompt => "fetch the prompt",
+            ApprovalCallKind::Resource => "read",
             _ => "use",
         };
         self.heading(verb, &card.name);
@@ -183,7 +192,13 @@ impl Page {
         self.styled("", belief, dim());
     }
 
-    fn result(&mut self, card: &ResultCard, matter: &Matter, draft: &Draft, pins: Option<&[PinnedServer]>) {
+    fn result(
+        &mut self,
+        card: &ResultCard,
+        matter: &Approval,
+        draft: &ApprovalDraft,
+        pins: Option<&[PinnedServer]>,
+    ) {
         self.heading("hand over the answer of", &card.name);
         self.who(matter, pins);
         self.fact("because", &card.because);
@@ -198,8 +213,8 @@ impl Page {
     fn sampling_request(
         &mut self,
         card: &SamplingRequestCard,
-        matter: &Matter,
-        draft: &Draft,
+        matter: &Approval,
+        draft: &ApprovalDraft,
         pins: Option<&[PinnedServer]>,
     ) {
         self.heading("ask the model", &card.model);
@@ -236,8 +251,8 @@ impl Page {
     fn sampling_result(
         &mut self,
         card: &SamplingResultCard,
-        matter: &Matter,
-        draft: &Draft,
+        matter: &Approval,
+        draft: &ApprovalDraft,
         pins: Option<&[PinnedServer]>,
     ) {
         self.heading("deliver what the model answered to", &matter.server);
@@ -260,7 +275,13 @@ impl Page {
         self.conversation(&card.request);
     }
 
-    fn form(&mut self, card: &FormCard, matter: &Matter, draft: &Draft, pins: Option<&[PinnedServer]>) {
+    fn form(
+        &mut self,
+        card: &FormCard,
+        matter: &Approval,
+        draft: &ApprovalDraft,
+        pins: Option<&[PinnedServer]>,
+    ) {
         self.heading("fill in a form of", &matter.server);
         if !card.secrets.is_empty() {
             let names = card.secrets.join(", ");
@@ -287,7 +308,7 @@ impl Page {
         }
     }
 
-    fn url(&mut self, card: &UrlCard, matter: &Matter, pins: Option<&[PinnedServer]>) {
+    fn url(&mut self, card: &UrlCard, matter: &Approval, pins: Option<&[PinnedServer]>) {
         self.heading("go to an address for", &matter.server);
         card.warnings.iter().for_each(|warning| self.alarm(warning));
         self.cause(card.cause.as_deref());
@@ -319,7 +340,7 @@ impl Page {
 }
 
 /// Describes the values that a form field accepts.
-pub(crate) fn kind(field: &Field) -> String {
+pub(crate) fn kind(field: &FormField) -> String {
     let schema = &field.schema;
     let said = |name: &str| schema.get(name).and_then(Value::as_str);
     let plain = schema.get("enum").or_else(|| schema.pointer("/items/enum")).and_then(Value::as_array);

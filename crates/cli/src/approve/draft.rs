@@ -1,12 +1,12 @@
 //! Edits that a person makes to a pending approval before the decision.
 
 use hospes::model::RawJson;
-use hospes_host::desk::{Card, Matter};
+use hospes_host::approvals::{Approval, ApprovalCard};
 use serde_json::Value;
 
-use super::entry::Entry;
 use super::json;
-use crate::arguments::{Source, arguments};
+use super::line_editor::LineEditor;
+use crate::arguments::{ArgumentSource, arguments};
 use crate::prompt;
 
 /// Maximum size of the text of one form field, in bytes.
@@ -14,7 +14,7 @@ const MAX_FIELD: usize = 16 << 10;
 
 /// Edited replacement for the requested action, and how the card shows it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Draft {
+pub(crate) struct ApprovalDraft {
     /// Replacement for the original value, if it was edited.
     pub(crate) edited: Option<RawJson>,
     /// Last edit that is not valid JSON.
@@ -26,13 +26,13 @@ pub(crate) struct Draft {
 }
 
 /// Returns the editable part of a pending approval, as it was received.
-pub(crate) fn original(matter: &Matter) -> RawJson {
+pub(crate) fn original(matter: &Approval) -> RawJson {
     match &matter.card {
-        Card::Call(card) => card.arguments.clone(),
-        Card::Result(card) => card.result.clone(),
-        Card::SamplingRequest(card) => card.request.clone(),
-        Card::SamplingResult(card) => card.result.clone(),
-        Card::Form(card) => defaults(&card.schema),
+        ApprovalCard::Call(card) => card.arguments.clone(),
+        ApprovalCard::Result(card) => card.result.clone(),
+        ApprovalCard::SamplingRequest(card) => card.request.clone(),
+        ApprovalCard::SamplingResult(card) => card.result.clone(),
+        ApprovalCard::Form(card) => defaults(&card.schema),
         _ => RawJson::null(),
     }
 }
@@ -45,14 +45,14 @@ fn defaults(schema: &RawJson) -> RawJson {
 
 /// One field of a form.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Field {
+pub(crate) struct FormField {
     pub(crate) name: String,
     pub(crate) schema: Value,
     pub(crate) is_required: bool,
 }
 
 /// The fields of a form, in their order.
-pub(crate) fn fields(schema: &RawJson) -> Vec<Field> {
+pub(crate) fn fields(schema: &RawJson) -> Vec<FormField> {
     let whole = schema.to_value().unwrap_or_default();
     let required = whole.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
     let members = json::members(schema).unwrap_or_default().into_iter();
@@ -60,12 +60,12 @@ pub(crate) fn fields(schema: &RawJson) -> Vec<Field> {
     let properties = properties.and_then(|(_, properties)| json::members(&properties)).unwrap_or_default();
     let field = |(name, schema): (String, RawJson)| {
         let is_required = required.iter().any(|one| one.as_str() == Some(&name));
-        Field { name, schema: schema.to_value().unwrap_or_default(), is_required }
+        FormField { name, schema: schema.to_value().unwrap_or_default(), is_required }
     };
     properties.into_iter().map(field).collect()
 }
 
-impl Draft {
+impl ApprovalDraft {
     /// Applies the text that an editor returned.
     pub(crate) fn take(&mut self, text: String, original: &RawJson) {
         match RawJson::parse(text.clone()) {
@@ -88,22 +88,22 @@ impl Draft {
 
 /// A form that is being filled in, field by field.
 #[derive(Clone, Debug)]
-pub(crate) struct Filling {
-    pub(crate) fields: Vec<Field>,
+pub(crate) struct FormEditor {
+    pub(crate) fields: Vec<FormField>,
     schema: Value,
     /// Text entered into each field.
     answers: Vec<String>,
     pub(crate) at: usize,
-    pub(crate) entry: Entry,
+    pub(crate) entry: LineEditor,
 }
 
-impl Filling {
+impl FormEditor {
     /// From the first field on, with what stands there already; nothing for a form without fields.
     pub(crate) fn new(schema: &RawJson, now: &RawJson) -> Option<Self> {
         let fields = fields(schema);
         let now = now.to_value().unwrap_or_default();
         let answers: Vec<String> = fields.iter().map(|field| written(now.get(&field.name))).collect();
-        let entry = Entry::new(answers.first()?, MAX_FIELD);
+        let entry = LineEditor::new(answers.first()?, MAX_FIELD);
         Some(Self { fields, schema: schema.to_value().unwrap_or_default(), answers, at: 0, entry })
     }
 
@@ -115,7 +115,7 @@ impl Filling {
             return true;
         }
         self.at = next;
-        self.entry = Entry::new(&self.answers[next], MAX_FIELD);
+        self.entry = LineEditor::new(&self.answers[next], MAX_FIELD);
         false
     }
 
@@ -124,7 +124,7 @@ impl Filling {
         let fields = self.fields.iter().zip(&self.answers);
         let words = fields.flat_map(|(field, text)| prompt::words(&field.name, &field.schema, text.trim()));
         let words: Vec<String> = words.collect();
-        let source = Source { json: None, words: &words };
+        let source = ArgumentSource { json: None, words: &words };
         let refuse = |_: &str| Err(std::io::ErrorKind::Unsupported.into());
         let content = arguments("form", &self.schema, source, &refuse);
         content

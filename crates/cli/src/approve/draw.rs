@@ -7,11 +7,11 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Paragraph};
 
-use super::card::{self, Risk, bold, dim, title};
-use super::entry::Entry;
-use super::gist::gist;
-use super::rule::{Kind, Rule};
-use super::state::{Mode, State, Tone};
+use super::card::{self, ApprovalRisk, bold, dim, title};
+use super::key_argument::gist;
+use super::line_editor::LineEditor;
+use super::permission_editor::{ConditionKind, PermissionEditor};
+use super::state::{MessageTone, ScreenMode, ScreenState};
 use super::text;
 
 /// Width of the list, in columns.
@@ -23,7 +23,7 @@ const EACH: usize = 2;
 
 /// Draws it all; how far the card can be scrolled, how much of it is seen at once, and how far it has to be scrolled for
 /// what would happen to have been in view.
-pub(crate) fn draw(frame: &mut Frame<'_>, state: &State) -> (usize, usize, usize) {
+pub(crate) fn draw(frame: &mut Frame<'_>, state: &ScreenState) -> (usize, usize, usize) {
     let [head, body, said, keys] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Min(1),
@@ -45,9 +45,9 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &State) -> (usize, usize, usize
     frame.render_widget(words(state), said);
     draw_keys(frame, state, keys);
     match &state.mode {
-        Mode::Help => draw_help(frame, body),
-        Mode::Rule(rule) => draw_rule(frame, state, rule, body),
-        Mode::Filling(filling) => {
+        ScreenMode::Help => draw_help(frame, body),
+        ScreenMode::Rule(rule) => draw_rule(frame, state, rule, body),
+        ScreenMode::Filling(filling) => {
             let field = &filling.fields[filling.at];
             let count = format!(" field {} of {} ", filling.at + 1, filling.fields.len());
             let mut lines = vec![Line::styled(text::line(&field.name, 60), bold())];
@@ -58,7 +58,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &State) -> (usize, usize, usize
             lines.push(Line::default());
             draw_box(frame, body, count, lines, Some(&filling.entry));
         }
-        Mode::Reason { entry, block } => {
+        ScreenMode::Reason { entry, block } => {
             let name = state.matter().map(|matter| title(matter).0).unwrap_or_default();
             let head = if *block { " deny from now on " } else { " deny " };
             let lines = vec![
@@ -68,12 +68,12 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &State) -> (usize, usize, usize
             ];
             draw_box(frame, body, head.to_owned(), lines, Some(entry));
         }
-        Mode::Watching => {}
+        ScreenMode::Watching => {}
     }
     room
 }
 
-fn header(state: &State) -> Line<'static> {
+fn header(state: &ScreenState) -> Line<'static> {
     let waiting = match state.open.len() {
         0 => "nothing waits".to_owned(),
         1 => "1 waits".to_owned(),
@@ -87,7 +87,7 @@ fn header(state: &State) -> Line<'static> {
     Line::from(spans)
 }
 
-fn nothing(state: &State, area: Rect) -> Paragraph<'static> {
+fn nothing(state: &ScreenState, area: Rect) -> Paragraph<'static> {
     let mut lines = vec![Line::default(); usize::from(area.height / 2).saturating_sub(1)];
     if state.lost.is_some() {
         lines.push(Line::raw("The host is gone. This goes on when one runs again."));
@@ -98,7 +98,7 @@ fn nothing(state: &State, area: Rect) -> Paragraph<'static> {
     Paragraph::new(lines).centered()
 }
 
-fn draw_list(frame: &mut Frame<'_>, state: &State, area: Rect) {
+fn draw_list(frame: &mut Frame<'_>, state: &ScreenState, area: Rect) {
     let selected = state.matter().map(|matter| matter.id.as_str());
     let at = state.open.iter().position(|matter| Some(matter.id.as_str()) == selected).unwrap_or_default();
     let fits = (usize::from(area.height) / EACH).max(1);
@@ -108,7 +108,7 @@ fn draw_list(frame: &mut Frame<'_>, state: &State, area: Rect) {
     for matter in state.open.iter().skip(first).take(fits) {
         let (what, server) = title(matter);
         let is_here = Some(matter.id.as_str()) == selected;
-        let color = Risk::of(matter).color();
+        let color = ApprovalRisk::of(matter).color();
         let bar = Span::styled(if is_here { "▌" } else { " " }, Style::new().fg(Color::Cyan));
         let left = left(matter.expires_at, state.time());
         let room = width.saturating_sub(left.len() + 3);
@@ -133,9 +133,9 @@ fn draw_list(frame: &mut Frame<'_>, state: &State, area: Rect) {
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-fn draw_card(frame: &mut Frame<'_>, state: &State, area: Rect) -> (usize, usize, usize) {
+fn draw_card(frame: &mut Frame<'_>, state: &ScreenState, area: Rect) -> (usize, usize, usize) {
     let Some(matter) = state.matter() else { return (0, 1, 0) };
-    let risk = Risk::of(matter);
+    let risk = ApprovalRisk::of(matter);
     let at = state.open.iter().position(|one| one.id == matter.id).unwrap_or_default();
     let place = format!(" {} of {} ", at + 1, state.open.len());
     let left = format!(" {} left ", left(matter.expires_at, state.time()));
@@ -165,29 +165,29 @@ fn draw_card(frame: &mut Frame<'_>, state: &State, area: Rect) -> (usize, usize,
     (most, page.saturating_sub(1).max(1), needed.saturating_sub(page).min(most))
 }
 
-fn words(state: &State) -> Line<'static> {
+fn words(state: &ScreenState) -> Line<'static> {
     let Some((tone, words)) = &state.said else { return Line::default() };
     let style = match tone {
-        Tone::Good => Style::new().fg(Color::Green),
-        Tone::Bad => Style::new().fg(Color::Red),
-        Tone::Plain => Style::new().fg(Color::Yellow),
+        MessageTone::Good => Style::new().fg(Color::Green),
+        MessageTone::Bad => Style::new().fg(Color::Red),
+        MessageTone::Plain => Style::new().fg(Color::Yellow),
     };
     Line::styled(format!(" {}", text::line(words, 200)), style)
 }
 
-fn draw_keys(frame: &mut Frame<'_>, state: &State, area: Rect) {
+fn draw_keys(frame: &mut Frame<'_>, state: &ScreenState, area: Rect) {
     let armed = state.is_armed();
     // What is known by everybody goes first where there is no room.
     let mut keys: Vec<(&str, &str, bool)> = Vec::new();
     match &state.mode {
-        Mode::Watching => {
+        ScreenMode::Watching => {
             if let Some(matter) = state.matter() {
                 let offers = matter.offers;
                 keys.push(("d", "deny", true));
                 if offers.block {
                     keys.push(("b", "block", true));
                 }
-                if matches!(matter.card, hospes_host::desk::Card::Form(_)) {
+                if matches!(matter.card, hospes_host::approvals::ApprovalCard::Form(_)) {
                     keys.push(("f", "fill in", true));
                 }
                 keys.push(("o", yes(matter), armed));
@@ -204,21 +204,21 @@ fn draw_keys(frame: &mut Frame<'_>, state: &State, area: Rect) {
             }
             keys.extend([("?", "help", true), ("q", "quit", true)]);
         }
-        Mode::Reason { .. } => keys.extend([("Enter", "deny", true), ("Esc", "back", true)]),
-        Mode::Filling(_) => {
+        ScreenMode::Reason { .. } => keys.extend([("Enter", "deny", true), ("Esc", "back", true)]),
+        ScreenMode::Filling(_) => {
             keys.extend([("Enter", "next", true), ("↑", "the one before", true), ("Esc", "back", true)]);
         }
-        Mode::Rule(rule) if rule.writing.is_some() => {
+        ScreenMode::Rule(rule) if rule.writing.is_some() => {
             keys.extend([("Enter", "take it", true), ("Esc", "back", true)]);
         }
-        Mode::Rule(_) => keys.extend([
+        ScreenMode::Rule(_) => keys.extend([
             ("↑↓", "line", true),
             ("←→", "change", true),
             ("e", "write", true),
             ("A", "allow, and always", armed),
             ("Esc", "back", true),
         ]),
-        Mode::Help => keys.push(("any key", "back", true)),
+        ScreenMode::Help => keys.push(("any key", "back", true)),
     }
     let mut spans = vec![Span::raw(" ")];
     for (key, does, is_ready) in keys {
@@ -229,18 +229,18 @@ fn draw_keys(frame: &mut Frame<'_>, state: &State, area: Rect) {
 }
 
 /// Returns the label of the key that allows, in a word or two.
-fn yes(matter: &hospes_host::desk::Matter) -> &'static str {
-    use hospes_host::desk::Card;
+fn yes(matter: &hospes_host::approvals::Approval) -> &'static str {
+    use hospes_host::approvals::ApprovalCard;
     match matter.card {
-        Card::SamplingRequest(_) => "send",
-        Card::Form(_) => "send the form",
-        Card::SamplingResult(_) | Card::Result(_) => "deliver",
-        Card::Url(_) => "I went there",
+        ApprovalCard::SamplingRequest(_) => "send",
+        ApprovalCard::Form(_) => "send the form",
+        ApprovalCard::SamplingResult(_) | ApprovalCard::Result(_) => "deliver",
+        ApprovalCard::Url(_) => "I went there",
         _ => "once",
     }
 }
 
-fn draw_rule(frame: &mut Frame<'_>, state: &State, rule: &Rule, body: Rect) {
+fn draw_rule(frame: &mut Frame<'_>, state: &ScreenState, rule: &PermissionEditor, body: Rect) {
     let Some(matter) = state.matter() else { return };
     let (what, server) = title(matter);
     let width = usize::from(body.width.saturating_sub(6).max(20));
@@ -272,7 +272,7 @@ fn draw_rule(frame: &mut Frame<'_>, state: &State, rule: &Rule, body: Rect) {
         ])
     };
     for (at, one) in rule.rows.iter().enumerate() {
-        let value = if one.kind == Kind::Any { "" } else { &one.value };
+        let value = if one.kind == ConditionKind::Any { "" } else { &one.value };
         lines.push(row(at, &one.name, one.kind.words(), value));
     }
     let count = rule.rows.len();
@@ -304,7 +304,7 @@ fn draw_box(
     body: Rect,
     head: String,
     lines: Vec<Line<'static>>,
-    entry: Option<&Entry>,
+    entry: Option<&LineEditor>,
 ) {
     let asked = lines.len() + usize::from(entry.is_some());
     let height = u16::try_from(asked + 2).unwrap_or(u16::MAX).min(body.height);
@@ -332,7 +332,7 @@ fn draw_box(
     }
 }
 
-fn draw_entry(frame: &mut Frame<'_>, entry: &Entry, area: Rect) {
+fn draw_entry(frame: &mut Frame<'_>, entry: &LineEditor, area: Rect) {
     let (before, after) = entry.parts();
     let (before, after) = (hospes_policy::visible_line(before), hospes_policy::visible_line(after));
     let room = usize::from(area.width).saturating_sub(4);

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::place;
+use crate::paths;
 
 /// Maximum size of an edited text, in bytes: the maximum that the console accepts.
 pub(super) const MAX_EDIT: u64 = 4 << 20;
@@ -20,7 +20,7 @@ pub(crate) fn edit(text: &str) -> Result<String, String> {
     let editor = ["VISUAL", "EDITOR"].into_iter().filter_map(|name| std::env::var(name).ok());
     let editor = editor.into_iter().find(|name| !name.trim().is_empty()).unwrap_or_else(|| "vi".to_owned());
     // A folder of its own, so that what the editor puts beside the file goes away with it.
-    let folder = place::private_folder().map_err(|error| failed("no folder for the editor", &error))?;
+    let folder = paths::private_folder().map_err(|error| failed("no folder for the editor", &error))?;
     edit_in(&folder, &editor, text)
 }
 

@@ -74,7 +74,7 @@ pub(crate) fn is_same(one: &RawJson, other: &RawJson) -> bool {
 
 /// The members of an object in their order, none left out; nothing for anything else.
 pub(crate) fn members(json: &RawJson) -> Option<Vec<(String, RawJson)>> {
-    json.is_object().then(|| json.decode::<Members>().ok().map(|members| members.0))?
+    json.is_object().then(|| json.decode::<OrderedMembers>().ok().map(|members| members.0))?
 }
 
 /// A text, read.
@@ -82,25 +82,25 @@ pub(crate) fn text(json: &RawJson) -> Option<String> {
     json.as_str().starts_with('"').then(|| json.decode().ok())?
 }
 
-struct Members(Vec<(String, RawJson)>);
+struct OrderedMembers(Vec<(String, RawJson)>);
 
-impl<'de> Deserialize<'de> for Members {
+impl<'de> Deserialize<'de> for OrderedMembers {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reading;
-        impl<'de> Visitor<'de> for Reading {
-            type Value = Members;
+        struct OrderedMembersVisitor;
+        impl<'de> Visitor<'de> for OrderedMembersVisitor {
+            type Value = OrderedMembers;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OrderedMembers, A::Error> {
                 let mut members = Vec::new();
                 while let Some(member) = map.next_entry()? {
                     members.push(member);
                 }
-                Ok(Members(members))
+                Ok(OrderedMembers(members))
             }
         }
-        deserializer.deserialize_map(Reading)
+        deserializer.deserialize_map(OrderedMembersVisitor)
     }
 }
 

@@ -1,15 +1,15 @@
 //! `hospes approve`: what waits for a person at the host that runs here, decided in the terminal.
 
 mod card;
+mod console_requests;
 mod draft;
 mod draw;
 mod editor;
 mod edits;
-mod entry;
-mod gist;
 mod json;
-mod reach;
-mod rule;
+mod key_argument;
+mod line_editor;
+mod permission_editor;
 mod screen;
 mod script;
 mod state;
@@ -17,19 +17,19 @@ mod state;
 mod tests;
 mod text;
 
-pub(crate) use card::{Risk, card, title};
-pub(crate) use draft::{Draft, original};
+pub(crate) use card::{ApprovalRisk, card, title};
+use console_requests::look;
+pub(crate) use draft::{ApprovalDraft, original};
 pub(crate) use editor::edit;
-pub(crate) use gist::gist;
-use reach::look;
+pub(crate) use key_argument::gist;
 pub(crate) use state::{ARMING, done, ending};
 
-use crate::args::Approve;
+use crate::args::ApproveArgs;
 use crate::deciders;
-use crate::exit::Outcome;
-use crate::output::{Output, is_screen};
+use crate::exit::CliResult;
+use crate::output::{CliOutput, is_screen};
 
-pub(crate) async fn run(args: Approve, output: Output) -> Outcome {
+pub(crate) async fn run(args: ApproveArgs, output: CliOutput) -> CliResult {
     if let Some(name) = &args.make_token {
         return deciders::make(name, args.days, output);
     }
@@ -39,10 +39,10 @@ pub(crate) async fn run(args: Approve, output: Output) -> Outcome {
     if let Some(name) = &args.end_token {
         return deciders::end(name, output);
     }
-    if let Some(decided) = script::Decided::of(&args)? {
+    if let Some(decided) = script::ScriptedDecision::of(&args)? {
         return script::decide(&decided, output).await;
     }
-    let (console, _) = reach::find().await?;
+    let (console, _) = console_requests::find().await?;
     if args.follow {
         return script::follow(&console, output).await;
     }

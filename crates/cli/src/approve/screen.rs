@@ -12,17 +12,17 @@ use crossterm::event::{
 use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use crossterm::{cursor, execute};
 use hospes_console::{ClientError, LocalConsole};
-use hospes_host::desk::{Decision, Matter};
+use hospes_host::approvals::{Approval, ApprovalDecision};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use tokio::sync::{mpsc, watch};
 
 use super::draw::draw;
 use super::editor;
-use super::state::{Effect, Event, Seen, State};
-use super::{look, reach};
-use crate::commands::Ending;
-use crate::exit::{Failure, Outcome};
+use super::state::{QueueSnapshot, ScreenEffect, ScreenEvent, ScreenState};
+use super::{console_requests, look};
+use crate::commands::InterruptListener;
+use crate::exit::{CliError, CliResult};
 
 /// Time to wait for a key before other events are checked.
 const LOOK: Duration = Duration::from_millis(50);
@@ -34,26 +34,26 @@ const AGAIN: Duration = Duration::from_secs(1);
 const ON_THE_WAY: usize = 8;
 
 /// Last known state of the host: its approval queue, or the reason why that is unknown.
-type News = Option<Result<Seen, String>>;
+type QueueUpdate = Option<Result<QueueSnapshot, String>>;
 
 /// Something decided, on its way to the host.
-struct Post {
+struct QueuedDecision {
     id: String,
-    decision: Decision,
+    decision: ApprovalDecision,
     words: String,
 }
 
 /// Shows the desk until the person has had enough, or the program is asked to end.
-pub(super) async fn run(console: LocalConsole) -> Outcome {
-    let mut ending = Ending::new()?;
-    let (tell, news) = watch::channel(News::None);
+pub(super) async fn run(console: LocalConsole) -> CliResult {
+    let mut ending = InterruptListener::new()?;
+    let (tell, news) = watch::channel(QueueUpdate::None);
     let (post, posts) = mpsc::channel(ON_THE_WAY);
     let (answer, answers) = mpsc::channel(ON_THE_WAY);
     let is_over = Arc::new(AtomicBool::new(false));
     let mut drawing = {
         let is_over = Arc::clone(&is_over);
         // Reading a terminal blocks.
-        tokio::task::spawn_blocking(move || Drawing { news, post, answers, is_over }.run())
+        tokio::task::spawn_blocking(move || ScreenLoop { news, post, answers, is_over }.run())
     };
     let talking = talk(console, &tell, posts, &answer);
     let drawn = tokio::select! {
@@ -67,16 +67,16 @@ pub(super) async fn run(console: LocalConsole) -> Outcome {
             drawing.await
         }
     };
-    let drawn = drawn.map_err(|error| Failure::usage("the screen broke down").because(&error))?;
-    drawn.map_err(|error| Failure::usage("cannot use this terminal").because(&error))
+    let drawn = drawn.map_err(|error| CliError::usage("the screen broke down").because(&error))?;
+    drawn.map_err(|error| CliError::usage("cannot use this terminal").because(&error))
 }
 
 /// Follows the desk and tells the host what was decided, for as long as anybody looks.
 async fn talk(
     mut console: LocalConsole,
-    tell: &watch::Sender<News>,
-    mut posts: mpsc::Receiver<Post>,
-    answer: &mpsc::Sender<Event>,
+    tell: &watch::Sender<QueueUpdate>,
+    mut posts: mpsc::Receiver<QueuedDecision>,
+    answer: &mpsc::Sender<ScreenEvent>,
 ) -> std::convert::Infallible {
     let mut pins = None;
     loop {
@@ -88,15 +88,15 @@ async fn talk(
             Ok(mut news) => loop {
                 let heard = tokio::select! {
                     heard = news.next() => heard,
-                    Some(Post { id, decision, words }) = posts.recv() => {
-                        let done: Result<Matter, ClientError> =
+                    Some(QueuedDecision { id, decision, words }) = posts.recv() => {
+                        let done: Result<Approval, ClientError> =
                             console.post(&format!("approvals/{id}"), &decision).await;
                         let done = done.map(|_| words).map_err(|error| match error {
                             ClientError::Refused { code, message } => (code, message),
                             other => ("unreachable".to_owned(), other.to_string()),
                         });
                         // Whoever wanted to know may have gone away.
-                        let _gone = answer.send(Event::Decided { id, done }).await;
+                        let _gone = answer.send(ScreenEvent::Decided { id, done }).await;
                         Some("approvals".to_owned())
                     }
                 };
@@ -105,12 +105,12 @@ async fn talk(
                     break;
                 };
                 if matches!(heard.as_str(), "hello" | "definitions" | "servers") {
-                    pins = reach::pins(&console).await.ok().flatten();
+                    pins = console_requests::pins(&console).await.ok().flatten();
                 }
                 if matches!(heard.as_str(), "hello" | "approvals" | "grants" | "definitions") {
                     match look(&console).await {
                         Ok(desk) => {
-                            tell.send_replace(Some(Ok(Seen { pins: pins.clone(), ..desk })));
+                            tell.send_replace(Some(Ok(QueueSnapshot { pins: pins.clone(), ..desk })));
                         }
                         Err(error) => {
                             lost(&error);
@@ -121,25 +121,25 @@ async fn talk(
         }
         tokio::time::sleep(AGAIN).await;
         // Another one may run by now.
-        if let Ok((other, _)) = reach::find().await {
+        if let Ok((other, _)) = console_requests::find().await {
             console = other;
         }
     }
 }
 
 /// The half that draws.
-struct Drawing {
-    news: watch::Receiver<News>,
-    post: mpsc::Sender<Post>,
-    answers: mpsc::Receiver<Event>,
+struct ScreenLoop {
+    news: watch::Receiver<QueueUpdate>,
+    post: mpsc::Sender<QueuedDecision>,
+    answers: mpsc::Receiver<ScreenEvent>,
     is_over: Arc<AtomicBool>,
 }
 
-impl Drawing {
+impl ScreenLoop {
     fn run(mut self) -> io::Result<()> {
         let begun = Instant::now();
-        let mut state = State::default();
-        let mut screen = Screen::enter()?;
+        let mut state = ScreenState::default();
+        let mut screen = TerminalScreen::enter()?;
         let mut drawn_at: Option<Instant> = None;
         while !self.is_over.load(Ordering::Relaxed) {
             let mut events = Vec::new();
@@ -149,16 +149,18 @@ impl Drawing {
             }
             if self.news.has_changed().unwrap_or(false) {
                 match self.news.borrow_and_update().clone() {
-                    Some(Ok(seen)) => events.push(Event::Seen(Box::new(seen))),
-                    Some(Err(why)) => events.push(Event::Lost(why)),
+                    Some(Ok(seen)) => events.push(ScreenEvent::Seen(Box::new(seen))),
+                    Some(Err(why)) => events.push(ScreenEvent::Lost(why)),
                     None => {}
                 }
             }
             let mut is_resized = false;
             if events.is_empty() && poll(LOOK)? {
                 match read()? {
-                    Input::Key(key) if key.kind != KeyEventKind::Release => events.push(Event::Key(key)),
-                    Input::Paste(text) => events.push(Event::Paste(text)),
+                    Input::Key(key) if key.kind != KeyEventKind::Release => {
+                        events.push(ScreenEvent::Key(key))
+                    }
+                    Input::Paste(text) => events.push(ScreenEvent::Paste(text)),
                     Input::Resize(..) => is_resized = true,
                     _ => {}
                 }
@@ -166,19 +168,19 @@ impl Drawing {
             let was_armed = state.is_armed();
             let is_idle = events.is_empty() && !is_resized;
             if is_idle {
-                events.push(Event::Tick);
+                events.push(ScreenEvent::Tick);
             }
             for event in events {
                 match state.on(event, begun.elapsed()) {
                     None => {}
-                    Some(Effect::Quit) => return Ok(()),
-                    Some(Effect::Decide { id, decision, words }) => {
+                    Some(ScreenEffect::Quit) => return Ok(()),
+                    Some(ScreenEffect::Decide { id, decision, words }) => {
                         // The other half is there for as long as this one is.
-                        let _gone = self.post.blocking_send(Post { id, decision, words });
+                        let _gone = self.post.blocking_send(QueuedDecision { id, decision, words });
                     }
-                    Some(Effect::Edit { id, text }) => {
+                    Some(ScreenEffect::Edit { id, text }) => {
                         let text = screen.aside(|| editor::edit(&text))?;
-                        state.on(Event::Edited { id, text }, begun.elapsed());
+                        state.on(ScreenEvent::Edited { id, text }, begun.elapsed());
                     }
                 }
             }
@@ -195,11 +197,11 @@ impl Drawing {
 }
 
 /// The terminal while it is ours. It is given back when this is dropped, and when anything panics.
-struct Screen {
+struct TerminalScreen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
-impl Screen {
+impl TerminalScreen {
     fn enter() -> io::Result<Self> {
         // What a panic says has to be seen, so the terminal is given back before it speaks.
         let before = std::panic::take_hook();
@@ -228,7 +230,7 @@ impl Screen {
     }
 }
 
-impl Drop for Screen {
+impl Drop for TerminalScreen {
     fn drop(&mut self) {
         give_back();
     }

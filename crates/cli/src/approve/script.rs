@@ -6,17 +6,17 @@ use std::path::Path;
 
 use hospes::model::RawJson;
 use hospes_console::{ClientError, LocalConsole};
-use hospes_host::desk::{Decision, Matter, MatterState, Scope};
+use hospes_host::approvals::{Approval, ApprovalDecision, ApprovalScope, ApprovalState};
 use jiff::Timestamp;
 
 use super::card::title;
 use super::draw::left;
-use super::gist::gist;
-use super::{editor, look, reach};
-use crate::args::Approve;
-use crate::commands::Ending;
-use crate::exit::{Code, Failure, Outcome};
-use crate::output::{DIM, Output, paint};
+use super::key_argument::gist;
+use super::{console_requests, editor, look};
+use crate::args::ApproveArgs;
+use crate::commands::InterruptListener;
+use crate::exit::{CliError, CliResult, FailureCode};
+use crate::output::{CliOutput, DIM, paint};
 
 /// Minimum number of characters of an id that is given by hand.
 const SHORTEST: usize = 4;
@@ -30,34 +30,34 @@ const GIST: usize = 60;
 
 /// A decision that stands on the command line.
 #[derive(Debug)]
-pub(super) struct Decided {
+pub(super) struct ScriptedDecision {
     id: String,
-    decision: Decision,
+    decision: ApprovalDecision,
 }
 
-impl Decided {
+impl ScriptedDecision {
     /// The decision, if the command line has one.
-    pub(super) fn of(args: &Approve) -> Outcome<Option<Self>> {
+    pub(super) fn of(args: &ApproveArgs) -> CliResult<Option<Self>> {
         if let Some(id) = &args.deny {
             let reason = args.reason.clone().filter(|reason| !reason.is_empty());
-            let decision = Decision::Deny { reason, block: args.block };
+            let decision = ApprovalDecision::Deny { reason, block: args.block };
             return Ok(Some(Self { id: id.clone(), decision }));
         }
         let Some(id) = &args.allow else { return Ok(None) };
         let edited = args.edit.as_deref().map(edit).transpose()?;
         let scope = match &args.always {
-            Some(rule) => Scope::Always(
+            Some(rule) => ApprovalScope::Always(
                 serde_json::from_str(rule)
-                    .map_err(|error| Failure::usage("--always: this is no permission").because(&error))?,
+                    .map_err(|error| CliError::usage("--always: this is no permission").because(&error))?,
             ),
-            None if args.session => Scope::Session,
-            None => Scope::Once,
+            None if args.session => ApprovalScope::Session,
+            None => ApprovalScope::Once,
         };
-        Ok(Some(Self { id: id.clone(), decision: Decision::Allow { edited, scope } }))
+        Ok(Some(Self { id: id.clone(), decision: ApprovalDecision::Allow { edited, scope } }))
     }
 }
 
-fn edit(file: &Path) -> Outcome<RawJson> {
+fn edit(file: &Path) -> CliResult<RawJson> {
     let text = if file.as_os_str() == "-" {
         let mut text = String::new();
         let read = std::io::stdin().lock().take(editor::MAX_EDIT + 1).read_to_string(&mut text);
@@ -71,13 +71,13 @@ fn edit(file: &Path) -> Outcome<RawJson> {
     } else {
         editor::read(file)
     };
-    let text = text.map_err(|why| Failure::usage(format!("--edit: {why}")))?;
-    RawJson::parse(text).map_err(|error| Failure::usage("--edit: this is no JSON").because(&error))
+    let text = text.map_err(|why| CliError::usage(format!("--edit: {why}")))?;
+    RawJson::parse(text).map_err(|error| CliError::usage("--edit: this is no JSON").because(&error))
 }
 
 /// Does it.
-pub(super) async fn decide(decided: &Decided, output: Output) -> Outcome {
-    let (console, _) = reach::find().await?;
+pub(super) async fn decide(decided: &ScriptedDecision, output: CliOutput) -> CliResult {
+    let (console, _) = console_requests::find().await?;
     let desk = look(&console).await.map_err(|error| failed(&error))?;
     let id = whole(&decided.id, &desk.open)?;
     let answer: Result<RawJson, ClientError> =
@@ -87,31 +87,33 @@ pub(super) async fn decide(decided: &Decided, output: Output) -> Outcome {
         output.json_line(answer.as_str());
         return Ok(());
     }
-    let matter: Matter =
-        answer.decode().map_err(|error| Failure::usage("the answer cannot be read").because(&error))?;
+    let matter: Approval =
+        answer.decode().map_err(|error| CliError::usage("the answer cannot be read").because(&error))?;
     let (what, server) = title(&matter);
     output.result(format_args!("{}: {what} of {server}", state(matter.state)));
     Ok(())
 }
 
 /// The id that begins so.
-fn whole(id: &str, open: &[Matter]) -> Outcome<String> {
+fn whole(id: &str, open: &[Approval]) -> CliResult<String> {
     let mut found = open.iter().filter(|matter| matter.id.starts_with(id));
     match (found.next(), found.next()) {
         (Some(one), None) if id.len() >= SHORTEST => Ok(one.id.clone()),
-        (Some(_), None) => Err(Failure::usage(format!("at least {SHORTEST} characters of an id are wanted"))),
-        (Some(_), Some(_)) => Err(Failure::usage(format!("`{id}` begins more than one of what waits"))),
+        (Some(_), None) => {
+            Err(CliError::usage(format!("at least {SHORTEST} characters of an id are wanted")))
+        }
+        (Some(_), Some(_)) => Err(CliError::usage(format!("`{id}` begins more than one of what waits"))),
         // The host knows whether it was, and says how it ended. Nothing else is put into an address.
         (None, _) if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit()) => Ok(id.to_owned()),
-        (None, _) => Err(Failure::usage(format!("nothing waits that is called `{id}`"))
+        (None, _) => Err(CliError::usage(format!("nothing waits that is called `{id}`"))
             .hint("`hospes approve --list` has what waits")),
     }
 }
 
 /// Prints what waits.
-pub(super) async fn list(console: &LocalConsole, output: Output) -> Outcome {
+pub(super) async fn list(console: &LocalConsole, output: CliOutput) -> CliResult {
     if output.json {
-        let written = reach::written(console).await.map_err(|error| failed(&error))?;
+        let written = console_requests::written(console).await.map_err(|error| failed(&error))?;
         written.open.iter().for_each(|matter| output.json_line(matter.as_str()));
         return Ok(());
     }
@@ -122,8 +124,8 @@ pub(super) async fn list(console: &LocalConsole, output: Output) -> Outcome {
     for matter in &desk.open {
         output.line(&row(matter, desk.now));
     }
-    let missed: Vec<&Matter> =
-        desk.recent.iter().filter(|matter| matter.state == MatterState::Expired).take(MAX_MISSED).collect();
+    let missed: Vec<&Approval> =
+        desk.recent.iter().filter(|matter| matter.state == ApprovalState::Expired).take(MAX_MISSED).collect();
     if !missed.is_empty() {
         output.say(paint(DIM, "missed: nobody decided these in time, so they were refused"));
     }
@@ -134,29 +136,29 @@ pub(super) async fn list(console: &LocalConsole, output: Output) -> Outcome {
 }
 
 /// Prints what waits, what comes, and how each ends, until the program is asked to end or the host does.
-pub(super) async fn follow(console: &LocalConsole, output: Output) -> Outcome {
-    let mut ending = Ending::new()?;
+pub(super) async fn follow(console: &LocalConsole, output: CliOutput) -> CliResult {
+    let mut ending = InterruptListener::new()?;
     let followed = ending.unless(Box::pin(follow_on(console, output))).await;
     followed.unwrap_or(Ok(()))
 }
 
-async fn follow_on(console: &LocalConsole, output: Output) -> Outcome {
+async fn follow_on(console: &LocalConsole, output: CliOutput) -> CliResult {
     let mut news = console.follow().await.map_err(|error| failed(&error))?;
-    let mut known: HashMap<String, MatterState> = HashMap::new();
+    let mut known: HashMap<String, ApprovalState> = HashMap::new();
     let mut is_first = true;
     while let Some(heard) = news.next().await {
         if !matches!(heard.as_str(), "hello" | "approvals" | "grants") {
             continue;
         }
-        let written = reach::written(console).await.map_err(|error| failed(&error))?;
+        let written = console_requests::written(console).await.map_err(|error| failed(&error))?;
         let now = Timestamp::now();
         let mut seen = HashMap::new();
         // The oldest first, those that are over before those that wait.
         for json in written.recent.iter().rev().chain(&written.open) {
-            let Ok(matter) = json.decode::<Matter>() else { continue };
+            let Ok(matter) = json.decode::<Approval>() else { continue };
             let is_new = known.get(&matter.id) != Some(&matter.state);
             // What was over before anybody looked is no news.
-            if is_new && (!is_first || matter.state == MatterState::Open) {
+            if is_new && (!is_first || matter.state == ApprovalState::Open) {
                 match output.json {
                     true => output.json_line(json.as_str()),
                     false => output.line(&row(&matter, now)),
@@ -167,15 +169,15 @@ async fn follow_on(console: &LocalConsole, output: Output) -> Outcome {
         known = seen;
         is_first = false;
     }
-    Err(Failure::new(Code::Unreachable, "the host has ended"))
+    Err(CliError::new(FailureCode::Unreachable, "the host has ended"))
 }
 
 /// A matter on one line.
-fn row(matter: &Matter, now: Timestamp) -> String {
+fn row(matter: &Approval, now: Timestamp) -> String {
     let (what, server) = title(matter);
     let id = &matter.id[..matter.id.len().min(SHOWN)];
     let how = match matter.state {
-        MatterState::Open => left(matter.expires_at, now),
+        ApprovalState::Open => left(matter.expires_at, now),
         over => state(over).to_owned(),
     };
     let who = matter.application.as_deref().map(hospes_policy::visible_line).unwrap_or_default();
@@ -183,27 +185,27 @@ fn row(matter: &Matter, now: Timestamp) -> String {
     format!("{id}  {how:>9}  {server} · {what}{gist}  {}", paint(DIM, who)).trim_end().to_owned()
 }
 
-fn state(state: MatterState) -> &'static str {
+fn state(state: ApprovalState) -> &'static str {
     match state {
-        MatterState::Open => "waits",
-        MatterState::Allowed => "allowed",
-        MatterState::Denied => "denied",
-        MatterState::Expired => "expired",
-        MatterState::Withdrawn => "withdrawn",
+        ApprovalState::Open => "waits",
+        ApprovalState::Allowed => "allowed",
+        ApprovalState::Denied => "denied",
+        ApprovalState::Expired => "expired",
+        ApprovalState::Withdrawn => "withdrawn",
         _ => "over",
     }
 }
 
-fn failed(error: &ClientError) -> Failure {
+fn failed(error: &ClientError) -> CliError {
     match error {
         ClientError::Refused { code, message } => {
-            let failure = Failure::usage(message.clone());
+            let failure = CliError::usage(message.clone());
             match code.as_str() {
                 "nothing" | "over" => failure.hint("`hospes approve --list` has what waits"),
                 "edit" => failure.hint("`--edit FILE` is what would happen instead: all of it, as JSON"),
                 _ => failure,
             }
         }
-        other => Failure::new(Code::Unreachable, "the host does not answer").because(other),
+        other => CliError::new(FailureCode::Unreachable, "the host does not answer").because(other),
     }
 }

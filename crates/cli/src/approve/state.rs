@@ -18,14 +18,16 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use hospes::model::RawJson;
-use hospes_host::desk::{Card, Decision, MAX_REASON, Matter, MatterState, Scope};
+use hospes_host::approvals::{
+    Approval, ApprovalCard, ApprovalDecision, ApprovalScope, ApprovalState, MAX_REASON,
+};
 use hospes_host::pins::PinnedServer;
 use jiff::{SignedDuration, Timestamp};
 
 use super::card::title;
-use super::draft::{Draft, Filling, original};
-use super::entry::Entry;
-use super::rule::{Rule, Typed};
+use super::draft::{ApprovalDraft, FormEditor, original};
+use super::line_editor::LineEditor;
+use super::permission_editor::{PermissionEditor, PermissionInput};
 
 /// Time a card is shown before a key can allow anything. A key pressed just after the card has changed was not meant
 /// for it.
@@ -33,17 +35,17 @@ pub(crate) const ARMING: Duration = Duration::from_millis(500);
 
 /// Everything that is known.
 #[derive(Debug, Default)]
-pub(crate) struct State {
-    pub(crate) open: Vec<Matter>,
+pub(crate) struct ScreenState {
+    pub(crate) open: Vec<Approval>,
     selected: Option<String>,
     /// Time from which a key that allows is accepted.
     armed_at: Duration,
     /// The host's time, and when it was that here.
     clock: Option<(Timestamp, Duration)>,
     pub(crate) now: Duration,
-    drafts: HashMap<String, Draft>,
-    pub(crate) mode: Mode,
-    pub(crate) said: Option<(Tone, String)>,
+    drafts: HashMap<String, ApprovalDraft>,
+    pub(crate) mode: ScreenMode,
+    pub(crate) said: Option<(MessageTone, String)>,
     /// The matter about which the host has been told something, and has not answered yet.
     busy: Option<String>,
     /// The matter that was decided last here.
@@ -61,23 +63,23 @@ pub(crate) struct State {
 
 /// Mode that determines the meaning of keys.
 #[derive(Clone, Debug, Default)]
-pub(crate) enum Mode {
+pub(crate) enum ScreenMode {
     /// The list and the card.
     #[default]
     Watching,
     /// Reason for a denial, and whether it applies from now on.
-    Reason { entry: Entry, block: bool },
+    Reason { entry: LineEditor, block: bool },
     /// A lasting permission.
-    Rule(Box<Rule>),
+    Rule(Box<PermissionEditor>),
     /// The fields of a form.
-    Filling(Box<Filling>),
+    Filling(Box<FormEditor>),
     /// Overview of the keys.
     Help,
 }
 
 /// Tone of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tone {
+pub(crate) enum MessageTone {
     Good,
     Bad,
     Plain,
@@ -85,11 +87,11 @@ pub(crate) enum Tone {
 
 /// Event that changes the screen.
 #[derive(Debug)]
-pub(crate) enum Event {
+pub(crate) enum ScreenEvent {
     Key(KeyEvent),
     Paste(String),
     /// The state of the approval queue.
-    Seen(Box<Seen>),
+    Seen(Box<QueueSnapshot>),
     /// The host does not answer any more, and why.
     Lost(String),
     /// The host's answer to a decision: a description of the result, or a code and a message.
@@ -108,20 +110,20 @@ pub(crate) enum Event {
 
 /// State of the approval queue.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
-    pub(crate) open: Vec<Matter>,
-    pub(crate) recent: Vec<Matter>,
+pub(crate) struct QueueSnapshot {
+    pub(crate) open: Vec<Approval>,
+    pub(crate) recent: Vec<Approval>,
     pub(crate) now: Timestamp,
     pub(crate) pins: Option<Vec<PinnedServer>>,
 }
 
 /// Action that the event loop performs.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Effect {
+pub(crate) enum ScreenEffect {
     /// Sends the decision to the host and shows `words` once it is applied.
     Decide {
         id: String,
-        decision: Decision,
+        decision: ApprovalDecision,
         words: String,
     },
     /// A text is given to the person's editor.
@@ -132,14 +134,14 @@ pub(crate) enum Effect {
     Quit,
 }
 
-impl State {
+impl ScreenState {
     /// The matter on the card.
-    pub(crate) fn matter(&self) -> Option<&Matter> {
+    pub(crate) fn matter(&self) -> Option<&Approval> {
         self.open.iter().find(|matter| Some(&matter.id) == self.selected.as_ref())
     }
 
     /// Returns the edits to the current approval.
-    pub(crate) fn draft(&self) -> Draft {
+    pub(crate) fn draft(&self) -> ApprovalDraft {
         self.selected.as_ref().and_then(|id| self.drafts.get(id)).cloned().unwrap_or_default()
     }
 
@@ -155,28 +157,28 @@ impl State {
     }
 
     /// Handles an event at a time since the start.
-    pub(crate) fn on(&mut self, event: Event, now: Duration) -> Option<Effect> {
+    pub(crate) fn on(&mut self, event: ScreenEvent, now: Duration) -> Option<ScreenEffect> {
         self.now = now;
         match event {
-            Event::Key(key) => return self.key(key),
-            Event::Paste(text) => match &mut self.mode {
-                Mode::Reason { entry, .. } => entry.paste(&text),
-                Mode::Rule(rule) => rule.paste(&text),
-                Mode::Filling(filling) => filling.entry.paste(&text),
+            ScreenEvent::Key(key) => return self.key(key),
+            ScreenEvent::Paste(text) => match &mut self.mode {
+                ScreenMode::Reason { entry, .. } => entry.paste(&text),
+                ScreenMode::Rule(rule) => rule.paste(&text),
+                ScreenMode::Filling(filling) => filling.entry.paste(&text),
                 // What is pasted is nobody's keys.
-                Mode::Watching | Mode::Help => {}
+                ScreenMode::Watching | ScreenMode::Help => {}
             },
-            Event::Seen(seen) => self.seen(*seen),
-            Event::Lost(why) => self.lost = Some(why),
-            Event::Decided { id, done } => self.decided(id, done),
-            Event::Edited { id, text } => self.edited(&id, text),
-            Event::Tick => {}
+            ScreenEvent::Seen(seen) => self.seen(*seen),
+            ScreenEvent::Lost(why) => self.lost = Some(why),
+            ScreenEvent::Decided { id, done } => self.decided(id, done),
+            ScreenEvent::Edited { id, text } => self.edited(&id, text),
+            ScreenEvent::Tick => {}
         }
         None
     }
 
-    fn seen(&mut self, seen: Seen) {
-        let Seen { open, recent, now, pins } = seen;
+    fn seen(&mut self, seen: QueueSnapshot) {
+        let QueueSnapshot { open, recent, now, pins } = seen;
         self.lost = None;
         self.clock = Some((now, self.now));
         if pins.is_some() {
@@ -191,12 +193,12 @@ impl State {
         let is_ours = gone == self.busy || gone == self.decided;
         let over = recent.iter().find(|matter| Some(&matter.id) == gone.as_ref());
         if let Some(over) = over.filter(|_| !is_ours) {
-            self.said = Some((Tone::Plain, ending(over)));
+            self.said = Some((MessageTone::Plain, ending(over)));
         }
     }
 
     /// Replaces the list of pending approvals. The card stays on the same approval for as long as that is pending.
-    fn replace(&mut self, open: Vec<Matter>) {
+    fn replace(&mut self, open: Vec<Approval>) {
         let at = self.open.iter().position(|matter| Some(&matter.id) == self.selected.as_ref());
         self.open = open;
         self.drafts.retain(|id, _| self.open.iter().any(|matter| matter.id == *id));
@@ -213,8 +215,8 @@ impl State {
         self.selected = id;
         (self.scroll, self.furthest) = (0, 0);
         self.armed_at = self.now + ARMING;
-        if !matches!(self.mode, Mode::Help) {
-            self.mode = Mode::Watching;
+        if !matches!(self.mode, ScreenMode::Help) {
+            self.mode = ScreenMode::Watching;
         }
     }
 
@@ -228,17 +230,17 @@ impl State {
                 self.decided = Some(id);
                 // The next card comes up by itself: what decided this one decides nothing about that.
                 self.must_choose = true;
-                self.said = Some((Tone::Good, words));
+                self.said = Some((MessageTone::Good, words));
             }
             Err((code, why)) => {
-                if let Mode::Rule(rule) = &mut self.mode {
+                if let ScreenMode::Rule(rule) = &mut self.mode {
                     rule.problem = Some(why.clone());
                 }
                 // What is wrong with an edit stands beside it.
                 if code == "edit" && self.open.iter().any(|matter| matter.id == id) {
                     self.drafts.entry(id).or_default().problem = Some(why.clone());
                 }
-                self.said = Some((Tone::Bad, why));
+                self.said = Some((MessageTone::Bad, why));
             }
         }
     }
@@ -247,7 +249,7 @@ impl State {
         // Keys that were pressed meanwhile were meant for the editor.
         self.armed_at = self.now + ARMING;
         let Some(matter) = self.open.iter().find(|matter| matter.id == id) else {
-            self.said = Some((Tone::Bad, "it was over before you were done".to_owned()));
+            self.said = Some((MessageTone::Bad, "it was over before you were done".to_owned()));
             return;
         };
         let draft = self.drafts.entry(id.to_owned()).or_default();
@@ -255,36 +257,36 @@ impl State {
             Ok(text) => {
                 draft.take(text, &original(matter));
                 self.said = match (&draft.problem, &draft.edited) {
-                    (Some(why), _) => Some((Tone::Bad, why.clone())),
-                    (None, Some(_)) => Some((Tone::Plain, "changed; nothing is sent yet".to_owned())),
-                    (None, None) => Some((Tone::Plain, "nothing was changed".to_owned())),
+                    (Some(why), _) => Some((MessageTone::Bad, why.clone())),
+                    (None, Some(_)) => Some((MessageTone::Plain, "changed; nothing is sent yet".to_owned())),
+                    (None, None) => Some((MessageTone::Plain, "nothing was changed".to_owned())),
                 };
             }
-            Err(why) => self.said = Some((Tone::Bad, why)),
+            Err(why) => self.said = Some((MessageTone::Bad, why)),
         }
     }
 
-    fn key(&mut self, key: KeyEvent) -> Option<Effect> {
+    fn key(&mut self, key: KeyEvent) -> Option<ScreenEffect> {
         if key.modifiers.contains(KeyModifiers::CONTROL) && matches!(key.code, KeyCode::Char('c')) {
-            return Some(Effect::Quit);
+            return Some(ScreenEffect::Quit);
         }
         match std::mem::take(&mut self.mode) {
-            Mode::Watching => self.watch(key),
-            Mode::Help => None,
-            Mode::Reason { entry, block } => self.reason(key, entry, block),
-            Mode::Rule(rule) => self.rule(key, rule),
-            Mode::Filling(filling) => self.fill(key, filling),
+            ScreenMode::Watching => self.watch(key),
+            ScreenMode::Help => None,
+            ScreenMode::Reason { entry, block } => self.reason(key, entry, block),
+            ScreenMode::Rule(rule) => self.rule(key, rule),
+            ScreenMode::Filling(filling) => self.fill(key, filling),
         }
     }
 
-    fn watch(&mut self, key: KeyEvent) -> Option<Effect> {
+    fn watch(&mut self, key: KeyEvent) -> Option<ScreenEffect> {
         self.said = None;
         if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
             return None;
         }
         match key.code {
-            KeyCode::Char('q') => return Some(Effect::Quit),
-            KeyCode::Char('?') => self.mode = Mode::Help,
+            KeyCode::Char('q') => return Some(ScreenEffect::Quit),
+            KeyCode::Char('?') => self.mode = ScreenMode::Help,
             KeyCode::Char('j') | KeyCode::Down => self.step(1),
             KeyCode::Char('k') | KeyCode::Up => self.step(-1),
             KeyCode::Char(' ') | KeyCode::PageDown => {
@@ -298,7 +300,7 @@ impl State {
             KeyCode::Char(character) => {
                 if self.must_choose && matches!(character, 'd' | 'b' | 'o' | 's' | 'A') {
                     let words = "keys are off after a decision: choose this card first (j, or Enter)";
-                    self.said = self.matter().is_some().then(|| (Tone::Plain, words.to_owned()));
+                    self.said = self.matter().is_some().then(|| (MessageTone::Plain, words.to_owned()));
                     return None;
                 }
                 return self.act(character);
@@ -328,51 +330,54 @@ impl State {
     }
 
     /// A key that does something with the matter.
-    fn act(&mut self, key: char) -> Option<Effect> {
+    fn act(&mut self, key: char) -> Option<ScreenEffect> {
         let matter = self.matter()?.clone();
         let offers = matter.offers;
         let draft = self.drafts.entry(matter.id.clone()).or_default();
         match key {
-            'd' => self.mode = Mode::Reason { entry: Entry::new("", MAX_REASON), block: false },
+            'd' => self.mode = ScreenMode::Reason { entry: LineEditor::new("", MAX_REASON), block: false },
             'b' if offers.block => {
-                self.mode = Mode::Reason { entry: Entry::new("", MAX_REASON), block: true };
+                self.mode = ScreenMode::Reason { entry: LineEditor::new("", MAX_REASON), block: true };
             }
             'v' => {
                 draft.is_raw = !draft.is_raw;
                 self.scroll = 0;
             }
             'e' if offers.edit => {
-                return Some(Effect::Edit { id: matter.id.clone(), text: draft.text(&original(&matter)) });
+                return Some(ScreenEffect::Edit {
+                    id: matter.id.clone(),
+                    text: draft.text(&original(&matter)),
+                });
             }
             'u' if draft.edited.is_some() || draft.broken.is_some() => {
-                *draft = Draft { is_raw: draft.is_raw, ..Draft::default() };
-                self.said = Some((Tone::Plain, "as it was".to_owned()));
+                *draft = ApprovalDraft { is_raw: draft.is_raw, ..ApprovalDraft::default() };
+                self.said = Some((MessageTone::Plain, "as it was".to_owned()));
             }
             'f' => {
-                if let Card::Form(card) = &matter.card {
+                if let ApprovalCard::Form(card) = &matter.card {
                     let now = draft.edited.clone().unwrap_or_else(|| original(&matter));
-                    match Filling::new(&card.schema, &now) {
-                        Some(filling) => self.mode = Mode::Filling(Box::new(filling)),
+                    match FormEditor::new(&card.schema, &now) {
+                        Some(filling) => self.mode = ScreenMode::Filling(Box::new(filling)),
                         None => draft.edited = Some(RawJson::empty_object()),
                     }
                 }
             }
             'A' if offers.always => {
-                if let (Card::Call(card), true) = (&matter.card, self.may_allow()) {
+                if let (ApprovalCard::Call(card), true) = (&matter.card, self.may_allow()) {
                     let arguments = self.draft().edited.unwrap_or_else(|| card.arguments.clone());
-                    let rule = Rule::new(&arguments, card.suggestion.as_ref());
-                    self.mode = Mode::Rule(Box::new(rule));
+                    let rule = PermissionEditor::new(&arguments, card.suggestion.as_ref());
+                    self.mode = ScreenMode::Rule(Box::new(rule));
                     // The same key gives it: twice in haste is not meant.
                     self.armed_at = self.now + ARMING;
                 }
             }
             'o' => {
                 let words = format!("{}: {}", done(&matter), title(&matter).0);
-                return self.allow(Scope::Once, words);
+                return self.allow(ApprovalScope::Once, words);
             }
             's' if offers.session => {
                 let words = format!("allowed for the session: {}", title(&matter).0);
-                return self.allow(Scope::Session, words);
+                return self.allow(ApprovalScope::Session, words);
             }
             _ => {}
         }
@@ -387,43 +392,46 @@ impl State {
         }
         if self.now < self.armed_at {
             self.armed_at = self.now + ARMING;
-            self.said = Some((Tone::Plain, "a moment: what is shown has only just changed".to_owned()));
+            self.said =
+                Some((MessageTone::Plain, "a moment: what is shown has only just changed".to_owned()));
             return false;
         }
         if self.furthest < self.room.2 {
-            self.said = Some((Tone::Plain, "not all of it was shown yet: read on with space".to_owned()));
+            self.said =
+                Some((MessageTone::Plain, "not all of it was shown yet: read on with space".to_owned()));
             return false;
         }
         true
     }
 
-    fn allow(&mut self, scope: Scope, words: String) -> Option<Effect> {
+    fn allow(&mut self, scope: ApprovalScope, words: String) -> Option<ScreenEffect> {
         let matter = self.matter()?.clone();
         if !self.may_allow() {
             return None;
         }
         let draft = self.draft();
         if let Some(problem) = draft.problem.filter(|_| draft.broken.is_some()) {
-            self.said = Some((Tone::Bad, format!("{problem} (e: again, u: as it was)")));
+            self.said = Some((MessageTone::Bad, format!("{problem} (e: again, u: as it was)")));
             return None;
         }
-        let is_form = matches!(matter.card, Card::Form(_));
+        let is_form = matches!(matter.card, ApprovalCard::Form(_));
         if is_form && draft.edited.is_none() {
-            self.said = Some((Tone::Plain, "fill in the form first: f, or e in your editor".to_owned()));
+            self.said =
+                Some((MessageTone::Plain, "fill in the form first: f, or e in your editor".to_owned()));
             return None;
         }
-        self.decide(matter.id, Decision::Allow { edited: draft.edited, scope }, words)
+        self.decide(matter.id, ApprovalDecision::Allow { edited: draft.edited, scope }, words)
     }
 
-    fn decide(&mut self, id: String, decision: Decision, words: String) -> Option<Effect> {
+    fn decide(&mut self, id: String, decision: ApprovalDecision, words: String) -> Option<ScreenEffect> {
         if self.busy.is_some() {
             return None;
         }
         self.busy = Some(id.clone());
-        Some(Effect::Decide { id, decision, words })
+        Some(ScreenEffect::Decide { id, decision, words })
     }
 
-    fn reason(&mut self, key: KeyEvent, mut entry: Entry, block: bool) -> Option<Effect> {
+    fn reason(&mut self, key: KeyEvent, mut entry: LineEditor, block: bool) -> Option<ScreenEffect> {
         match key.code {
             KeyCode::Esc => None,
             KeyCode::Enter => {
@@ -432,44 +440,44 @@ impl State {
                 let name = title(&matter).0;
                 let words =
                     if block { format!("denied from now on: {name}") } else { format!("denied: {name}") };
-                self.decide(matter.id, Decision::Deny { reason, block }, words)
+                self.decide(matter.id, ApprovalDecision::Deny { reason, block }, words)
             }
             _ => {
                 entry.key(key);
-                self.mode = Mode::Reason { entry, block };
+                self.mode = ScreenMode::Reason { entry, block };
                 None
             }
         }
     }
 
-    fn rule(&mut self, key: KeyEvent, mut rule: Box<Rule>) -> Option<Effect> {
+    fn rule(&mut self, key: KeyEvent, mut rule: Box<PermissionEditor>) -> Option<ScreenEffect> {
         let gives = rule.writing.is_none() && key.code == KeyCode::Char('A');
         if gives && !self.may_allow() {
-            self.mode = Mode::Rule(rule);
+            self.mode = ScreenMode::Rule(rule);
             return None;
         }
         self.said = None;
         match rule.key(key, self.time()) {
-            Typed::Closed => None,
-            Typed::Nothing => {
-                self.mode = Mode::Rule(rule);
+            PermissionInput::Closed => None,
+            PermissionInput::Nothing => {
+                self.mode = ScreenMode::Rule(rule);
                 None
             }
-            Typed::Given(permission) => {
+            PermissionInput::Given(permission) => {
                 let name = self.matter().map(|matter| title(matter).0)?;
                 let words = format!("allowed within this rule for {} days: {name}", rule.days());
                 // What is wrong with it the host says; then it is here still.
-                self.mode = Mode::Rule(rule);
-                let effect = self.allow(Scope::Always(permission), words);
+                self.mode = ScreenMode::Rule(rule);
+                let effect = self.allow(ApprovalScope::Always(permission), words);
                 if effect.is_none() {
-                    self.mode = Mode::Watching;
+                    self.mode = ScreenMode::Watching;
                 }
                 effect
             }
         }
     }
 
-    fn fill(&mut self, key: KeyEvent, mut filling: Box<Filling>) -> Option<Effect> {
+    fn fill(&mut self, key: KeyEvent, mut filling: Box<FormEditor>) -> Option<ScreenEffect> {
         let is_last = match key.code {
             KeyCode::Esc => return None,
             KeyCode::Enter | KeyCode::Tab | KeyCode::Down => filling.step(true),
@@ -480,19 +488,20 @@ impl State {
             }
         };
         if !is_last {
-            self.mode = Mode::Filling(filling);
+            self.mode = ScreenMode::Filling(filling);
             return None;
         }
         match filling.content() {
             Ok(content) => {
                 let id = self.selected.clone()?;
-                self.drafts.insert(id, Draft { edited: Some(content), ..Draft::default() });
-                self.said = Some((Tone::Plain, "filled in; nothing is sent yet: o sends it".to_owned()));
+                self.drafts.insert(id, ApprovalDraft { edited: Some(content), ..ApprovalDraft::default() });
+                self.said =
+                    Some((MessageTone::Plain, "filled in; nothing is sent yet: o sends it".to_owned()));
                 self.armed_at = self.now + ARMING;
             }
             Err(why) => {
-                self.said = Some((Tone::Bad, why));
-                self.mode = Mode::Filling(filling);
+                self.said = Some((MessageTone::Bad, why));
+                self.mode = ScreenMode::Filling(filling);
             }
         }
         None
@@ -500,23 +509,23 @@ impl State {
 }
 
 /// Returns the word for an allowed action.
-pub(crate) fn done(matter: &Matter) -> &'static str {
+pub(crate) fn done(matter: &Approval) -> &'static str {
     match matter.card {
-        Card::SamplingRequest(_) | Card::Form(_) => "sent",
-        Card::SamplingResult(_) | Card::Result(_) => "delivered",
-        Card::Url(_) => "answered that you went there",
+        ApprovalCard::SamplingRequest(_) | ApprovalCard::Form(_) => "sent",
+        ApprovalCard::SamplingResult(_) | ApprovalCard::Result(_) => "delivered",
+        ApprovalCard::Url(_) => "answered that you went there",
         _ => "allowed once",
     }
 }
 
 /// Describes how an approval ended that was not decided here.
-pub(crate) fn ending(matter: &Matter) -> String {
+pub(crate) fn ending(matter: &Approval) -> String {
     let name = title(matter).0;
     match (matter.state, &matter.decided) {
-        (MatterState::Expired, _) => format!("{name}: nobody decided in time, which is a no"),
-        (MatterState::Withdrawn, _) => format!("{name}: whoever asked went away"),
-        (MatterState::Allowed, Some(decided)) => format!("{name}: allowed by {}", decided.by),
-        (MatterState::Denied, Some(decided)) => format!("{name}: denied by {}", decided.by),
+        (ApprovalState::Expired, _) => format!("{name}: nobody decided in time, which is a no"),
+        (ApprovalState::Withdrawn, _) => format!("{name}: whoever asked went away"),
+        (ApprovalState::Allowed, Some(decided)) => format!("{name}: allowed by {}", decided.by),
+        (ApprovalState::Denied, Some(decided)) => format!("{name}: denied by {}", decided.by),
         _ => format!("{name}: over"),
     }
 }

@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use hospes_host::desk::{Decision, Matter, Scope};
+use hospes_host::approvals::{Approval, ApprovalDecision, ApprovalScope};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::style::Modifier;
 use serde_json::{Value, json};
 
 use super::draw::draw;
-use super::state::{ARMING, Effect, Event, Seen, State};
+use super::state::{ARMING, QueueSnapshot, ScreenEffect, ScreenEvent, ScreenState};
 
 const NOW: &str = "2026-06-01T12:00:00Z";
 const LONG: u64 = 9_007_199_254_740_993;
 const LONGER: &str = "9007199254740993000000000001";
 
-fn matter(id: &str, more: &Value) -> Matter {
+fn matter(id: &str, more: &Value) -> Approval {
     let mut whole = json!({
         "id": id, "asked_at": NOW, "expires_at": "2026-06-01T12:02:00Z", "state": "open",
         "application": "claude-code", "server": "files",
@@ -43,44 +43,44 @@ fn call() -> Value {
 
 /// A state, its time, and keys for it.
 struct Desk {
-    state: State,
+    state: ScreenState,
     now: Duration,
 }
 
 impl Desk {
-    fn new(open: &[Matter]) -> Self {
-        let mut desk = Self { state: State::default(), now: Duration::ZERO };
+    fn new(open: &[Approval]) -> Self {
+        let mut desk = Self { state: ScreenState::default(), now: Duration::ZERO };
         desk.seen(open, &[]);
         desk
     }
 
     /// One whose card has been there for long enough.
-    fn armed(open: &[Matter]) -> Self {
+    fn armed(open: &[Approval]) -> Self {
         let mut desk = Self::new(open);
         desk.wait(ARMING);
         desk
     }
 
-    fn seen(&mut self, open: &[Matter], recent: &[Matter]) {
+    fn seen(&mut self, open: &[Approval], recent: &[Approval]) {
         let now = NOW.parse().unwrap();
-        let seen = Seen { open: open.to_vec(), recent: recent.to_vec(), now, pins: None };
-        self.on(Event::Seen(Box::new(seen)));
+        let seen = QueueSnapshot { open: open.to_vec(), recent: recent.to_vec(), now, pins: None };
+        self.on(ScreenEvent::Seen(Box::new(seen)));
     }
 
-    fn on(&mut self, event: Event) -> Option<Effect> {
+    fn on(&mut self, event: ScreenEvent) -> Option<ScreenEffect> {
         self.state.on(event, self.now)
     }
 
     fn wait(&mut self, time: Duration) {
         self.now += time;
-        self.on(Event::Tick);
+        self.on(ScreenEvent::Tick);
     }
 
-    fn key(&mut self, code: impl Into<KeyEvent>) -> Option<Effect> {
-        self.on(Event::Key(code.into()))
+    fn key(&mut self, code: impl Into<KeyEvent>) -> Option<ScreenEffect> {
+        self.on(ScreenEvent::Key(code.into()))
     }
 
-    fn typed(&mut self, keys: &str) -> Option<Effect> {
+    fn typed(&mut self, keys: &str) -> Option<ScreenEffect> {
         let mut last = None;
         for one in keys.chars() {
             last = self.key(KeyCode::Char(one));
@@ -90,7 +90,7 @@ impl Desk {
 
     fn edited(&mut self, text: &str) {
         let id = self.state.matter().unwrap().id.clone();
-        self.on(Event::Edited { id, text: Ok(text.to_owned()) });
+        self.on(ScreenEvent::Edited { id, text: Ok(text.to_owned()) });
         self.wait(ARMING);
     }
 
@@ -107,9 +107,9 @@ impl Desk {
     }
 }
 
-fn decided(effect: Option<Effect>) -> (String, Value) {
+fn decided(effect: Option<ScreenEffect>) -> (String, Value) {
     match effect {
-        Some(Effect::Decide { id, decision, .. }) => (id, serde_json::to_value(decision).unwrap()),
+        Some(ScreenEffect::Decide { id, decision, .. }) => (id, serde_json::to_value(decision).unwrap()),
         other => panic!("nothing is decided, but {other:?}"),
     }
 }
@@ -129,7 +129,7 @@ fn a_card_can_be_allowed_once_it_has_been_there_for_half_a_second() {
     assert_eq!(decided(desk.typed("o")), ("a".to_owned(), json!({ "decision": "allow" })));
     // And not twice, until the host has answered.
     assert_eq!(desk.typed("o"), None);
-    desk.on(Event::Decided { id: "a".to_owned(), done: Ok("allowed once: write_file".to_owned()) });
+    desk.on(ScreenEvent::Decided { id: "a".to_owned(), done: Ok("allowed once: write_file".to_owned()) });
     assert!(desk.drawn(80, 24).contains("Nothing waits for you."));
 }
 
@@ -139,7 +139,7 @@ fn after_a_decision_keys_are_off_until_a_card_is_chosen() {
     let (first, second) = (matter("a", &json!({})), matter("b", &json!({})));
     let mut desk = Desk::armed(&[first, second]);
     assert_eq!(decided(desk.typed("o")).0, "a");
-    desk.on(Event::Decided { id: "a".to_owned(), done: Ok("allowed once: write_file".to_owned()) });
+    desk.on(ScreenEvent::Decided { id: "a".to_owned(), done: Ok("allowed once: write_file".to_owned()) });
     desk.wait(10 * ARMING);
     for key in ["o", "s", "A", "d", "b"] {
         assert_eq!(desk.typed(key), None);
@@ -201,9 +201,9 @@ fn what_moves_under_the_finger_is_not_allowed() {
 fn enter_allows_nothing_and_neither_does_what_is_pasted() {
     let mut desk = Desk::armed(&[matter("a", &json!({}))]);
     assert_eq!(desk.key(KeyCode::Enter), None);
-    assert_eq!(desk.on(Event::Paste("oooo".to_owned())), None);
+    assert_eq!(desk.on(ScreenEvent::Paste("oooo".to_owned())), None);
     assert_eq!(desk.key(KeyEvent::new(KeyCode::Char('o'), KeyModifiers::CONTROL)), None);
-    assert_eq!(desk.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)), Some(Effect::Quit));
+    assert_eq!(desk.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)), Some(ScreenEffect::Quit));
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn what_is_not_offered_is_neither_shown_nor_done() {
     for word in ["session", "always", "block", " edit"] {
         assert!(!drawn.lines().last().unwrap().contains(word), "{word}:\n{drawn}");
     }
-    assert!(matches!(desk.state.mode, super::state::Mode::Watching));
+    assert!(matches!(desk.state.mode, super::state::ScreenMode::Watching));
     let mut desk = Desk::armed(&[matter("a", &json!({}))]);
     let drawn = desk.drawn(80, 24);
     let keys = "d deny  b block  o once  s session  A always…  e edit  v JSON  ? help  q quit";
@@ -242,13 +242,13 @@ fn what_is_not_offered_is_neither_shown_nor_done() {
 #[test]
 fn an_edit_goes_as_it_was_written_and_what_is_no_json_goes_nowhere() {
     let mut desk = Desk::armed(&[matter("a", &json!({}))]);
-    let Some(Effect::Edit { text, .. }) = desk.typed("e") else { panic!("no editor") };
+    let Some(ScreenEffect::Edit { text, .. }) = desk.typed("e") else { panic!("no editor") };
     assert!(text.contains(&format!("\"count\": {LONGER},\n")), "{text}");
     desk.edited("{\"count\": 12345678901234567890123");
     assert!(desk.said().contains("no JSON"));
     assert_eq!(desk.typed("o"), None);
     // The editor opens with what was written.
-    let Some(Effect::Edit { text, .. }) = desk.typed("e") else { panic!("no editor") };
+    let Some(ScreenEffect::Edit { text, .. }) = desk.typed("e") else { panic!("no editor") };
     assert_eq!(text, "{\"count\": 12345678901234567890123");
     desk.edited("{\"count\": 12345678901234567890123}");
     let drawn = desk.drawn(100, 60);
@@ -256,12 +256,14 @@ fn an_edit_goes_as_it_was_written_and_what_is_no_json_goes_nowhere() {
         drawn.contains("changed by you") && drawn.contains("+ count: 12345678901234567890123"),
         "{drawn}"
     );
-    let Some(Effect::Decide { decision, id, .. }) = desk.typed("o") else { panic!("nothing is decided") };
+    let Some(ScreenEffect::Decide { decision, id, .. }) = desk.typed("o") else {
+        panic!("nothing is decided")
+    };
     let written = serde_json::to_string(&decision).unwrap();
     assert_eq!(written, r#"{"decision":"allow","edited":{"count": 12345678901234567890123}}"#);
     // The host looks at it, too.
     let why = "it cannot be changed to this: `path` is missing".to_owned();
-    desk.on(Event::Decided { id, done: Err(("edit".to_owned(), why.clone())) });
+    desk.on(ScreenEvent::Decided { id, done: Err(("edit".to_owned(), why.clone())) });
     assert_eq!(desk.said(), why);
     assert!(desk.drawn(120, 60).contains("! it cannot be changed to this"));
     desk.wait(ARMING);
@@ -437,7 +439,7 @@ fn it_counts_down_by_the_time_of_the_host() {
     assert!(desk.drawn(80, 24).contains("1:59 left"));
     desk.wait(Duration::from_secs(100));
     assert!(desk.drawn(80, 24).contains("0:19 left"));
-    desk.on(Event::Lost("the host has ended".to_owned()));
+    desk.on(ScreenEvent::Lost("the host has ended".to_owned()));
     assert!(desk.drawn(80, 24).contains("the host has ended"));
     assert_eq!(desk.typed("o"), None);
 }
@@ -446,6 +448,6 @@ fn it_counts_down_by_the_time_of_the_host() {
 #[test]
 fn a_scope_is_never_wider_than_the_key() {
     let mut desk = Desk::armed(&[matter("a", &json!({}))]);
-    let Some(Effect::Decide { decision, .. }) = desk.typed("o") else { panic!("nothing is decided") };
-    assert_eq!(decision, Decision::Allow { edited: None, scope: Scope::Once });
+    let Some(ScreenEffect::Decide { decision, .. }) = desk.typed("o") else { panic!("nothing is decided") };
+    assert_eq!(decision, ApprovalDecision::Allow { edited: None, scope: ApprovalScope::Once });
 }

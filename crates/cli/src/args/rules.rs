@@ -4,24 +4,24 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use hospes_host::PinMode;
-use hospes_host::pins::Digest;
-use hospes_store::EntryKind;
+use hospes_host::pins::Sha256Digest;
+use hospes_store::AuditEntryKind;
 
 /// Subcommands of `hospes policy`.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Policy {
+pub(crate) enum PolicyCommand {
     /// Report all mistakes of the rules, and rules that fit nothing of what the servers offer
-    Check(PolicyFile),
+    Check(PolicyFileArgs),
     /// Show what would be decided about a call, by which rule, and why. No server is started
-    Test(PolicyTest),
+    Test(PolicyTestArgs),
     /// Say the same about many calls of tools: JSON objects on standard input, one a line, answered by one line each
     ///
     /// An object has `server`, `tool` and `arguments`; an answer has `decision` and `because`.
-    Batch(PolicyFile),
+    Batch(PolicyFileArgs),
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct PolicyFile {
+pub(crate) struct PolicyFileArgs {
     /// The rules [default: policy.toml in the folder of the configuration]
     #[arg(long, value_name = "FILE", env = "HOSPES_POLICY")]
     pub(crate) policy: Option<PathBuf>,
@@ -31,9 +31,9 @@ pub(crate) struct PolicyFile {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct PolicyTest {
+pub(crate) struct PolicyTestArgs {
     #[command(flatten)]
-    pub(crate) file: PolicyFile,
+    pub(crate) file: PolicyFileArgs,
     /// Name of the server in the configuration
     pub(crate) server: String,
     /// The tool, as the server calls it; a URI with --resource, a prompt with --prompt
@@ -72,21 +72,21 @@ pub(crate) struct PolicyTest {
 
 /// Subcommands of `hospes pins`.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Pins {
+pub(crate) enum PinsCommand {
     /// List the servers that were seen, and what waits
     List,
     /// Show what a server offers, what has changed, and what is conspicuous about it
-    Show(PinsShow),
+    Show(PinsShowArgs),
     /// Accept a server with all that it offers now, or one thing that it offers
-    Accept(PinsAccept),
+    Accept(PinsAcceptArgs),
     /// Reject a server, which is not started then, or one thing that it offers
-    Reject(PinsItem),
+    Reject(PinsItemArgs),
     /// Show the definitions that a server has had
-    History(PinsItem),
+    History(PinsItemArgs),
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct PinsItem {
+pub(crate) struct PinsItemArgs {
     /// Name of the server in the configuration
     pub(crate) server: String,
     /// The tool, as the server calls it; a prompt as prompt:NAME, a template as template:URI, or instructions
@@ -94,21 +94,21 @@ pub(crate) struct PinsItem {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct PinsShow {
+pub(crate) struct PinsShowArgs {
     #[command(flatten)]
-    pub(crate) of: PinsItem,
+    pub(crate) of: PinsItemArgs,
     /// All definitions, not only what waits
     #[arg(long)]
     pub(crate) all: bool,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct PinsAccept {
+pub(crate) struct PinsAcceptArgs {
     #[command(flatten)]
-    pub(crate) of: PinsItem,
+    pub(crate) of: PinsItemArgs,
     /// Accept only what has this hash, as `show` prints it, without being asked
     #[arg(long, value_name = "HASH")]
-    pub(crate) hash: Option<Digest>,
+    pub(crate) hash: Option<Sha256Digest>,
     /// Do not ask
     #[arg(short, long)]
     pub(crate) yes: bool,
@@ -121,22 +121,22 @@ pub(super) fn pin_mode(text: &str) -> Result<PinMode, String> {
 
 /// Subcommands of `hospes audit`.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Audit {
+pub(crate) enum AuditCommand {
     /// Find entries, the newest first
-    Search(AuditSearch),
+    Search(AuditSearchArgs),
     /// Go through the whole record and say whether it is what was recorded
-    Verify(AuditVerify),
+    Verify(AuditVerifyArgs),
     /// Print all entries in their order, one JSON object a line
-    Export(AuditExport),
+    Export(AuditExportArgs),
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct AuditSearch {
+pub(crate) struct AuditSearchArgs {
     /// A text in the server, the tool, the application or the principal
     pub(crate) text: Option<String>,
     /// Only entries of this kind: call, prompt, resource, server, decision and so on
     #[arg(long, value_name = "KIND", value_parser = kind)]
-    pub(crate) kind: Option<EntryKind>,
+    pub(crate) kind: Option<AuditEntryKind>,
     /// Only entries of this server
     #[arg(long, value_name = "NAME")]
     pub(crate) server: Option<String>,
@@ -158,14 +158,14 @@ pub(crate) struct AuditSearch {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct AuditVerify {
+pub(crate) struct AuditVerifyArgs {
     /// A place that an earlier `verify` printed and that was noted elsewhere: it has to be in the record still
     #[arg(long, value_name = "PLACE")]
-    pub(crate) noted: Option<hospes_store::Place>,
+    pub(crate) noted: Option<hospes_store::AuditPosition>,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct AuditExport {
+pub(crate) struct AuditExportArgs {
     /// After the entry with this number
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub(crate) after: u64,
@@ -174,10 +174,10 @@ pub(crate) struct AuditExport {
     pub(crate) arguments: bool,
 }
 
-fn kind(text: &str) -> Result<EntryKind, String> {
-    let all = EntryKind::ALL;
+fn kind(text: &str) -> Result<AuditEntryKind, String> {
+    let all = AuditEntryKind::ALL;
     let found = all.into_iter().find(|kind| kind.as_str() == text);
-    found.ok_or_else(|| format!("expected {}", all.map(EntryKind::as_str).join(", ")))
+    found.ok_or_else(|| format!("expected {}", all.map(AuditEntryKind::as_str).join(", ")))
 }
 
 /// A moment, a day (in UTC), or how long ago.

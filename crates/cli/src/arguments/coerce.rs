@@ -2,26 +2,26 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::schema::Schema;
+use super::schema::ArgumentSchema;
 use super::signature::type_name;
-use super::{Problems, Trouble, printable, quoted, shown};
+use super::{ArgumentMistake, ArgumentProblems, printable, quoted, shown};
 
 /// A value as it was given.
 #[derive(Debug, Clone)]
-pub(super) enum Given {
+pub(super) enum GivenValue {
     Text(String),
     Json(Value),
 }
 
 /// A member of an object, with all that was given for it.
-struct Member {
+struct MemberInput {
     name: String,
-    given: Vec<Given>,
+    given: Vec<GivenValue>,
     /// Values given for its own members.
-    nested: Vec<(String, Given)>,
+    nested: Vec<(String, GivenValue)>,
 }
 
-impl Member {
+impl MemberInput {
     fn find<'m>(members: &'m mut Vec<Self>, name: &str) -> &'m mut Self {
         let index = members.iter().position(|member| member.name == name).unwrap_or_else(|| {
             members.push(Self { name: name.to_owned(), given: Vec::new(), nested: Vec::new() });
@@ -34,13 +34,13 @@ impl Member {
 /// Puts an object together from a base and named values that override it.
 pub(super) fn object(
     path: &str,
-    schema: &Schema<'_>,
+    schema: &ArgumentSchema<'_>,
     mut object: Map<String, Value>,
-    entries: Vec<(String, Given)>,
-    problems: &mut Problems,
+    entries: Vec<(String, GivenValue)>,
+    problems: &mut ArgumentProblems,
 ) -> Map<String, Value> {
     // In the order they were given; a name given twice is one member with two values.
-    let mut members: Vec<Member> = Vec::new();
+    let mut members: Vec<MemberInput> = Vec::new();
     for (name, value) in entries {
         match name.split_once('.') {
             Some((head, rest))
@@ -48,12 +48,12 @@ pub(super) fn object(
                     && !rest.is_empty()
                     && schema.property(head).is_some_and(|inner| accepts(&inner, "object")) =>
             {
-                Member::find(&mut members, head).nested.push((rest.to_owned(), value));
+                MemberInput::find(&mut members, head).nested.push((rest.to_owned(), value));
             }
-            _ => Member::find(&mut members, &name).given.push(value),
+            _ => MemberInput::find(&mut members, &name).given.push(value),
         }
     }
-    for Member { name, given, nested } in members {
+    for MemberInput { name, given, nested } in members {
         let path = join(path, &name);
         let inner = match schema.property(&name) {
             Some(inner) => inner,
@@ -74,7 +74,7 @@ pub(super) fn object(
                 Some(Value::Object(base)) => base,
                 None => Map::new(),
                 Some(other) => {
-                    problems.add::<()>(&path, Trouble::wrong("an object", shown(&other)));
+                    problems.add::<()>(&path, ArgumentMistake::wrong("an object", shown(&other)));
                     continue;
                 }
             };
@@ -91,30 +91,35 @@ pub(super) fn object(
     object
 }
 
-fn unknown(schema: &Schema<'_>, name: &str) -> Trouble {
+fn unknown(schema: &ArgumentSchema<'_>, name: &str) -> ArgumentMistake {
     let known = schema.properties();
     let hint = match hospes_host::config::nearest(name, known.iter().copied()) {
         Some(meant) => format!("; did you mean `{}`?", printable(meant)),
         None if known.is_empty() => "; there are none".to_owned(),
         None => String::new(),
     };
-    Trouble::Unknown { hint }
+    ArgumentMistake::Unknown { hint }
 }
 
 /// One member from all that was given for it.
-fn value(path: &str, schema: &Schema<'_>, mut given: Vec<Given>, problems: &mut Problems) -> Option<Value> {
+fn value(
+    path: &str,
+    schema: &ArgumentSchema<'_>,
+    mut given: Vec<GivenValue>,
+    problems: &mut ArgumentProblems,
+) -> Option<Value> {
     if given.len() == 1 {
         return match given.pop()? {
-            Given::Text(text) => match from_text(schema, &text) {
+            GivenValue::Text(text) => match from_text(schema, &text) {
                 Ok(value) => Some(value),
-                Err(Refusal { inner, trouble }) => problems.add(&format!("{path}{inner}"), trouble),
+                Err(CoercionError { inner, trouble }) => problems.add(&format!("{path}{inner}"), trouble),
             },
-            Given::Json(value) => checked(path, schema, value, problems),
+            GivenValue::Json(value) => checked(path, schema, value, problems),
         };
     }
     let Some(array) = array_part(schema) else {
         let (times, expected) = (given.len(), type_name(schema));
-        return problems.add(path, Trouble::Repeated { times, expected });
+        return problems.add(path, ArgumentMistake::Repeated { times, expected });
     };
     let mut items = Vec::with_capacity(given.len());
     for (index, given) in given.into_iter().enumerate() {
@@ -124,18 +129,18 @@ fn value(path: &str, schema: &Schema<'_>, mut given: Vec<Given>, problems: &mut 
 }
 
 /// Reason why text does not match a schema, and the place inside it.
-struct Refusal {
+struct CoercionError {
     inner: String,
-    trouble: Trouble,
+    trouble: ArgumentMistake,
 }
 
-impl Refusal {
-    fn new(schema: &Schema<'_>, text: &str) -> Self {
-        Self { inner: String::new(), trouble: Trouble::wrong(type_name(schema), quoted(text)) }
+impl CoercionError {
+    fn new(schema: &ArgumentSchema<'_>, text: &str) -> Self {
+        Self { inner: String::new(), trouble: ArgumentMistake::wrong(type_name(schema), quoted(text)) }
     }
 }
 
-fn from_text(schema: &Schema<'_>, text: &str) -> Result<Value, Refusal> {
+fn from_text(schema: &ArgumentSchema<'_>, text: &str) -> Result<Value, CoercionError> {
     if schema.is_exhausted() {
         return Ok(Value::String(text.to_owned()));
     }
@@ -149,7 +154,10 @@ fn from_text(schema: &Schema<'_>, text: &str) -> Result<Value, Refusal> {
             let hint = hospes_host::config::nearest(text, names)
                 .map_or_else(String::new, |meant| format!("; did you mean {}?", quoted(meant)));
             let expected = type_name(schema);
-            Refusal { inner: String::new(), trouble: Trouble::Wrong { expected, given: quoted(text), hint } }
+            CoercionError {
+                inner: String::new(),
+                trouble: ArgumentMistake::Wrong { expected, given: quoted(text), hint },
+            }
         });
     }
     if let Some(alternatives) = schema.alternatives() {
@@ -166,10 +174,10 @@ fn from_text(schema: &Schema<'_>, text: &str) -> Result<Value, Refusal> {
 
 /// Returns the most specific of several readings. Any text can be read as a string, little of it as `null`.
 fn first(
-    schema: &Schema<'_>,
+    schema: &ArgumentSchema<'_>,
     text: &str,
-    readings: impl Iterator<Item = Result<Value, Refusal>>,
-) -> Result<Value, Refusal> {
+    readings: impl Iterator<Item = Result<Value, CoercionError>>,
+) -> Result<Value, CoercionError> {
     let rank = |value: &Value| match value {
         Value::Null => 0,
         Value::Bool(_) => 1,
@@ -189,10 +197,10 @@ fn first(
             Err(_) => {}
         }
     }
-    best.ok_or_else(|| refusal.unwrap_or_else(|| Refusal::new(schema, text)))
+    best.ok_or_else(|| refusal.unwrap_or_else(|| CoercionError::new(schema, text)))
 }
 
-fn from_typed_text(schema: &Schema<'_>, name: &str, text: &str) -> Result<Value, Refusal> {
+fn from_typed_text(schema: &ArgumentSchema<'_>, name: &str, text: &str) -> Result<Value, CoercionError> {
     let word = text.trim();
     let value = match name {
         "string" => Some(Value::String(text.to_owned())),
@@ -212,14 +220,14 @@ fn from_typed_text(schema: &Schema<'_>, name: &str, text: &str) -> Result<Value,
         "object" if word.starts_with('{') => {
             let error =
                 serde_json::from_str::<Value>(word).err().map_or_else(String::new, |error| error.to_string());
-            Refusal { inner: String::new(), trouble: Trouble::Json(error) }
+            CoercionError { inner: String::new(), trouble: ArgumentMistake::Json(error) }
         }
-        _ => Refusal::new(schema, text),
+        _ => CoercionError::new(schema, text),
     })
 }
 
 /// An array as JSON, or the only item of one.
-fn from_array_text(schema: &Schema<'_>, text: &str) -> Result<Value, Refusal> {
+fn from_array_text(schema: &ArgumentSchema<'_>, text: &str) -> Result<Value, CoercionError> {
     if text.trim_start().starts_with('[')
         && let Ok(value @ Value::Array(_)) = serde_json::from_str(text)
     {
@@ -227,12 +235,12 @@ fn from_array_text(schema: &Schema<'_>, text: &str) -> Result<Value, Refusal> {
     }
     match from_text(&schema.item(0), text) {
         Ok(item) => Ok(Value::Array(vec![item])),
-        Err(refusal) => Err(Refusal { inner: format!("[0]{}", refusal.inner), ..refusal }),
+        Err(refusal) => Err(CoercionError { inner: format!("[0]{}", refusal.inner), ..refusal }),
     }
 }
 
-fn check_json(schema: &Schema<'_>, value: Value) -> Result<Value, Refusal> {
-    let mut problems = Problems::default();
+fn check_json(schema: &ArgumentSchema<'_>, value: Value) -> Result<Value, CoercionError> {
+    let mut problems = ArgumentProblems::default();
     check("", schema, &value, &mut problems);
     match problems.list.into_iter().next() {
         None => Ok(value),
@@ -241,7 +249,7 @@ fn check_json(schema: &Schema<'_>, value: Value) -> Result<Value, Refusal> {
                 path if path.is_empty() || path.starts_with('[') => path.to_owned(),
                 path => format!(".{path}"),
             };
-            Err(Refusal { inner, trouble: problem.trouble })
+            Err(CoercionError { inner, trouble: problem.trouble })
         }
     }
 }
@@ -271,7 +279,7 @@ fn number(text: &str) -> Option<Number> {
 }
 
 /// The part of a schema that allows an array.
-fn array_part<'a>(schema: &Schema<'a>) -> Option<Schema<'a>> {
+fn array_part<'a>(schema: &ArgumentSchema<'a>) -> Option<ArgumentSchema<'a>> {
     if schema.is_exhausted() {
         return None;
     }
@@ -282,7 +290,7 @@ fn array_part<'a>(schema: &Schema<'a>) -> Option<Schema<'a>> {
     (types.contains(&"array") || (types.is_empty() && schema.choices().is_none())).then(|| schema.clone())
 }
 
-fn accepts(schema: &Schema<'_>, name: &str) -> bool {
+fn accepts(schema: &ArgumentSchema<'_>, name: &str) -> bool {
     if schema.is_exhausted() {
         return false;
     }
@@ -292,27 +300,32 @@ fn accepts(schema: &Schema<'_>, name: &str) -> bool {
     }
 }
 
-fn checked(path: &str, schema: &Schema<'_>, value: Value, problems: &mut Problems) -> Option<Value> {
+fn checked(
+    path: &str,
+    schema: &ArgumentSchema<'_>,
+    value: Value,
+    problems: &mut ArgumentProblems,
+) -> Option<Value> {
     let before = problems.list.len();
     check(path, schema, &value, problems);
     (problems.list.len() == before).then_some(value)
 }
 
 /// Finds what in a value the schema's types rule out.
-pub(super) fn check(path: &str, schema: &Schema<'_>, value: &Value, problems: &mut Problems) {
+pub(super) fn check(path: &str, schema: &ArgumentSchema<'_>, value: &Value, problems: &mut ArgumentProblems) {
     if schema.is_exhausted() {
         return;
     }
     if let Some(choices) = schema.choices() {
         if !choices.iter().any(|choice| same(choice, value)) {
-            problems.add::<()>(path, Trouble::wrong(type_name(schema), shown(value)));
+            problems.add::<()>(path, ArgumentMistake::wrong(type_name(schema), shown(value)));
         }
         return;
     }
     if let Some(alternatives) = schema.alternatives() {
-        let mut closest: Option<Problems> = None;
+        let mut closest: Option<ArgumentProblems> = None;
         for node in alternatives {
-            let mut found = Problems::default();
+            let mut found = ArgumentProblems::default();
             check(path, &schema.branch(node), value, &mut found);
             if found.list.is_empty() {
                 return;
@@ -329,27 +342,27 @@ pub(super) fn check(path: &str, schema: &Schema<'_>, value: &Value, problems: &m
                 }
             }
             None => {
-                problems.add::<()>(path, Trouble::wrong(type_name(schema), shown(value)));
+                problems.add::<()>(path, ArgumentMistake::wrong(type_name(schema), shown(value)));
             }
         }
         return;
     }
     let types = schema.types();
     if !types.is_empty() && !types.iter().any(|name| is_type(value, name)) {
-        problems.add::<()>(path, Trouble::wrong(type_name(schema), shown(value)));
+        problems.add::<()>(path, ArgumentMistake::wrong(type_name(schema), shown(value)));
         return;
     }
     check_members(path, schema, value, problems);
 }
 
-fn check_members(path: &str, schema: &Schema<'_>, value: &Value, problems: &mut Problems) {
+fn check_members(path: &str, schema: &ArgumentSchema<'_>, value: &Value, problems: &mut ArgumentProblems) {
     match value {
         Value::Object(object) => {
             for name in schema.required() {
                 if !object.contains_key(name) {
                     let expected =
                         schema.property(name).map_or_else(|| "any".to_owned(), |inner| type_name(&inner));
-                    problems.add::<()>(&join(path, name), Trouble::Missing { expected });
+                    problems.add::<()>(&join(path, name), ArgumentMistake::Missing { expected });
                 }
             }
             for (name, value) in object {

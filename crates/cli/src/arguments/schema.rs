@@ -16,7 +16,7 @@ const MAX_PARTS: usize = 32;
 
 /// A schema and the document its references point into.
 #[derive(Debug, Clone)]
-pub(super) struct Schema<'a> {
+pub(super) struct ArgumentSchema<'a> {
     root: &'a Value,
     /// The node itself, then what `$ref` and `allOf` add to it.
     parts: Vec<&'a Map<String, Value>>,
@@ -26,7 +26,7 @@ pub(super) struct Schema<'a> {
     fuel: Rc<Cell<u32>>,
 }
 
-impl<'a> Schema<'a> {
+impl<'a> ArgumentSchema<'a> {
     pub(super) fn new(root: &'a Value) -> Self {
         Self::at(root, root, 0, Rc::new(Cell::new(FUEL)))
     }

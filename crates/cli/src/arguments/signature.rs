@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::schema::Schema;
+use super::schema::ArgumentSchema;
 use super::{quoted, shown};
 
 /// Maximum depth to which objects are written out.
@@ -16,21 +16,21 @@ const MAX_PARTS: usize = 12;
 ///
 /// Required arguments come first, in the schema's order.
 pub(crate) fn signature(name: &str, input: &Value, output: Option<&Value>) -> String {
-    let schema = Schema::new(input);
+    let schema = ArgumentSchema::new(input);
     let mut text = format!("{}({})", label(name), members(&schema, 0, usize::MAX).join(", "));
     if let Some(output) = output {
         text.push_str(" -> ");
-        text.push_str(&type_name(&Schema::new(output)));
+        text.push_str(&type_name(&ArgumentSchema::new(output)));
     }
     text
 }
 
 /// A schema as a type.
-pub(super) fn type_name(schema: &Schema<'_>) -> String {
+pub(super) fn type_name(schema: &ArgumentSchema<'_>) -> String {
     name_at(schema, 0)
 }
 
-fn members(schema: &Schema<'_>, depth: usize, limit: usize) -> Vec<String> {
+fn members(schema: &ArgumentSchema<'_>, depth: usize, limit: usize) -> Vec<String> {
     let required = schema.required();
     let mut names = required.clone();
     for name in schema.properties() {
@@ -52,7 +52,7 @@ fn members(schema: &Schema<'_>, depth: usize, limit: usize) -> Vec<String> {
     texts
 }
 
-fn name_at(schema: &Schema<'_>, depth: usize) -> String {
+fn name_at(schema: &ArgumentSchema<'_>, depth: usize) -> String {
     if schema.is_exhausted() {
         return "any".to_owned();
     }
@@ -79,12 +79,12 @@ fn name_at(schema: &Schema<'_>, depth: usize) -> String {
     }))
 }
 
-fn array(schema: &Schema<'_>, depth: usize) -> String {
+fn array(schema: &ArgumentSchema<'_>, depth: usize) -> String {
     let item = if depth > MAX_DEPTH { "any".to_owned() } else { name_at(&schema.item(0), depth + 1) };
     if item.contains(" | ") { format!("({item})[]") } else { format!("{item}[]") }
 }
 
-fn object(schema: &Schema<'_>, depth: usize) -> String {
+fn object(schema: &ArgumentSchema<'_>, depth: usize) -> String {
     if depth >= MAX_DEPTH {
         return "object".to_owned();
     }

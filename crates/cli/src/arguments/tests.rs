@@ -12,9 +12,9 @@ fn read(name: &str) -> io::Result<String> {
     }
 }
 
-fn try_with(schema: &Value, json: Option<&str>, words: &[&str]) -> Result<Value, ArgumentsError> {
+fn try_with(schema: &Value, json: Option<&str>, words: &[&str]) -> Result<Value, ToolArgumentsError> {
     let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
-    arguments("tool", schema, Source { json, words: &words }, &read).map(Value::Object)
+    arguments("tool", schema, ArgumentSource { json, words: &words }, &read).map(Value::Object)
 }
 
 fn good(schema: &Value, words: &[&str]) -> Value {

@@ -2,20 +2,24 @@
 
 use std::sync::Arc;
 
-use hospes_auth::client::{InvalidDocument, Store as Kept};
-use hospes_auth::server::{AuthServer, Provider};
+use hospes_auth::client::{CredentialStore as Kept, InvalidDocument};
+use hospes_auth::server::{AuthServer, SignInProvider};
 use hospes_auth::{ClientId, Issuer, RedirectUri, Seed};
-use hospes_host::config::{AccountsConfig, AuthSignIn, Config, Transport};
-use hospes_host::{AccountLimits, Accounts};
+use hospes_host::config::{AccountsConfig, AuthSignIn, HostConfig, ServerTransport};
+use hospes_host::{AccountLimits, UpstreamAccounts};
 
 use super::server::asked_there;
-use super::{Authorization, fetcher, identifier, mistake};
-use crate::exit::{Failure, Outcome};
-use crate::output::Output;
+use super::{EndpointAuthorization, fetcher, identifier, mistake};
+use crate::exit::{CliError, CliResult};
+use crate::output::CliOutput;
 
 /// The accounts of a host whose own pages are below `issuer`.
-pub(super) fn accounts_at(kept: Arc<dyn Kept>, said: &AccountsConfig, issuer: &Issuer) -> Outcome<Accounts> {
-    let accounts = Accounts::new(kept).limits(AccountLimits::from(said));
+pub(super) fn accounts_at(
+    kept: Arc<dyn Kept>,
+    said: &AccountsConfig,
+    issuer: &Issuer,
+) -> CliResult<UpstreamAccounts> {
+    let accounts = UpstreamAccounts::new(kept).limits(AccountLimits::from(said));
     let accounts = identifier("auth.base_url", accounts.at(issuer.as_str()))?;
     let is_public = issuer.as_str().starts_with("https://");
     if !is_public || said.client_document == Some(false) {
@@ -26,7 +30,7 @@ pub(super) fn accounts_at(kept: Arc<dyn Kept>, said: &AccountsConfig, issuer: &I
 }
 
 /// The pages on which users connect these accounts, and the document that says who we are to others.
-pub(super) fn with_accounts(server: AuthServer, accounts: Accounts) -> Outcome<AuthServer> {
+pub(super) fn with_accounts(server: AuthServer, accounts: UpstreamAccounts) -> CliResult<AuthServer> {
     // A provider that reads such documents needs to know its users' way back, too.
     let more = identifier("auth.base_url", RedirectUri::new(server.provider_callback()))?;
     let document = accounts.client_document(vec![more]);
@@ -41,19 +45,24 @@ pub(super) fn with_accounts(server: AuthServer, accounts: Accounts) -> Outcome<A
 
 /// Creates the provider at which users of another issuer sign in for this host's pages. Its sealed data lasts for
 /// minutes, so the key is new each time.
-pub(super) fn visitors(issuer: Issuer, config: &AuthSignIn) -> Outcome<Provider> {
+pub(super) fn visitors(issuer: Issuer, config: &AuthSignIn) -> CliResult<SignInProvider> {
     let client = identifier("auth.sign_in.client_id", ClientId::new(config.client_id.as_str()))?;
-    let key =
-        Seed::from_system().map_err(|error| Failure::usage("there is no randomness").because(&error))?.draw();
+    let key = Seed::from_system()
+        .map_err(|error| CliError::usage("there is no randomness").because(&error))?
+        .draw();
     let fetch = fetcher(&issuer);
-    let provider = identifier("auth.sign_in", Provider::new(issuer, client, &key, fetch))?;
+    let provider = identifier("auth.sign_in", SignInProvider::new(issuer, client, &key, fetch))?;
     asked_there("auth.sign_in", provider, config.client_secret.as_ref(), &config.scopes, &config.parameters)
 }
 
 /// Removes the upstream accounts of users who may not sign in any more.
-pub(super) fn forget_the_gone(accounts: &Accounts, server: &AuthServer, output: Output) -> Outcome {
+pub(super) fn forget_the_gone(
+    accounts: &UpstreamAccounts,
+    server: &AuthServer,
+    output: CliOutput,
+) -> CliResult {
     let gone = accounts.forget_users(server.settings().issuer.as_str(), |user| server.knows_user(user));
-    match gone.map_err(|error| Failure::usage("the accounts of users cannot be read").because(&error))? {
+    match gone.map_err(|error| CliError::usage("the accounts of users cannot be read").because(&error))? {
         0 => {}
         gone => output.say(format_args!("{gone} accounts of users who are gone were forgotten")),
     }
@@ -61,13 +70,16 @@ pub(super) fn forget_the_gone(accounts: &Accounts, server: &AuthServer, output: 
 }
 
 /// Returns an error if a server has an account for each user, but no user can sign in.
-pub(crate) fn users_can_sign_in(config: &Config, authorization: Option<&Authorization>) -> Outcome {
+pub(crate) fn users_can_sign_in(
+    config: &HostConfig,
+    authorization: Option<&EndpointAuthorization>,
+) -> CliResult {
     let Some(server) = config.servers.iter().find(|server| server.is_per_user() && !server.disabled) else {
         return Ok(());
     };
     let refuse =
-        |why: &str| Failure::usage(format!("server `{}`: `account = \"per-user\"`: {why}", server.name));
-    if let Transport::Http(http) = &server.transport
+        |why: &str| CliError::usage(format!("server `{}`: `account = \"per-user\"`: {why}", server.name));
+    if let ServerTransport::Http(http) = &server.transport
         && !hospes_auth::metadata::is_secure(http.url.reveal())
     {
         return Err(refuse("it is reached over http, where anybody could read the users' tokens")

@@ -4,19 +4,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hospes_auth::client::StoreKey;
-use hospes_auth::egress::{Egress, GuardedClient};
+use hospes_auth::egress::{EgressPolicy, GuardedClient};
 use hospes_auth::server::{
-    AccessTokens, Admission, AuthServer, Client, ClientKeys, MemoryStore, OWN_PARAMETERS, PasswordHash,
-    Provider, ServerSettings, SignIn, SqliteStore, Store,
+    AccessTokenFormat, AuthServer, AuthServerSettings, AuthStore, ClientKeys, LocalSignIn, MemoryAuthStore,
+    OWN_PARAMETERS, PasswordHash, RegisteredClient, SignInProvider, SqliteAuthStore, UserAdmissionRules,
 };
 use hospes_auth::{ClientId, Issuer, RedirectUri, Resource, Scopes};
-use hospes_host::config::{Allowed, AuthConfig, AuthKeys, AuthProvider, Dpop, Secret};
+use hospes_host::config::{AllowedUsers, AuthConfig, AuthKeys, AuthProvider, DpopRequirement, Secret};
 use url::Url;
 
 use super::{SCOPE, fetcher, fetching, identifier, mistake, scopes};
-use crate::exit::{Failure, Outcome};
-use crate::output::{BOLD, Output, paint};
-use crate::place;
+use crate::exit::{CliError, CliResult};
+use crate::output::{BOLD, CliOutput, paint};
+use crate::paths;
 
 const SCOPE_WORDS: &str = "Use all the tools, prompts and resources behind this address";
 
@@ -24,14 +24,14 @@ pub(super) fn server(
     config: &AuthConfig,
     issuer: Issuer,
     resources: Vec<Resource>,
-    output: Output,
-) -> Outcome<AuthServer> {
-    let Some(first) = resources.first() else { return Err(Failure::usage("there is nothing to guard")) };
-    let mut settings = ServerSettings::new(issuer, first.clone()).scope(SCOPE, SCOPE_WORDS);
+    output: CliOutput,
+) -> CliResult<AuthServer> {
+    let Some(first) = resources.first() else { return Err(CliError::usage("there is nothing to guard")) };
+    let mut settings = AuthServerSettings::new(issuer, first.clone()).scope(SCOPE, SCOPE_WORDS);
     (settings.resources, settings.first_if_unnamed) = (resources, true);
     for other in &config.resources {
         settings.resources.push(identifier("auth.resources", Resource::new(other.as_str()))?);
-        settings.access_tokens = AccessTokens::Jwt;
+        settings.access_tokens = AccessTokenFormat::Jwt;
     }
     settings.registration = config.registration.unwrap_or(true);
     for (index, uri) in config.redirect_uris.iter().enumerate() {
@@ -40,7 +40,7 @@ pub(super) fn server(
         check_redirect(&field, &uri)?;
         settings.redirect_uris.push(uri);
     }
-    settings.require_proofs = config.dpop.is_some_and(|dpop| dpop != Dpop::Allowed);
+    settings.require_proofs = config.dpop.is_some_and(|dpop| dpop != DpopRequirement::Allowed);
     settings.proof_nonces = config.dpop_nonces;
     for scope in scopes(config)?.iter().filter(|scope| *scope != SCOPE) {
         // Nobody has said what it means.
@@ -55,13 +55,13 @@ pub(super) fn server(
         let redirects = identifier(&field, redirects)?;
         redirects.iter().try_for_each(|uri| check_redirect(&field, uri))?;
         let mut made = match (&client.secret, &client.keys) {
-            (Some(secret), _) => Client::confidential(id, secret.reveal(), redirects),
+            (Some(secret), _) => RegisteredClient::confidential(id, secret.reveal(), redirects),
             (None, Some(keys)) => {
                 let (keys, place) = client_keys(&field, keys)?;
                 key_places.extend(place);
-                Client::signing(id, keys, redirects)
+                RegisteredClient::signing(id, keys, redirects)
             }
-            (None, None) => Client::public(id, redirects),
+            (None, None) => RegisteredClient::public(id, redirects),
         };
         if client.enterprise_managed {
             made = made.with_assertions();
@@ -70,7 +70,7 @@ pub(super) fn server(
             let field = format!("{field}.serves");
             let served = identifier(&field, Resource::new(resource.as_str()))?;
             if !settings.resources.contains(&served) {
-                return Err(Failure::usage(format!("`{field}`: no token is made out for {served}"))
+                return Err(CliError::usage(format!("`{field}`: no token is made out for {served}"))
                     .hint("expected the address of this endpoint, or one of `auth.resources`"));
             }
             made = made.serving([served]);
@@ -82,7 +82,7 @@ pub(super) fn server(
     }
     let sign_in = sign_in(config, settings.issuer.as_str(), output)?;
     let mut server = identifier("auth.base_url", AuthServer::new(settings, store(config)?, sign_in))?
-        .fetching(GuardedClient::new(Egress::public()))
+        .fetching(GuardedClient::new(EgressPolicy::public()))
         .fetching_named(fetching(&key_places));
     if let Some(key) = seal_key(config.key.as_ref())? {
         server = identifier("auth.key", server.sealing(&key.for_purpose("keys of tokens")))?;
@@ -90,7 +90,7 @@ pub(super) fn server(
     for provider in &config.identity_providers {
         let issuer = identifier("auth.identity_providers", Issuer::new(provider.as_str()))?;
         if !issuer.url().is_some_and(|url| hospes_auth::metadata::is_secure(&url)) {
-            return Err(Failure::usage(format!(
+            return Err(CliError::usage(format!(
                 "`auth.identity_providers`: {issuer} is neither https nor this machine"
             )));
         }
@@ -103,56 +103,56 @@ pub(super) fn server(
     })
 }
 
-fn check_redirect(field: &str, uri: &RedirectUri) -> Outcome<()> {
+fn check_redirect(field: &str, uri: &RedirectUri) -> CliResult<()> {
     if hospes_auth::server::may_configure(uri) {
         return Ok(());
     }
     let expected = "expected https, http to this machine, or the scheme of an installed application";
-    Err(Failure::usage(format!("`{field}`: {uri} is no redirect: {expected}")))
+    Err(CliError::usage(format!("`{field}`: {uri} is no redirect: {expected}")))
 }
 
 /// The keys of a client, and where they are published.
-fn client_keys(field: &str, keys: &AuthKeys) -> Outcome<(ClientKeys, Option<Url>)> {
+fn client_keys(field: &str, keys: &AuthKeys) -> CliResult<(ClientKeys, Option<Url>)> {
     match keys {
         AuthKeys::At(text) => {
             let field = format!("{field}.jwks_uri");
             let url = Url::parse(text).map_err(|error| mistake(&field, &error))?;
             if !hospes_auth::metadata::is_secure(&url) {
-                return Err(Failure::usage(format!("`{field}`: {url} is neither https nor this machine")));
+                return Err(CliError::usage(format!("`{field}`: {url} is neither https nor this machine")));
             }
             Ok((ClientKeys::At(text.clone()), Some(url)))
         }
         AuthKeys::Set(set) => Ok((identifier(&format!("{field}.jwks"), ClientKeys::from_jwks(set))?, None)),
-        _ => Err(Failure::usage(format!("`{field}`: no such keys are known here"))),
+        _ => Err(CliError::usage(format!("`{field}`: no such keys are known here"))),
     }
 }
 
 /// Returns the key that seals the secrets in the store: the configured one, or the key in a file of this user. Returns
 /// `None` if there is no folder for that file.
-fn seal_key(said: Option<&Secret>) -> Outcome<Option<StoreKey>> {
+fn seal_key(said: Option<&Secret>) -> CliResult<Option<StoreKey>> {
     if let Some(text) = said {
         return Ok(Some(StoreKey::passphrase(text.reveal())));
     }
-    let Some(file) = place::authorization_key() else { return Ok(None) };
+    let Some(file) = paths::authorization_key() else { return Ok(None) };
     make_folder(&file)?;
     let key = StoreKey::in_file(&file);
     key.map(Some)
-        .map_err(|error| Failure::usage(crate::exit::chain(&error)).hint("or set `key` under [auth]"))
+        .map_err(|error| CliError::usage(crate::exit::chain(&error)).hint("or set `key` under [auth]"))
 }
 
 /// Creates the provider at which users sign in instead of at this host.
-fn provider(config: &AuthProvider, key: Option<&Secret>) -> Outcome<Provider> {
+fn provider(config: &AuthProvider, key: Option<&Secret>) -> CliResult<SignInProvider> {
     let issuer = identifier("auth.provider.issuer", Issuer::new(config.issuer.as_str()))?;
     if !issuer.url().is_some_and(|url| hospes_auth::metadata::is_secure(&url)) {
-        return Err(Failure::usage("`auth.provider.issuer`: expected an https address"));
+        return Err(CliError::usage("`auth.provider.issuer`: expected an https address"));
     }
     let client = identifier("auth.provider.client_id", ClientId::new(config.client_id.as_str()))?;
     let key = seal_key(config.key.as_ref().or(key))?.ok_or_else(|| {
-        Failure::usage("there is no folder for the key that seals the provider's tokens")
+        CliError::usage("there is no folder for the key that seals the provider's tokens")
             .hint("set HOME, or `key` under [auth]")
     })?;
     let key = key.for_purpose("provider of users");
-    let made = Provider::new(issuer.clone(), client, &key, fetcher(&issuer));
+    let made = SignInProvider::new(issuer.clone(), client, &key, fetcher(&issuer));
     let provider = identifier("auth.provider.key", made)?;
     let provider = asked_there(
         "auth.provider",
@@ -162,10 +162,10 @@ fn provider(config: &AuthProvider, key: Option<&Secret>) -> Outcome<Provider> {
         &config.parameters,
     )?;
     Ok(match &config.allow {
-        Allowed::Claims(claims) => provider.admitting(Admission::only(claims.iter().cloned())),
-        Allowed::Everybody => provider,
+        AllowedUsers::Claims(claims) => provider.admitting(UserAdmissionRules::only(claims.iter().cloned())),
+        AllowedUsers::Everybody => provider,
         // A rule that is not known here lets nobody in.
-        _ => provider.admitting(Admission::only([("sub".to_owned(), Vec::new())])),
+        _ => provider.admitting(UserAdmissionRules::only([("sub".to_owned(), Vec::new())])),
     })
 }
 
@@ -173,40 +173,40 @@ fn provider(config: &AuthProvider, key: Option<&Secret>) -> Outcome<Provider> {
 /// messages.
 pub(super) fn asked_there(
     table: &str,
-    mut provider: Provider,
+    mut provider: SignInProvider,
     secret: Option<&Secret>,
     scopes: &[String],
     parameters: &[(String, String)],
-) -> Outcome<Provider> {
+) -> CliResult<SignInProvider> {
     if let Some(secret) = secret {
         provider = provider.secret(secret.reveal());
     }
     if !scopes.is_empty() {
         let scopes = Scopes::parse(&scopes.join(" "));
         if !scopes.iter().any(|scope| scope == "openid") {
-            return Err(Failure::usage(format!("`{table}.scopes`: expected `openid` among them")));
+            return Err(CliError::usage(format!("`{table}.scopes`: expected `openid` among them")));
         }
         provider = provider.scopes(scopes);
     }
     for (name, value) in parameters {
         if OWN_PARAMETERS.contains(&name.as_str()) {
-            return Err(Failure::usage(format!("`{table}.parameters`: `{name}` is Hospes' own to say")));
+            return Err(CliError::usage(format!("`{table}.parameters`: `{name}` is Hospes' own to say")));
         }
         provider = provider.parameter(name, value);
     }
     Ok(provider)
 }
 
-fn make_folder(file: &Path) -> Outcome {
+fn make_folder(file: &Path) -> CliResult {
     let Some(folder) = file.parent() else { return Ok(()) };
     std::fs::create_dir_all(folder)
-        .map_err(|error| Failure::usage(format!("cannot make {}", folder.display())).because(&error))
+        .map_err(|error| CliError::usage(format!("cannot make {}", folder.display())).because(&error))
 }
 
-fn sign_in(config: &AuthConfig, issuer: &str, output: Output) -> Outcome<SignIn> {
+fn sign_in(config: &AuthConfig, issuer: &str, output: CliOutput) -> CliResult<LocalSignIn> {
     if config.users.is_empty() {
         let issuer = issuer.to_owned();
-        return Ok(SignIn::owner(move |code| {
+        return Ok(LocalSignIn::owner(move |code| {
             output.say(format_args!(
                 "\n  An application wants to sign in at {issuer}.\n  If that is you, the code is {}\n",
                 paint(BOLD, code)
@@ -224,15 +224,15 @@ fn sign_in(config: &AuthConfig, issuer: &str, output: Output) -> Outcome<SignIn>
         };
         users.push((name.clone(), hash));
     }
-    Ok(SignIn::users(users))
+    Ok(LocalSignIn::users(users))
 }
 
-fn store(config: &AuthConfig) -> Outcome<Arc<dyn Store>> {
-    let Some(file) = config.store.clone().or_else(place::authorization) else {
-        return Ok(Arc::new(MemoryStore::new()));
+fn store(config: &AuthConfig) -> CliResult<Arc<dyn AuthStore>> {
+    let Some(file) = config.store.clone().or_else(paths::authorization) else {
+        return Ok(Arc::new(MemoryAuthStore::new()));
     };
     make_folder(&file)?;
-    let store = SqliteStore::open(&file)
-        .map_err(|error| Failure::usage(format!("cannot open {}", file.display())).because(&error))?;
+    let store = SqliteAuthStore::open(&file)
+        .map_err(|error| CliError::usage(format!("cannot open {}", file.display())).because(&error))?;
     Ok(Arc::new(store))
 }

@@ -3,13 +3,13 @@
 use std::pin::pin;
 
 use hospes::model::{SamplingMessage, Tool};
-use hospes_models::{Catalogue, Usage};
+use hospes_models::{ModelCatalogue, TokenUsage};
 
-use super::show::{self, Page, Written};
-use super::turn::{Ended, Said, Table, Turn, turn};
-use super::{Seat, names};
-use crate::exit::Failure;
-use crate::output::{BOLD, DIM, Output, headline, paint, piece, printable};
+use super::display::{self, DisplayText, TurnDisplay};
+use super::turn::{TurnContext, TurnEnd, TurnEvent, TurnResult, turn};
+use super::{ChatSession, names};
+use crate::exit::CliError;
+use crate::output::{BOLD, CliOutput, DIM, headline, paint, piece, printable};
 
 /// The most tokens of an answer, where the model gives so many.
 const MAX_TOKENS: u64 = 8192;
@@ -19,32 +19,32 @@ const MAX_CONVERSATION: usize = 16 * 1024 * 1024;
 const MAX_ABOUT: usize = 72;
 
 /// The talk so far.
-pub(super) struct Conversation<'a> {
-    seat: &'a Seat,
-    catalogue: &'a Catalogue,
+pub(super) struct ChatConversation<'a> {
+    seat: &'a ChatSession,
+    catalogue: &'a ModelCatalogue,
     model: String,
     max_rounds: u32,
     history: Vec<SamplingMessage>,
-    spent: Usage,
-    output: Output,
+    spent: TokenUsage,
+    output: CliOutput,
 }
 
-impl<'a> Conversation<'a> {
+impl<'a> ChatConversation<'a> {
     pub(super) fn new(
-        seat: &'a Seat,
-        catalogue: &'a Catalogue,
+        seat: &'a ChatSession,
+        catalogue: &'a ModelCatalogue,
         model: String,
         max_rounds: u32,
-        output: Output,
+        output: CliOutput,
     ) -> Self {
-        let (history, spent) = (Vec::new(), Usage::default());
+        let (history, spent) = (Vec::new(), TokenUsage::default());
         Self { seat, catalogue, model, max_rounds, history, spent, output }
     }
 
     /// Forgets it.
     pub(super) fn clear(&mut self) {
         self.history.clear();
-        self.spent = Usage::default();
+        self.spent = TokenUsage::default();
     }
 
     /// Takes a turn. Returns true if it ended with an answer.
@@ -59,7 +59,7 @@ impl<'a> Conversation<'a> {
             return false;
         }
         let tools = if model.abilities.tools { self.tools().await } else { Vec::new() };
-        let table = Table {
+        let table = TurnContext {
             provider: &*model.provider,
             client: &self.seat.client,
             tools,
@@ -68,37 +68,37 @@ impl<'a> Conversation<'a> {
             max_rounds: self.max_rounds,
             images: model.abilities.images,
         };
-        let mut page = Page::default();
-        let mut show = |said: Said<'_>| print(&page.of(said), output);
+        let mut page = TurnDisplay::default();
+        let mut show = |said: TurnEvent<'_>| print(&page.of(said), output);
         let stop = pin!(stop);
         let taken = tokio::select! {
             taken = turn(&table, &mut self.history, text, &mut show, stop) => taken,
             never = self.seat.attend() => match never {},
         };
         print(&page.end(), output);
-        let Turn { ended, spent, is_more } = taken;
+        let TurnResult { ended, spent, is_more } = taken;
         let all = self.spent;
-        self.spent = Usage::new(
+        self.spent = TokenUsage::new(
             all.input_tokens.saturating_add(spent.input_tokens),
             all.output_tokens.saturating_add(spent.output_tokens),
         );
-        let is_answered = matches!(ended, Ended::Answered);
+        let is_answered = matches!(ended, TurnEnd::Answered);
         match ended {
-            Ended::Answered => {}
-            Ended::Stopped => output.say(paint(DIM, "  stopped")),
-            Ended::TooManyRounds => output.warn(format_args!(
+            TurnEnd::Answered => {}
+            TurnEnd::Stopped => output.say(paint(DIM, "  stopped")),
+            TurnEnd::TooManyRounds => output.warn(format_args!(
                 "the model asked for tools more than {} times; --max-rounds allows more",
                 self.max_rounds
             )),
-            Ended::Failed(failure) => {
+            TurnEnd::Failed(failure) => {
                 let why = visible_error(&failure.error);
                 output.failure(
-                    &Failure::usage(format!("no answer: {why}"))
+                    &CliError::usage(format!("no answer: {why}"))
                         .hint("nothing of this turn is in the conversation"),
                 );
             }
         }
-        output.say(paint(DIM, show::spent(spent, is_more, self.spent)));
+        output.say(paint(DIM, display::spent(spent, is_more, self.spent)));
         is_answered
     }
 
@@ -151,7 +151,7 @@ fn visible_error(error: &hospes_models::ModelError) -> String {
     hospes_policy::visible(&crate::exit::chain(error))
 }
 
-fn print(written: &Written, output: Output) {
+fn print(written: &DisplayText, output: CliOutput) {
     piece(&written.out);
     if !written.err.is_empty() {
         output.say(written.err.trim_end_matches('\n'));

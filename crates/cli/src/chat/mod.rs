@@ -1,11 +1,11 @@
 //! `hospes chat`: a conversation with a model of the configuration that has the tools of all servers. It is an application
 //! like any other: its calls go through the gateway, by the rules, as what was accepted, and into the record.
 
+mod approval_prompt;
+mod chat_loop;
 mod conversation;
-mod desk;
-mod lines;
-mod show;
-mod talk;
+mod display;
+mod input;
 #[cfg(test)]
 mod tests;
 mod turn;
@@ -14,39 +14,39 @@ use std::sync::Arc;
 
 use hospes::client::Client;
 use hospes::model::Implementation;
-use hospes_host::desk::Attendance;
-use hospes_host::{Accounts, Host};
+use hospes_host::approvals::ViewerRegistration;
+use hospes_host::{Host, UpstreamAccounts};
 use hospes_models::Model;
 
-use self::desk::Person;
-use self::lines::Lines;
-use self::talk::converse;
-use crate::args::Chat;
-use crate::commands::Ending;
+use self::approval_prompt::ChatApprover;
+use self::chat_loop::converse;
+use self::input::InputLines;
+use crate::args::ChatArgs;
+use crate::commands::InterruptListener;
 use crate::commands::stdio::warn_of_unserved;
 use crate::commands::up::{require, start, stop};
-use crate::exit::{Failure, Outcome};
-use crate::output::{Output, is_interactive, printable};
+use crate::exit::{CliError, CliResult};
+use crate::output::{CliOutput, is_interactive, printable};
 use crate::settings::load;
-use crate::{credentials, place};
+use crate::{credentials, paths};
 
-pub(crate) async fn run(args: Chat, output: Output) -> Outcome {
+pub(crate) async fn run(args: ChatArgs, output: CliOutput) -> CliResult {
     if output.json {
-        return Err(Failure::usage("--json: a chat is lines of text"));
+        return Err(CliError::usage("--json: a chat is lines of text"));
     }
     let mut loaded = load(&args.host.files)?;
     // Whoever asks something of the person asks it here.
     loaded.config.console_questions = Some(is_interactive());
     let model = chosen(&loaded.config.models.models, args.model.as_deref())?.name.clone();
     warn_of_unserved(&loaded.config, "nobody signs in to a chat", output);
-    let quiet = Output { quiet: true, ..output };
-    let mut ending = Ending::new()?;
-    let accounts = credentials::of_host(false, output)?.map(Accounts::new);
+    let quiet = CliOutput { quiet: true, ..output };
+    let mut ending = InterruptListener::new()?;
+    let accounts = credentials::of_host(false, output)?.map(UpstreamAccounts::new);
     let host = start(&args.host, loaded.config, accounts, output).await?;
     let ended = match ending.unless(Box::pin(ready(&host, output))).await {
         Some(Ok(client)) => {
             let ended = Box::pin(converse(&host, &client, model, &args, output)).await;
-            ending = Ending::new()?;
+            ending = InterruptListener::new()?;
             ending.unless(client.client.close()).await;
             ended
         }
@@ -58,20 +58,20 @@ pub(crate) async fn run(args: Chat, output: Output) -> Outcome {
 }
 
 /// The model that is meant: the first where none is named.
-fn chosen<'a>(models: &'a [Model], name: Option<&str>) -> Outcome<&'a Model> {
+fn chosen<'a>(models: &'a [Model], name: Option<&str>) -> CliResult<&'a Model> {
     let found = match name {
         Some(name) => models.iter().find(|model| model.name == name),
         None => models.first(),
     };
     found.ok_or_else(|| match models {
         [] => {
-            let file = place::config_to_be().map_or_else(|| "the configuration".to_owned(), |file| place::short(&file));
-            Failure::usage("there is no model to talk with").hint(format!(
+            let file = paths::config_to_be().map_or_else(|| "the configuration".to_owned(), |file| paths::short(&file));
+            CliError::usage("there is no model to talk with").hint(format!(
                 "write one into {file}, or into the file of --config:\n\n  [models.fast]\n  provider = \"openai\"    \
                  # or anthropic, gemini, ollama\n  model = \"gpt-5-mini\"\n  api_key = \"${{OPENAI_API_KEY}}\""
             ))
         }
-        models => Failure::usage(format!("there is no model `{}`", printable(name.unwrap_or_default())))
+        models => CliError::usage(format!("there is no model `{}`", printable(name.unwrap_or_default())))
             .hint(format!("the configuration has {}", names(models.iter()))),
     })
 }
@@ -82,27 +82,27 @@ fn names<'a>(models: impl Iterator<Item = &'a Model>) -> String {
 }
 
 /// The application in front of the host, and the person: at its desk, if they are there.
-struct Seat {
+struct ChatSession {
     client: Client,
-    lines: Arc<Lines>,
-    person: Option<(Person, Attendance)>,
+    lines: Arc<InputLines>,
+    person: Option<(ChatApprover, ViewerRegistration)>,
 }
 
-async fn ready(host: &Host, output: Output) -> Outcome<Seat> {
+async fn ready(host: &Host, output: CliOutput) -> CliResult<ChatSession> {
     require(host).await?;
-    let lines = Arc::new(Lines::new());
+    let lines = Arc::new(InputLines::new());
     let info = Implementation::new("hospes-chat", env!("CARGO_PKG_VERSION"));
     // What a person is asked comes from the desk, whoever asks it. Where nobody can be asked the host refuses, and says why.
     let client = Client::builder().info(info).in_memory(host.gateway()).await?;
     let desk = host.guard().filter(|_| is_interactive()).map(|guard| guard.desk().clone());
     let person = desk.map(|desk| {
         let attendance = desk.attend(None);
-        (Person { desk, lines: Arc::clone(&lines), output }, attendance)
+        (ChatApprover { desk, lines: Arc::clone(&lines), output }, attendance)
     });
-    Ok(Seat { client, lines, person })
+    Ok(ChatSession { client, lines, person })
 }
 
-impl Seat {
+impl ChatSession {
     /// Asks the person about what waits, for as long as this is polled.
     async fn attend(&self) -> std::convert::Infallible {
         match &self.person {

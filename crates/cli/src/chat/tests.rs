@@ -11,30 +11,30 @@ use hospes::model::{
 };
 use hospes::server::{Args, Server};
 use hospes::{BoxService, Context, Error};
-use hospes_host::config::{Config, ServerConfig, Source, Transport};
-use hospes_host::desk::{Decision, Desk, Matter};
-use hospes_host::{Guard, Sampler};
-use hospes_models::{Allowance, Budget, Catalogue, Provider, Reply, Scripted};
-use hospes_policy::{Policy, Reading};
+use hospes_host::approvals::{Approval, ApprovalDecision, ApprovalQueue};
+use hospes_host::config::{ConfigSource, HostConfig, ServerConfig, ServerTransport};
+use hospes_host::{PolicyEnforcer, Sampler};
+use hospes_models::{Allowance, Budget, ModelCatalogue, ModelProvider, ScriptLine, ScriptedProvider};
+use hospes_policy::{Policy, PolicyEnvironment};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use super::desk::{Person, Word};
-use super::show::{Page, Written};
-use super::talk::Wish;
-use super::turn::{Ended, Said, Table, Turn, turn};
+use super::approval_prompt::{ApprovalReply, ChatApprover};
+use super::chat_loop::ChatCommand;
+use super::display::{DisplayText, TurnDisplay};
+use super::turn::{TurnContext, TurnEnd, TurnEvent, TurnResult, turn};
 use super::*;
-use crate::approve::Draft;
+use crate::approve::ApprovalDraft;
 
 fn wants(id: &str, tool: &str, arguments: Value) -> Block {
     ToolUseContent::new(id, tool, RawJson::from(arguments)).into()
 }
 
 /// A model that asks for the same until a result is there, and then says that it has it.
-fn once(tool: &'static str, arguments: Value) -> Scripted {
-    Scripted::with(move |asked| match results(asked).as_slice() {
-        [] => Reply::new(wants("1", tool, arguments.clone())),
-        _ => Reply::from("I have it."),
+fn once(tool: &'static str, arguments: Value) -> ScriptedProvider {
+    ScriptedProvider::with(move |asked| match results(asked).as_slice() {
+        [] => ScriptLine::new(wants("1", tool, arguments.clone())),
+        _ => ScriptLine::from("I have it."),
     })
 }
 
@@ -85,14 +85,14 @@ fn server(calls: &Arc<AtomicUsize>, never: &Arc<Notify>) -> Server {
 
 /// Returns a sampler with one model and a budget for servers.
 fn sampler() -> Sampler {
-    let model = Model::new("small", Scripted::with(|_| Reply::from("forty-two")));
+    let model = Model::new("small", ScriptedProvider::with(|_| ScriptLine::from("forty-two")));
     let mut budget = Budget::new();
     budget.allow_servers(Some(Allowance::tokens(100_000)));
-    Sampler::new(Catalogue::new([model]).unwrap(), budget)
+    Sampler::new(ModelCatalogue::new([model]).unwrap(), budget)
 }
 
 struct Stage {
-    seat: Seat,
+    seat: ChatSession,
     host: Option<Host>,
     calls: Arc<AtomicUsize>,
     begun: Arc<Notify>,
@@ -102,44 +102,48 @@ impl Stage {
     async fn new() -> Self {
         let (calls, begun) = (Arc::default(), Arc::default());
         let client = Client::in_memory(server(&calls, &begun)).await.unwrap();
-        let lines = Arc::new(Lines::of(|| None));
-        Self { seat: Seat { client, lines, person: None }, host: None, calls, begun }
+        let lines = Arc::new(InputLines::of(|| None));
+        Self { seat: ChatSession { client, lines, person: None }, host: None, calls, begun }
     }
 
     /// Starts a session behind the gateway. Its rules require approval of every call, and these lines are the answers.
-    async fn asking(lines: Lines) -> Self {
+    async fn asking(lines: InputLines) -> Self {
         Self::by("[[rule]]\ndecide = 'ask'\n", lines).await
     }
 
-    async fn by(rules: &str, lines: Lines) -> Self {
-        Self::at(Desk::new(), rules, lines).await
+    async fn by(rules: &str, lines: InputLines) -> Self {
+        Self::at(ApprovalQueue::new(), rules, lines).await
     }
 
-    async fn at(desk: Desk, rules: &str, lines: Lines) -> Self {
+    async fn at(desk: ApprovalQueue, rules: &str, lines: InputLines) -> Self {
         let (calls, begun) = (Arc::<AtomicUsize>::default(), Arc::<Notify>::default());
-        let entry = ServerConfig::new("calc", Transport::builtin("calc", []), Source::unwritten("a test"));
-        let mut config = Config::default();
+        let entry = ServerConfig::new(
+            "calc",
+            ServerTransport::builtin("calc", []),
+            ConfigSource::unwritten("a test"),
+        );
+        let mut config = HostConfig::default();
         config.servers.push(entry);
-        let rules = Policy::read(rules, &Reading::default()).unwrap();
+        let rules = Policy::read(rules, &PolicyEnvironment::default()).unwrap();
         let parts = (Arc::clone(&calls), Arc::clone(&begun));
         let host = Host::builder(config)
             .builtins(Arc::new(move |_, _| Ok(BoxService::new(server(&parts.0, &parts.1)))))
-            .guard(Arc::new(Guard::new(Some(rules)).answering_questions(true).with_desk(desk)))
+            .guard(Arc::new(PolicyEnforcer::new(Some(rules)).answering_questions(true).with_desk(desk)))
             .sampler(Arc::new(sampler()))
             .start()
             .unwrap();
-        let output = Output { json: false, quiet: true };
+        let output = CliOutput { json: false, quiet: true };
         let lines = Arc::new(lines);
         let desk = host.guard().unwrap().desk().clone();
         let attendance = desk.attend(None);
-        let person = Some((Person { desk, lines: Arc::clone(&lines), output }, attendance));
+        let person = Some((ChatApprover { desk, lines: Arc::clone(&lines), output }, attendance));
         let client = Client::in_memory(host.gateway()).await.unwrap();
-        Self { seat: Seat { client, lines, person }, host: Some(host), calls, begun }
+        Self { seat: ChatSession { client, lines, person }, host: Some(host), calls, begun }
     }
 
-    async fn table<'a>(&'a self, provider: &'a dyn Provider) -> Table<'a> {
+    async fn table<'a>(&'a self, provider: &'a dyn ModelProvider) -> TurnContext<'a> {
         let tools = self.seat.client.tools().all().await.unwrap();
-        Table {
+        TurnContext {
             provider,
             client: &self.seat.client,
             tools,
@@ -151,11 +155,15 @@ impl Stage {
     }
 
     /// Takes a turn that is not stopped.
-    async fn turn(&self, model: &Scripted, history: &mut Vec<SamplingMessage>) -> (Turn, Written) {
+    async fn turn(
+        &self,
+        model: &ScriptedProvider,
+        history: &mut Vec<SamplingMessage>,
+    ) -> (TurnResult, DisplayText) {
         let table = self.table(model).await;
-        let (mut page, mut seen) = (Page::default(), Written::default());
-        let mut show = |said: Said<'_>| {
-            let Written { out, err } = page.of(said);
+        let (mut page, mut seen) = (TurnDisplay::default(), DisplayText::default());
+        let mut show = |said: TurnEvent<'_>| {
+            let DisplayText { out, err } = page.of(said);
             seen.out.push_str(&out);
             seen.err.push_str(&err);
         };
@@ -176,8 +184,8 @@ impl Stage {
 }
 
 /// A person who says the same whenever they are asked.
-fn saying(line: &'static str) -> Lines {
-    Lines::of(move || Some(Ok(line.to_owned())))
+fn saying(line: &'static str) -> InputLines {
+    InputLines::of(move || Some(Ok(line.to_owned())))
 }
 
 /// Asserts that a provider would accept the conversation if it continued.
@@ -185,7 +193,7 @@ fn can_go_on(history: &[SamplingMessage]) {
     let mut messages = history.to_vec();
     assert_eq!(messages.last().map(|last| &last.role), Some(&Role::Assistant));
     messages.push(SamplingMessage::user("And then?"));
-    Scripted::new(["x"]).check(&CreateMessageParams::new(messages, 9)).unwrap();
+    ScriptedProvider::new(["x"]).check(&CreateMessageParams::new(messages, 9)).unwrap();
 }
 
 #[tokio::test]
@@ -193,7 +201,7 @@ async fn a_tool_is_called_and_its_result_reaches_the_model() {
     let (stage, model, mut history) =
         (Stage::new().await, once("add", json!({ "a": 2, "b": 40 })), Vec::new());
     let (turn, seen) = stage.turn(&model, &mut history).await;
-    assert!(matches!(turn.ended, Ended::Answered), "{turn:?}");
+    assert!(matches!(turn.ended, TurnEnd::Answered), "{turn:?}");
     let asked = model.asked();
     assert_eq!(asked.len(), 2);
     assert_eq!(asked[0].tools.len(), 5);
@@ -212,7 +220,7 @@ async fn what_the_person_denies_is_not_called_and_the_model_is_told_why() {
     let stage = Stage::asking(saying("d not with my numbers")).await;
     let (model, mut history) = (once("calc__add", json!({ "a": 2, "b": 40 })), Vec::new());
     let (turn, _) = stage.turn(&model, &mut history).await;
-    assert!(matches!(turn.ended, Ended::Answered), "{turn:?}");
+    assert!(matches!(turn.ended, TurnEnd::Answered), "{turn:?}");
     let given = results(model.asked().last().unwrap());
     assert_eq!(given[0].is_error, Some(true));
     assert!(words(&given[0]).contains("not with my numbers"), "{given:?}");
@@ -228,9 +236,9 @@ async fn what_the_person_denies_is_not_called_and_the_model_is_told_why() {
 }
 
 /// Returns these lines one after the other, and the end of input when none are left.
-fn script(said: &'static [&'static str]) -> Lines {
+fn script(said: &'static [&'static str]) -> InputLines {
     let mut said = said.iter();
-    Lines::of(move || said.next().map(|line| Ok((*line).to_owned())))
+    InputLines::of(move || said.next().map(|line| Ok((*line).to_owned())))
 }
 
 /// Sampling and elicitation of servers, and the results, are approved in the chat too.
@@ -253,7 +261,7 @@ async fn whatever_waits_for_the_person_is_decided_in_the_chat() {
         let arguments = if tool == "calc__add" { json!({ "a": 2, "b": 40 }) } else { json!({}) };
         let (model, mut history) = (once(tool, arguments), Vec::new());
         let (turn, _) = stage.turn(&model, &mut history).await;
-        assert!(matches!(turn.ended, Ended::Answered), "{tool} {lines:?}: {turn:?}");
+        assert!(matches!(turn.ended, TurnEnd::Answered), "{tool} {lines:?}: {turn:?}");
         let results = results(model.asked().last().unwrap());
         assert_eq!(results[0].is_error, Some(failed), "{tool} {lines:?}: {results:?}");
         assert!(words(&results[0]).contains(given), "{tool} {lines:?}: {results:?}");
@@ -265,10 +273,10 @@ async fn whatever_waits_for_the_person_is_decided_in_the_chat() {
 /// one of another host.
 #[tokio::test]
 async fn what_others_wait_for_is_not_asked_in_the_chat() {
-    let lines = Lines::of(|| panic!("nobody is asked"));
+    let lines = InputLines::of(|| panic!("nobody is asked"));
     let folder = tempfile::tempdir().unwrap();
-    let state = hospes_store::State::open(folder.path().join("state.db")).unwrap();
-    let desk = Desk::open(&state).await.unwrap();
+    let state = hospes_store::StateStore::open(folder.path().join("state.db")).unwrap();
+    let desk = ApprovalQueue::open(&state).await.unwrap();
     let stage = Stage::at(desk, "[[rule]]\ndecide = 'ask'\n", lines).await;
     let gateway = stage.host.as_ref().unwrap().gateway();
     let info = Implementation::new("hospes-chat", "1");
@@ -297,30 +305,33 @@ async fn what_others_wait_for_is_not_asked_in_the_chat() {
 /// Only the offered answers to a pending approval are accepted.
 #[test]
 fn a_letter_is_what_it_says_and_nothing_else() {
-    let matter: Matter = serde_json::from_value(json!({
+    let matter: Approval = serde_json::from_value(json!({
         "id": "m", "asked_at": "2026-01-01T00:00:00Z", "expires_at": "2026-01-01T00:02:00Z", "state": "open",
         "server": "calc", "offers": { "edit": false, "session": false, "always": false, "block": false },
         "card": { "kind": "result", "what": "tool", "name": "add", "arguments": {}, "result": {}, "because": "x" },
     }))
     .unwrap();
-    let mut draft = Draft::default();
-    let of = |line: &str, draft: &Draft| Word::of(line, &matter, draft);
-    assert_eq!(of(" d  too dear ", &draft), Word::Decide(Decision::deny_because("too dear")));
-    assert_eq!(of("o", &draft), Word::Decide(Decision::allow()));
+    let mut draft = ApprovalDraft::default();
+    let of = |line: &str, draft: &ApprovalDraft| ApprovalReply::of(line, &matter, draft);
+    assert_eq!(
+        of(" d  too dear ", &draft),
+        ApprovalReply::Decide(ApprovalDecision::deny_because("too dear"))
+    );
+    assert_eq!(of("o", &draft), ApprovalReply::Decide(ApprovalDecision::allow()));
     for line in ["", "O", "ok", "o yes", "s", "b", "e", "f", "u", "yes", "A"] {
-        assert_eq!(of(line, &draft), Word::Other, "{line}");
+        assert_eq!(of(line, &draft), ApprovalReply::Other, "{line}");
     }
     draft.edited = Some(RawJson::empty_object());
-    assert_eq!(of("u", &draft), Word::Undo);
+    assert_eq!(of("u", &draft), ApprovalReply::Undo);
 }
 
 #[tokio::test]
 async fn a_model_that_asks_for_tools_without_end_is_ended() {
     let stage = Stage::new().await;
-    let model = Scripted::with(|_| Reply::new(wants("1", "add", json!({ "a": 1, "b": 1 }))));
+    let model = ScriptedProvider::with(|_| ScriptLine::new(wants("1", "add", json!({ "a": 1, "b": 1 }))));
     let mut history = Vec::new();
     let (turn, _) = stage.turn(&model, &mut history).await;
-    assert!(matches!(turn.ended, Ended::TooManyRounds), "{turn:?}");
+    assert!(matches!(turn.ended, TurnEnd::TooManyRounds), "{turn:?}");
     assert_eq!(stage.calls.load(Ordering::Relaxed), 3);
     can_go_on(&history);
     stage.end().await;
@@ -334,14 +345,14 @@ async fn a_turn_is_stopped_in_the_middle_of_a_call_and_the_conversation_goes_on(
         wants("2", "stall", json!({})),
         wants("3", "add", json!({ "a": 1, "b": 1 })),
     ];
-    let model = Scripted::new([CreateMessageResult::of("", content)]);
+    let model = ScriptedProvider::new([CreateMessageResult::of("", content)]);
     let table = stage.table(&model).await;
     let mut history = Vec::new();
     let begun = Arc::clone(&stage.begun);
     let stop = pin!(begun.notified());
     let turn = turn(&table, &mut history, "Go", &mut |_| {}, stop).await;
     drop(table);
-    assert!(matches!(turn.ended, Ended::Stopped), "{turn:?}");
+    assert!(matches!(turn.ended, TurnEnd::Stopped), "{turn:?}");
     assert_eq!(stage.calls.load(Ordering::Relaxed), 1, "what comes after is not called");
     let blocks = &history[2].content;
     let failed = |block: &Block| matches!(block, Block::ToolResult(result) if result.is_error == Some(true));
@@ -356,7 +367,7 @@ async fn a_turn_is_stopped_while_the_person_is_asked() {
     let asked = Arc::new(Notify::new());
     let (typed, waiting) = std::sync::mpsc::channel::<&str>();
     let is_asked = Arc::clone(&asked);
-    let stage = Stage::asking(Lines::of(move || {
+    let stage = Stage::asking(InputLines::of(move || {
         is_asked.notify_one();
         waiting.recv().ok().map(|line| Ok(line.to_owned()))
     }));
@@ -364,13 +375,13 @@ async fn a_turn_is_stopped_while_the_person_is_asked() {
     let model = once("calc__add", json!({ "a": 1, "b": 1 }));
     let table = stage.table(&model).await;
     let mut history = Vec::new();
-    let (mut unseen, stop) = (|_: Said<'_>| {}, pin!(asked.notified()));
+    let (mut unseen, stop) = (|_: TurnEvent<'_>| {}, pin!(asked.notified()));
     let turn = tokio::select! {
         turn = turn(&table, &mut history, "Go", &mut unseen, stop) => turn,
         never = stage.seat.attend() => match never {},
     };
     drop(table);
-    assert!(matches!(turn.ended, Ended::Stopped), "{turn:?}");
+    assert!(matches!(turn.ended, TurnEnd::Stopped), "{turn:?}");
     can_go_on(&history);
     let lines = Arc::clone(&stage.seat.lines);
     let next = async { tokio::join!(lines.next(), async { typed.send("o").unwrap() }).0 };
@@ -383,18 +394,20 @@ async fn a_turn_is_stopped_while_the_person_is_asked() {
 #[tokio::test]
 async fn an_answer_is_stopped_where_it_is() {
     let stage = Stage::new().await;
-    let model = Scripted::new([Reply::new("one two three").slowly(Duration::ZERO, Duration::from_millis(5))]);
+    let model = ScriptedProvider::new([
+        ScriptLine::new("one two three").slowly(Duration::ZERO, Duration::from_millis(5))
+    ]);
     let table = stage.table(&model).await;
     let mut history = Vec::new();
     let heard = Arc::new(Notify::new());
-    let mut show = |said: Said<'_>| {
-        if said == Said::Text("two ") {
+    let mut show = |said: TurnEvent<'_>| {
+        if said == TurnEvent::Text("two ") {
             heard.notify_one();
         }
     };
     let stop = pin!(heard.notified());
     let turn = turn(&table, &mut history, "Count", &mut show, stop).await;
-    assert!(matches!(turn.ended, Ended::Stopped) && turn.is_more, "{turn:?}");
+    assert!(matches!(turn.ended, TurnEnd::Stopped) && turn.is_more, "{turn:?}");
     assert_eq!(history[1].content[0].as_text(), Some("one two  [stopped by the person]"));
     can_go_on(&history);
 }
@@ -405,9 +418,9 @@ async fn nothing_is_left_of_a_turn_that_has_no_answer() {
     let twice = vec![wants("1", "add", json!({})), wants("1", "add", json!({}))];
     for content in [twice, vec![wants("1", "add", json!([1]))]] {
         let mut history = vec![SamplingMessage::user("a"), SamplingMessage::assistant("b")];
-        let model = Scripted::new([CreateMessageResult::of("", content)]);
+        let model = ScriptedProvider::new([CreateMessageResult::of("", content)]);
         let (turn, _) = stage.turn(&model, &mut history).await;
-        assert!(matches!(turn.ended, Ended::Failed(_)), "{turn:?}");
+        assert!(matches!(turn.ended, TurnEnd::Failed(_)), "{turn:?}");
         assert!(turn.spent.total() > 0, "it was paid for");
         assert_eq!(history.len(), 2);
     }
@@ -417,12 +430,12 @@ async fn nothing_is_left_of_a_turn_that_has_no_answer() {
 #[tokio::test]
 async fn models_and_servers_cannot_write_to_the_terminal() {
     let stage = Stage::new().await;
-    let model = Scripted::with(|asked| match results(asked).as_slice() {
+    let model = ScriptedProvider::with(|asked| match results(asked).as_slice() {
         [] => {
             let strange = wants("2", "hostile", json!({ "x": "\u{202e}" }));
             CreateMessageResult::of("", vec![wants("1", "hostile", json!({})), strange]).into()
         }
-        _ => Reply::from("fine\u{1b}]0;x\u{7}\u{200b}"),
+        _ => ScriptLine::from("fine\u{1b}]0;x\u{7}\u{200b}"),
     });
     let (_, seen) = stage.turn(&model, &mut Vec::new()).await;
     // The colours are ours.
@@ -438,28 +451,29 @@ async fn models_and_servers_cannot_write_to_the_terminal() {
 
 #[test]
 fn what_begins_with_a_slash_is_never_said_to_the_model() {
-    assert_eq!(Wish::of(" hello /tools "), Wish::Say("hello /tools"));
-    assert_eq!(Wish::of("/model  fast "), Wish::Model(Some("fast")));
-    assert_eq!(Wish::of("/quti"), Wish::Unknown("/quti"));
-    assert_eq!(Wish::of("/quit now"), Wish::Unknown("/quit"));
-    assert_eq!(Wish::of("  "), Wish::Nothing);
+    assert_eq!(ChatCommand::of(" hello /tools "), ChatCommand::Say("hello /tools"));
+    assert_eq!(ChatCommand::of("/model  fast "), ChatCommand::Model(Some("fast")));
+    assert_eq!(ChatCommand::of("/quti"), ChatCommand::Unknown("/quti"));
+    assert_eq!(ChatCommand::of("/quit now"), ChatCommand::Unknown("/quit"));
+    assert_eq!(ChatCommand::of("  "), ChatCommand::Nothing);
 }
 
 #[test]
 fn talk_stands_on_lines_of_its_own() {
-    let mut page = Page::default();
-    assert_eq!(page.of(Said::Text("Let me see")).out, "Let me see");
-    let aside = page.of(Said::Result { failed: false, text: "a\nb" });
+    let mut page = TurnDisplay::default();
+    assert_eq!(page.of(TurnEvent::Text("Let me see")).out, "Let me see");
+    let aside = page.of(TurnEvent::Result { failed: false, text: "a\nb" });
     assert_eq!(aside.out, "\n");
     assert!(aside.err.contains("a ⏎ b") && aside.err.ends_with('\n'), "{}", aside.err);
-    assert_eq!(page.end(), Written::default());
+    assert_eq!(page.end(), DisplayText::default());
 }
 
 #[test]
 fn without_a_model_it_is_said_what_to_write() {
     let none = chosen(&[], None).unwrap_err();
     assert!(none.hint.unwrap().contains("[models.fast]"));
-    let models = [Model::new("a", Scripted::new(["x"])), Model::new("b", Scripted::new(["x"]))];
+    let models =
+        [Model::new("a", ScriptedProvider::new(["x"])), Model::new("b", ScriptedProvider::new(["x"]))];
     assert_eq!(chosen(&models, None).unwrap().name, "a");
     assert_eq!(chosen(&models, Some("b")).unwrap().name, "b");
     assert!(chosen(&models, Some("c")).unwrap_err().hint.unwrap().contains("`a`, `b`"));

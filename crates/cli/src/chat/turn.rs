@@ -7,11 +7,11 @@ use hospes::model::{
     CallToolResult, ContentBlock, CreateMessageParams, RawJson, Role, SamplingMessage,
     SamplingMessageContentBlock as Block, StopReason, Tool, ToolResultContent, ToolUseContent,
 };
-use hospes_models::{Answer, Delta, Failure, ModelError, Provider, Usage};
+use hospes_models::{AnswerDelta, GenerationFailure, ModelAnswer, ModelError, ModelProvider, TokenUsage};
 
 /// Model, client and limits of a turn.
-pub(super) struct Table<'a> {
-    pub(super) provider: &'a dyn Provider,
+pub(super) struct TurnContext<'a> {
+    pub(super) provider: &'a dyn ModelProvider,
     pub(super) client: &'a Client,
     pub(super) tools: Vec<Tool>,
     /// Instructions of the servers.
@@ -26,7 +26,7 @@ pub(super) struct Table<'a> {
 
 /// Progress of a turn, to be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Said<'a> {
+pub(super) enum TurnEvent<'a> {
     /// More of the answer.
     Text(&'a str),
     /// The model is asked for this time, the second or a later one.
@@ -40,44 +40,44 @@ pub(super) enum Said<'a> {
 }
 
 /// Observer of a turn's progress.
-pub(super) type Audience<'a> = dyn FnMut(Said<'_>) + Send + 'a;
+pub(super) type TurnObserver<'a> = dyn FnMut(TurnEvent<'_>) + Send + 'a;
 
 /// Ready when the person wants no answer any more.
-pub(super) type Stop<'a> = Pin<&'a mut (dyn Future<Output = ()> + Send)>;
+pub(super) type StopFuture<'a> = Pin<&'a mut (dyn Future<Output = ()> + Send)>;
 
 /// End of a turn.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(super) enum TurnEnd {
     Answered,
     /// The person stopped it.
     Stopped,
     /// The model asked for tools once too often.
     TooManyRounds,
     /// The model gave no answer. Nothing of the turn is in the conversation.
-    Failed(Failure),
+    Failed(GenerationFailure),
 }
 
 /// Result of a turn.
 #[derive(Debug)]
-pub(super) struct Turn {
-    pub(super) ended: Ended,
+pub(super) struct TurnResult {
+    pub(super) ended: TurnEnd,
     /// The tokens of all its requests, as far as they were counted.
-    pub(super) spent: Usage,
+    pub(super) spent: TokenUsage,
     /// True if some requests were not counted.
     pub(super) is_more: bool,
 }
 
 /// Takes a turn. The conversation can continue afterwards, however the turn ends.
 pub(super) async fn turn(
-    table: &Table<'_>,
+    table: &TurnContext<'_>,
     history: &mut Vec<SamplingMessage>,
     text: &str,
-    show: &mut Audience<'_>,
-    mut stop: Stop<'_>,
-) -> Turn {
+    show: &mut TurnObserver<'_>,
+    mut stop: StopFuture<'_>,
+) -> TurnResult {
     let begun = history.len();
     history.push(SamplingMessage::user(text));
-    let mut turn = Turn { ended: Ended::Answered, spent: Usage::default(), is_more: false };
+    let mut turn = TurnResult { ended: TurnEnd::Answered, spent: TokenUsage::default(), is_more: false };
     let mut rounds = 0;
     loop {
         let mut partial = String::new();
@@ -90,20 +90,20 @@ pub(super) async fn turn(
             None => {
                 turn.is_more = true;
                 close(history, &partial, "stopped by the person");
-                turn.ended = Ended::Stopped;
+                turn.ended = TurnEnd::Stopped;
                 return turn;
             }
             Some(Err(failure)) => {
                 turn.count(failure.usage, failure.may_have_cost);
                 history.truncate(begun);
-                turn.ended = Ended::Failed(failure);
+                turn.ended = TurnEnd::Failed(failure);
                 return turn;
             }
             Some(Ok(answer)) => answer,
         };
         turn.count(answer.usage, true);
         if answer.result.stop_reason == Some(StopReason::MaxTokens) {
-            show(Said::CutOff);
+            show(TurnEvent::CutOff);
         }
         let wanted: Vec<ToolUseContent> = answer.result.tool_uses().cloned().collect();
         let mut content = answer.result.content;
@@ -119,7 +119,7 @@ pub(super) async fn turn(
             let results = wanted.iter().map(|tool_use| failed(tool_use, &why).into()).collect();
             history.push(SamplingMessage::of(Role::User, results));
             close(history, "", "ended by the limit on rounds");
-            turn.ended = Ended::TooManyRounds;
+            turn.ended = TurnEnd::TooManyRounds;
             return turn;
         }
         rounds += 1;
@@ -127,19 +127,19 @@ pub(super) async fn turn(
         history.push(SamplingMessage::of(Role::User, results));
         if is_stopped {
             close(history, "", "stopped by the person");
-            turn.ended = Ended::Stopped;
+            turn.ended = TurnEnd::Stopped;
             return turn;
         }
     }
 }
 
-impl Turn {
-    fn count(&mut self, usage: Option<Usage>, was_asked: bool) {
+impl TurnResult {
+    fn count(&mut self, usage: Option<TokenUsage>, was_asked: bool) {
         match usage {
             Some(usage) => {
                 let input = self.spent.input_tokens.saturating_add(usage.input_tokens);
                 let output = self.spent.output_tokens.saturating_add(usage.output_tokens);
-                self.spent = Usage::new(input, output);
+                self.spent = TokenUsage::new(input, output);
             }
             None => self.is_more |= was_asked,
         }
@@ -153,20 +153,20 @@ fn close(history: &mut Vec<SamplingMessage>, partial: &str, why: &str) {
 }
 
 async fn ask(
-    table: &Table<'_>,
+    table: &TurnContext<'_>,
     history: &[SamplingMessage],
     partial: &mut String,
-    show: &mut Audience<'_>,
-) -> Result<Answer, Failure> {
+    show: &mut TurnObserver<'_>,
+) -> Result<ModelAnswer, GenerationFailure> {
     let mut params = CreateMessageParams::new(history.to_vec(), table.max_tokens);
     params.tools.clone_from(&table.tools);
     params.system_prompt.clone_from(&table.system);
-    let mut heard = |delta: Delta<'_>| match delta {
-        Delta::Text(text) => {
+    let mut heard = |delta: AnswerDelta<'_>| match delta {
+        AnswerDelta::Text(text) => {
             partial.push_str(text);
-            show(Said::Text(text));
+            show(TurnEvent::Text(text));
         }
-        Delta::Again(time) => show(Said::Again(time)),
+        AnswerDelta::Again(time) => show(TurnEvent::Again(time)),
         _ => {}
     };
     let answer = table.provider.generate(&params, &mut heard).await?;
@@ -176,13 +176,13 @@ async fn ask(
     let is_twice = ids.windows(2).any(|pair| pair[0] == pair[1]);
     if is_twice || answer.result.tool_uses().any(|tool_use| !tool_use.input.is_object()) {
         let why = "the model asks for tools in a way that cannot be answered".to_owned();
-        let mut failure = Failure::new(ModelError::Invalid(why));
+        let mut failure = GenerationFailure::new(ModelError::Invalid(why));
         (failure.usage, failure.may_have_cost) = (answer.usage, true);
         return Err(failure);
     }
     // Not every provider speaks before it is done.
     if partial.is_empty() && !answer.result.text().is_empty() {
-        show(Said::Text(&answer.result.text()));
+        show(TurnEvent::Text(&answer.result.text()));
     }
     Ok(answer)
 }
@@ -190,10 +190,10 @@ async fn ask(
 /// Calls the tools one after the other, for a person may be asked about each. Every one gets a result, also where it is not
 /// called any more.
 async fn call_all(
-    table: &Table<'_>,
+    table: &TurnContext<'_>,
     wanted: &[ToolUseContent],
-    show: &mut Audience<'_>,
-    mut stop: Stop<'_>,
+    show: &mut TurnObserver<'_>,
+    mut stop: StopFuture<'_>,
 ) -> (Vec<Block>, bool) {
     let mut results = Vec::new();
     let mut is_stopped = false;
@@ -202,7 +202,7 @@ async fn call_all(
             results.push(failed(tool_use, "not called: stopped by the person").into());
             continue;
         }
-        show(Said::Call { tool: &tool_use.name, arguments: tool_use.input.as_str() });
+        show(TurnEvent::Call { tool: &tool_use.name, arguments: tool_use.input.as_str() });
         let result = tokio::select! {
             biased;
             () = &mut stop => {
@@ -211,13 +211,13 @@ async fn call_all(
             }
             result = call(table, tool_use) => result,
         };
-        show(Said::Result { failed: result.is_error == Some(true), text: &text(&result) });
+        show(TurnEvent::Result { failed: result.is_error == Some(true), text: &text(&result) });
         results.push(result.into());
     }
     (results, is_stopped)
 }
 
-async fn call(table: &Table<'_>, tool_use: &ToolUseContent) -> ToolResultContent {
+async fn call(table: &TurnContext<'_>, tool_use: &ToolUseContent) -> ToolResultContent {
     match table.client.call(&tool_use.name, &tool_use.input).await {
         Ok(result) => taken(tool_use, result, table.images),
         Err(error) => failed(tool_use, &crate::exit::chain(&error)),

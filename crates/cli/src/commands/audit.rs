@@ -2,33 +2,33 @@
 
 use std::io::Write as _;
 
-use hospes_store::{Audit as Record, Ending, EntryKind, Recorded, Search};
+use hospes_store::{AuditEntryKind, AuditLog as Record, AuditOutcome, AuditQuery, RecordedEntry};
 use jiff::Timestamp;
 
-use crate::args::{Audit, AuditExport, AuditSearch, AuditVerify};
-use crate::exit::{Failure, Outcome};
-use crate::guard::{record, unreadable};
-use crate::output::{DIM, GREEN, Output, RED, YELLOW, escape_hidden, paint, printable};
-use crate::place;
+use crate::args::{AuditCommand, AuditExportArgs, AuditSearchArgs, AuditVerifyArgs};
+use crate::enforcement::{record, unreadable};
+use crate::exit::{CliError, CliResult};
+use crate::output::{CliOutput, DIM, GREEN, RED, YELLOW, escape_hidden, paint, printable};
+use crate::paths;
 
 /// Number of entries that are read at once.
 const PAGE: usize = 1000;
 
-pub(crate) async fn run(args: Audit, output: Output) -> Outcome {
-    if place::audit().is_none_or(|(file, _)| !file.is_file()) {
-        return Err(Failure::usage("nothing was recorded here yet")
+pub(crate) async fn run(args: AuditCommand, output: CliOutput) -> CliResult {
+    if paths::audit().is_none_or(|(file, _)| !file.is_file()) {
+        return Err(CliError::usage("nothing was recorded here yet")
             .hint("`hospes up` records what is called through it"));
     }
     let Some(record) = record()? else { return Ok(()) };
     match args {
-        Audit::Search(args) => search(&record, args, output).await,
-        Audit::Verify(args) => verify(&record, &args, output).await,
-        Audit::Export(args) => export(&record, &args).await,
+        AuditCommand::Search(args) => search(&record, args, output).await,
+        AuditCommand::Verify(args) => verify(&record, &args, output).await,
+        AuditCommand::Export(args) => export(&record, &args).await,
     }
 }
 
-async fn search(record: &Record, args: AuditSearch, output: Output) -> Outcome {
-    let mut search = Search::new().with_limit(args.limit);
+async fn search(record: &Record, args: AuditSearchArgs, output: CliOutput) -> CliResult {
+    let mut search = AuditQuery::new().with_limit(args.limit);
     search.text = args.text;
     search.kind = args.kind;
     search.server = args.server;
@@ -48,7 +48,7 @@ async fn search(record: &Record, args: AuditSearch, output: Output) -> Outcome {
             found.map(|one| (one.recorded, (one.count > 1).then_some((one.count, one.first_at)))).collect()
         }),
     };
-    let found: Vec<(Recorded, Option<(u64, i64)>)> = found.map_err(|error| unreadable(&error))?;
+    let found: Vec<(RecordedEntry, Option<(u64, i64)>)> = found.map_err(|error| unreadable(&error))?;
     if found.is_empty() {
         output.say("nothing was found");
     }
@@ -63,22 +63,22 @@ fn moment(micros: i64) -> String {
 }
 
 /// One entry for people; of several that say the same the newest, with their number and the time of the first.
-fn line(one: &Recorded, times: Option<(u64, i64)>) -> String {
+fn line(one: &RecordedEntry, times: Option<(u64, i64)>) -> String {
     let entry = &one.entry;
     let at = moment(entry.at);
     let (colour, word) = match (entry.ending, entry.decision.as_deref()) {
         // What became of a server says more than how well that is.
-        (Some(ending), Some(what)) if entry.kind == EntryKind::Server => match ending {
-            Ending::Refused => (RED, what),
-            Ending::Failed => (YELLOW, what),
+        (Some(ending), Some(what)) if entry.kind == AuditEntryKind::Server => match ending {
+            AuditOutcome::Refused => (RED, what),
+            AuditOutcome::Failed => (YELLOW, what),
             _ => (GREEN, what),
         },
-        (Some(Ending::Refused), Some("expired")) => (YELLOW, "expired"),
-        (Some(Ending::Refused), _) => (RED, "refused"),
-        (Some(Ending::ToolError), _) => (YELLOW, "tool error"),
-        (Some(Ending::Failed), _) => (RED, "failed"),
-        (Some(Ending::Cancelled), _) => (YELLOW, "cancelled"),
-        (Some(Ending::Asked), _) => (GREEN, "asked"),
+        (Some(AuditOutcome::Refused), Some("expired")) => (YELLOW, "expired"),
+        (Some(AuditOutcome::Refused), _) => (RED, "refused"),
+        (Some(AuditOutcome::ToolError), _) => (YELLOW, "tool error"),
+        (Some(AuditOutcome::Failed), _) => (RED, "failed"),
+        (Some(AuditOutcome::Cancelled), _) => (YELLOW, "cancelled"),
+        (Some(AuditOutcome::Asked), _) => (GREEN, "asked"),
         (None, Some(decision @ ("deny" | "reject" | "changed" | "new"))) => (YELLOW, decision),
         (None, Some(decision)) => (GREEN, decision),
         _ => (GREEN, "done"),
@@ -103,7 +103,7 @@ fn line(one: &Recorded, times: Option<(u64, i64)>) -> String {
     )
 }
 
-async fn verify(record: &Record, args: &AuditVerify, output: Output) -> Outcome {
+async fn verify(record: &Record, args: &AuditVerifyArgs, output: CliOutput) -> CliResult {
     let verified = record.verify(args.noted).await.map_err(|error| unreadable(&error))?;
     let place = verified.last.map(|place| place.to_string());
     if output.json {
@@ -127,7 +127,7 @@ async fn verify(record: &Record, args: &AuditVerify, output: Output) -> Outcome 
     Ok(())
 }
 
-async fn export(record: &Record, args: &AuditExport) -> Outcome {
+async fn export(record: &Record, args: &AuditExportArgs) -> CliResult {
     let mut after = args.after;
     loop {
         let page = record.after(after, PAGE).await.map_err(|error| unreadable(&error))?;

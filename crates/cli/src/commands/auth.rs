@@ -2,32 +2,33 @@
 
 use std::sync::Arc;
 
-use hospes::client::{Client, Target, Url};
+use hospes::client::{Client, Target, UrlTarget};
 use hospes_auth::client::flow::DevicePrompt;
 use hospes_auth::client::{
-    Browser, DeviceCode, Elsewhere, FileStore, FlowError, GivenClient, Grant, Kept, MemoryStore, OAuthClient,
-    OAuthClientBuilder, Repair, Revoked, Settings, Store, Tokens,
+    BrowserSignIn, CredentialStore, DeferredSignIn, DeviceCodeSignIn, FileCredentialStore, FlowError,
+    GrantType, MemoryCredentialStore, OAuthClient, OAuthClientBuilder, OAuthClientSettings,
+    PreregisteredOAuthClient, RepairStep, RevocationResult, StoredTokens, TokenSet,
 };
-use hospes_auth::{ClientId, Clock, RedirectUri, Scopes};
+use hospes_auth::{ClientId, RedirectUri, Scopes, UnixClock};
 use serde_json::{Value, json};
 
-use super::{Ending, interrupted};
-use crate::args::{Auth, ClientMetadata, Login, Logout, Site};
+use super::{InterruptListener, interrupted};
+use crate::args::{AuthCommand, ClientMetadataArgs, LoginArgs, LogoutArgs, SignInServerArgs};
 use crate::credentials::{self, CredentialsStore};
-use crate::exit::{Code, Failure, Outcome, chain};
-use crate::output::{self, BOLD, DIM, Output, announce, paint, printable};
+use crate::exit::{CliError, CliResult, FailureCode, chain};
+use crate::output::{self, BOLD, CliOutput, DIM, announce, paint, printable};
 use crate::target::find;
 
 /// Redirect URI for a browser on another machine. No server listens there.
 const NOBODY: &str = "http://127.0.0.1:6276/callback";
 
-pub(crate) async fn run(args: Auth, output: Output) -> Outcome {
+pub(crate) async fn run(args: AuthCommand, output: CliOutput) -> CliResult {
     match args {
-        Auth::Login(args) => Box::pin(login(args, output)).await,
-        Auth::Status => status(output),
-        Auth::Logout(args) => logout(&args, output).await,
-        Auth::Repair(args) => Box::pin(repair(args, output)).await,
-        Auth::ClientMetadata(args) => client_metadata(&args, output),
+        AuthCommand::Login(args) => Box::pin(login(args, output)).await,
+        AuthCommand::Status => status(output),
+        AuthCommand::Logout(args) => logout(&args, output).await,
+        AuthCommand::Repair(args) => Box::pin(repair(args, output)).await,
+        AuthCommand::ClientMetadata(args) => client_metadata(&args, output),
     }
 }
 
@@ -35,29 +36,29 @@ pub(crate) async fn run(args: Auth, output: Output) -> Outcome {
 /// identifies itself as `given` if the server already knows a client.
 pub(crate) fn client(
     url: &str,
-    given: Option<GivenClient>,
-    store: Option<Arc<dyn Store>>,
-) -> Outcome<OAuthClient> {
-    let builder = builder(url)?.store(store.unwrap_or_else(|| Arc::new(MemoryStore::new())));
+    given: Option<PreregisteredOAuthClient>,
+    store: Option<Arc<dyn CredentialStore>>,
+) -> CliResult<OAuthClient> {
+    let builder = builder(url)?.store(store.unwrap_or_else(|| Arc::new(MemoryCredentialStore::new())));
     Ok(known_as(builder, given).build())
 }
 
-fn known_as(builder: OAuthClientBuilder, given: Option<GivenClient>) -> OAuthClientBuilder {
+fn known_as(builder: OAuthClientBuilder, given: Option<PreregisteredOAuthClient>) -> OAuthClientBuilder {
     match given {
         Some(given) => builder.client(given),
         None => builder,
     }
 }
 
-fn builder(url: &str) -> Outcome<OAuthClientBuilder> {
+fn builder(url: &str) -> CliResult<OAuthClientBuilder> {
     OAuthClient::builder(url)
-        .map_err(|error| Failure::usage(format!("nobody signs in to {}: {error}", printable(url))))
+        .map_err(|error| CliError::usage(format!("nobody signs in to {}: {error}", printable(url))))
 }
 
-async fn login(args: Login, output: Output) -> Outcome {
+async fn login(args: LoginArgs, output: CliOutput) -> CliResult {
     let (url, known) = url_of(&args.site)?;
     let oauth = asking(&args, &url, known, |wanted| credentials::store(wanted, output))?;
-    let mut ending = Ending::new()?;
+    let mut ending = InterruptListener::new()?;
     let signing = Box::pin(sign_in(&oauth, &url, &args, output));
     let Some(signed) = ending.unless(signing).await else { return Err(interrupted("nobody is signed in")) };
     let tokens = signed?;
@@ -68,24 +69,24 @@ async fn login(args: Login, output: Output) -> Outcome {
 /// Creates the client that signs in to `url` interactively, in the way that `args` select, and keeps the tokens in
 /// `store`. A client given on the command line takes precedence over `known`, the one from the configuration.
 fn asking(
-    args: &Login,
-    url: &Url,
-    known: Option<GivenClient>,
-    store: impl FnOnce(CredentialsStore) -> Outcome<Arc<FileStore>>,
-) -> Outcome<OAuthClient> {
+    args: &LoginArgs,
+    url: &UrlTarget,
+    known: Option<PreregisteredOAuthClient>,
+    store: impl FnOnce(CredentialsStore) -> CliResult<Arc<FileCredentialStore>>,
+) -> CliResult<OAuthClient> {
     if !output::is_interactive() && args.no_browser {
-        return Err(Failure::new(Code::Unauthorized, "nobody is here to sign in")
+        return Err(CliError::new(FailureCode::Unauthorized, "nobody is here to sign in")
             .hint("without a terminal, `--header 'Authorization: …'` shows a token of your own"));
     }
     let mut builder = builder(&url.url)?
         .store(store(args.credentials_store)?)
         .settings(|settings| settings.scopes = Scopes::parse(&args.scopes.join(" ")));
     if let Some(id) = &args.client_id {
-        let id = ClientId::new(id).map_err(|error| Failure::usage("--client-id").because(&error))?;
-        let mut given = GivenClient::new(id);
+        let id = ClientId::new(id).map_err(|error| CliError::usage("--client-id").because(&error))?;
+        let mut given = PreregisteredOAuthClient::new(id);
         if let Some(variable) = &args.client_secret_env {
             let secret = std::env::var(variable)
-                .map_err(|_| Failure::usage(format!("--client-secret-env: {variable} is not set")))?;
+                .map_err(|_| CliError::usage(format!("--client-secret-env: {variable} is not set")))?;
             given = given.secret(secret);
         }
         builder = builder.client(given);
@@ -93,20 +94,20 @@ fn asking(
         builder = known_as(builder, known);
     }
     if let Some(id) = &args.metadata_url {
-        let id = ClientId::new(id).map_err(|error| Failure::usage("--metadata-url").because(&error))?;
+        let id = ClientId::new(id).map_err(|error| CliError::usage("--metadata-url").because(&error))?;
         builder = builder.metadata_url(id);
     }
     let builder = if args.device {
-        builder.grant(Grant::Device).sign_in(DeviceCode::new(|prompt| {
+        builder.grant(GrantType::Device).sign_in(DeviceCodeSignIn::new(|prompt| {
             show_code(prompt);
             Ok(())
         }))
     } else if args.no_browser {
         let nobody =
-            RedirectUri::new(NOBODY).map_err(|error| Failure::usage("no redirect").because(&error))?;
-        builder.sign_in(Elsewhere::new(nobody))
+            RedirectUri::new(NOBODY).map_err(|error| CliError::usage("no redirect").because(&error))?;
+        builder.sign_in(DeferredSignIn::new(nobody))
     } else {
-        builder.sign_in(Browser::new(|page: &url::Url| {
+        builder.sign_in(BrowserSignIn::new(|page: &url::Url| {
             announce(format_args!(
                 "opening {} in the browser; if it does not open:\n  {page}",
                 paint(BOLD, page.host_str().unwrap_or_default())
@@ -131,20 +132,20 @@ fn show_code(prompt: &DevicePrompt) {
     if let Some(whole) = &prompt.verification_uri_complete {
         announce(format_args!("Or open this one, which has it:\n  {}\n", printable(whole.as_str())));
     }
-    let left = prompt.ends_at.saturating_sub(Clock::system().now());
+    let left = prompt.ends_at.saturating_sub(UnixClock::system().now());
     announce(paint(DIM, format_args!("It is waited for, for {} min.", left.div_ceil(60))));
 }
 
-async fn repair(args: Login, output: Output) -> Outcome {
+async fn repair(args: LoginArgs, output: CliOutput) -> CliResult {
     let (url, known) = url_of(&args.site)?;
     let oauth = asking(&args, &url, known, |wanted| credentials::repaired(wanted, output))?;
-    let mut ending = Ending::new()?;
+    let mut ending = InterruptListener::new()?;
     let repairing = Box::pin(async {
         match oauth.repair().await {
             Ok(repaired) => Ok((repaired.did, repaired.tokens)),
             Err(FlowError::Visit(page)) => {
                 let tokens = pasted(&oauth, page.as_str(), output).await?;
-                Ok((vec![Repair::SignedIn], tokens))
+                Ok((vec![RepairStep::SignedIn], tokens))
             }
             Err(error) => Err(failed(&error)),
         }
@@ -155,26 +156,27 @@ async fn repair(args: Login, output: Output) -> Outcome {
     let (did, tokens) = repaired?;
     let did: Vec<String> = did.iter().map(ToString::to_string).collect();
     if output.json {
-        let mut described = Shown::of(&url.to_string(), &tokens).described();
+        let mut described = TokenSummary::of(&url.to_string(), &tokens).described();
         described["did"] = json!(did);
         output.value(&described);
     } else {
         for did in &did {
             output.say(printable(did));
         }
-        output.say(format_args!("signed in to {url}  {}", paint(DIM, Shown::of("", &tokens).summary())));
+        output
+            .say(format_args!("signed in to {url}  {}", paint(DIM, TokenSummary::of("", &tokens).summary())));
     }
     Ok(())
 }
 
-fn client_metadata(args: &ClientMetadata, output: Output) -> Outcome {
-    let mistake = |error: &dyn std::error::Error| Failure::usage(error.to_string());
-    let mut settings = Settings::default();
+fn client_metadata(args: &ClientMetadataArgs, output: CliOutput) -> CliResult {
+    let mistake = |error: &dyn std::error::Error| CliError::usage(error.to_string());
+    let mut settings = OAuthClientSettings::default();
     settings.client_name.clone_from(&args.name);
     settings.metadata_url = Some(ClientId::new(&args.url).map_err(|error| mistake(&error))?);
     let redirects: Result<Vec<_>, _> = args.redirect_uris.iter().map(RedirectUri::new).collect();
     if args.jwks_uri.is_some() {
-        return Err(Failure::usage("--jwks-uri: this program signs with no key, and could not be that client").hint(
+        return Err(CliError::usage("--jwks-uri: this program signs with no key, and could not be that client").hint(
             "leave it out; a program of your own that signs makes its document with `Settings::document` of hospes-auth",
         ));
     }
@@ -187,19 +189,24 @@ fn client_metadata(args: &ClientMetadata, output: Output) -> Outcome {
 }
 
 /// Has the person visit the page with a browser elsewhere, and bring back the URL at which that ends.
-async fn pasted(oauth: &OAuthClient, page: &str, output: Output) -> Outcome<Arc<Tokens>> {
+async fn pasted(oauth: &OAuthClient, page: &str, output: CliOutput) -> CliResult<Arc<TokenSet>> {
     announce(format_args!("Open this page and sign in:\n  {page}\n"));
     let question = "Paste the URL at which the browser ends (the page itself will not open): ";
     let asked = tokio::task::spawn_blocking(move || output.ask(question)).await;
     let answer = asked.ok().flatten().unwrap_or_default();
     if answer.trim().is_empty() {
-        return Err(Failure::new(Code::Unauthorized, "nobody signed in"));
+        return Err(CliError::new(FailureCode::Unauthorized, "nobody signed in"));
     }
     oauth.finish(answer.trim()).await.map_err(|error| failed(&error))
 }
 
 /// Signs in by connecting to the server, which states its requirements.
-async fn sign_in(oauth: &OAuthClient, url: &Url, args: &Login, output: Output) -> Outcome<Arc<Tokens>> {
+async fn sign_in(
+    oauth: &OAuthClient,
+    url: &UrlTarget,
+    args: &LoginArgs,
+    output: CliOutput,
+) -> CliResult<Arc<TokenSet>> {
     oauth.sign_out().await.map_err(|error| failed(&error))?;
     let target = url.clone().authorizer(Arc::new(oauth.clone()));
     let builder = Client::builder().info(hospes_host::implementation());
@@ -222,19 +229,19 @@ async fn sign_in(oauth: &OAuthClient, url: &Url, args: &Login, output: Output) -
         },
     }
     let tokens = oauth.tokens().await.map_err(|error| failed(&error))?;
-    tokens.ok_or_else(|| Failure::usage(format!("{url} lets everybody in; there is nothing to sign in to")))
+    tokens.ok_or_else(|| CliError::usage(format!("{url} lets everybody in; there is nothing to sign in to")))
 }
 
-fn status(output: Output) -> Outcome {
+fn status(output: CliOutput) -> CliResult {
     let store = credentials::kept()?;
     let kept = match &store {
-        Some((store, _)) => Kept::all(&**store).map_err(|error| Failure::usage(chain(&error)))?,
+        Some((store, _)) => StoredTokens::all(&**store).map_err(|error| CliError::usage(chain(&error)))?,
         None => Vec::new(),
     };
     let place = credentials::shown();
     let key = store.map(|(_, key)| key);
     if output.json {
-        let servers: Vec<Value> = kept.iter().map(|kept| Shown::from(kept).described()).collect();
+        let servers: Vec<Value> = kept.iter().map(|kept| TokenSummary::from(kept).described()).collect();
         let mut described = json!({ "servers": servers, "store": place });
         if let Some(key) = key {
             described["key"] = key.word().into();
@@ -247,7 +254,7 @@ fn status(output: Output) -> Outcome {
     }
     let key = key.map(|key| format!(", the key to it {}", key.shown())).unwrap_or_default();
     output.say(paint(DIM, format_args!("tokens are kept in {place}{key}")));
-    for shown in kept.iter().map(Shown::from) {
+    for shown in kept.iter().map(TokenSummary::from) {
         let whose = shown.user().map(|user| format!(" as {}", printable(user))).unwrap_or_default();
         let query = if shown.has_query { "?…" } else { "" };
         let url = paint(BOLD, format_args!("{}{query}", printable(shown.url)));
@@ -256,7 +263,7 @@ fn status(output: Output) -> Outcome {
     Ok(())
 }
 
-async fn logout(args: &Logout, output: Output) -> Outcome {
+async fn logout(args: &LogoutArgs, output: CliOutput) -> CliResult {
     let (url, known) = url_of(&args.site)?;
     let Some(user) = &args.user else {
         let oauth = client(&url.url, known, credentials::kept()?.map(|(store, _)| store as _))?;
@@ -264,16 +271,17 @@ async fn logout(args: &Logout, output: Output) -> Outcome {
         return signed_out(&revoked, &url, None, output);
     };
     // The account that a user of a host of ours has there. A host that runs finds out within moments.
-    let mut last = Revoked::Nothing;
+    let mut last = RevocationResult::Nothing;
     if let Some((store, _)) = credentials::kept()? {
-        for kept in Kept::all(&*store).map_err(|error| Failure::usage(chain(&error)))? {
-            let is_theirs = kept.account == *user || Shown::from(&kept).user() == Some(user);
+        for kept in StoredTokens::all(&*store).map_err(|error| CliError::usage(chain(&error)))? {
+            let is_theirs = kept.account == *user || TokenSummary::from(&kept).user() == Some(user);
             if is_theirs && kept.is_for(&url.url) {
                 let oauth = builder(&url.url)?.store(Arc::clone(&store) as _).account(&kept.account);
                 let oauth = known_as(oauth, known.clone()).build();
                 let revoked = oauth.revoke().await.map_err(|error| failed(&error))?;
-                kept.forget(&*store).map_err(|error| Failure::usage(chain(&error)))?;
-                last = if revoked == Revoked::Nothing { Revoked::NotOffered } else { revoked };
+                kept.forget(&*store).map_err(|error| CliError::usage(chain(&error)))?;
+                last =
+                    if revoked == RevocationResult::Nothing { RevocationResult::NotOffered } else { revoked };
             }
         }
     }
@@ -281,17 +289,22 @@ async fn logout(args: &Logout, output: Output) -> Outcome {
 }
 
 /// Reports the outcome of revoking tokens.
-fn signed_out(revoked: &Revoked, url: &Url, user: Option<&str>, output: Output) -> Outcome {
+fn signed_out(
+    revoked: &RevocationResult,
+    url: &UrlTarget,
+    user: Option<&str>,
+    output: CliOutput,
+) -> CliResult {
     let whose = user.map(|user| format!(" of {}", printable(user))).unwrap_or_default();
     match (revoked, user) {
-        (Revoked::Nothing, None) => output.say(format_args!("nobody is signed in to {url}")),
-        (Revoked::Nothing, Some(user)) => {
+        (RevocationResult::Nothing, None) => output.say(format_args!("nobody is signed in to {url}")),
+        (RevocationResult::Nothing, Some(user)) => {
             output.say(format_args!("{} has no account at {url}", printable(user)));
         }
-        (Revoked::Revoked, _) => {
+        (RevocationResult::Revoked, _) => {
             output.say(format_args!("the tokens{whose} for {url} are forgotten, and taken back there"));
         }
-        (Revoked::Failed(error), _) => {
+        (RevocationResult::Failed(error), _) => {
             output.say(format_args!("the tokens{whose} for {url} are forgotten"));
             output.warn(format_args!(
                 "they were not taken back there, and are good until they run out: {}",
@@ -307,37 +320,38 @@ fn signed_out(revoked: &Revoked, url: &Url, user: Option<&str>, output: Output) 
 }
 
 /// Returns the URL to sign in to, and the client if the configuration names one.
-fn url_of(site: &Site) -> Outcome<(Url, Option<GivenClient>)> {
+fn url_of(site: &SignInServerArgs) -> CliResult<(UrlTarget, Option<PreregisteredOAuthClient>)> {
     let target = &site.target;
     let found = find(Some(target), &[], &site.reach())?;
     match found.target {
         Target::Url(url) => Ok((url, found.client)),
-        _ => Err(Failure::usage(format!(
+        _ => Err(CliError::usage(format!(
             "`{target}` is a command: what it needs to know is in its environment"
         ))
         .hint("only servers with a URL are signed in to")),
     }
 }
 
-fn failed(error: &FlowError) -> Failure {
+fn failed(error: &FlowError) -> CliError {
     let code = match error {
-        FlowError::Fetch { .. } => Code::Unreachable,
-        FlowError::Store(_) => Code::Usage,
-        _ => Code::Unauthorized,
+        FlowError::Fetch { .. } => FailureCode::Unreachable,
+        FlowError::Store(_) => FailureCode::Usage,
+        _ => FailureCode::Unauthorized,
     };
-    Failure::new(code, chain(error))
+    CliError::new(code, chain(error))
 }
 
-fn report(url: &Url, tokens: &Tokens, output: Output) {
+fn report(url: &UrlTarget, tokens: &TokenSet, output: CliOutput) {
     if output.json {
-        output.value(&Shown::of(&url.to_string(), tokens).described());
+        output.value(&TokenSummary::of(&url.to_string(), tokens).described());
     } else {
-        output.say(format_args!("signed in to {url}  {}", paint(DIM, Shown::of("", tokens).summary())));
+        output
+            .say(format_args!("signed in to {url}  {}", paint(DIM, TokenSummary::of("", tokens).summary())));
     }
 }
 
 /// Public facts about tokens, without the tokens themselves.
-struct Shown<'a> {
+struct TokenSummary<'a> {
     url: &'a str,
     /// It has a query, which is not shown.
     has_query: bool,
@@ -350,8 +364,8 @@ struct Shown<'a> {
     renews: bool,
 }
 
-impl<'a> From<&'a Kept> for Shown<'a> {
-    fn from(kept: &'a Kept) -> Self {
+impl<'a> From<&'a StoredTokens> for TokenSummary<'a> {
+    fn from(kept: &'a StoredTokens) -> Self {
         Self {
             url: &kept.endpoint,
             has_query: kept.has_query,
@@ -365,8 +379,8 @@ impl<'a> From<&'a Kept> for Shown<'a> {
     }
 }
 
-impl<'a> Shown<'a> {
-    fn of(url: &'a str, tokens: &'a Tokens) -> Self {
+impl<'a> TokenSummary<'a> {
+    fn of(url: &'a str, tokens: &'a TokenSet) -> Self {
         Self {
             url,
             has_query: false,
@@ -410,7 +424,7 @@ impl<'a> Shown<'a> {
         if !self.granted.is_empty() {
             text.push_str(&format!(" for {}", printable(&self.granted.to_string())));
         }
-        let left = self.expires_at.map(|end| end.saturating_sub(Clock::system().now()));
+        let left = self.expires_at.map(|end| end.saturating_sub(UnixClock::system().now()));
         text.push_str(match (self.renews, left) {
             (true, _) => ", renewed when needed",
             (false, Some(0)) => ", expired",

@@ -2,10 +2,10 @@
 
 use std::io::{BufRead as _, BufWriter, Read as _, Write as _};
 
-use hospes_policy::{Action, Arguments, Asked, Effects, Policy};
+use hospes_policy::{CallArguments, Policy, PolicyAction, PolicyRequest, ToolEffectSet};
 use jiff::Timestamp;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CliError, CliResult};
 
 /// Maximum length of a line, in bytes.
 const MAX_LINE: u64 = 1 << 20;
@@ -13,7 +13,7 @@ const MAX_LINE: u64 = 1 << 20;
 /// A line of standard input.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Call<'a> {
+struct BatchCall<'a> {
     server: String,
     tool: String,
     #[serde(borrow)]
@@ -21,23 +21,23 @@ struct Call<'a> {
 }
 
 /// Answers each line of standard input by one line.
-pub(super) fn run(rules: &Policy) -> Outcome {
+pub(super) fn run(rules: &Policy) -> CliResult {
     let (mut input, mut out) = (std::io::stdin().lock(), BufWriter::new(std::io::stdout().lock()));
-    let unread = |error: std::io::Error| Failure::usage("standard input cannot be read").because(&error);
+    let unread = |error: std::io::Error| CliError::usage("standard input cannot be read").because(&error);
     let mut line = String::new();
     for number in 1_u64.. {
         line.clear();
         if input.by_ref().take(MAX_LINE).read_line(&mut line).map_err(unread)? == 0 {
             break;
         }
-        let call: Call<'_> = serde_json::from_str(&line).map_err(|error| {
+        let call: BatchCall<'_> = serde_json::from_str(&line).map_err(|error| {
             let hint = r#"{"server":"files","tool":"read","arguments":{}} is one, of at most 1 MiB"#;
-            Failure::usage(format!("line {number} is no call: {error}")).hint(hint)
+            CliError::usage(format!("line {number} is no call: {error}")).hint(hint)
         })?;
-        let verdict = match Arguments::read(call.arguments.get()) {
+        let verdict = match CallArguments::read(call.arguments.get()) {
             Ok(arguments) => {
-                let action = Action::tool(&call.tool, Effects::unknown(), &arguments);
-                rules.decide(&Asked::new(&call.server, action), Timestamp::now())
+                let action = PolicyAction::tool(&call.tool, ToolEffectSet::unknown(), &arguments);
+                rules.decide(&PolicyRequest::new(&call.server, action), Timestamp::now())
             }
             Err(error) => Policy::unreadable(&error),
         };

@@ -5,32 +5,35 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hospes::client::{CallError, Client};
 use hospes::model::{CallToolResult, ContentBlock, ResourceBody, Tool, code};
 use hospes_auth::client::RESOURCE_MISMATCH_HINT;
-use hospes_host::upstream::State;
+use hospes_host::upstream::UpstreamState;
 use serde_json::Value;
 
-use super::{Ending, interrupted};
-use crate::args::Call;
-use crate::arguments::{Source, arguments, read_source, unknown_tool};
-use crate::exit::{Code, Failure, Outcome};
-use crate::output::{DIM, Output, paint, printable};
-use crate::progress::{Bar, aside};
+use super::{InterruptListener, interrupted};
+use crate::args::CallArgs;
+use crate::arguments::{ArgumentSource, arguments, read_source, unknown_tool};
+use crate::exit::{CliError, CliResult, FailureCode};
+use crate::output::{CliOutput, DIM, paint, printable};
+use crate::progress::{CallProgressBar, aside};
 use crate::target::{SIGN_IN, connect, find};
 
-pub(crate) async fn run(args: Call, output: Output) -> Outcome {
+pub(crate) async fn run(args: CallArgs, output: CliOutput) -> CliResult {
     let words = args.words.as_slice();
     let (target, words) = match (args.program.is_empty(), words) {
         (true, [target, words @ ..]) => (Some(target.as_str()), words),
         _ => (None, words),
     };
     let Some((tool, words)) = words.split_first() else {
-        return Err(Failure::usage("no tool is named")
+        return Err(CliError::usage("no tool is named")
             .hint("hospes call TARGET TOOL name=value …, with a tool from `hospes list TARGET`"));
     };
     let found = find(target, &args.program, &args.reach)?;
-    let mut ending = Ending::new()?;
+    let mut ending = InterruptListener::new()?;
     let client = connect(found, &args.reach, output, &mut ending).await?;
-    let asked =
-        Asked { tool, source: Source { json: args.input_json.as_deref(), words }, timeout: args.timeout };
+    let asked = CallRequest {
+        tool,
+        source: ArgumentSource { json: args.input_json.as_deref(), words },
+        timeout: args.timeout,
+    };
     let called = ending.unless(call(&client, asked, output)).await;
     if called.is_none() {
         // A server may take its time to end, or not hear of it at all.
@@ -43,23 +46,23 @@ pub(crate) async fn run(args: Call, output: Output) -> Outcome {
 /// Beginning of the progress message of a host at which a call waits for a person.
 const WAITS: &str = "waiting for the person's approval";
 
-struct Asked<'a> {
+struct CallRequest<'a> {
     tool: &'a str,
-    source: Source<'a>,
+    source: ArgumentSource<'a>,
     timeout: Option<std::time::Duration>,
 }
 
-async fn call(client: &Client, asked: Asked<'_>, output: Output) -> Outcome {
+async fn call(client: &Client, asked: CallRequest<'_>, output: CliOutput) -> CliResult {
     let tools = client.tools().all().await?;
     let Some(tool) = tools.iter().find(|tool| tool.name == asked.tool) else {
         if let Some(failure) = down(client, asked.tool).await {
             return Err(failure);
         }
         let names = tools.iter().map(|tool| tool.name.as_str());
-        return Err(Failure::new(Code::Tool, unknown_tool(asked.tool, names)));
+        return Err(CliError::new(FailureCode::Tool, unknown_tool(asked.tool, names)));
     };
     let given = given(tool, asked.source)?;
-    let bar = Bar::new(asked.tool, output.quiet);
+    let bar = CallProgressBar::new(asked.tool, output.quiet);
     let (is_told, what) = (AtomicBool::new(false), printable(asked.tool));
     let mut request = client.call(asked.tool, given).on_progress(|progress| {
         bar.report(progress);
@@ -90,7 +93,7 @@ async fn call(client: &Client, asked: Asked<'_>, output: Output) -> Outcome {
     if !output.json && texts(&result).any(|text| text.contains("this application cannot ask for one")) {
         output.hint("call it from a terminal, or keep `hospes approve` or `hospes console` open meanwhile");
     }
-    Err(Failure::silent(Code::Tool))
+    Err(CliError::silent(FailureCode::Tool))
 }
 
 fn texts(result: &CallToolResult) -> impl Iterator<Item = &str> {
@@ -101,22 +104,22 @@ fn texts(result: &CallToolResult) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the state of a host's server as an error if the server is not ready, because the list then lacks its tools.
-async fn down(client: &Client, tool: &str) -> Option<Failure> {
+async fn down(client: &Client, tool: &str) -> Option<CliError> {
     let (server, _) = tool.split_once("__")?;
     client.server_info().filter(|info| info.name == hospes_host::implementation().name)?;
     let mut servers = super::status::of(client).await.ok()?.servers;
-    servers.retain(|found| found.name == server && found.state != State::Ready);
+    servers.retain(|found| found.name == server && found.state != UpstreamState::Ready);
     let found = servers.pop()?;
     let mut why = format!("the server `{}` is {}", printable(server), found.state.as_str());
     if let Some(problem) = &found.problem {
         why = format!("{why}: {}", printable(problem));
     }
     let hint = found.hint.unwrap_or_else(|| "`hospes status` says how it is".to_owned());
-    Some(Failure::new(Code::Unreachable, why).hint(hint))
+    Some(CliError::new(FailureCode::Unreachable, why).hint(hint))
 }
 
 /// Converts the error of a failed call and adds a hint.
-fn failed(error: CallError) -> Failure {
+fn failed(error: CallError) -> CliError {
     let hint = match &error {
         CallError::Rpc(error) if error.code == code::MISSING_CLIENT_CAPABILITY => {
             match error.message.contains("elicitation") {
@@ -132,16 +135,16 @@ fn failed(error: CallError) -> Failure {
         _ => None,
     };
     match hint {
-        Some(hint) => Failure::from(error).hint(hint),
+        Some(hint) => CliError::from(error).hint(hint),
         None => error.into(),
     }
 }
 
-fn given(tool: &Tool, source: Source<'_>) -> Outcome<Value> {
+fn given(tool: &Tool, source: ArgumentSource<'_>) -> CliResult<Value> {
     let schema = tool.input_schema.to_value().unwrap_or(Value::Null);
     match arguments(&tool.name, &schema, source, &read_source) {
         Ok(arguments) => Ok(Value::Object(arguments)),
-        Err(error) => Err(Failure::usage(error.to_string())),
+        Err(error) => Err(CliError::usage(error.to_string())),
     }
 }
 

@@ -3,31 +3,31 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use hospes_console::{Console, Deciders, Lifetimes, Listening, LocalConsole};
+use hospes_console::{Console, ConsoleServer, DeciderSettings, LocalConsole, SessionLifetimes};
 use hospes_host::Host;
 use hospes_host::config::ConsoleConfig;
-use hospes_host::deciders::DecisionsFrom;
+use hospes_host::deciders::DecisionSource;
 use serde::Deserialize;
 
 use super::serve::taken;
 use crate::args;
-use crate::exit::Outcome;
-use crate::output::{DIM, Output, is_result_seen, paint};
-use crate::{deciders, local, place};
+use crate::exit::CliResult;
+use crate::output::{CliOutput, DIM, is_result_seen, paint};
+use crate::{deciders, local_host, paths};
 
 /// Time the page is kept for the browser that was started to read it.
 const READ: Duration = Duration::from_secs(5);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Link {
+struct LinkReply {
     url: String,
     lifetime_ms: u64,
 }
 
-pub(crate) async fn run(args: &args::Console, output: Output) -> Outcome {
+pub(crate) async fn run(args: &args::ConsoleArgs, output: CliOutput) -> CliResult {
     let wanted = async |console: &LocalConsole| console.post("links", &serde_json::json!({})).await;
-    let (_, link): (_, Link) = local::ask("the console makes no link", wanted).await?;
+    let (_, link): (_, LinkReply) = local_host::ask("the console makes no link", wanted).await?;
     if output.json {
         output.value(&serde_json::json!({ "console": link.url, "lifetimeMs": link.lifetime_ms }));
         return Ok(());
@@ -37,14 +37,14 @@ pub(crate) async fn run(args: &args::Console, output: Output) -> Outcome {
     if args.no_browser || !is_result_seen() {
         return Ok(());
     }
-    let page = place::page_to(&link.url).ok();
+    let page = paths::page_to(&link.url).ok();
     if page.as_ref().is_some_and(|page| webbrowser::open(&format!("file://{}", page.display())).is_ok()) {
         tokio::time::sleep(READ).await;
     } else {
         output.say(paint(DIM, "no browser could be opened here: open the link yourself"));
     }
     if let Some(page) = page {
-        place::forget(&page);
+        paths::forget(&page);
     }
     Ok(())
 }
@@ -54,16 +54,16 @@ pub(crate) async fn run(args: &args::Console, output: Output) -> Outcome {
 pub(super) async fn serve(
     host: &Host,
     place: Option<ConsoleConfig>,
-    from: DecisionsFrom,
-    output: Output,
-) -> Outcome<Option<Listening>> {
-    if from == DecisionsFrom::Programs {
+    from: DecisionSource,
+    output: CliOutput,
+) -> CliResult<Option<ConsoleServer>> {
+    if from == DecisionSource::Programs {
         output.warn(
             "every program of this user can decide in your place: `console.decisions_from` is \"programs\"",
         );
     }
-    let deciders = Deciders::new(from).with_tokens(deciders::tokens());
-    let console = Console::with(host, Lifetimes::default(), deciders);
+    let deciders = DeciderSettings::new(from).with_tokens(deciders::tokens());
+    let console = Console::with(host, SessionLifetimes::default(), deciders);
     let listening = match place {
         Some(ConsoleConfig::Off) => return Ok(None),
         Some(ConsoleConfig::Listen(address)) => {
@@ -80,8 +80,8 @@ pub(super) async fn serve(
             }
         }
     };
-    let Some(socket) = place::socket(std::process::id()) else { return Ok(Some(listening)) };
-    let made = match place::make_runtime() {
+    let Some(socket) = paths::socket(std::process::id()) else { return Ok(Some(listening)) };
+    let made = match paths::make_runtime() {
         Ok(()) => listening.with_socket(&socket).await,
         Err(error) => Err((Box::new(listening), error)),
     };

@@ -6,26 +6,26 @@ use hospes::client::{CallError, Client};
 use hospes::model::{Prompt, Tool};
 use serde_json::{Value, json};
 
-use super::{Ending, interrupted};
-use crate::args::List;
+use super::{InterruptListener, interrupted};
+use crate::args::ListArgs;
 use crate::arguments::signature;
-use crate::exit::Outcome;
-use crate::output::{BOLD, DIM, Output, headline, paint, printable};
+use crate::exit::CliResult;
+use crate::output::{BOLD, CliOutput, DIM, headline, paint, printable};
 use crate::target::{connect, find};
 
 /// Maximum length of a description in the list.
 const SHOWN: usize = 100;
 
-pub(crate) async fn run(args: List, output: Output) -> Outcome {
+pub(crate) async fn run(args: ListArgs, output: CliOutput) -> CliResult {
     let found = find(args.target.as_deref(), &args.program, &args.reach)?;
-    let mut ending = Ending::new()?;
+    let mut ending = InterruptListener::new()?;
     let client = connect(found, &args.reach, output, &mut ending).await?;
     let listed = ending.unless(list(&client, output)).await;
     ending.unless(client.close()).await;
     listed.unwrap_or_else(|| Err(interrupted("the lists are not complete")))
 }
 
-async fn list(client: &Client, output: Output) -> Outcome {
+async fn list(client: &Client, output: CliOutput) -> CliResult {
     let (tools, prompts, resources, templates) = (
         offered(client.tools().all().await)?,
         offered(client.prompts().all().await)?,
@@ -80,7 +80,7 @@ async fn list(client: &Client, output: Output) -> Outcome {
 }
 
 /// Returns an empty list if the server does not offer this kind of item.
-fn offered<T>(listed: Result<Vec<T>, CallError>) -> Outcome<Vec<T>> {
+fn offered<T>(listed: Result<Vec<T>, CallError>) -> CliResult<Vec<T>> {
     match listed {
         Ok(items) => Ok(items),
         Err(CallError::NotOffered(_)) => Ok(Vec::new()),

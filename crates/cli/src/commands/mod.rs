@@ -23,7 +23,7 @@ use std::time::Duration;
 use hospes::transport::shutdown_signal;
 use tokio::sync::oneshot;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CliError, CliResult};
 
 /// Time a shutdown may take before a message is printed.
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -32,14 +32,14 @@ const PATIENCE: Duration = Duration::from_millis(300);
 ///
 /// Create it before anything is started. A signal without a handler ends the program at once and leaves behind the
 /// processes it has started.
-pub(crate) struct Ending {
+pub(crate) struct InterruptListener {
     asked: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-impl Ending {
-    pub(crate) fn new() -> Outcome<Self> {
+impl InterruptListener {
+    pub(crate) fn new() -> CliResult<Self> {
         let asked = shutdown_signal();
-        let asked = asked.map_err(|error| Failure::usage("cannot wait for signals").because(&error))?;
+        let asked = asked.map_err(|error| CliError::usage("cannot wait for signals").because(&error))?;
         Ok(Self { asked: Box::pin(asked) })
     }
 
@@ -60,11 +60,11 @@ impl Ending {
     /// again; where that takes a while, `asked` says so. `serve` is given what tells it to end.
     pub(crate) async fn serve<S: Future<Output = io::Result<()>>>(
         &mut self,
-        serve: impl FnOnce(Shutdown) -> S,
+        serve: impl FnOnce(ServerShutdown) -> S,
         asked: impl FnOnce(),
     ) -> io::Result<()> {
         let (tell, told) = oneshot::channel();
-        let mut serving = pin!(serve(Shutdown(told)));
+        let mut serving = pin!(serve(ServerShutdown(told)));
         if let Some(served) = self.unless(&mut serving).await {
             return served;
         }
@@ -85,9 +85,9 @@ impl Ending {
 }
 
 /// Ready when a server is to end.
-pub(crate) struct Shutdown(oneshot::Receiver<Infallible>);
+pub(crate) struct ServerShutdown(oneshot::Receiver<Infallible>);
 
-impl Future for Shutdown {
+impl Future for ServerShutdown {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -96,6 +96,6 @@ impl Future for Shutdown {
 }
 
 /// The program was asked to end before it was done.
-pub(crate) fn interrupted(what: &str) -> Failure {
-    Failure::usage(format!("interrupted; {what}"))
+pub(crate) fn interrupted(what: &str) -> CliError {
+    CliError::usage(format!("interrupted; {what}"))
 }

@@ -3,45 +3,46 @@
 use std::fmt::Write as _;
 
 use hospes_host::pins::{
-    Difference, Digest, ItemKind, Lint, PinState, PinnedItem, PinnedServer, Pins as Pinned, PinsError,
+    DefinitionDifference, ItemKind, Lint, PinManager as Pinned, PinManagerError, PinState, PinnedItem,
+    PinnedServer, Sha256Digest,
 };
-use hospes_host::{PinMode, Pinning};
+use hospes_host::{PinMode, PinningConfig};
 use jiff::Timestamp;
 
-use crate::args::{Pins, PinsAccept, PinsItem, PinsShow};
-use crate::exit::{Failure, Outcome};
+use crate::args::{PinsAcceptArgs, PinsCommand, PinsItemArgs, PinsShowArgs};
+use crate::exit::{CliError, CliResult};
 use crate::output::{
-    BOLD, CYAN, DIM, GREEN, Output, RED, YELLOW, announce, is_interactive, paint, printable,
+    BOLD, CYAN, CliOutput, DIM, GREEN, RED, YELLOW, announce, is_interactive, paint, printable,
 };
-use crate::{deciders, guard, place};
+use crate::{deciders, enforcement, paths};
 
 /// Maximum number of lines shown of one text.
 const MAX_LINES: usize = 60;
 
-pub(crate) async fn run(args: Pins, output: Output) -> Outcome {
-    if place::state().is_none_or(|file| !file.is_file()) {
-        return Err(Failure::usage("no server was seen here yet")
+pub(crate) async fn run(args: PinsCommand, output: CliOutput) -> CliResult {
+    if paths::state().is_none_or(|file| !file.is_file()) {
+        return Err(CliError::usage("no server was seen here yet")
             .hint("`hospes up` starts the servers of your configuration"));
     }
-    let Some(state) = guard::state()? else { return Ok(()) };
-    let mut pinning = Pinning::new(state, PinMode::Ask);
+    let Some(state) = enforcement::state()? else { return Ok(()) };
+    let mut pinning = PinningConfig::new(state, PinMode::Ask);
     // Where there is a record, what is decided belongs there.
-    if place::audit().is_some_and(|(file, _)| file.is_file())
-        && let Some(audit) = guard::record()?
+    if paths::audit().is_some_and(|(file, _)| file.is_file())
+        && let Some(audit) = enforcement::record()?
     {
         pinning = pinning.with_audit(audit);
     }
     let pins = pinning.offline();
     match args {
-        Pins::List => list(&pins, output).await,
-        Pins::Show(args) => show(&pins, &args, output).await,
-        Pins::Accept(args) => accept(&pins, &args, output).await,
-        Pins::Reject(args) => reject(&pins, &args, output).await,
-        Pins::History(args) => history(&pins, &args, output).await,
+        PinsCommand::List => list(&pins, output).await,
+        PinsCommand::Show(args) => show(&pins, &args, output).await,
+        PinsCommand::Accept(args) => accept(&pins, &args, output).await,
+        PinsCommand::Reject(args) => reject(&pins, &args, output).await,
+        PinsCommand::History(args) => history(&pins, &args, output).await,
     }
 }
 
-async fn list(pins: &Pinned, output: Output) -> Outcome {
+async fn list(pins: &Pinned, output: CliOutput) -> CliResult {
     let all = pins.list().await.map_err(failed)?;
     if output.json {
         output.value(&all);
@@ -83,7 +84,7 @@ fn colour(state: PinState) -> &'static str {
     }
 }
 
-async fn show(pins: &Pinned, args: &PinsShow, output: Output) -> Outcome {
+async fn show(pins: &Pinned, args: &PinsShowArgs, output: CliOutput) -> CliResult {
     let server = pins.server(&args.of.server).await.map_err(failed)?;
     let wanted = args.of.item.as_deref().map(item).transpose()?;
     let mut differences = Vec::new();
@@ -97,7 +98,7 @@ async fn show(pins: &Pinned, args: &PinsShow, output: Output) -> Outcome {
         }
     }
     if let Some((kind, name)) = wanted.filter(|_| differences.is_empty()) {
-        return Err(failed(PinsError::NoItem { server: server.server, kind, name }));
+        return Err(failed(PinManagerError::NoItem { server: server.server, kind, name }));
     }
     if output.json {
         output.value(&serde_json::json!({ "server": server, "differences": differences }));
@@ -108,7 +109,7 @@ async fn show(pins: &Pinned, args: &PinsShow, output: Output) -> Outcome {
 }
 
 /// A server and definitions of it, for people.
-fn shown(server: &PinnedServer, differences: &[Difference], most: usize) -> String {
+fn shown(server: &PinnedServer, differences: &[DefinitionDifference], most: usize) -> String {
     let mut text = String::new();
     let state = paint(colour(server.state), server.state.as_str());
     // Writing into a string cannot fail.
@@ -130,7 +131,7 @@ fn shown(server: &PinnedServer, differences: &[Difference], most: usize) -> Stri
     let before = server.before.as_ref();
     row("started", before.map(|before| before.shown.as_str()), Some(&now.shown));
     row("program", before.and_then(|before| before.program.as_deref()), now.program.as_deref());
-    let hash = |digest: Option<Digest>| digest.map(|digest| digest.to_string());
+    let hash = |digest: Option<Sha256Digest>| digest.map(|digest| digest.to_string());
     let (was, is) = (hash(before.and_then(|before| before.program_hash)), hash(now.program_hash));
     row("sha-256", was.as_deref(), is.as_deref());
     lints(&mut text, &server.lints, 2);
@@ -149,7 +150,7 @@ fn shown(server: &PinnedServer, differences: &[Difference], most: usize) -> Stri
     text
 }
 
-fn one(text: &mut String, difference: &Difference, most: usize) {
+fn one(text: &mut String, difference: &DefinitionDifference, most: usize) {
     let item = &difference.item;
     let state = paint(colour(item.state), item.state.as_str());
     let _ = writeln!(text, "\n  {} {}  {state}", item.kind.as_str(), paint(BOLD, printable(&item.name)));
@@ -189,7 +190,7 @@ fn lints(text: &mut String, lints: &[Lint], margin: usize) {
     }
 }
 
-async fn accept(pins: &Pinned, args: &PinsAccept, output: Output) -> Outcome {
+async fn accept(pins: &Pinned, args: &PinsAcceptArgs, output: CliOutput) -> CliResult {
     let by = deciders::decider().await?;
     let name = &args.of.server;
     let server = pins.server(name).await.map_err(failed)?;
@@ -199,7 +200,11 @@ async fn accept(pins: &Pinned, args: &PinsAccept, output: Output) -> Outcome {
         Some((kind, name)) => {
             let found = server.items.iter().find(|one| one.kind == *kind && one.name == *name);
             Some(found.ok_or_else(|| {
-                failed(PinsError::NoItem { server: server.server.clone(), kind: *kind, name: name.clone() })
+                failed(PinManagerError::NoItem {
+                    server: server.server.clone(),
+                    kind: *kind,
+                    name: name.clone(),
+                })
             })?)
         }
     };
@@ -219,9 +224,14 @@ async fn accept(pins: &Pinned, args: &PinsAccept, output: Output) -> Outcome {
 }
 
 /// Shows what would be accepted, and has the person say yes.
-async fn ask(pins: &Pinned, server: &PinnedServer, found: Option<&PinnedItem>, output: Output) -> Outcome {
+async fn ask(
+    pins: &Pinned,
+    server: &PinnedServer,
+    found: Option<&PinnedItem>,
+    output: CliOutput,
+) -> CliResult {
     if output.json || !is_interactive() {
-        return Err(Failure::usage("nobody can be asked here").hint(format!(
+        return Err(CliError::usage("nobody can be asked here").hint(format!(
             "`hospes pins show {0}` prints the hash of what it shows; accept that with `--hash`, or whatever is there with `--yes`",
             server.server
         )));
@@ -237,18 +247,19 @@ async fn ask(pins: &Pinned, server: &PinnedServer, found: Option<&PinnedItem>, o
     let answer = tokio::task::spawn_blocking(move || output.ask(&question)).await.ok().flatten();
     match answer.as_deref().map(str::trim) {
         Some("y" | "Y" | "yes") => Ok(()),
-        _ => Err(Failure::usage("nothing was accepted")),
+        _ => Err(CliError::usage("nothing was accepted")),
     }
 }
 
 /// Describes the items that would be accepted: `1 changed tool: send_email`.
-fn accepted(server: &PinnedServer, differences: &[Difference]) -> String {
+fn accepted(server: &PinnedServer, differences: &[DefinitionDifference]) -> String {
     let mut parts = Vec::new();
     if server.state != PinState::Accepted && (server.state != PinState::Changed || server.before.is_some()) {
         parts.push(format!("the server {}", printable(&server.server)));
     }
     for state in [PinState::Changed, PinState::New, PinState::Rejected] {
-        let of: Vec<&Difference> = differences.iter().filter(|one| one.item.state == state).collect();
+        let of: Vec<&DefinitionDifference> =
+            differences.iter().filter(|one| one.item.state == state).collect();
         let names: Vec<String> = of
             .iter()
             .map(|one| match one.item.name.as_str() {
@@ -265,7 +276,7 @@ fn accepted(server: &PinnedServer, differences: &[Difference]) -> String {
     if parts.is_empty() { "it".to_owned() } else { parts.join(" and ") }
 }
 
-async fn reject(pins: &Pinned, args: &PinsItem, output: Output) -> Outcome {
+async fn reject(pins: &Pinned, args: &PinsItemArgs, output: CliOutput) -> CliResult {
     let by = deciders::decider().await?;
     let wanted = args.item.as_deref().map(item).transpose()?;
     let about = wanted.as_ref().map(|(kind, name)| (*kind, name.as_str()));
@@ -273,7 +284,7 @@ async fn reject(pins: &Pinned, args: &PinsItem, output: Output) -> Outcome {
     done(&server, output)
 }
 
-fn done(server: &PinnedServer, output: Output) -> Outcome {
+fn done(server: &PinnedServer, output: CliOutput) -> CliResult {
     if output.json {
         output.value(server);
     } else {
@@ -282,7 +293,7 @@ fn done(server: &PinnedServer, output: Output) -> Outcome {
     Ok(())
 }
 
-async fn history(pins: &Pinned, args: &PinsItem, output: Output) -> Outcome {
+async fn history(pins: &Pinned, args: &PinsItemArgs, output: CliOutput) -> CliResult {
     let wanted = args.item.as_deref().map(item).transpose()?;
     let about = wanted.as_ref().map(|(kind, name)| (*kind, name.as_str()));
     let all = pins.history(&args.server, about).await.map_err(failed)?;
@@ -318,26 +329,28 @@ fn moment(at: i64) -> impl std::fmt::Display {
 }
 
 /// Parses an item on the command line; the kind is a tool unless given.
-fn item(text: &str) -> Outcome<(ItemKind, String)> {
+fn item(text: &str) -> CliResult<(ItemKind, String)> {
     let found = ItemKind::ALL
         .into_iter()
         .find_map(|kind| Some((kind, text.strip_prefix(kind.as_str())?.strip_prefix(':')?)));
     match found {
         Some((kind, name)) => Ok((kind, name.to_owned())),
         None if text == ItemKind::Instructions.as_str() => Ok((ItemKind::Instructions, String::new())),
-        None if text.is_empty() => Err(Failure::usage("expected the name of a tool")),
+        None if text.is_empty() => Err(CliError::usage("expected the name of a tool")),
         None => Ok((ItemKind::Tool, text.to_owned())),
     }
 }
 
-fn failed(error: PinsError) -> Failure {
-    let failure = Failure::usage(crate::exit::chain(&error));
+fn failed(error: PinManagerError) -> CliError {
+    let failure = CliError::usage(crate::exit::chain(&error));
     match error {
-        PinsError::NoServer(_) => failure.hint("`hospes pins list` says which there are"),
-        PinsError::NoItem { server, .. } => {
+        PinManagerError::NoServer(_) => failure.hint("`hospes pins list` says which there are"),
+        PinManagerError::NoItem { server, .. } => {
             failure.hint(format!("`hospes pins show --all {server}` says what it offers"))
         }
-        PinsError::Changed(server) => failure.hint(format!("look at it again: `hospes pins show {server}`")),
+        PinManagerError::Changed(server) => {
+            failure.hint(format!("look at it again: `hospes pins show {server}`"))
+        }
         _ => failure,
     }
 }

@@ -5,47 +5,47 @@ use std::convert::Infallible;
 
 use hospes_host::Host;
 use hospes_host::config::nearest;
-use hospes_host::upstream::State;
+use hospes_host::upstream::UpstreamState;
 use hospes_policy::{
-    Action, Arguments, Asked, Because, Decision, Effects, Flow, KnownTool, Labels, Policy as Rules,
-    Unmatched, Verdict,
+    CallArguments, DecisionReason, FlowLabels, KnownTool, Policy as Rules, PolicyAction, PolicyDecision,
+    PolicyRequest, PolicyVerdict, SessionFlow, ToolEffectSet, UnmatchedPart,
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::args::{Policy, PolicyFile, PolicyTest};
-use crate::exit::{Failure, Outcome};
-use crate::known::{Configured, Origin, configured, unmatched};
-use crate::output::{BOLD, DIM, GREEN, Output, RED, YELLOW, paint, printable};
-use crate::{guard, place};
+use crate::args::{PolicyCommand, PolicyFileArgs, PolicyTestArgs};
+use crate::exit::{CliError, CliResult};
+use crate::known_servers::{ConfiguredServer, OffersSource, configured, unmatched};
+use crate::output::{BOLD, CliOutput, DIM, GREEN, RED, YELLOW, paint, printable};
+use crate::{enforcement, paths};
 
 /// Keys of a rule that are no conditions.
 const WISHES: [&str; 3] = ["strong", "remember", "review"];
 
-pub(crate) async fn run(args: Policy, output: Output) -> Outcome {
+pub(crate) async fn run(args: PolicyCommand, output: CliOutput) -> CliResult {
     match args {
-        Policy::Check(file) => check(&file, output).await,
-        Policy::Test(test) => explain(&test, output).await,
-        Policy::Batch(file) => super::batch::run(&rules(&file)?.1),
+        PolicyCommand::Check(file) => check(&file, output).await,
+        PolicyCommand::Test(test) => explain(&test, output).await,
+        PolicyCommand::Batch(file) => super::batch::run(&rules(&file)?.1),
     }
 }
 
-fn rules(file: &PolicyFile) -> Outcome<(std::path::PathBuf, Rules)> {
-    let Some(file) = guard::rules(file.policy.as_deref())? else {
-        let usual = place::policy().map_or_else(|| "--policy".to_owned(), |file| place::short(&file));
-        return Err(Failure::usage("there are no rules, so everything may be called")
+fn rules(file: &PolicyFileArgs) -> CliResult<(std::path::PathBuf, Rules)> {
+    let Some(file) = enforcement::rules(file.policy.as_deref())? else {
+        let usual = paths::policy().map_or_else(|| "--policy".to_owned(), |file| paths::short(&file));
+        return Err(CliError::usage("there are no rules, so everything may be called")
             .hint(format!("write them into {usual}, or name a file with --policy")));
     };
-    let rules = guard::read(&file).map_err(|failure| Failure { hint: None, ..failure })?;
+    let rules = enforcement::read(&file).map_err(|failure| CliError { hint: None, ..failure })?;
     Ok((file, rules))
 }
 
-async fn check(file: &PolicyFile, output: Output) -> Outcome {
+async fn check(file: &PolicyFileArgs, output: CliOutput) -> CliResult {
     let (path, rules) = rules(file)?;
     let known = configured(&file.config, output).await;
     let servers: Vec<_> = known.iter().flatten().map(|one| one.server.clone()).collect();
     let found = if known.is_some() { rules.unmatched(&servers) } else { Vec::new() };
-    let unseen: Vec<&str> = of_origin(known.as_deref(), Origin::Unseen).collect();
+    let unseen: Vec<&str> = of_origin(known.as_deref(), OffersSource::Unseen).collect();
     if output.json {
         let told: Vec<Value> = found.iter().map(value).collect();
         output.value(&json!({
@@ -55,7 +55,7 @@ async fn check(file: &PolicyFile, output: Output) -> Outcome {
     }
     let count = rules.rules().len();
     let count = if count == 1 { "1 rule".to_owned() } else { format!("{count} rules") };
-    output.result(format_args!("{}: {count}, no mistakes", place::short(&path)));
+    output.result(format_args!("{}: {count}, no mistakes", paths::short(&path)));
     warn(&found, output);
     if !unseen.is_empty() {
         output.hint(format_args!(
@@ -67,24 +67,24 @@ async fn check(file: &PolicyFile, output: Output) -> Outcome {
     Ok(())
 }
 
-fn of_origin(known: Option<&[Configured]>, origin: Origin) -> impl Iterator<Item = &str> {
+fn of_origin(known: Option<&[ConfiguredServer]>, origin: OffersSource) -> impl Iterator<Item = &str> {
     known.unwrap_or_default().iter().filter(move |one| one.origin == origin).map(|one| &*one.server.name)
 }
 
 /// A finding for scripts.
-fn value(unmatched: &Unmatched) -> Value {
+fn value(unmatched: &UnmatchedPart) -> Value {
     json!({ "line": unmatched.line, "message": unmatched.message })
 }
 
 /// Points out the rules that fit nothing of what the servers of a host offer, each once: when no server is being started
 /// any more, when lists change, and when the rules are read again.
-pub(super) async fn report(host: &Host, output: Output) -> Infallible {
+pub(super) async fn report(host: &Host, output: CliOutput) -> Infallible {
     let Some(guard) = host.guard() else { return std::future::pending().await };
     let mut replaced = guard.policy_changes();
     let mut said: HashSet<String> = HashSet::new();
     let mut seen = 0;
     loop {
-        let is_starting = host.status().servers.iter().any(|server| server.state == State::Starting);
+        let is_starting = host.status().servers.iter().any(|server| server.state == UpstreamState::Starting);
         if let Some(policy) = guard.policy().filter(|_| !is_starting) {
             let found = unmatched(host, &policy);
             warn(found.iter().filter(|one| said.insert(one.to_string())), output);
@@ -98,42 +98,42 @@ pub(super) async fn report(host: &Host, output: Output) -> Infallible {
 }
 
 /// Points out what fits nothing.
-fn warn<'u>(unmatched: impl IntoIterator<Item = &'u Unmatched>, output: Output) {
+fn warn<'u>(unmatched: impl IntoIterator<Item = &'u UnmatchedPart>, output: CliOutput) {
     for one in unmatched {
         output.warn(format_args!("in the rules, {}", printable(&one.to_string())));
     }
 }
 
 /// A tested call with what is known of it.
-struct Case<'a> {
+struct PolicyTestCase<'a> {
     /// The tool's definition, where it is known.
     tool: Option<&'a KnownTool>,
-    origin: Option<Origin>,
-    labels: Option<Labels>,
+    origin: Option<OffersSource>,
+    labels: Option<FlowLabels>,
 }
 
-async fn explain(test: &PolicyTest, output: Output) -> Outcome {
+async fn explain(test: &PolicyTestArgs, output: CliOutput) -> CliResult {
     let (_, rules) = rules(&test.file)?;
     let known = configured(&test.file.config, output).await;
     let case = find(test, known.as_deref(), output)?;
-    let arguments = match Arguments::read(&test.arguments) {
+    let arguments = match CallArguments::read(&test.arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
-            let facts = Facts { steps: Vec::new(), labels: None, tool: None };
+            let facts = DecisionFacts { steps: Vec::new(), labels: None, tool: None };
             return show(&Rules::unreadable(&error), &facts, output);
         }
     };
-    let mut effects = case.tool.map_or(Effects::unknown(), |tool| tool.effects);
+    let mut effects = case.tool.map_or(ToolEffectSet::unknown(), |tool| tool.effects);
     effects.read_only |= test.read_only;
     effects.destructive &= !test.read_only && !test.not_destructive;
     effects.open_world &= !test.closed_world;
     let action = match (test.prompt, test.resource) {
-        (true, _) => Action::Prompt { name: &test.name },
-        (_, true) => Action::Resource { uri: &test.name },
-        _ => Action::tool(&test.name, effects, &arguments),
+        (true, _) => PolicyAction::Prompt { name: &test.name },
+        (_, true) => PolicyAction::Resource { uri: &test.name },
+        _ => PolicyAction::tool(&test.name, effects, &arguments),
     };
-    let is_tool = matches!(action, Action::Tool { .. });
-    let asked = Asked::new(&test.server, action)
+    let is_tool = matches!(action, PolicyAction::Tool { .. });
+    let asked = PolicyRequest::new(&test.server, action)
         .with_application(test.application.as_deref())
         .with_principal(test.principal.as_deref());
     let explained = rules.explain(&asked, Timestamp::now());
@@ -142,7 +142,7 @@ async fn explain(test: &PolicyTest, output: Output) -> Outcome {
         let conditions =
             step.rule.conditions().into_iter().filter(|(key, _)| !WISHES.contains(&key.as_str()));
         let conditions = conditions.map(|(key, said)| format!("`{key}` is {said}"));
-        Step {
+        RuleStep {
             rule: format!("rule {} (line {}){name}", step.rule.number(), step.rule.line()),
             miss: step.miss.as_ref().map(ToString::to_string),
             conditions: conditions.collect(),
@@ -150,19 +150,23 @@ async fn explain(test: &PolicyTest, output: Output) -> Outcome {
     });
     let labels = rules.labels(&asked, case.labels);
     let tool = is_tool.then(|| {
-        let origin = case.origin.filter(|_| case.tool.is_some()).unwrap_or(Origin::Unseen);
-        Annotations { effects, origin, are_believed: rules.trusts(&test.server) }
+        let origin = case.origin.filter(|_| case.tool.is_some()).unwrap_or(OffersSource::Unseen);
+        ToolEffects { effects, origin, are_believed: rules.trusts(&test.server) }
     });
-    let facts = Facts { steps: steps.collect(), labels: Some(labels), tool };
-    let flow = Flow::new(test.private.clone(), test.untrusted.clone());
+    let facts = DecisionFacts { steps: steps.collect(), labels: Some(labels), tool };
+    let flow = SessionFlow::new(test.private.clone(), test.untrusted.clone());
     let verdict = rules.weigh(explained.verdict, labels, flow);
     show(&verdict, &facts, output)
 }
 
 /// Finds what is tested among what is known. A name that is nearly one that is known is refused; another one is judged
 /// with a warning, because it may be meant for what is not there yet.
-fn find<'a>(test: &PolicyTest, known: Option<&'a [Configured]>, output: Output) -> Outcome<Case<'a>> {
-    let nothing = Case { tool: None, origin: None, labels: None };
+fn find<'a>(
+    test: &PolicyTestArgs,
+    known: Option<&'a [ConfiguredServer]>,
+    output: CliOutput,
+) -> CliResult<PolicyTestCase<'a>> {
+    let nothing = PolicyTestCase { tool: None, origin: None, labels: None };
     let Some(known) = known else { return Ok(nothing) };
     let servers = || known.iter().map(|one| &*one.server.name);
     for name in test.private.iter().chain(&test.untrusted).chain([&test.server]) {
@@ -171,7 +175,7 @@ fn find<'a>(test: &PolicyTest, known: Option<&'a [Configured]>, output: Output) 
         }
     }
     let Some(found) = known.iter().find(|one| one.server.name == test.server) else { return Ok(nothing) };
-    let case = Case { tool: None, origin: Some(found.origin), labels: found.labels };
+    let case = PolicyTestCase { tool: None, origin: Some(found.origin), labels: found.labels };
     let Some(offers) = &found.server.offers else {
         output.hint(format_args!(
             "what `{}` offers is not known yet, so its names and annotations are not; `hospes up` remembers what servers offer",
@@ -192,7 +196,7 @@ fn find<'a>(test: &PolicyTest, known: Option<&'a [Configured]>, output: Output) 
     if tool.is_none() {
         unknown("tool", &test.name, &test.server, offers.tools.iter().map(|tool| &*tool.name), output)?;
     }
-    Ok(Case { tool, ..case })
+    Ok(PolicyTestCase { tool, ..case })
 }
 
 /// A name that is not known.
@@ -201,12 +205,12 @@ fn unknown<'n>(
     name: &str,
     of: &str,
     names: impl Iterator<Item = &'n str> + Clone,
-    output: Output,
-) -> Outcome {
+    output: CliOutput,
+) -> CliResult {
     let name = printable(name);
     let what = format!("no {kind} of {} is called `{name}`", printable(of));
     match nearest(&name, names.clone()) {
-        Some(meant) => Err(Failure::usage(what).hint(format!("did you mean `{}`?", printable(meant)))),
+        Some(meant) => Err(CliError::usage(what).hint(format!("did you mean `{}`?", printable(meant)))),
         None => {
             let all: Vec<String> = names.map(printable).collect();
             let there = if all.is_empty() { "there are none".to_owned() } else { all.join(", ") };
@@ -217,28 +221,28 @@ fn unknown<'n>(
 }
 
 /// A rule that was looked at.
-struct Step {
+struct RuleStep {
     rule: String,
     miss: Option<String>,
     conditions: Vec<String>,
 }
 
 /// Annotations of a tool, and whether they are trusted.
-struct Annotations {
-    effects: Effects,
-    origin: Origin,
+struct ToolEffects {
+    effects: ToolEffectSet,
+    origin: OffersSource,
     are_believed: bool,
 }
 
 /// Inputs of a decision.
-struct Facts {
-    steps: Vec<Step>,
-    labels: Option<Labels>,
-    tool: Option<Annotations>,
+struct DecisionFacts {
+    steps: Vec<RuleStep>,
+    labels: Option<FlowLabels>,
+    tool: Option<ToolEffects>,
 }
 
 /// Describes the data labels that a call brings into its session and carries out of it.
-fn words(labels: Labels) -> String {
+fn words(labels: FlowLabels) -> String {
     let gives = match (labels.private, labels.untrusted) {
         (true, true) => "private data, and text that nobody vouches for",
         (true, false) => "private data",
@@ -249,10 +253,10 @@ fn words(labels: Labels) -> String {
     format!("its results hold {gives}; it {takes}")
 }
 
-impl Annotations {
+impl ToolEffects {
     /// The annotations with their source.
     fn words(&self) -> String {
-        let Effects { read_only, destructive, idempotent, open_world, .. } = self.effects;
+        let ToolEffectSet { read_only, destructive, idempotent, open_world, .. } = self.effects;
         let all = [
             (if read_only { "read_only" } else { "not read_only" }),
             (if destructive { "destructive" } else { "not destructive" }),
@@ -260,9 +264,9 @@ impl Annotations {
             (if open_world { "open_world" } else { "not open_world" }),
         ];
         let source = match self.origin {
-            Origin::Builtin => "as the built-in server says now",
-            Origin::Remembered => "as a host last saw it",
-            Origin::Unseen => "assumed, because its definition is not known",
+            OffersSource::Builtin => "as the built-in server says now",
+            OffersSource::Remembered => "as a host last saw it",
+            OffersSource::Unseen => "assumed, because its definition is not known",
         };
         let counts = if self.are_believed {
             "they count, because the server is in `trusted`"
@@ -273,7 +277,7 @@ impl Annotations {
     }
 
     fn value(&self) -> Value {
-        let Effects { read_only, destructive, idempotent, open_world, .. } = self.effects;
+        let ToolEffectSet { read_only, destructive, idempotent, open_world, .. } = self.effects;
         json!({
             "readOnly": read_only, "destructive": destructive, "idempotent": idempotent, "openWorld": open_world,
             "source": self.origin.as_str(), "believed": self.are_believed,
@@ -281,15 +285,15 @@ impl Annotations {
     }
 }
 
-fn show(verdict: &Verdict, facts: &Facts, output: Output) -> Outcome {
+fn show(verdict: &PolicyVerdict, facts: &DecisionFacts, output: CliOutput) -> CliResult {
     if output.json {
         let steps: Vec<_> = facts
             .steps
             .iter()
-            .map(|Step { rule, miss, .. }| json!({ "rule": rule, "fits": miss.is_none(), "miss": miss }))
+            .map(|RuleStep { rule, miss, .. }| json!({ "rule": rule, "fits": miss.is_none(), "miss": miss }))
             .collect();
         let rule = match deciding(&verdict.because) {
-            Because::Rule { number, line, name, .. } => {
+            DecisionReason::Rule { number, line, name, .. } => {
                 json!({ "number": number, "line": line, "name": name })
             }
             _ => Value::Null,
@@ -299,7 +303,7 @@ fn show(verdict: &Verdict, facts: &Facts, output: Output) -> Outcome {
             "because": verdict.why(),
             "rule": rule,
             "steps": steps,
-            "annotations": facts.tool.as_ref().map(Annotations::value),
+            "annotations": facts.tool.as_ref().map(ToolEffects::value),
             "labels": facts.labels.map(|labels| json!({
                 "private": labels.private, "untrusted": labels.untrusted, "outbound": labels.outbound,
             })),
@@ -307,7 +311,7 @@ fn show(verdict: &Verdict, facts: &Facts, output: Output) -> Outcome {
         return Ok(());
     }
     let mut lines = Vec::new();
-    for Step { rule, miss, conditions } in &facts.steps {
+    for RuleStep { rule, miss, conditions } in &facts.steps {
         lines.push(match miss {
             Some(miss) => paint(DIM, format!("{rule}: {}", printable(miss))),
             None if conditions.is_empty() => format!("{rule}: fits, as it has no conditions"),
@@ -321,9 +325,9 @@ fn show(verdict: &Verdict, facts: &Facts, output: Output) -> Outcome {
         lines.push(paint(DIM, words(labels)));
     }
     let colour = match verdict.decision {
-        Decision::Allow => GREEN,
-        Decision::Ask => YELLOW,
-        Decision::Deny => RED,
+        PolicyDecision::Allow => GREEN,
+        PolicyDecision::Ask => YELLOW,
+        PolicyDecision::Deny => RED,
     };
     let decision = paint(BOLD, paint(colour, verdict.decision));
     let mut text: String = lines.iter().map(|line| format!("  {line}\n")).collect();
@@ -333,10 +337,10 @@ fn show(verdict: &Verdict, facts: &Facts, output: Output) -> Outcome {
 }
 
 /// The rule behind a decision that other things had a part in.
-fn deciding(because: &Because) -> &Because {
+fn deciding(because: &DecisionReason) -> &DecisionReason {
     match because {
-        Because::Flow(before) => deciding(before),
-        Because::Unclear { rule, .. } => deciding(rule),
+        DecisionReason::Flow(before) => deciding(before),
+        DecisionReason::Unclear { rule, .. } => deciding(rule),
         other => other,
     }
 }

@@ -7,33 +7,33 @@ use std::pin::pin;
 use hospes::BoxService;
 use hospes::transport::http_server::{DEFAULT_PATH, Endpoint, HttpServer};
 use hospes::transport::stdio_server::StdioServer;
-use hospes_host::config::{Callers, parse_listen};
+use hospes_host::config::{AllowedCallers, parse_listen};
 
-use crate::args::Serve;
+use crate::args::ServeArgs;
 use crate::builtins;
 use crate::callers;
-use crate::exit::{Failure, Outcome};
-use crate::output::{Output, explain_stdio};
+use crate::exit::{CliError, CliResult};
+use crate::output::{CliOutput, explain_stdio};
 use crate::settings::allowed;
 
-pub(crate) async fn run(args: Serve, output: Output) -> Outcome {
-    let service = builtins::served(&args.server).map_err(|error| Failure::usage(error.to_string()))?;
+pub(crate) async fn run(args: ServeArgs, output: CliOutput) -> CliResult {
+    let service = builtins::served(&args.server).map_err(|error| CliError::usage(error.to_string()))?;
     match &args.http {
         Some(address) => over_http(service, address, &args, output).await,
         None => {
             explain_stdio("`--http 8080` serves over HTTP");
             let served = StdioServer::boxed(service).serve().await;
-            served.map_err(|error| Failure::usage("cannot serve over stdin and stdout").because(&error))
+            served.map_err(|error| CliError::usage("cannot serve over stdin and stdout").because(&error))
         }
     }
 }
 
-async fn over_http(service: BoxService, address: &str, args: &Serve, output: Output) -> Outcome {
+async fn over_http(service: BoxService, address: &str, args: &ServeArgs, output: CliOutput) -> CliResult {
     let address = listen("--http", address)?;
     let hosts = &args.allow_host;
     allowed(hosts, &[])?;
     if !address.ip().is_loopback() && !args.no_auth {
-        return Err(Failure::usage(format!("{address} can be reached from elsewhere, and nobody is asked who they are"))
+        return Err(CliError::usage(format!("{address} can be reached from elsewhere, and nobody is asked who they are"))
             .hint(
                 "serve it through `hospes up`, which asks for tokens there, or say `--no-auth` if something else decides \
                  who may come",
@@ -44,7 +44,7 @@ async fn over_http(service: BoxService, address: &str, args: &Serve, output: Out
     let server =
         HttpServer::bind(address, endpoint).await.map_err(|error| taken(address, "--http", &error))?;
     let bound = server.local_addr();
-    let said = args.no_auth.then_some(Callers::Any);
+    let said = args.no_auth.then_some(AllowedCallers::Any);
     let server = match callers::front(said, bound, output)? {
         Some(own) => server.front(own.front),
         None => {
@@ -62,19 +62,21 @@ async fn over_http(service: BoxService, address: &str, args: &Serve, output: Out
         // A promise to whoever started us, not talk: they read the port from it.
         () = async { crate::output::announce(format_args!("listening on {url}")) } => serving.await,
     };
-    served.map_err(|error| Failure::usage("cannot serve").because(&error))
+    served.map_err(|error| CliError::usage("cannot serve").because(&error))
 }
 
 /// An address to listen on.
-pub(crate) fn listen(flag: &str, text: &str) -> Outcome<SocketAddr> {
+pub(crate) fn listen(flag: &str, text: &str) -> CliResult<SocketAddr> {
     parse_listen(text).ok_or_else(|| {
-        Failure::usage(format!("{flag}: expected an address and a port such as 127.0.0.1:7337, got `{text}`"))
+        CliError::usage(format!(
+            "{flag}: expected an address and a port such as 127.0.0.1:7337, got `{text}`"
+        ))
     })
 }
 
 /// Creates the error for an address that cannot be listened on, with a hint.
-pub(crate) fn taken(address: SocketAddr, flag: &str, error: &std::io::Error) -> Failure {
-    let failure = Failure::usage(format!("cannot listen on {address}"));
+pub(crate) fn taken(address: SocketAddr, flag: &str, error: &std::io::Error) -> CliError {
+    let failure = CliError::usage(format!("cannot listen on {address}"));
     match error.kind() {
         ErrorKind::AddrInUse => failure.because(error).hint(format!(
             "another program has port {}; it may be a Hospes that runs already (`hospes status`). Choose another with \

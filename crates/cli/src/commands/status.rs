@@ -3,24 +3,24 @@
 use std::time::Duration;
 
 use hospes::client::{Client, Target};
-use hospes_host::Status;
+use hospes_host::HostStatus;
 use hospes_host::catalogue::STATUS_URI;
 use hospes_host::upstream::UpstreamStatus;
 
 use super::up::{MARGIN, NO_POLICY, line};
 use crate::args;
-use crate::exit::{Code, Failure, Outcome};
-use crate::output::{BOLD, CYAN, DIM, Output, YELLOW, folded, paint, printable, result_width};
-use crate::place;
+use crate::exit::{CliError, CliResult, FailureCode};
+use crate::output::{BOLD, CYAN, CliOutput, DIM, YELLOW, folded, paint, printable, result_width};
+use crate::paths;
 
 /// Maximum time a host may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-pub(crate) async fn run(args: args::Status, output: Output) -> Outcome {
+pub(crate) async fn run(args: args::StatusArgs, output: CliOutput) -> CliResult {
     let (endpoint, status) = match &args.url {
         Some(url) if !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)) => {
             let form = "expected the URL of a host, such as http://127.0.0.1:7337/mcp";
-            return Err(Failure::usage(format!("{form}, got `{url}`")));
+            return Err(CliError::usage(format!("{form}, got `{url}`")));
         }
         Some(url) => (url.clone(), ask(url, None).await?),
         None => running().await?,
@@ -85,39 +85,40 @@ fn process(server: &UpstreamStatus, width: Option<usize>) -> String {
 }
 
 /// The host that was started last and answers.
-async fn running() -> Outcome<(String, Status)> {
-    for (file, note) in place::notes() {
+async fn running() -> CliResult<(String, HostStatus)> {
+    for (file, note) in paths::notes() {
         match ask(&note.endpoint, note.token.as_deref()).await {
             Ok(status) if status.pid == note.pid => return Ok((note.endpoint, status)),
-            Ok(_) => place::forget(&file),
+            Ok(_) => paths::forget(&file),
             Err(failure) => {
                 tracing::debug!(endpoint = note.endpoint, %failure, "a host left a note and does not answer");
                 if !is_alive(note.pid) {
-                    place::forget(&file);
+                    paths::forget(&file);
                 }
             }
         }
     }
-    Err(Failure::new(Code::Unreachable, "no host is running here")
+    Err(CliError::new(FailureCode::Unreachable, "no host is running here")
         .hint("start one with `hospes up`, or give its URL"))
 }
 
-async fn ask(url: &str, token: Option<&str>) -> Outcome<Status> {
+async fn ask(url: &str, token: Option<&str>) -> CliResult<HostStatus> {
     let work = async {
         let mut target = Target::url(url);
         if let Some(token) = token {
             target = target.header("authorization", format!("Bearer {token}"));
         }
         let client = Client::builder().connect_timeout(PATIENCE).connect(target).await?;
-        let wrong = |why| Failure::new(Code::Unreachable, format!("{url} is no Hospes: {why}"));
+        let wrong = |why| CliError::new(FailureCode::Unreachable, format!("{url} is no Hospes: {why}"));
         of(&client).await.map_err(wrong)
     };
-    let late = |_| Failure::new(Code::Unreachable, format!("{url} does not answer within {PATIENCE:?}"));
+    let late =
+        |_| CliError::new(FailureCode::Unreachable, format!("{url} does not answer within {PATIENCE:?}"));
     tokio::time::timeout(PATIENCE, work).await.map_err(late)?
 }
 
 /// Reads the status of the connected host. Returns the reason if it has none.
-pub(crate) async fn of(host: &Client) -> Result<Status, String> {
+pub(crate) async fn of(host: &Client) -> Result<HostStatus, String> {
     let read = host.read(STATUS_URI).await.map_err(|error| error.to_string())?;
     let text = read.contents.first().and_then(|contents| contents.as_text());
     let text = text.ok_or_else(|| format!("{STATUS_URI} has no text"))?;

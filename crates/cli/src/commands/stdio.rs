@@ -1,30 +1,30 @@
 //! `hospes stdio`: the whole host over stdin and stdout.
 
 use hospes::transport::stdio_server::StdioServer;
-use hospes_host::Accounts;
-use hospes_host::config::Config;
+use hospes_host::UpstreamAccounts;
+use hospes_host::config::HostConfig;
 
-use super::Ending;
+use super::InterruptListener;
 use super::up::{request_state, require, start, stop};
-use crate::args::Stdio;
+use crate::args::StdioArgs;
 use crate::credentials;
-use crate::exit::{Failure, Outcome};
-use crate::output::{Output, explain_stdio};
+use crate::exit::{CliError, CliResult};
+use crate::output::{CliOutput, explain_stdio};
 use crate::settings::{defaults, load};
 
-pub(crate) async fn run(args: Stdio) -> Outcome {
+pub(crate) async fn run(args: StdioArgs) -> CliResult {
     // Standard output belongs to the protocol, and nobody waits for news of the end.
-    let output = Output { json: false, quiet: false };
-    let quiet = Output { quiet: true, ..output };
+    let output = CliOutput { json: false, quiet: false };
+    let quiet = CliOutput { quiet: true, ..output };
     let mut loaded = load(&args.host.files)?;
     if loaded.files.is_empty() {
         tracing::info!("no configuration: the built-in servers are started");
         loaded.config.servers = defaults();
     }
     explain_stdio("`hospes up` is the same over HTTP");
-    let mut ending = Ending::new()?;
+    let mut ending = InterruptListener::new()?;
     warn_of_unserved(&loaded.config, "over stdio nobody signs in", output);
-    let accounts = credentials::of_host(false, output)?.map(Accounts::new);
+    let accounts = credentials::of_host(false, output)?.map(UpstreamAccounts::new);
     let host = start(&args.host, loaded.config, accounts, output).await?;
     let Some(ready) = ending.unless(require(&host)).await else {
         stop(host, &mut ending, quiet).await;
@@ -37,11 +37,11 @@ pub(crate) async fn run(args: Stdio) -> Outcome {
     }
     let served = ending.serve(|shutdown| server.serve_process(shutdown), || {}).await;
     stop(host, &mut ending, quiet).await;
-    served.map_err(|error| Failure::usage("cannot serve over stdin and stdout").because(&error))
+    served.map_err(|error| CliError::usage("cannot serve over stdin and stdout").because(&error))
 }
 
 /// Warns about servers that are unavailable because they need a user who is signed in.
-pub(crate) fn warn_of_unserved(config: &Config, why: &str, output: Output) {
+pub(crate) fn warn_of_unserved(config: &HostConfig, why: &str, output: CliOutput) {
     for server in config.servers.iter().filter(|server| server.is_per_user() && !server.disabled) {
         output.warn(format_args!(
             "server `{}` serves nobody here: each user has an account of their own there, and {why}",

@@ -7,32 +7,32 @@ use std::path::Path;
 use std::time::Duration;
 
 use hospes::transport::http_server::{DEFAULT_PATH, Endpoint, HttpServer};
-use hospes_console::Listening;
-use hospes_host::config::{CONSOLE_FORM, Config, ConsoleConfig, parse_console};
+use hospes_console::ConsoleServer;
+use hospes_host::config::{CONSOLE_FORM, ConsoleConfig, HostConfig, parse_console};
 use hospes_host::pins::PERSON_LOOKS;
-use hospes_host::upstream::{State, UpstreamStatus};
-use hospes_host::{Accounts, Gateway, Host, RequestState};
+use hospes_host::upstream::{UpstreamState, UpstreamStatus};
+use hospes_host::{Gateway, Host, RequestStateConfig, UpstreamAccounts};
 
 use super::serve::{listen, taken};
-use super::{Ending, console, policy, waiting};
-use crate::args::{HostOptions, Up};
+use super::{InterruptListener, console, policy, waiting};
+use crate::args::{HostOptions, UpArgs};
 use crate::authorization::{authorization, users_can_sign_in};
 use crate::callers;
 use crate::credentials;
-use crate::exit::{Code, Failure, Outcome};
+use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{
-    BOLD, CYAN, DIM, GREEN, Output, RED, YELLOW, folded, headline, is_detail, paint, printable, talk_width,
+    BOLD, CYAN, CliOutput, DIM, GREEN, RED, YELLOW, folded, headline, is_detail, paint, printable, talk_width,
 };
-use crate::place;
-use crate::settings::{Loaded, allowed, defaults, host, load};
+use crate::paths;
+use crate::settings::{LoadedConfig, allowed, defaults, host, load};
 
 /// Default address of the endpoint.
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7337);
 /// Default time calls may continue after the host is asked to end.
 const LAST_CALLS: Duration = Duration::from_secs(3);
 
-pub(crate) async fn run(args: Up, output: Output) -> Outcome {
-    let Loaded { mut config, files } = load(&args.host.files)?;
+pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
+    let LoadedConfig { mut config, files } = load(&args.host.files)?;
     allowed(&args.allow_host, &args.allow_origin)?;
     let hosts: Vec<String> = config.allowed_hosts.iter().chain(&args.allow_host).cloned().collect();
     let origins: Vec<String> = config.allowed_origins.iter().chain(&args.allow_origin).cloned().collect();
@@ -40,13 +40,13 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
         Some(text) => listen("--listen", text)?,
         None => config.listen.unwrap_or(DEFAULT_LISTEN),
     };
-    let place = match &args.console {
-        Some(text) => Some(
-            parse_console(text)
-                .ok_or_else(|| Failure::usage(format!("--console: expected {CONSOLE_FORM}, got `{text}`")))?,
-        ),
-        None => config.console,
-    };
+    let place =
+        match &args.console {
+            Some(text) => Some(parse_console(text).ok_or_else(|| {
+                CliError::usage(format!("--console: expected {CONSOLE_FORM}, got `{text}`"))
+            })?),
+            None => config.console,
+        };
     if files.is_empty() {
         config.servers = defaults();
     }
@@ -66,10 +66,10 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
         authorization(config.auth.as_ref(), bound, DEFAULT_PATH, kept.clone(), said, output)?;
     users_can_sign_in(&config, authorization.as_ref())?;
     let accounts =
-        authorization.as_mut().map_or_else(|| kept.map(Accounts::new), |auth| auth.accounts.take());
+        authorization.as_mut().map_or_else(|| kept.map(UpstreamAccounts::new), |auth| auth.accounts.take());
     let hosts: Vec<String> =
         hosts.into_iter().chain(authorization.as_ref().map(|auth| auth.host.clone())).collect();
-    let mut ending = Ending::new()?;
+    let mut ending = InterruptListener::new()?;
     let callers_rule = config.callers;
     let host = start(&args.host, config, accounts, output).await?;
     let Some(ready) = ending.unless(require(&host)).await else {
@@ -80,7 +80,7 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
     let rounds = request_state(&host)?;
     let build = |gateway, path: &str, sse| endpoint(gateway, rounds.clone(), (path, sse), &hosts, &origins);
     let server = HttpServer::from_listener(listener, build(host.gateway(), DEFAULT_PATH, true))
-        .map_err(|error| Failure::usage("cannot serve").because(&error))?
+        .map_err(|error| CliError::usage("cannot serve").because(&error))?
         .shutdown_timeout(args.shutdown_timeout.unwrap_or(LAST_CALLS));
     // Each server under its own names, for applications that take two servers' things for one another's.
     let server = host.labels().iter().fold(server, |server, (name, label)| match host.gateway_of(name) {
@@ -94,7 +94,7 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
         None => callers::front(callers_rule, bound, output)?,
     };
     let token = own.as_ref().map(|own| own.token.clone());
-    let noted = place::note(&usable, authorization.as_ref().map(|auth| auth.token.clone()).or(token));
+    let noted = paths::note(&usable, authorization.as_ref().map(|auth| auth.token.clone()).or(token));
     let mut by = None;
     let pasted = own.as_ref().filter(|own| own.is_wanted).map(|own| own.token.clone());
     let server = match (authorization, own) {
@@ -122,19 +122,19 @@ pub(crate) async fn run(args: Up, output: Output) -> Outcome {
     drop(console);
     stop(host, &mut ending, output).await;
     drop(noted);
-    served.map_err(|error| Failure::usage("cannot serve").because(&error))
+    served.map_err(|error| CliError::usage("cannot serve").because(&error))
 }
 
 /// Starts the host.
 pub(crate) async fn start(
     options: &HostOptions,
-    config: Config,
-    accounts: Option<Accounts>,
-    output: Output,
-) -> Outcome<Host> {
+    config: HostConfig,
+    accounts: Option<UpstreamAccounts>,
+    output: CliOutput,
+) -> CliResult<Host> {
     let host = host(options, config, accounts, output).await?.start();
     let host = host.map_err(|error| {
-        Failure::usage("cannot start").because(&error).hint("rename one of them in the configuration")
+        CliError::usage("cannot start").because(&error).hint("rename one of them in the configuration")
     })?;
     // Who looks after a broken record needs what happens from now on as much as what was there before.
     if let Some(guard) = host.guard().cloned() {
@@ -148,7 +148,7 @@ pub(crate) async fn start(
 }
 
 /// Ends the servers, and leaves those that take their time to be killed when the program is asked again to end.
-pub(crate) async fn stop(host: Host, ending: &mut Ending, output: Output) {
+pub(crate) async fn stop(host: Host, ending: &mut InterruptListener, output: CliOutput) {
     output.say(paint(DIM, "stopping the servers …"));
     if let Some(guard) = host.guard() {
         guard.desk().end().await;
@@ -165,11 +165,13 @@ pub(crate) async fn stop(host: Host, ending: &mut Ending, output: Output) {
 }
 
 /// Waits for the servers that the configuration says the host is not to start without.
-pub(crate) async fn require(host: &Host) -> Outcome {
+pub(crate) async fn require(host: &Host) -> CliResult {
     host.required().await.map_err(|server| {
         let problem = server.problem.unwrap_or_default();
-        let failure =
-            Failure::new(Code::Unreachable, format!("the server `{}` is required: {problem}", server.name));
+        let failure = CliError::new(
+            FailureCode::Unreachable,
+            format!("the server `{}` is required: {problem}", server.name),
+        );
         match server.hint {
             Some(hint) => failure.hint(hint),
             None => failure,
@@ -178,14 +180,14 @@ pub(crate) async fn require(host: &Host) -> Outcome {
 }
 
 /// Returns the sealing of the request state of rounds.
-pub(crate) fn request_state(host: &Host) -> Outcome<Option<RequestState>> {
-    let wrong = |error| Failure::usage("cannot keep what seals the state of calls").because(&error);
+pub(crate) fn request_state(host: &Host) -> CliResult<Option<RequestStateConfig>> {
+    let wrong = |error| CliError::usage("cannot keep what seals the state of calls").because(&error);
     host.request_state().map_err(wrong)
 }
 
 fn endpoint(
     gateway: Gateway,
-    rounds: Option<RequestState>,
+    rounds: Option<RequestStateConfig>,
     (path, sse): (&str, bool),
     hosts: &[String],
     origins: &[String],
@@ -202,12 +204,12 @@ fn endpoint(
 pub(crate) const NO_POLICY: &str = "none, so every call goes without a question";
 
 fn greet(
-    output: Output,
+    output: CliOutput,
     (url, usable): (&str, &str),
     (by, token): (Option<&str>, Option<&str>),
     files: &[std::path::PathBuf],
     host: &Host,
-    console: Option<&Listening>,
+    console: Option<&ConsoleServer>,
 ) {
     if output.json {
         let servers: Vec<String> = host.status().servers.into_iter().map(|server| server.name).collect();
@@ -245,8 +247,8 @@ fn greet(
             text,
             "  files of this folder (read only), time, and everything (for trying things out)."
         );
-        if let Some(file) = place::config_to_be() {
-            let shown = place::short(&file);
+        if let Some(file) = paths::config_to_be() {
+            let shown = paths::short(&file);
             let _ = writeln!(
                 text,
                 "  {}\n",
@@ -259,8 +261,8 @@ fn greet(
     }
     if host.status().without_policy {
         let _ = writeln!(text, "  {}    {NO_POLICY}", paint(YELLOW, "policy"));
-        if let Some(file) = place::policy() {
-            let hint = format!("rules go into {}; the host reads them when they change", place::short(&file));
+        if let Some(file) = paths::policy() {
+            let hint = format!("rules go into {}; the host reads them when they change", paths::short(&file));
             let _ = writeln!(text, "            {}", paint(DIM, hint));
         }
         text.push('\n');
@@ -277,7 +279,7 @@ fn snippets(url: &str, token: Option<&str>, files: &[std::path::PathBuf]) -> Str
     let program = std::env::current_exe().map_or_else(|_| "hospes".to_owned(), |path| text(&path));
     let mut args = vec!["stdio".to_owned()];
     // An application starts it in a folder of its own, and without our environment.
-    for file in files.iter().filter(|file| place::default_config().as_ref() != Some(*file)) {
+    for file in files.iter().filter(|file| paths::default_config().as_ref() != Some(*file)) {
         args.extend([
             "--config".to_owned(),
             text(&std::path::absolute(file).unwrap_or_else(|_| file.clone())),
@@ -321,12 +323,12 @@ fn snippets(url: &str, token: Option<&str>, files: &[std::path::PathBuf]) -> Str
 }
 
 /// Reports status changes of the servers. Never returns.
-async fn report(host: &Host, output: Output) -> std::convert::Infallible {
+async fn report(host: &Host, output: CliOutput) -> std::convert::Infallible {
     let mut known: HashMap<String, UpstreamStatus> = HashMap::new();
     let mut seen = 0;
     loop {
         for server in host.status().servers {
-            if server.state == State::Starting {
+            if server.state == UpstreamState::Starting {
                 continue;
             }
             if let Some(news) = news(known.get(&server.name), &server) {
@@ -354,8 +356,8 @@ fn is_same(before: &UpstreamStatus, now: &UpstreamStatus) -> bool {
         server.problem.as_deref().and_then(|text| text.lines().next().map(str::to_owned))
     };
     before.state == now.state
-        && (now.state != State::Ready || counts(before) == counts(now))
-        && (now.state == State::Ready || outcome(before) == outcome(now))
+        && (now.state != UpstreamState::Ready || counts(before) == counts(now))
+        && (now.state == UpstreamState::Ready || outcome(before) == outcome(now))
 }
 
 /// Indentation of the messages below a server's name, in columns.
@@ -364,22 +366,22 @@ pub(crate) const MARGIN: usize = 6;
 /// One server on one line, and what is wrong with it below, in lines no longer than `width`.
 pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
     let (sign, style) = match server.state {
-        State::Ready => ("●", GREEN),
-        State::Starting => ("◌", YELLOW),
-        State::Withheld => ("◍", YELLOW),
-        State::Retrying => ("○", YELLOW),
+        UpstreamState::Ready => ("●", GREEN),
+        UpstreamState::Starting => ("◌", YELLOW),
+        UpstreamState::Withheld => ("◍", YELLOW),
+        UpstreamState::Retrying => ("○", YELLOW),
         _ => ("✗", RED),
     };
     let mut text = format!("{} {:<16} ", paint(style, sign), printable(&server.name));
     match server.state {
-        State::Ready if server.users.is_some() => {
+        UpstreamState::Ready if server.users.is_some() => {
             let users = match server.users.unwrap_or_default() {
                 1 => "1 user".to_owned(),
                 users => format!("{users} users"),
             };
             let _ = write!(text, "an account for each user  {}", paint(DIM, users));
         }
-        State::Ready => {
+        UpstreamState::Ready => {
             let counts = [
                 (server.tools, "tool"),
                 (server.prompts, "prompt"),
@@ -407,7 +409,7 @@ pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
                 let _ = write!(text, "{counts}  {}", paint(DIM, format!("{revision}{who}")));
             }
         }
-        State::Starting => {
+        UpstreamState::Starting => {
             let _ = write!(text, "starting  {}", paint(DIM, headline(&server.target, 60)));
         }
         state => {

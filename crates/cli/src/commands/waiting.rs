@@ -4,33 +4,33 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 
 use hospes_host::Host;
-use hospes_host::desk::{Matter, MatterState};
+use hospes_host::approvals::{Approval, ApprovalState};
 
 use crate::approve::{gist, title};
-use crate::output::{BOLD, DIM, Output, YELLOW, paint, printable};
+use crate::output::{BOLD, CliOutput, DIM, YELLOW, paint, printable};
 
 /// Width of the argument in a line, in columns.
 const GIST: usize = 60;
 
 /// Prints pending approvals as they arrive, and those that were not decided in time. Never returns.
-pub(super) async fn report(host: &Host, output: Output) -> Infallible {
+pub(super) async fn report(host: &Host, output: CliOutput) -> Infallible {
     let Some(desk) = host.guard().map(|guard| guard.desk().clone()) else {
         return std::future::pending().await;
     };
     let mut changes = desk.subscribe();
-    let mut known: HashMap<String, MatterState> = HashMap::new();
+    let mut known: HashMap<String, ApprovalState> = HashMap::new();
     loop {
         changes.mark_unchanged();
         let (open, recent) = (desk.matters(), desk.recent());
         let next = open.iter().map(|matter| matter.expires_at).min();
         for matter in &open {
-            if known.insert(matter.id.clone(), MatterState::Open).is_none() {
+            if known.insert(matter.id.clone(), ApprovalState::Open).is_none() {
                 output.say(asked(matter));
             }
         }
         for matter in &recent {
             let before = known.remove(&matter.id);
-            if before == Some(MatterState::Open) && matter.state == MatterState::Expired {
+            if before == Some(ApprovalState::Open) && matter.state == ApprovalState::Expired {
                 output.say(missed(matter));
             }
         }
@@ -53,17 +53,17 @@ pub(super) async fn report(host: &Host, output: Output) -> Infallible {
 }
 
 /// The line about something that waits.
-fn asked(matter: &Matter) -> String {
+fn asked(matter: &Approval) -> String {
     let (sign, hint) = (paint(YELLOW, "?"), paint(DIM, "decide in the console or with `hospes approve`"));
     format!("  {sign} {} {}  {hint}", paint(BOLD, "waiting for you:"), about(matter))
 }
 
 /// Formats the line about an approval that was missed.
-fn missed(matter: &Matter) -> String {
+fn missed(matter: &Approval) -> String {
     format!("  {} {} {}", paint(YELLOW, "✗"), paint(BOLD, "missed, so refused:"), about(matter))
 }
 
-fn about(matter: &Matter) -> String {
+fn about(matter: &Approval) -> String {
     let (what, server) = title(matter);
     let who = matter.application.as_deref().map(|name| format!(", asked by {}", printable(name)));
     let gist = gist(matter, GIST).map(|gist| format!(" ({gist})"));

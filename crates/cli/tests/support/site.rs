@@ -32,7 +32,7 @@ pub(crate) struct Script {
     pub(crate) lasts: Option<u64>,
     /// The query of every request, and its body.
     pub(crate) seen: Vec<String>,
-    /// `Authorization` headers of the requests.
+    /// `EndpointAuthorization` headers of the requests.
     pub(crate) shown: Vec<String>,
     /// Callback that runs before a request is answered.
     pub(crate) during: Option<Arc<dyn Fn() + Send + Sync>>,

@@ -3,12 +3,12 @@
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
-use hospes_store::{Audit, EntryKind, Gathered, Recorded, Search};
+use hospes_store::{AuditEntryKind, AuditLog, AuditQuery, GatheredEntry, RecordedEntry};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Answer, Refused};
+use super::{ApiError, ApiResult};
 use crate::Console;
 
 /// Maximum number of entries in one answer.
@@ -17,8 +17,8 @@ const MAX_LIMIT: usize = 500;
 /// Query of a search in the audit log.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wanted {
-    kind: Option<EntryKind>,
+pub(super) struct ActivityQuery {
+    kind: Option<AuditEntryKind>,
     server: Option<String>,
     subject: Option<String>,
     principal: Option<String>,
@@ -34,11 +34,11 @@ pub(super) struct Wanted {
     gathered: bool,
 }
 
-impl Wanted {
-    pub(super) fn search(self) -> Search {
+impl ActivityQuery {
+    pub(super) fn search(self) -> AuditQuery {
         // What was cleared in a form is not looked for.
         let some = |text: Option<String>| text.filter(|text| !text.is_empty());
-        let mut search = Search::new();
+        let mut search = AuditQuery::new();
         search.kind = self.kind;
         search.server = some(self.server);
         search.subject = some(self.subject);
@@ -52,51 +52,57 @@ impl Wanted {
     }
 }
 
-pub(super) type Asked = Result<Query<Wanted>, QueryRejection>;
+pub(super) type ActivityQueryResult = Result<Query<ActivityQuery>, QueryRejection>;
 
-pub(super) fn wanted(asked: Asked) -> Result<Wanted, Refused> {
-    asked.map(|Query(wanted)| wanted).map_err(|rejection| Refused::Misread(rejection.body_text()))
+pub(super) fn wanted(asked: ActivityQueryResult) -> Result<ActivityQuery, ApiError> {
+    asked.map(|Query(wanted)| wanted).map_err(|rejection| ApiError::Misread(rejection.body_text()))
 }
 
-pub(super) fn record(console: &Console) -> Result<&Audit, Refused> {
-    console.audit().ok_or(Refused::NotRecorded)
+pub(super) fn record(console: &Console) -> Result<&AuditLog, ApiError> {
+    console.audit().ok_or(ApiError::NotRecorded)
 }
 
 /// Entries of the record, each alone or gathered.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(super) enum Entries {
-    Each(Vec<Recorded>),
-    Gathered(Vec<Gathered>),
+pub(super) enum ActivityEntries {
+    Each(Vec<RecordedEntry>),
+    Gathered(Vec<GatheredEntry>),
 }
 
 #[derive(Serialize)]
-pub(super) struct Found {
-    entries: Entries,
+pub(super) struct ActivityResponse {
+    entries: ActivityEntries,
 }
 
-pub(super) async fn search(State(console): State<Console>, asked: Asked) -> Answer<Found> {
+pub(super) async fn search(
+    State(console): State<Console>,
+    asked: ActivityQueryResult,
+) -> ApiResult<ActivityResponse> {
     let wanted = wanted(asked)?;
     let (record, is_gathered) = (record(&console)?, wanted.gathered);
     let search = wanted.search();
     let entries = match is_gathered {
-        true => Entries::Gathered(record.search_gathered(search).await?),
-        false => Entries::Each(record.search(search).await?),
+        true => ActivityEntries::Gathered(record.search_gathered(search).await?),
+        false => ActivityEntries::Each(record.search(search).await?),
     };
-    Ok(Json(Found { entries }))
+    Ok(Json(ActivityResponse { entries }))
 }
 
 #[derive(Serialize)]
-pub(super) struct Arguments {
+pub(super) struct ArgumentsResponse {
     /// Nothing where none were recorded.
     arguments: Option<Value>,
 }
 
-pub(super) async fn arguments(State(console): State<Console>, Path(number): Path<u64>) -> Answer<Arguments> {
+pub(super) async fn arguments(
+    State(console): State<Console>,
+    Path(number): Path<u64>,
+) -> ApiResult<ArgumentsResponse> {
     let audit = record(&console)?;
     let found = audit.after(number.saturating_sub(1), 1).await?;
     let found = found.first().filter(|one| one.seq == number);
-    let found = found.ok_or_else(|| Refused::Nothing(format!("there is no entry {number}")))?;
+    let found = found.ok_or_else(|| ApiError::Nothing(format!("there is no entry {number}")))?;
     let arguments = audit.unseal(&found.entry)?;
-    Ok(Json(Arguments { arguments: arguments.and_then(|text| serde_json::from_str(&text).ok()) }))
+    Ok(Json(ArgumentsResponse { arguments: arguments.and_then(|text| serde_json::from_str(&text).ok()) }))
 }

@@ -2,78 +2,78 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use hospes_host::Desk;
-use hospes_host::desk::{DecideError, Decision, Grant, Matter};
-use hospes_store::{Entry, EntryKind};
+use hospes_host::ApprovalQueue;
+use hospes_host::approvals::{Approval, ApprovalDecision, ApprovalGrant, DecideError};
+use hospes_store::{AuditEntry, AuditEntryKind};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::servers::Nothing;
-use super::{Answer, Body, Refused};
+use super::servers::EmptyBody;
+use super::{ApiError, ApiResult, JsonBody};
 use crate::Console;
-use crate::door::MayDecide;
+use crate::browser_auth::AuthorizedDecider;
 
 /// Maximum number of closed approvals in an answer.
 const MAX_RECENT: usize = 50;
 
-pub(super) fn desk(console: &Console) -> Result<&Desk, Refused> {
+pub(super) fn desk(console: &Console) -> Result<&ApprovalQueue, ApiError> {
     console
         .desk()
-        .ok_or_else(|| Refused::Nothing("nothing is decided here: the host has no rules".to_owned()))
+        .ok_or_else(|| ApiError::Nothing("nothing is decided here: the host has no rules".to_owned()))
 }
 
 /// Everything on the desk.
 #[derive(Serialize)]
-pub(super) struct Matters {
+pub(super) struct ApprovalsResponse {
     /// Pending approvals, oldest first.
-    open: Vec<Matter>,
+    open: Vec<Approval>,
     /// Closed approvals, newest first.
-    recent: Vec<Matter>,
+    recent: Vec<Approval>,
     /// The time here: what counts down does so by this.
     now: Timestamp,
 }
 
-pub(super) async fn all(State(console): State<Console>) -> Json<Matters> {
+pub(super) async fn all(State(console): State<Console>) -> Json<ApprovalsResponse> {
     let (mut open, mut recent) = (Vec::new(), Vec::new());
     if let Some(desk) = console.desk() {
         (open, recent) = (desk.matters(), desk.recent());
         recent.truncate(MAX_RECENT);
     }
-    Json(Matters { open, recent, now: Timestamp::now() })
+    Json(ApprovalsResponse { open, recent, now: Timestamp::now() })
 }
 
-pub(super) async fn one(State(console): State<Console>, Path(id): Path<String>) -> Answer<Matter> {
+pub(super) async fn one(State(console): State<Console>, Path(id): Path<String>) -> ApiResult<Approval> {
     Ok(Json(desk(&console)?.matter(&id).ok_or(DecideError::Unknown)?))
 }
 
 pub(super) async fn decide(
     State(console): State<Console>,
-    MayDecide(by): MayDecide,
+    AuthorizedDecider(by): AuthorizedDecider,
     Path(id): Path<String>,
-    Body(decision): Body<Decision>,
-) -> Answer<Matter> {
+    JsonBody(decision): JsonBody<ApprovalDecision>,
+) -> ApiResult<Approval> {
     Ok(Json(desk(&console)?.decide(&id, decision, &by).await?))
 }
 
 #[derive(Serialize)]
-pub(super) struct Grants {
-    grants: Vec<Grant>,
+pub(super) struct GrantsResponse {
+    grants: Vec<ApprovalGrant>,
 }
 
-pub(super) async fn grants(State(console): State<Console>) -> Json<Grants> {
-    Json(Grants { grants: console.desk().map(Desk::grants).unwrap_or_default() })
+pub(super) async fn grants(State(console): State<Console>) -> Json<GrantsResponse> {
+    Json(GrantsResponse { grants: console.desk().map(ApprovalQueue::grants).unwrap_or_default() })
 }
 
 pub(super) async fn revoke(
     State(console): State<Console>,
-    MayDecide(by): MayDecide,
+    AuthorizedDecider(by): AuthorizedDecider,
     Path(id): Path<String>,
-    Body(Nothing {}): Body<Nothing>,
-) -> Answer<Value> {
+    JsonBody(EmptyBody {}): JsonBody<EmptyBody>,
+) -> ApiResult<Value> {
     let grant = desk(&console)?.revoke(&id).await?;
     if let Some(audit) = console.audit() {
-        let mut entry = Entry::new(EntryKind::Decision);
+        let mut entry = AuditEntry::new(AuditEntryKind::Decision);
         (entry.server, entry.subject) = (Some(grant.server), Some(grant.name));
         (entry.principal, entry.application) = (grant.principal, grant.application);
         entry.decision = Some("revoke".to_owned());
@@ -86,15 +86,15 @@ pub(super) async fn revoke(
 /// The rules that decide before anybody is asked.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Rules {
+pub(super) struct RulesResponse {
     /// True if there is a policy; without one, every call is allowed.
     has_policy: bool,
-    rules: Vec<Rule>,
+    rules: Vec<PolicyRuleView>,
     trusted: Vec<String>,
 }
 
 #[derive(Serialize)]
-struct Rule {
+struct PolicyRuleView {
     number: usize,
     line: usize,
     decide: String,
@@ -104,9 +104,9 @@ struct Rule {
     conditions: Vec<(String, String)>,
 }
 
-pub(super) async fn rules(State(console): State<Console>) -> Json<Rules> {
+pub(super) async fn rules(State(console): State<Console>) -> Json<RulesResponse> {
     let policy = console.guard().and_then(|guard| guard.policy());
-    let rule = |rule: &hospes_policy::Rule| Rule {
+    let rule = |rule: &hospes_policy::PolicyRule| PolicyRuleView {
         number: rule.number(),
         line: rule.line(),
         decide: rule.decision().to_string(),
@@ -115,11 +115,11 @@ pub(super) async fn rules(State(console): State<Console>) -> Json<Rules> {
         conditions: rule.conditions(),
     };
     Json(match &policy {
-        Some(policy) => Rules {
+        Some(policy) => RulesResponse {
             has_policy: true,
             rules: policy.rules().iter().map(rule).collect(),
             trusted: policy.trusted().to_vec(),
         },
-        None => Rules { has_policy: false, rules: Vec::new(), trusted: Vec::new() },
+        None => RulesResponse { has_policy: false, rules: Vec::new(), trusted: Vec::new() },
     })
 }

@@ -5,90 +5,95 @@ use std::collections::HashSet;
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
-use hospes_host::Pins;
-use hospes_host::pins::{Difference, Digest, ItemKind, PinState, PinnedServer, Recorded};
+use hospes_host::PinManager;
+use hospes_host::pins::{
+    DefinitionDifference, ItemKind, PinState, PinnedServer, RecordedDefinition, Sha256Digest,
+};
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Body, Refused};
+use super::{ApiError, ApiResult, JsonBody};
 use crate::Console;
-use crate::door::MayDecide;
+use crate::browser_auth::AuthorizedDecider;
 
-fn pins(console: &Console) -> Result<&Pins, Refused> {
+fn pins(console: &Console) -> Result<&PinManager, ApiError> {
     console
         .pins()
-        .ok_or_else(|| Refused::Nothing("nothing is pinned here: definitions go unlooked at".to_owned()))
+        .ok_or_else(|| ApiError::Nothing("nothing is pinned here: definitions go unlooked at".to_owned()))
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct All {
+pub(super) struct DefinitionsResponse {
     /// True if definitions are pinned.
     is_pinned: bool,
     servers: Vec<PinnedServer>,
 }
 
-pub(super) async fn all(State(console): State<Console>) -> Answer<All> {
+pub(super) async fn all(State(console): State<Console>) -> ApiResult<DefinitionsResponse> {
     Ok(Json(match console.pins() {
-        Some(pins) => All { is_pinned: true, servers: pins.list().await? },
-        None => All { is_pinned: false, servers: Vec::new() },
+        Some(pins) => DefinitionsResponse { is_pinned: true, servers: pins.list().await? },
+        None => DefinitionsResponse { is_pinned: false, servers: Vec::new() },
     }))
 }
 
-pub(super) async fn one(State(console): State<Console>, Path(server): Path<String>) -> Answer<PinnedServer> {
+pub(super) async fn one(
+    State(console): State<Console>,
+    Path(server): Path<String>,
+) -> ApiResult<PinnedServer> {
     Ok(Json(pins(&console)?.server(&server).await?))
 }
 
 /// One thing that a server offers.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Item {
+pub(super) struct ItemQuery {
     kind: ItemKind,
     #[serde(default)]
     name: String,
 }
 
-type Asked = Result<Query<Item>, QueryRejection>;
+type ItemQueryResult = Result<Query<ItemQuery>, QueryRejection>;
 
-fn item(asked: Asked) -> Result<Item, Refused> {
-    asked.map(|Query(item)| item).map_err(|rejection| Refused::Misread(rejection.body_text()))
+fn item(asked: ItemQueryResult) -> Result<ItemQuery, ApiError> {
+    asked.map(|Query(item)| item).map_err(|rejection| ApiError::Misread(rejection.body_text()))
 }
 
 pub(super) async fn difference(
     State(console): State<Console>,
     Path(server): Path<String>,
-    asked: Asked,
-) -> Answer<Difference> {
-    let Item { kind, name } = item(asked)?;
+    asked: ItemQueryResult,
+) -> ApiResult<DefinitionDifference> {
+    let ItemQuery { kind, name } = item(asked)?;
     Ok(Json(pins(&console)?.difference(&server, kind, &name).await?))
 }
 
 #[derive(Serialize)]
-pub(super) struct History {
-    history: Vec<Recorded>,
+pub(super) struct HistoryResponse {
+    history: Vec<RecordedDefinition>,
 }
 
 pub(super) async fn history(
     State(console): State<Console>,
     Path(server): Path<String>,
-    asked: Asked,
-) -> Answer<History> {
-    let Item { kind, name } = item(asked)?;
-    Ok(Json(History { history: pins(&console)?.history(&server, Some((kind, &name))).await? }))
+    asked: ItemQueryResult,
+) -> ApiResult<HistoryResponse> {
+    let ItemQuery { kind, name } = item(asked)?;
+    Ok(Json(HistoryResponse { history: pins(&console)?.history(&server, Some((kind, &name))).await? }))
 }
 
 /// Definitions to accept or reject: the server with everything it offers, or one item.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Decided {
+pub(super) struct PinDecision {
     /// Hash of the definitions that were reviewed; required to accept them.
-    hash: Option<Digest>,
-    item: Option<Item>,
+    hash: Option<Sha256Digest>,
+    item: Option<ItemQuery>,
     /// The hashes of the items that were shown to the person.
     #[serde(default)]
-    seen: HashSet<Digest>,
+    seen: HashSet<Sha256Digest>,
 }
 
-impl Decided {
+impl PinDecision {
     fn about(&self) -> Option<(ItemKind, &str)> {
         self.item.as_ref().map(|item| (item.kind, item.name.as_str()))
     }
@@ -96,12 +101,12 @@ impl Decided {
 
 pub(super) async fn accept(
     State(console): State<Console>,
-    MayDecide(by): MayDecide,
+    AuthorizedDecider(by): AuthorizedDecider,
     Path(server): Path<String>,
-    Body(decided): Body<Decided>,
-) -> Answer<PinnedServer> {
+    JsonBody(decided): JsonBody<PinDecision>,
+) -> ApiResult<PinnedServer> {
     let seen = decided.hash.ok_or_else(|| {
-        Refused::Misread("`hash` is missing: what is accepted is what was looked at".to_owned())
+        ApiError::Misread("`hash` is missing: what is accepted is what was looked at".to_owned())
     })?;
     let pins = pins(&console)?;
     if decided.item.is_none() {
@@ -114,7 +119,7 @@ pub(super) async fn accept(
             .map(|item| if item.name.is_empty() { item.kind.as_str().to_owned() } else { item.name.clone() })
             .collect();
         if !unseen.is_empty() {
-            return Err(Refused::Unseen(unseen));
+            return Err(ApiError::Unseen(unseen));
         }
     }
     Ok(Json(pins.accept(&server, decided.about(), seen, &by).await?))
@@ -122,9 +127,9 @@ pub(super) async fn accept(
 
 pub(super) async fn reject(
     State(console): State<Console>,
-    MayDecide(by): MayDecide,
+    AuthorizedDecider(by): AuthorizedDecider,
     Path(server): Path<String>,
-    Body(decided): Body<Decided>,
-) -> Answer<PinnedServer> {
+    JsonBody(decided): JsonBody<PinDecision>,
+) -> ApiResult<PinnedServer> {
     Ok(Json(pins(&console)?.reject(&server, decided.about(), &by).await?))
 }

@@ -4,10 +4,10 @@ use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{FromRequest, Request};
 use axum::response::{IntoResponse, Response};
-use hospes_host::NoSuchServer;
-use hospes_host::deciders::NotADecider;
-use hospes_host::desk::DecideError;
-use hospes_host::pins::PinsError;
+use hospes_host::UnknownServerError;
+use hospes_host::approvals::DecideError;
+use hospes_host::deciders::CheckDeciderError;
+use hospes_host::pins::PinManagerError;
 use hospes_policy::visible_line;
 use hospes_store::StoreError;
 use http::StatusCode;
@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 
 /// Error of an API request.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refused {
+pub(crate) enum ApiError {
     #[error("not let in: {0}")]
     Elsewhere(&'static str),
     #[error("this browser is not let in, or no longer; open a new link (`hospes console` makes one)")]
@@ -24,7 +24,7 @@ pub(crate) enum Refused {
     #[error("this link was used already, or its time is over; `hospes console` makes a new one")]
     NoLink,
     #[error(transparent)]
-    NotADecider(#[from] NotADecider),
+    NotADecider(#[from] CheckDeciderError),
     #[error("this token is none with which programs may decide here, or no longer")]
     NoToken,
     #[error("{0}")]
@@ -40,7 +40,7 @@ pub(crate) enum Refused {
     #[error(transparent)]
     Undecided(#[from] DecideError),
     #[error(transparent)]
-    Pins(#[from] PinsError),
+    Pins(#[from] PinManagerError),
     #[error(
         "not accepted: {} not shown to the person, so their hashes are missing in `seen`: {}",
         if .0.len() == 1 { "1 item was" } else { "several items were" }, shown(.0)
@@ -52,7 +52,7 @@ pub(crate) enum Refused {
     Store(#[from] StoreError),
 }
 
-impl Refused {
+impl ApiError {
     fn code(&self) -> (StatusCode, &'static str) {
         match self {
             Self::Elsewhere(_) => (StatusCode::FORBIDDEN, "elsewhere"),
@@ -75,10 +75,12 @@ impl Refused {
                 _ => (StatusCode::INTERNAL_SERVER_ERROR, "store"),
             },
             Self::Pins(why) => match why {
-                PinsError::NoServer(_) | PinsError::NoItem { .. } => (StatusCode::NOT_FOUND, "nothing"),
-                PinsError::Builtin(_) => (StatusCode::BAD_REQUEST, "builtin"),
-                PinsError::Changed(_) => (StatusCode::CONFLICT, "changed"),
-                PinsError::ServerFirst(_) => (StatusCode::CONFLICT, "server-first"),
+                PinManagerError::NoServer(_) | PinManagerError::NoItem { .. } => {
+                    (StatusCode::NOT_FOUND, "nothing")
+                }
+                PinManagerError::Builtin(_) => (StatusCode::BAD_REQUEST, "builtin"),
+                PinManagerError::Changed(_) => (StatusCode::CONFLICT, "changed"),
+                PinManagerError::ServerFirst(_) => (StatusCode::CONFLICT, "server-first"),
                 _ => (StatusCode::INTERNAL_SERVER_ERROR, "store"),
             },
             Self::Unseen(_) => (StatusCode::CONFLICT, "unseen"),
@@ -100,36 +102,36 @@ fn shown(names: &[String]) -> String {
 }
 
 #[derive(Serialize)]
-struct Said {
+struct ApiErrorBody {
     code: &'static str,
     message: String,
 }
 
-impl IntoResponse for Refused {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let (status, code) = self.code();
         if let Self::Store(error) = &self {
             tracing::error!(error = error as &dyn std::error::Error, "the record cannot be read");
         }
-        let body = serde_json::json!({ "error": Said { code, message: self.to_string() } });
+        let body = serde_json::json!({ "error": ApiErrorBody { code, message: self.to_string() } });
         (status, Json(body)).into_response()
     }
 }
 
-impl From<NoSuchServer> for Refused {
-    fn from(error: NoSuchServer) -> Self {
+impl From<UnknownServerError> for ApiError {
+    fn from(error: UnknownServerError) -> Self {
         Self::Nothing(error.to_string())
     }
 }
 
 /// Extractor of a JSON body. A body that is not valid JSON is reported as an API error.
-pub(crate) struct Body<T>(pub(crate) T);
+pub(crate) struct JsonBody<T>(pub(crate) T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
-    type Rejection = Refused;
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Refused> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         let read: Result<Json<T>, JsonRejection> = Json::from_request(request, state).await;
-        read.map(|Json(body)| Self(body)).map_err(|rejection| Refused::Misread(rejection.body_text()))
+        read.map(|Json(body)| Self(body)).map_err(|rejection| ApiError::Misread(rejection.body_text()))
     }
 }

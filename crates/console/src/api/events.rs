@@ -7,16 +7,16 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures::Stream;
-use hospes_host::desk::Attendance;
-use hospes_host::{Desk, Pins, Sampler};
-use hospes_store::Search;
+use hospes_host::approvals::ViewerRegistration;
+use hospes_host::{ApprovalQueue, PinManager, Sampler};
+use hospes_store::AuditQuery;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use super::Refused;
+use super::ApiError;
 use crate::Console;
-use crate::door::Caller;
-use crate::news::{Place, Topic};
+use crate::browser_auth::ConsoleCaller;
+use crate::events::{EventTopic, StreamPermit};
 
 /// Maximum number of open streams.
 const MAX_STREAMS: usize = 64;
@@ -29,16 +29,16 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) async fn stream(
     State(console): State<Console>,
-    Extension(caller): Extension<Caller>,
-) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Refused> {
-    let place = console.news().stream(MAX_STREAMS).ok_or(Refused::TooManyStreams(MAX_STREAMS))?;
+    Extension(caller): Extension<ConsoleCaller>,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
+    let place = console.news().stream(MAX_STREAMS).ok_or(ApiError::TooManyStreams(MAX_STREAMS))?;
     let sessions = console.news().sessions();
-    let desk = console.desk().map(Desk::subscribe);
-    let pins = console.pins().map(Pins::changes);
+    let desk = console.desk().map(ApprovalQueue::subscribe);
+    let pins = console.pins().map(PinManager::changes);
     let models = console.sampler().map(Sampler::changes);
     // Whoever follows can decide. Browsers say where, once for all of them.
     let attendance = console.desk().filter(|_| caller.session().is_none()).map(|desk| desk.attend(None));
-    let follower = Follower {
+    let follower = EventFollower {
         console,
         caller,
         sessions,
@@ -60,9 +60,9 @@ pub(super) async fn stream(
 }
 
 /// One window that follows.
-struct Follower {
+struct EventFollower {
     console: Console,
-    caller: Caller,
+    caller: ConsoleCaller,
     sessions: watch::Receiver<u64>,
     desk: Option<watch::Receiver<u64>>,
     pins: Option<watch::Receiver<u64>>,
@@ -72,11 +72,11 @@ struct Follower {
     /// Time at which the next approval expires if there is no decision.
     expiry: Option<Timestamp>,
     grants: usize,
-    _attendance: Option<Attendance>,
-    _place: Place,
+    _attendance: Option<ViewerRegistration>,
+    _place: StreamPermit,
 }
 
-impl Follower {
+impl EventFollower {
     async fn begin(&mut self) -> &'static str {
         self.recorded = self.last_recorded().await;
         self.look_at_desk();
@@ -84,7 +84,7 @@ impl Follower {
     }
 
     /// Waits for the next event. Returns `None` once the session is over.
-    async fn next(&mut self) -> Option<Topic> {
+    async fn next(&mut self) -> Option<EventTopic> {
         tokio::time::sleep(PAUSE).await;
         loop {
             if self.caller.session().is_some_and(|id| !self.console.sessions().stands(id)) {
@@ -96,22 +96,22 @@ impl Follower {
                 now = self.console.servers().changed(seen) => {
                     let is_news = self.servers.replace(now).is_some();
                     if is_news {
-                        return Some(Topic::Servers);
+                        return Some(EventTopic::Servers);
                     }
                 }
                 changed = self.sessions.changed() => {
                     changed.ok()?;
                     // Looked at again first: it may have been this one that ended.
                     if self.caller.session().is_none_or(|id| self.console.sessions().stands(id)) {
-                        return Some(Topic::Sessions);
+                        return Some(EventTopic::Sessions);
                     }
                 }
                 () = moved(&mut self.desk) => {
                     let is_granted = self.look_at_desk();
-                    return Some(if is_granted { Topic::Grants } else { Topic::Approvals });
+                    return Some(if is_granted { EventTopic::Grants } else { EventTopic::Approvals });
                 }
-                () = moved(&mut self.pins) => return Some(Topic::Definitions),
-                () = moved(&mut self.models) => return Some(Topic::Models),
+                () = moved(&mut self.pins) => return Some(EventTopic::Definitions),
+                () = moved(&mut self.models) => return Some(EventTopic::Models),
                 () = tokio::time::sleep(LOOK) => {
                     // What runs out does so only when somebody looks.
                     if self.expiry.is_some_and(|expiry| expiry <= Timestamp::now()) {
@@ -121,7 +121,7 @@ impl Follower {
                     let last = self.last_recorded().await;
                     if last != self.recorded {
                         self.recorded = last;
-                        return Some(Topic::Activity);
+                        return Some(EventTopic::Activity);
                     }
                 }
             }
@@ -137,7 +137,7 @@ impl Follower {
     }
 
     async fn last_recorded(&self) -> Option<u64> {
-        let found = self.console.audit()?.search(Search::new().with_limit(1)).await.ok()?;
+        let found = self.console.audit()?.search(AuditQuery::new().with_limit(1)).await.ok()?;
         found.first().map(|entry| entry.seq)
     }
 }

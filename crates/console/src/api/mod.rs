@@ -20,23 +20,23 @@ use axum::{Extension, Json, Router};
 use serde::Serialize;
 
 use crate::Console;
-use crate::door::{self, Caller};
+use crate::browser_auth::{self, ConsoleCaller};
 use crate::pages;
 
-pub(crate) use error::{Body, Refused};
+pub(crate) use error::{ApiError, JsonBody};
 
 /// The largest body of a request, in bytes: what a person approves may carry its arguments.
 const MAX_BODY: usize = 4 << 20;
 /// Time limit of a request, with the reading of its body. Event streams may last longer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-type Answer<T> = Result<Json<T>, Refused>;
+type ApiResult<T> = Result<Json<T>, ApiError>;
 
 /// Creates the routes for browsers, which require authentication.
 pub(crate) fn for_browsers(console: Console) -> Router {
     let inside = api()
         .route("/sessions/end", post(sessions::sign_out))
-        .layer(middleware::from_fn_with_state(console.clone(), door::enter))
+        .layer(middleware::from_fn_with_state(console.clone(), browser_auth::enter))
         .route("/open", post(sessions::open));
     Router::new()
         .nest("/api", inside)
@@ -44,7 +44,7 @@ pub(crate) fn for_browsers(console: Console) -> Router {
         .fallback(nothing)
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(middleware::from_fn(in_time))
-        .layer(middleware::from_fn(door::admit))
+        .layer(middleware::from_fn(browser_auth::admit))
         .layer(middleware::map_response(pages::guarded))
         .with_state(console)
 }
@@ -57,7 +57,7 @@ pub(crate) fn for_programs(console: Console) -> Router {
         .fallback(nothing)
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(middleware::from_fn(in_time))
-        .layer(middleware::from_fn(door::program))
+        .layer(middleware::from_fn(browser_auth::program))
         .with_state(console)
 }
 
@@ -90,7 +90,7 @@ fn api() -> Router<Console> {
 /// Description of the host that serves the console.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct About {
+struct AboutResponse {
     version: &'static str,
     pid: u32,
     address: String,
@@ -102,8 +102,11 @@ struct About {
     decisions_from: &'static str,
 }
 
-async fn about(State(console): State<Console>, Extension(caller): Extension<Caller>) -> Json<About> {
-    Json(About {
+async fn about(
+    State(console): State<Console>,
+    Extension(caller): Extension<ConsoleCaller>,
+) -> Json<AboutResponse> {
+    Json(AboutResponse {
         version: env!("CARGO_PKG_VERSION"),
         pid: std::process::id(),
         address: console.address().to_string(),
@@ -113,10 +116,10 @@ async fn about(State(console): State<Console>, Extension(caller): Extension<Call
     })
 }
 
-async fn nothing() -> Refused {
-    Refused::Nothing("there is nothing at this address".to_owned())
+async fn nothing() -> ApiError {
+    ApiError::Nothing("there is nothing at this address".to_owned())
 }
 
-async fn in_time(request: Request, next: Next) -> Result<Response, Refused> {
-    tokio::time::timeout(TIMEOUT, next.run(request)).await.map_err(|_| Refused::Late)
+async fn in_time(request: Request, next: Next) -> Result<Response, ApiError> {
+    tokio::time::timeout(TIMEOUT, next.run(request)).await.map_err(|_| ApiError::Late)
 }

@@ -2,28 +2,28 @@
 
 use axum::Json;
 use axum::extract::State;
-use hospes_host::sampling::Overview;
+use hospes_host::sampling::SamplingOverview;
 use serde::Serialize;
 
-use super::{Answer, Refused};
+use super::{ApiError, ApiResult};
 use crate::Console;
 
 /// All models and budgets.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Models {
+pub(super) struct ModelsResponse {
     /// True if sampling is offered to servers; without a model it is not.
     is_offered: bool,
     #[serde(flatten)]
-    overview: Option<Overview>,
+    overview: Option<SamplingOverview>,
 }
 
-pub(super) async fn all(State(console): State<Console>) -> Answer<Models> {
+pub(super) async fn all(State(console): State<Console>) -> ApiResult<ModelsResponse> {
     let Some(sampler) = console.sampler() else {
-        return Ok(Json(Models { is_offered: false, overview: None }));
+        return Ok(Json(ModelsResponse { is_offered: false, overview: None }));
     };
     let status = console.servers().status();
     let servers = status.servers.iter().map(|server| server.name.as_str());
-    let overview = sampler.overview(servers).await.map_err(Refused::Spending)?;
-    Ok(Json(Models { is_offered: !overview.models.is_empty(), overview: Some(overview) }))
+    let overview = sampler.overview(servers).await.map_err(ApiError::Spending)?;
+    Ok(Json(ModelsResponse { is_offered: !overview.models.is_empty(), overview: Some(overview) }))
 }

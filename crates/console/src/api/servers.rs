@@ -2,33 +2,36 @@
 
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
-use hospes_host::Status;
+use hospes_host::HostStatus;
 use hospes_host::upstream::UpstreamStatus;
-use hospes_store::{Entry, EntryKind};
+use hospes_store::{AuditEntry, AuditEntryKind};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Answer, Body, Refused};
+use super::{ApiError, ApiResult, JsonBody};
 use crate::Console;
-use crate::door::Caller;
+use crate::browser_auth::ConsoleCaller;
 
-pub(super) async fn all(State(console): State<Console>) -> Json<Status> {
+pub(super) async fn all(State(console): State<Console>) -> Json<HostStatus> {
     Json(console.servers().status())
 }
 
 /// One server.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Server {
+pub(super) struct ServerResponse {
     status: UpstreamStatus,
     /// Definitions as the server sent them; `None` until they are known.
     offers: Option<Value>,
 }
 
-pub(super) async fn one(State(console): State<Console>, Path(name): Path<String>) -> Answer<Server> {
+pub(super) async fn one(
+    State(console): State<Console>,
+    Path(name): Path<String>,
+) -> ApiResult<ServerResponse> {
     let listing = console.servers().listing(&name)?;
     let status = console.servers().status().servers.into_iter().find(|server| server.name == name);
-    let status = status.ok_or_else(|| Refused::Nothing(format!("there is no server `{name}` here")))?;
+    let status = status.ok_or_else(|| ApiError::Nothing(format!("there is no server `{name}` here")))?;
     let offers = listing.map(|listing| {
         json!({
             "tools": *listing.tools,
@@ -37,23 +40,23 @@ pub(super) async fn one(State(console): State<Console>, Path(name): Path<String>
             "templates": *listing.templates,
         })
     });
-    Ok(Json(Server { status, offers }))
+    Ok(Json(ServerResponse { status, offers }))
 }
 
 /// Nothing to say.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Nothing {}
+pub(super) struct EmptyBody {}
 
 pub(super) async fn restart(
     State(console): State<Console>,
-    Extension(caller): Extension<Caller>,
+    Extension(caller): Extension<ConsoleCaller>,
     Path(name): Path<String>,
-    Body(Nothing {}): Body<Nothing>,
-) -> Answer<Value> {
+    JsonBody(EmptyBody {}): JsonBody<EmptyBody>,
+) -> ApiResult<Value> {
     console.servers().restart(&name)?;
     if let Some(audit) = console.audit() {
-        let mut entry = Entry::new(EntryKind::Server);
+        let mut entry = AuditEntry::new(AuditEntryKind::Server);
         entry.server = Some(name);
         entry.subject = Some("restart".to_owned());
         entry.by = Some(caller.words());

@@ -3,21 +3,21 @@
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use hospes_store::{Entry, EntryKind};
+use hospes_store::{AuditEntry, AuditEntryKind};
 use http::HeaderMap;
 use http::header::{SET_COOKIE, USER_AGENT};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::servers::Nothing;
-use super::{Answer, Body, Refused};
+use super::servers::EmptyBody;
+use super::{ApiError, ApiResult, JsonBody};
 use crate::Console;
-use crate::door::{Caller, cookie_name};
-use crate::sessions::Shown;
+use crate::browser_auth::{ConsoleCaller, cookie_name};
+use crate::sessions::SessionSummary;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Token {
+pub(super) struct LinkTokenBody {
     token: String,
 }
 
@@ -25,10 +25,10 @@ pub(super) struct Token {
 pub(super) async fn open(
     State(console): State<Console>,
     headers: HeaderMap,
-    Body(Token { token }): Body<Token>,
-) -> Result<Response, Refused> {
+    JsonBody(LinkTokenBody { token }): JsonBody<LinkTokenBody>,
+) -> Result<Response, ApiError> {
     let browser = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
-    let opened = console.sessions().open(&token, browser).ok_or(Refused::NoLink)?;
+    let opened = console.sessions().open(&token, browser).ok_or(ApiError::NoLink)?;
     tracing::info!(session = opened.id, "a browser was let in to the console");
     note(&console, "a session was opened", "a link of the console").await?;
     console.news().sessions_changed();
@@ -39,7 +39,7 @@ pub(super) async fn open(
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct NewLink {
+pub(super) struct LinkResponse {
     url: String,
     lifetime_ms: u64,
 }
@@ -47,37 +47,43 @@ pub(super) struct NewLink {
 /// Creates a link for a browser. A browser that opens it can decide as the person does.
 pub(super) async fn link(
     State(console): State<Console>,
-    Extension(caller): Extension<Caller>,
-    Body(Nothing {}): Body<Nothing>,
-) -> Answer<NewLink> {
-    if let Caller::Program(decider) = &caller {
+    Extension(caller): Extension<ConsoleCaller>,
+    JsonBody(EmptyBody {}): JsonBody<EmptyBody>,
+) -> ApiResult<LinkResponse> {
+    if let ConsoleCaller::Program(decider) = &caller {
         decider.check_link(console.deciders().from)?;
     }
     let link = console.link();
     note(&console, "a link was made", &caller.words()).await?;
     let lifetime_ms = u64::try_from(link.lifetime.as_millis()).unwrap_or(u64::MAX);
-    Ok(Json(NewLink { url: link.url().to_owned(), lifetime_ms }))
+    Ok(Json(LinkResponse { url: link.url().to_owned(), lifetime_ms }))
 }
 
 #[derive(Serialize)]
-pub(super) struct All {
-    sessions: Vec<Shown>,
+pub(super) struct SessionsResponse {
+    sessions: Vec<SessionSummary>,
     /// That of the browser that asks.
     current: Option<String>,
 }
 
-pub(super) async fn all(State(console): State<Console>, Extension(caller): Extension<Caller>) -> Json<All> {
-    Json(All { sessions: console.sessions().all(), current: caller.session().map(str::to_owned) })
+pub(super) async fn all(
+    State(console): State<Console>,
+    Extension(caller): Extension<ConsoleCaller>,
+) -> Json<SessionsResponse> {
+    Json(SessionsResponse {
+        sessions: console.sessions().all(),
+        current: caller.session().map(str::to_owned),
+    })
 }
 
 pub(super) async fn end(
     State(console): State<Console>,
-    Extension(caller): Extension<Caller>,
+    Extension(caller): Extension<ConsoleCaller>,
     Path(id): Path<String>,
-    Body(Nothing {}): Body<Nothing>,
-) -> Answer<Value> {
+    JsonBody(EmptyBody {}): JsonBody<EmptyBody>,
+) -> ApiResult<Value> {
     if !console.sessions().end(&id) {
-        return Err(Refused::Nothing("this session is over already".to_owned()));
+        return Err(ApiError::Nothing("this session is over already".to_owned()));
     }
     console.news().sessions_changed();
     note(&console, "a session was ended", &caller.words()).await?;
@@ -87,16 +93,16 @@ pub(super) async fn end(
 /// Ends the session of the browser that asks.
 pub(super) async fn sign_out(
     state: State<Console>,
-    Extension(caller): Extension<Caller>,
-    body: Body<Nothing>,
-) -> Answer<Value> {
+    Extension(caller): Extension<ConsoleCaller>,
+    body: JsonBody<EmptyBody>,
+) -> ApiResult<Value> {
     let id = caller.session().unwrap_or_default().to_owned();
     end(state, Extension(caller), Path(id), body).await
 }
 
-async fn note(console: &Console, what: &str, by: &str) -> Result<(), Refused> {
+async fn note(console: &Console, what: &str, by: &str) -> Result<(), ApiError> {
     let Some(audit) = console.audit() else { return Ok(()) };
-    let mut entry = Entry::new(EntryKind::SignIn);
+    let mut entry = AuditEntry::new(AuditEntryKind::SignIn);
     entry.subject = Some(format!("the console: {what}"));
     entry.by = Some(by.to_owned());
     audit.record(entry).await?;

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
-use hospes_store::{Ending, Entry, EntryKind};
+use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use super::Answer;
-use super::activity::{Asked, record, wanted};
+use super::ApiResult;
+use super::activity::{ActivityQueryResult, record, wanted};
 use crate::Console;
 
 /// Maximum number of entries counted, the newest first.
@@ -22,7 +22,7 @@ const USUAL: SignedDuration = SignedDuration::from_hours(24);
 /// Statistics of a time range.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Summary {
+pub(super) struct ActivitySummary {
     since: Timestamp,
     until: Timestamp,
     /// Number of entries counted.
@@ -30,26 +30,26 @@ pub(super) struct Summary {
     /// True if there are more entries than were counted.
     is_cut: bool,
     /// The time from `since` to `until` in equal spans.
-    spans: Vec<Span>,
+    spans: Vec<ActivityPeriod>,
     endings: BTreeMap<&'static str, u64>,
     /// Duration of the calls that returned.
-    latency: Percentiles,
-    servers: Vec<OfServer>,
+    latency: LatencyPercentiles,
+    servers: Vec<ServerActivity>,
 }
 
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Span {
+struct ActivityPeriod {
     well: u64,
     failed: u64,
     refused: u64,
     other: u64,
-    latency: Percentiles,
+    latency: LatencyPercentiles,
 }
 
 /// In microseconds; nothing where nothing was measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-struct Percentiles {
+struct LatencyPercentiles {
     p50: Option<u64>,
     p90: Option<u64>,
     p99: Option<u64>,
@@ -57,15 +57,18 @@ struct Percentiles {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct OfServer {
+struct ServerActivity {
     server: String,
     calls: u64,
     failed: u64,
     refused: u64,
-    latency: Percentiles,
+    latency: LatencyPercentiles,
 }
 
-pub(super) async fn summary(State(console): State<Console>, asked: Asked) -> Answer<Summary> {
+pub(super) async fn summary(
+    State(console): State<Console>,
+    asked: ActivityQueryResult,
+) -> ApiResult<ActivitySummary> {
     let wanted = wanted(asked)?;
     let until = wanted.until.unwrap_or_else(Timestamp::now);
     let since = wanted.since.unwrap_or_else(|| until.saturating_sub(USUAL).unwrap_or(Timestamp::MIN));
@@ -73,17 +76,17 @@ pub(super) async fn summary(State(console): State<Console>, asked: Asked) -> Ans
     (search.since, search.until, search.before) = (Some(since), Some(until), None);
     search.limit = MAX_COUNTED;
     let found = record(&console)?.search(search).await?;
-    let entries: Vec<Entry> = found.into_iter().map(|one| one.entry).collect();
+    let entries: Vec<AuditEntry> = found.into_iter().map(|one| one.entry).collect();
     Ok(Json(count(&entries, since, until)))
 }
 
-fn count(entries: &[Entry], since: Timestamp, until: Timestamp) -> Summary {
+fn count(entries: &[AuditEntry], since: Timestamp, until: Timestamp) -> ActivitySummary {
     let (from, to) = (since.as_microsecond(), until.as_microsecond());
     let width = ((to.saturating_sub(from)) / SPANS).max(1);
-    let mut spans: Vec<(Span, Vec<u64>)> = Vec::new();
+    let mut spans: Vec<(ActivityPeriod, Vec<u64>)> = Vec::new();
     spans.resize_with(usize::try_from(SPANS).unwrap_or_default(), Default::default);
     let mut endings = BTreeMap::new();
-    let mut servers: BTreeMap<&str, (OfServer, Vec<u64>)> = BTreeMap::new();
+    let mut servers: BTreeMap<&str, (ServerActivity, Vec<u64>)> = BTreeMap::new();
     let mut all = Vec::new();
     for entry in entries {
         let at = (entry.at.saturating_sub(from) / width).clamp(0, SPANS - 1);
@@ -92,30 +95,38 @@ fn count(entries: &[Entry], since: Timestamp, until: Timestamp) -> Summary {
             *endings.entry(word(ending)).or_default() += 1;
         }
         let (is_failed, is_refused) = match entry.ending {
-            Some(Ending::Failed | Ending::ToolError) => (true, false),
-            Some(Ending::Refused) => (false, true),
+            Some(AuditOutcome::Failed | AuditOutcome::ToolError) => (true, false),
+            Some(AuditOutcome::Refused) => (false, true),
             _ => (false, false),
         };
         match entry.ending {
-            Some(Ending::Done) => span.well += 1,
+            Some(AuditOutcome::Done) => span.well += 1,
             _ if is_failed => span.failed += 1,
             _ if is_refused => span.refused += 1,
             _ => span.other += 1,
         }
         // How long a person thinks, a refusal takes or a process runs says nothing of how fast a server is.
-        let came_back = entry.kind != EntryKind::Server
-            && matches!(entry.ending, Some(Ending::Done | Ending::ToolError | Ending::Failed));
+        let came_back = entry.kind != AuditEntryKind::Server
+            && matches!(
+                entry.ending,
+                Some(AuditOutcome::Done | AuditOutcome::ToolError | AuditOutcome::Failed)
+            );
         let was_asked = entry.by.as_deref().is_some_and(|by| by.contains("person"));
         let micros = entry.micros.filter(|_| came_back && !was_asked);
         taken.extend(micros);
         all.extend(micros);
         if let Some(server) = entry.server.as_deref()
-            && matches!(entry.kind, EntryKind::Call | EntryKind::Prompt | EntryKind::Resource)
+            && matches!(entry.kind, AuditEntryKind::Call | AuditEntryKind::Prompt | AuditEntryKind::Resource)
         {
             let (of, taken) = servers.entry(server).or_insert_with(|| {
-                let none = Percentiles::default();
-                let of =
-                    OfServer { server: server.to_owned(), calls: 0, failed: 0, refused: 0, latency: none };
+                let none = LatencyPercentiles::default();
+                let of = ServerActivity {
+                    server: server.to_owned(),
+                    calls: 0,
+                    failed: 0,
+                    refused: 0,
+                    latency: none,
+                };
                 (of, Vec::new())
             });
             of.calls += 1;
@@ -124,11 +135,12 @@ fn count(entries: &[Entry], since: Timestamp, until: Timestamp) -> Summary {
             taken.extend(micros);
         }
     }
-    let spans = spans.into_iter().map(|(span, taken)| Span { latency: percentiles(taken), ..span });
-    let servers = servers.into_values().map(|(of, taken)| OfServer { latency: percentiles(taken), ..of });
-    let mut servers: Vec<OfServer> = servers.collect();
+    let spans = spans.into_iter().map(|(span, taken)| ActivityPeriod { latency: percentiles(taken), ..span });
+    let servers =
+        servers.into_values().map(|(of, taken)| ServerActivity { latency: percentiles(taken), ..of });
+    let mut servers: Vec<ServerActivity> = servers.collect();
     servers.sort_by_key(|of| std::cmp::Reverse(of.calls));
-    Summary {
+    ActivitySummary {
         since,
         until,
         counted: entries.len(),
@@ -141,20 +153,20 @@ fn count(entries: &[Entry], since: Timestamp, until: Timestamp) -> Summary {
 }
 
 /// By the nearest rank.
-fn percentiles(mut taken: Vec<u64>) -> Percentiles {
+fn percentiles(mut taken: Vec<u64>) -> LatencyPercentiles {
     taken.sort_unstable();
     let rank = |percent: usize| taken.get((taken.len() * percent).div_ceil(100).saturating_sub(1)).copied();
-    Percentiles { p50: rank(50), p90: rank(90), p99: rank(99) }
+    LatencyPercentiles { p50: rank(50), p90: rank(90), p99: rank(99) }
 }
 
-const fn word(ending: Ending) -> &'static str {
+const fn word(ending: AuditOutcome) -> &'static str {
     match ending {
-        Ending::Done => "done",
-        Ending::ToolError => "tool_error",
-        Ending::Failed => "failed",
-        Ending::Refused => "refused",
-        Ending::Cancelled => "cancelled",
-        Ending::Asked => "asked",
+        AuditOutcome::Done => "done",
+        AuditOutcome::ToolError => "tool_error",
+        AuditOutcome::Failed => "failed",
+        AuditOutcome::Refused => "refused",
+        AuditOutcome::Cancelled => "cancelled",
+        AuditOutcome::Asked => "asked",
         _ => "other",
     }
 }
@@ -166,30 +178,30 @@ mod tests {
     #[test]
     fn percentiles_are_what_was_measured() {
         let of = |taken: &[u64]| percentiles(taken.to_vec());
-        assert_eq!(of(&[]), Percentiles::default());
-        assert_eq!(of(&[7]), Percentiles { p50: Some(7), p90: Some(7), p99: Some(7) });
+        assert_eq!(of(&[]), LatencyPercentiles::default());
+        assert_eq!(of(&[7]), LatencyPercentiles { p50: Some(7), p90: Some(7), p99: Some(7) });
         let hundred: Vec<u64> = (1..=100).rev().collect();
-        assert_eq!(of(&hundred), Percentiles { p50: Some(50), p90: Some(90), p99: Some(99) });
+        assert_eq!(of(&hundred), LatencyPercentiles { p50: Some(50), p90: Some(90), p99: Some(99) });
     }
 
     #[test]
     fn every_entry_is_counted_in_its_span_and_at_its_server() {
         let (since, until) = (Timestamp::from_second(0).unwrap(), Timestamp::from_second(60).unwrap());
         let entry = |at: i64, server: &str, ending, micros| {
-            let mut entry = Entry::new(EntryKind::Call);
+            let mut entry = AuditEntry::new(AuditEntryKind::Call);
             (entry.at, entry.server) = (at * 1_000_000, Some(server.to_owned()));
             (entry.ending, entry.micros) = (Some(ending), Some(micros));
             entry
         };
         // A process that ran for an hour is no slow call.
-        let mut process = entry(60, "b", Ending::Failed, 3_600_000_000);
-        process.kind = EntryKind::Server;
+        let mut process = entry(60, "b", AuditOutcome::Failed, 3_600_000_000);
+        process.kind = AuditEntryKind::Server;
         let entries = [
-            entry(0, "a", Ending::Done, 10),
-            entry(0, "a", Ending::ToolError, 30),
+            entry(0, "a", AuditOutcome::Done, 10),
+            entry(0, "a", AuditOutcome::ToolError, 30),
             // A person took a minute to say no.
-            entry(59, "a", Ending::Refused, 60_000_000),
-            entry(60, "b", Ending::Cancelled, 5),
+            entry(59, "a", AuditOutcome::Refused, 60_000_000),
+            entry(60, "b", AuditOutcome::Cancelled, 5),
             process,
         ];
         let summary = count(&entries, since, until);
@@ -197,9 +209,9 @@ mod tests {
         assert_eq!((summary.spans[0].well, summary.spans[0].failed), (1, 1));
         let last = &summary.spans[59];
         assert_eq!((last.refused, last.other, last.failed), (1, 1, 1));
-        assert_eq!(summary.latency, Percentiles { p50: Some(10), p90: Some(30), p99: Some(30) });
+        assert_eq!(summary.latency, LatencyPercentiles { p50: Some(10), p90: Some(30), p99: Some(30) });
         let of_a = &summary.servers[0];
         assert_eq!((of_a.server.as_str(), of_a.calls, of_a.failed, of_a.refused), ("a", 3, 1, 1));
-        assert_eq!(summary.servers[1].latency, Percentiles::default());
+        assert_eq!(summary.servers[1].latency, LatencyPercentiles::default());
     }
 }

@@ -1,7 +1,7 @@
 //! A person decides at the console about a call that an application makes.
 
 use hospes::client::CallError;
-use hospes_host::desk::Attendance;
+use hospes_host::approvals::ViewerRegistration;
 use tokio::task::JoinHandle;
 
 use super::*;
@@ -97,7 +97,7 @@ async fn a_no_is_told_with_its_reason_and_may_last() {
 #[tokio::test]
 async fn a_lasting_permission_holds_within_its_rule() {
     // Of what may destroy, "always" is offered only where a rule asks.
-    let house = House::with(Lifetimes::default(), "[[rule]]\ndecide = 'ask'\ntool = 'write'").await;
+    let house = House::with(SessionLifetimes::default(), "[[rule]]\ndecide = 'ask'\ntool = 'write'").await;
     let browser = house.browser().await;
     let _there = attended(&house);
     let call = calling(&house, json!({ "path": "/srv/a", "text": "x" })).await;
@@ -118,7 +118,7 @@ async fn a_lasting_permission_holds_within_its_rule() {
 #[tokio::test]
 async fn the_rules_are_shown_in_words() {
     let policy = "trusted = ['git']\n[[rule]]\ndecide = 'deny'\nname = 'no keys'\ntool = 'read_*'\narguments.path = { under = '/private' }";
-    let house = House::with(Lifetimes::default(), policy).await;
+    let house = House::with(SessionLifetimes::default(), policy).await;
     let rules = house.browser().await.get("/api/rules").await.json();
     assert_eq!((&rules["hasPolicy"], &rules["trusted"]), (&json!(true), &json!(["git"])));
     let rule = &rules["rules"][0];
@@ -131,6 +131,6 @@ async fn the_rules_are_shown_in_words() {
 }
 
 /// Reports a person as present, as the console does soon after a browser has signed in.
-fn attended(house: &House) -> Attendance {
+fn attended(house: &House) -> ViewerRegistration {
     house.host.guard().unwrap().desk().attend(None)
 }

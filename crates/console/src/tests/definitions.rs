@@ -1,19 +1,24 @@
 //! A person accepts what a server offers, as they have seen it.
 
-use hospes_host::upstream::{BoxFuture, ConnectProblem, Connection, Connector, Wish};
-use hospes_host::{PinMode, Pinning};
-use hospes_store::State;
+use hospes_host::upstream::{
+    ConnectOptions, ConnectorFuture, UpstreamConnectError, UpstreamConnection, UpstreamConnector,
+};
+use hospes_host::{PinMode, PinningConfig};
+use hospes_store::StateStore;
 
 use super::*;
 
 /// A program, as far as anybody here knows.
 struct InMemory;
 
-impl Connector for InMemory {
-    fn connect(&self, _: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>> {
+impl UpstreamConnector for InMemory {
+    fn connect(
+        &self,
+        _: ConnectOptions,
+    ) -> ConnectorFuture<'_, Result<UpstreamConnection, UpstreamConnectError>> {
         Box::pin(async {
             let mut connection =
-                Connection::new(hospes::BoxService::new(notes()), hospes::model::Revision::LATEST);
+                UpstreamConnection::new(hospes::BoxService::new(notes()), hospes::model::Revision::LATEST);
             connection.capabilities = serde_json::from_value(json!({ "tools": {} })).unwrap();
             Ok(connection)
         })
@@ -40,12 +45,12 @@ async fn seen(host: &Host, browser: &Browser) -> Value {
 #[tokio::test]
 async fn what_was_looked_at_is_accepted_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
-    let state = State::open(folder.path().join("state.db")).unwrap();
+    let state = StateStore::open(folder.path().join("state.db")).unwrap();
     let text = r#"{ "mcpServers": { "notes": { "command": "notes-server" } } }"#;
-    let config = Loader::new().parse("mcp.json", text).unwrap();
+    let config = ConfigLoader::new().parse("mcp.json", text).unwrap();
     let host = Host::builder(config)
         .connectors(|_, _| Arc::new(InMemory) as _)
-        .pins(Pinning::new(state, PinMode::Ask))
+        .pins(PinningConfig::new(state, PinMode::Ask))
         .start()
         .unwrap();
     let listening = Console::new(&host).listen("127.0.0.1:0".parse().unwrap()).await.unwrap();

@@ -109,7 +109,7 @@ async fn every_answer_says_that_nothing_of_elsewhere_may_run_or_frame_it() {
 
 #[tokio::test]
 async fn a_session_that_is_over_opens_nothing() {
-    let lifetimes = Lifetimes { session: Duration::from_secs(60), ..Lifetimes::default() };
+    let lifetimes = SessionLifetimes { session: Duration::from_secs(60), ..SessionLifetimes::default() };
     let house = House::with(lifetimes, "").await;
     let browser = house.browser().await;
     assert_eq!(browser.get("/api/servers").await.status, 200);

@@ -10,17 +10,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hospes::prelude::*;
-use hospes_host::config::Loader;
-use hospes_host::deciders::DecisionsFrom;
-use hospes_host::{Guard, Host};
-use hospes_policy::{Policy, Reading};
-use hospes_store::Audit;
+use hospes_host::config::ConfigLoader;
+use hospes_host::deciders::DecisionSource;
+use hospes_host::{Host, PolicyEnforcer};
+use hospes_policy::{Policy, PolicyEnvironment};
+use hospes_store::AuditLog;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::{Console, Deciders, Lifetimes, Listening};
+use crate::{Console, ConsoleServer, DeciderSettings, SessionLifetimes};
 
 /// Time limit of any step.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -28,8 +28,8 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// A host with a console, and what it keeps.
 struct House {
     host: Host,
-    audit: Audit,
-    listening: Listening,
+    audit: AuditLog,
+    listening: ConsoleServer,
     folder: TempDir,
 }
 
@@ -66,18 +66,18 @@ struct Browser {
 
 impl House {
     async fn new() -> Self {
-        Self::with(Lifetimes::default(), "").await
+        Self::with(SessionLifetimes::default(), "").await
     }
 
-    async fn with(lifetimes: Lifetimes, policy: &str) -> Self {
+    async fn with(lifetimes: SessionLifetimes, policy: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let audit = Audit::open(folder.path().join("audit.db"), folder.path().join("audit.key")).unwrap();
-        let policy = Policy::read(policy, &Reading::default()).unwrap();
-        let guard = Guard::new(policy).with_audit(audit.clone()).keeping_arguments(true);
-        let config = Loader::new().parse("h.toml", "[servers.notes]\nbuiltin = \"notes\"").unwrap();
+        let audit = AuditLog::open(folder.path().join("audit.db"), folder.path().join("audit.key")).unwrap();
+        let policy = Policy::read(policy, &PolicyEnvironment::default()).unwrap();
+        let guard = PolicyEnforcer::new(policy).with_audit(audit.clone()).keeping_arguments(true);
+        let config = ConfigLoader::new().parse("h.toml", "[servers.notes]\nbuiltin = \"notes\"").unwrap();
         let notes = |_: &str, _: &[String]| Ok(hospes::BoxService::new(notes()));
         let host = Host::builder(config).builtins(Arc::new(notes)).guard(Arc::new(guard)).start().unwrap();
-        let console = Console::with(&host, lifetimes, Deciders::new(DecisionsFrom::Programs));
+        let console = Console::with(&host, lifetimes, DeciderSettings::new(DecisionSource::Programs));
         let listening = console.listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
         Self { host, audit, listening, folder }
     }
@@ -100,7 +100,7 @@ impl House {
 }
 
 /// Lets a browser in.
-async fn let_in(listening: &Listening) -> Browser {
+async fn let_in(listening: &ConsoleServer) -> Browser {
     let answer = open(listening, &token(listening)).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     let cookie = answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
@@ -108,13 +108,13 @@ async fn let_in(listening: &Listening) -> Browser {
     Browser { address: listening.local_addr(), cookie, key }
 }
 
-async fn open(listening: &Listening, token: &str) -> Answer {
+async fn open(listening: &ConsoleServer, token: &str) -> Answer {
     let body = json!({ "token": token }).to_string();
     let origin = listening.origin();
     send(listening.local_addr(), "POST", "/api/open", &format!("Origin: {origin}\r\n"), &body).await
 }
 
-fn token(listening: &Listening) -> String {
+fn token(listening: &ConsoleServer) -> String {
     let link = listening.link();
     let (page, token) = link.url().split_once('#').unwrap();
     assert_eq!(page, format!("{}/open", listening.origin()));

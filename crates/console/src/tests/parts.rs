@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use hospes_store::{Ending, Entry, EntryKind};
+use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome};
 
 use super::*;
 use crate::{ClientError, LocalConsole};
@@ -37,11 +37,11 @@ async fn a_problem_with_the_record_is_shown() {
     let house = House::new().await;
     house.ready().await;
     let browser = house.browser().await;
-    house.audit.record(Entry::new(EntryKind::Call)).await.unwrap();
+    house.audit.record(AuditEntry::new(AuditEntryKind::Call)).await.unwrap();
     assert_eq!(browser.get("/api/servers").await.json().get("recordProblem"), None);
     let file = rusqlite::Connection::open(house.folder.path().join("audit.db")).unwrap();
     file.execute_batch("ALTER TABLE audit RENAME TO elsewhere").unwrap();
-    house.audit.record(Entry::new(EntryKind::Call)).await.unwrap_err();
+    house.audit.record(AuditEntry::new(AuditEntryKind::Call)).await.unwrap_err();
     let said = browser.get("/api/servers").await.json();
     assert!(said["recordProblem"].as_str().unwrap().contains("cannot be written"), "{said}");
 }
@@ -50,8 +50,10 @@ async fn a_problem_with_the_record_is_shown() {
 async fn what_was_recorded_is_found_counted_and_opened() {
     let house = House::new().await;
     let browser = house.browser().await;
-    for (tool, ending) in [("read", Ending::Done), ("write", Ending::Refused), ("write", Ending::Done)] {
-        let mut entry = Entry::new(EntryKind::Call);
+    for (tool, ending) in
+        [("read", AuditOutcome::Done), ("write", AuditOutcome::Refused), ("write", AuditOutcome::Done)]
+    {
+        let mut entry = AuditEntry::new(AuditEntryKind::Call);
         (entry.server, entry.subject) = (Some("notes".to_owned()), Some(tool.to_owned()));
         (entry.ending, entry.micros) = (Some(ending), Some(1000));
         house.audit.seal(&mut entry, r#"{"path":"/a"}"#);
@@ -80,9 +82,9 @@ async fn repeated_failures_of_a_server_are_one_entry_where_that_is_wanted() {
     let house = House::new().await;
     let browser = house.browser().await;
     for at in 1..=30 {
-        let mut entry = Entry::new(EntryKind::Server);
+        let mut entry = AuditEntry::new(AuditEntryKind::Server);
         (entry.server, entry.decision) = (Some("dead".to_owned()), Some("exited".to_owned()));
-        (entry.ending, entry.at) = (Some(Ending::Failed), at * 1_000_000);
+        (entry.ending, entry.at) = (Some(AuditOutcome::Failed), at * 1_000_000);
         house.audit.record(entry).await.unwrap();
     }
     let of = async |more: &str| browser.get(&format!("/api/activity?server=dead{more}")).await.json();
@@ -111,7 +113,7 @@ async fn models_and_budgets_are_shown_without_their_keys() {
         prices = { input = 0.25, output = 2.0 }\ncontext = 400_000\n\
         [sampling.servers.notes]\ntokens = 1_000\nmoney = 1.5\nwindow = '2h'\ncalls = 3\n\
         [servers.notes]\nbuiltin = 'notes'";
-    let mut config = Loader::new().parse("h.toml", text).unwrap();
+    let mut config = ConfigLoader::new().parse("h.toml", text).unwrap();
     let sampler = std::mem::take(&mut config.models).sampler().unwrap();
     let notes = |_: &str, _: &[String]| Ok(hospes::BoxService::new(notes()));
     let host = Host::builder(config).builtins(Arc::new(notes)).sampler(Arc::new(sampler)).start().unwrap();

@@ -12,10 +12,10 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::careful;
 use super::error::AskError;
-use super::form::{DEFAULT_FIELD, Form, FormError, Misfit, check_content};
-use super::question::{self, Missing, Question};
+use super::form::{AnswerForm, DEFAULT_FIELD, FormContentError, FormError, check_content};
+use super::question::{self, PendingQuestions, Question};
+use super::request_checks;
 use crate::context::Context;
 
 /// A form for the person; made by [`Context::elicit`], asked by `.await`.
@@ -25,7 +25,7 @@ pub struct Elicit<'c, T> {
     message: String,
     key: Option<String>,
     field: Cow<'static, str>,
-    form: Option<Result<Form, FormError>>,
+    form: Option<Result<AnswerForm, FormError>>,
     answer: PhantomData<fn() -> T>,
 }
 
@@ -50,13 +50,13 @@ impl<'c, T> Elicit<'c, T> {
 
     /// Asks with this form instead of the one that `T` makes.
     pub fn form(mut self, form: ElicitSchema) -> Self {
-        self.form = Some(Ok(Form::by_hand(form)));
+        self.form = Some(Ok(AnswerForm::by_hand(form)));
         self
     }
 
     /// Asks with this JSON Schema, an object with flat properties, instead of the one that `T` makes.
     pub fn schema(mut self, schema: impl Into<RawJson>) -> Self {
-        self.form = Some(Form::parse(&schema.into()));
+        self.form = Some(AnswerForm::parse(&schema.into()));
         self
     }
 }
@@ -64,16 +64,21 @@ impl<'c, T> Elicit<'c, T> {
 impl<'c, T: JsonSchema> Elicit<'c, T> {
     /// Wants what the person did and filled in, not decoded; a refusal is then an answer like any other.
     pub fn raw(self) -> RawElicit<'c> {
-        let form = self.form.unwrap_or_else(|| Form::of::<T>(&self.field));
-        RawElicit { context: self.context, message: self.message, key: self.key, what: What::Form(form) }
+        let form = self.form.unwrap_or_else(|| AnswerForm::of::<T>(&self.field));
+        RawElicit {
+            context: self.context,
+            message: self.message,
+            key: self.key,
+            what: ElicitMode::Form(form),
+        }
     }
 }
 
 impl<T: DeserializeOwned + JsonSchema> Question for Elicit<'_, T> {
     type Answer = T;
 
-    fn look(self, context: &Context, missing: &mut Missing) -> Result<Option<T>, AskError> {
-        let form = self.form.unwrap_or_else(|| Form::of::<T>(&self.field))?;
+    fn look(self, context: &Context, missing: &mut PendingQuestions) -> Result<Option<T>, AskError> {
+        let form = self.form.unwrap_or_else(|| AnswerForm::of::<T>(&self.field))?;
         look_form(context, missing, self.message, self.key, form, |form, message, result| {
             match accepted(message, &result) {
                 Ok(()) => form.read(content(&result)?).map(Ok),
@@ -90,12 +95,12 @@ pub struct RawElicit<'c> {
     context: &'c Context,
     message: String,
     key: Option<String>,
-    what: What,
+    what: ElicitMode,
 }
 
 #[derive(Debug)]
-enum What {
-    Form(Result<Form, FormError>),
+enum ElicitMode {
+    Form(Result<AnswerForm, FormError>),
     Url(ElicitUrlParams),
 }
 
@@ -110,9 +115,13 @@ impl RawElicit<'_> {
 impl Question for RawElicit<'_> {
     type Answer = ElicitResult;
 
-    fn look(self, context: &Context, missing: &mut Missing) -> Result<Option<ElicitResult>, AskError> {
+    fn look(
+        self,
+        context: &Context,
+        missing: &mut PendingQuestions,
+    ) -> Result<Option<ElicitResult>, AskError> {
         match self.what {
-            What::Form(form) => {
+            ElicitMode::Form(form) => {
                 look_form(context, missing, self.message, self.key, form?, |form, _, result| {
                     if result.action == ElicitAction::Accept {
                         check_content(&form.schema, &content(&result)?)?;
@@ -120,7 +129,7 @@ impl Question for RawElicit<'_> {
                     Ok(Ok(result))
                 })
             }
-            What::Url(params) => look_url(context, missing, self.key, params),
+            ElicitMode::Url(params) => look_url(context, missing, self.key, params),
         }
     }
 }
@@ -154,14 +163,14 @@ impl<'c> ElicitUrl<'c> {
     /// Wants what the person did; a refusal is then an answer like any other.
     pub fn raw(self) -> RawElicit<'c> {
         let message = self.params.message.clone();
-        RawElicit { context: self.context, message, key: self.key, what: What::Url(self.params) }
+        RawElicit { context: self.context, message, key: self.key, what: ElicitMode::Url(self.params) }
     }
 }
 
 impl Question for ElicitUrl<'_> {
     type Answer = ();
 
-    fn look(self, context: &Context, missing: &mut Missing) -> Result<Option<()>, AskError> {
+    fn look(self, context: &Context, missing: &mut PendingQuestions) -> Result<Option<()>, AskError> {
         let message = self.params.message.clone();
         let result = look_url(context, missing, self.key, self.params)?;
         result.map(|result| accepted(&message, &result)).transpose()
@@ -170,13 +179,13 @@ impl Question for ElicitUrl<'_> {
 
 fn look_form<A>(
     context: &Context,
-    missing: &mut Missing,
+    missing: &mut PendingQuestions,
     mut message: String,
     key: Option<String>,
-    form: Form,
-    read: impl FnOnce(&Form, &str, ElicitResult) -> Result<Result<A, AskError>, Misfit>,
+    form: AnswerForm,
+    read: impl FnOnce(&AnswerForm, &str, ElicitResult) -> Result<Result<A, AskError>, FormContentError>,
 ) -> Result<Option<A>, AskError> {
-    careful::form(&message, &form.schema)?;
+    request_checks::form(&message, &form.schema)?;
     let key = key.unwrap_or_else(|| context.next_key());
     if let Some(result) = question::answer::<ElicitResult>(context, &key) {
         match read(&form, &message, result) {
@@ -195,7 +204,7 @@ fn look_form<A>(
 
 fn look_url(
     context: &Context,
-    missing: &mut Missing,
+    missing: &mut PendingQuestions,
     key: Option<String>,
     mut params: ElicitUrlParams,
 ) -> Result<Option<ElicitResult>, AskError> {
@@ -204,7 +213,7 @@ fn look_url(
         return Ok(Some(result));
     }
     match url::Url::parse(&params.url) {
-        Ok(url) => careful::url(&url)?,
+        Ok(url) => request_checks::url(&url)?,
         Err(source) => return Err(AskError::Url { url: params.url, source }),
     }
     if params.elicitation_id.is_none() {
@@ -224,10 +233,10 @@ fn accepted(question: &str, result: &ElicitResult) -> Result<(), AskError> {
     }
 }
 
-fn content(result: &ElicitResult) -> Result<Map<String, Value>, Misfit> {
+fn content(result: &ElicitResult) -> Result<Map<String, Value>, FormContentError> {
     match &result.content {
         None => Ok(Map::new()),
-        Some(content) => content.decode().map_err(|why| Misfit::new(why.to_string())),
+        Some(content) => content.decode().map_err(|why| FormContentError::new(why.to_string())),
     }
 }
 

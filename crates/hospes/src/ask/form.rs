@@ -6,7 +6,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::restrict;
+use super::form_schema;
 
 /// The field under which a form asks for a value that is no object, where the author names no other.
 pub const DEFAULT_FIELD: &str = "value";
@@ -22,9 +22,9 @@ pub struct FormError {
 /// Error of form content that does not fit the form. The message names the field and what it requires.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Misfit(String);
+pub struct FormContentError(String);
 
-impl Misfit {
+impl FormContentError {
     pub(super) fn new(why: String) -> Self {
         Self(why)
     }
@@ -40,7 +40,7 @@ impl Misfit {
 /// When `T` has something that no form can show: an object within the object, a list of anything but choices, an
 /// enumeration with data.
 pub fn form_for<T: JsonSchema>() -> Result<ElicitSchema, FormError> {
-    Form::of::<T>(DEFAULT_FIELD).map(|form| form.schema)
+    AnswerForm::of::<T>(DEFAULT_FIELD).map(|form| form.schema)
 }
 
 /// Checks the content that a person filled in. All required fields are present, and every present field fits (ELIC-14).
@@ -48,15 +48,15 @@ pub fn form_for<T: JsonSchema>() -> Result<ElicitSchema, FormError> {
 ///
 /// # Errors
 /// The first field that does not fit.
-pub fn check_content(form: &ElicitSchema, content: &Map<String, Value>) -> Result<(), Misfit> {
+pub fn check_content(form: &ElicitSchema, content: &Map<String, Value>) -> Result<(), FormContentError> {
     for (name, field) in &form.properties.0 {
         match content.get(name) {
             // A field left empty is sent as null by some clients, and not at all by others.
             None | Some(Value::Null) if form.required.contains(name) => {
-                return Err(Misfit(format!("`{name}` is missing")));
+                return Err(FormContentError(format!("`{name}` is missing")));
             }
             None | Some(Value::Null) => {}
-            Some(value) => check(field, value).map_err(|why| Misfit(format!("`{name}` {why}")))?,
+            Some(value) => check(field, value).map_err(|why| FormContentError(format!("`{name}` {why}")))?,
         }
     }
     Ok(())
@@ -64,13 +64,13 @@ pub fn check_content(form: &ElicitSchema, content: &Map<String, Value>) -> Resul
 
 /// A form, and how its content becomes the answer.
 #[derive(Clone, Debug)]
-pub(super) struct Form {
+pub(super) struct AnswerForm {
     pub(super) schema: ElicitSchema,
-    kind: Kind,
+    kind: AnswerShape,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum AnswerShape {
     /// The content is the answer.
     Whole,
     /// The one field is the answer; no field is `null`.
@@ -79,7 +79,7 @@ enum Kind {
     ByHand,
 }
 
-impl Form {
+impl AnswerForm {
     pub(super) fn of<T: JsonSchema>(field: &str) -> Result<Self, FormError> {
         let mut schema = SchemaGenerator::new(SchemaSettings::draft2020_12()).into_root_schema_for::<T>();
         // The name of the type where the author gives no title; a person has no use for it.
@@ -90,28 +90,28 @@ impl Form {
             .map_err(|why| FormError { what: format!("`{}`", T::schema_name()), why: why.to_string() })
     }
 
-    fn build(schema: &Value, field: &str) -> Result<Self, restrict::TooMuch> {
-        if restrict::is_null(schema) {
-            return Ok(Self { schema: ElicitSchema::new(), kind: Kind::Wrapped });
+    fn build(schema: &Value, field: &str) -> Result<Self, form_schema::UnsupportedSchema> {
+        if form_schema::is_null(schema) {
+            return Ok(Self { schema: ElicitSchema::new(), kind: AnswerShape::Wrapped });
         }
-        if let Some(schema) = restrict::object(schema)? {
-            return Ok(Self { schema, kind: Kind::Whole });
+        if let Some(schema) = form_schema::object(schema)? {
+            return Ok(Self { schema, kind: AnswerShape::Whole });
         }
-        let (only, optional) = restrict::field(schema, schema, field)?;
+        let (only, optional) = form_schema::field(schema, schema, field)?;
         let form = ElicitSchema::new();
         let schema = if optional { form.with_optional(field, only) } else { form.with_required(field, only) };
-        Ok(Self { schema, kind: Kind::Wrapped })
+        Ok(Self { schema, kind: AnswerShape::Wrapped })
     }
 
     pub(super) fn by_hand(schema: ElicitSchema) -> Self {
-        Self { schema, kind: Kind::ByHand }
+        Self { schema, kind: AnswerShape::ByHand }
     }
 
     /// A form from JSON Schema written by hand.
     pub(super) fn parse(schema: &RawJson) -> Result<Self, FormError> {
         let error = |why: String| FormError { what: "this schema".to_owned(), why };
         let value = schema.to_value().map_err(|why| error(why.to_string()))?;
-        match restrict::object(&value) {
+        match form_schema::object(&value) {
             Ok(Some(schema)) => Ok(Self::by_hand(schema)),
             Ok(None) => Err(error("it has to be an object with properties".to_owned())),
             Err(why) => Err(error(why.to_string())),
@@ -119,18 +119,21 @@ impl Form {
     }
 
     /// Checks the content and makes the answer of it. What was not asked for is left out.
-    pub(super) fn read<T: DeserializeOwned>(&self, mut content: Map<String, Value>) -> Result<T, Misfit> {
+    pub(super) fn read<T: DeserializeOwned>(
+        &self,
+        mut content: Map<String, Value>,
+    ) -> Result<T, FormContentError> {
         check_content(&self.schema, &content)?;
         content.retain(|name, value| self.schema.properties.get(name).is_some() && !value.is_null());
         let only = || match (content.len(), content.values().next()) {
             (1, Some(value)) => value.clone(),
             _ => Value::Null,
         };
-        let misfit = |why: serde_json::Error| Misfit(why.to_string());
+        let misfit = |why: serde_json::Error| FormContentError(why.to_string());
         match self.kind {
-            Kind::Wrapped => serde_json::from_value(only()).map_err(misfit),
-            Kind::Whole => serde_json::from_value(Value::Object(content)).map_err(misfit),
-            Kind::ByHand => {
+            AnswerShape::Wrapped => serde_json::from_value(only()).map_err(misfit),
+            AnswerShape::Whole => serde_json::from_value(Value::Object(content)).map_err(misfit),
+            AnswerShape::ByHand => {
                 let only = only();
                 let whole = serde_json::from_value(Value::Object(content));
                 whole.or_else(|why| serde_json::from_value(only).map_err(|_| misfit(why)))

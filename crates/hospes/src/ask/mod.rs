@@ -26,13 +26,13 @@
 //! }
 //! ```
 
-mod careful;
 mod elicit;
 mod error;
 mod form;
+mod form_schema;
 mod once;
 mod question;
-mod restrict;
+mod request_checks;
 mod roots;
 mod sample;
 #[cfg(test)]
@@ -42,13 +42,13 @@ use std::future::{Ready, ready};
 
 pub use elicit::{Elicit, ElicitUrl, RawElicit};
 pub use error::AskError;
-pub use form::{DEFAULT_FIELD, FormError, Misfit, check_content, form_for};
-pub use question::{Missing, Question};
-pub use roots::Roots;
+pub use form::{DEFAULT_FIELD, FormContentError, FormError, check_content, form_for};
+pub use question::{PendingQuestions, Question};
+pub use roots::RootsQuery;
 #[cfg(feature = "client")]
 pub(crate) use sample::check_conversation;
 pub(crate) use sample::check_said;
-pub use sample::{DEFAULT_MAX_TOKENS, IntoMessages, Sample};
+pub use sample::{DEFAULT_MAX_TOKENS, IntoMessages, SampleQuery};
 
 use crate::context::Context;
 
@@ -121,8 +121,8 @@ impl Context {
     ///     Ok(answer.text())
     /// }
     /// ```
-    pub fn sample(&self, prompt: impl IntoMessages) -> Sample<'_> {
-        Sample::new(self, prompt.into_messages())
+    pub fn sample(&self, prompt: impl IntoMessages) -> SampleQuery<'_> {
+        SampleQuery::new(self, prompt.into_messages())
     }
 
     /// Asks the client what the server may look at.
@@ -132,8 +132,8 @@ impl Context {
     /// # Errors
     /// (Of the future.) [`AskError::Pending`] while there is no answer: hand it on through `?`.
     /// [`AskError::Unsupported`] when the client has no roots to tell.
-    pub fn roots(&self) -> Roots<'_> {
-        Roots::new(self)
+    pub fn roots(&self) -> RootsQuery<'_> {
+        RootsQuery::new(self)
     }
 
     /// Asks several questions in one round: a tuple of up to eight, or a `Vec`.

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::AskError;
 use crate::context::Context;
-use crate::deprecated::{Deprecated, warn_once};
+use crate::deprecated::{DeprecatedFeature, warn_once};
 
 /// Something that can be asked in the middle of a call: what [`Context::elicit`], [`Context::sample`] and
 /// [`Context::roots`] make, and tuples and lists of these.
@@ -23,14 +23,18 @@ pub trait Question {
     ///
     /// # Errors
     /// When the answer is a refusal, or the question cannot be put.
-    fn look(self, context: &Context, missing: &mut Missing) -> Result<Option<Self::Answer>, AskError>;
+    fn look(
+        self,
+        context: &Context,
+        missing: &mut PendingQuestions,
+    ) -> Result<Option<Self::Answer>, AskError>;
 }
 
 /// The questions of a round that have no answer yet.
 #[derive(Debug, Default)]
-pub struct Missing(Vec<(String, InputRequest)>);
+pub struct PendingQuestions(Vec<(String, InputRequest)>);
 
-impl Missing {
+impl PendingQuestions {
     /// Adds a question that the peer can be asked.
     ///
     /// # Errors
@@ -39,8 +43,8 @@ impl Missing {
         request.required_capability(context.answerable()).map_err(AskError::Unsupported)?;
         if !context.peer().revision.is_legacy() {
             match request {
-                InputRequest::CreateMessage(_) => warn_once(Deprecated::Sampling),
-                InputRequest::ListRoots(_) => warn_once(Deprecated::Roots),
+                InputRequest::CreateMessage(_) => warn_once(DeprecatedFeature::Sampling),
+                InputRequest::ListRoots(_) => warn_once(DeprecatedFeature::Roots),
                 _ => {}
             }
         }
@@ -51,7 +55,7 @@ impl Missing {
 
 /// Puts questions in one round.
 pub(super) fn put<Q: Question>(context: &Context, question: Q) -> Result<Q::Answer, AskError> {
-    let mut missing = Missing::default();
+    let mut missing = PendingQuestions::default();
     // A refusal among the answers decides, before anything else is asked.
     let answer = question.look(context, &mut missing)?;
     if let Some(answer) = answer {
@@ -79,7 +83,11 @@ pub(super) fn answer<A: DeserializeOwned>(context: &Context, key: &str) -> Optio
 impl<Q: Question> Question for Vec<Q> {
     type Answer = Vec<Q::Answer>;
 
-    fn look(self, context: &Context, missing: &mut Missing) -> Result<Option<Self::Answer>, AskError> {
+    fn look(
+        self,
+        context: &Context,
+        missing: &mut PendingQuestions,
+    ) -> Result<Option<Self::Answer>, AskError> {
         // All of them are looked at, so that all that is missing is asked in one round.
         let answers: Result<Vec<_>, _> = self.into_iter().map(|q| q.look(context, missing)).collect();
         Ok(answers?.into_iter().collect())
@@ -89,7 +97,11 @@ impl<Q: Question> Question for Vec<Q> {
 impl<Q: Question> Question for Option<Q> {
     type Answer = Option<Q::Answer>;
 
-    fn look(self, context: &Context, missing: &mut Missing) -> Result<Option<Self::Answer>, AskError> {
+    fn look(
+        self,
+        context: &Context,
+        missing: &mut PendingQuestions,
+    ) -> Result<Option<Self::Answer>, AskError> {
         match self {
             None => Ok(Some(None)),
             Some(question) => Ok(question.look(context, missing)?.map(Some)),
@@ -103,7 +115,7 @@ macro_rules! tuples {
             type Answer = ($($name::Answer,)+);
 
             #[expect(non_snake_case, reason = "the type parameters' names serve for the values")]
-            fn look(self, context: &Context, missing: &mut Missing) -> Result<Option<Self::Answer>, AskError> {
+            fn look(self, context: &Context, missing: &mut PendingQuestions) -> Result<Option<Self::Answer>, AskError> {
                 let ($($name,)+) = self;
                 $(let $answer = $name.look(context, missing)?;)+
                 Ok(match ($($answer,)+) {

@@ -5,18 +5,18 @@ use std::future::{IntoFuture, Ready, ready};
 use hospes_model::{InputRequest, ListRootsParams, ListRootsResult, Root};
 
 use super::error::AskError;
-use super::question::{self, Missing, Question};
+use super::question::{self, PendingQuestions, Question};
 use crate::context::Context;
 
 /// The question what the server may look at; made by [`Context::roots`], asked by `.await`.
 #[derive(Debug)]
 #[must_use = "a question is asked by `.await`"]
-pub struct Roots<'c> {
+pub struct RootsQuery<'c> {
     context: &'c Context,
     key: Option<String>,
 }
 
-impl<'c> Roots<'c> {
+impl<'c> RootsQuery<'c> {
     pub(super) fn new(context: &'c Context) -> Self {
         Self { context, key: None }
     }
@@ -28,10 +28,10 @@ impl<'c> Roots<'c> {
     }
 }
 
-impl Question for Roots<'_> {
+impl Question for RootsQuery<'_> {
     type Answer = Vec<Root>;
 
-    fn look(self, context: &Context, missing: &mut Missing) -> Result<Option<Vec<Root>>, AskError> {
+    fn look(self, context: &Context, missing: &mut PendingQuestions) -> Result<Option<Vec<Root>>, AskError> {
         let key = self.key.unwrap_or_else(|| context.next_key());
         if let Some(ListRootsResult { roots, .. }) = question::answer(context, &key) {
             return Ok(Some(roots));
@@ -41,7 +41,7 @@ impl Question for Roots<'_> {
     }
 }
 
-impl IntoFuture for Roots<'_> {
+impl IntoFuture for RootsQuery<'_> {
     type Output = Result<Vec<Root>, AskError>;
     type IntoFuture = Ready<Self::Output>;
 

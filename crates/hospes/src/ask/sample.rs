@@ -10,7 +10,7 @@ use hospes_model::{
 };
 
 use super::error::AskError;
-use super::question::{self, Missing, Question};
+use super::question::{self, PendingQuestions, Question};
 use crate::context::Context;
 
 /// The most tokens wanted where the author does not say: the specification requires a number.
@@ -68,13 +68,13 @@ impl<const N: usize> IntoMessages for [SamplingMessage; N] {
 /// The client decides: which model, whether at all, and what of the wishes here it heeds.
 #[derive(Debug)]
 #[must_use = "a question is asked by `.await`"]
-pub struct Sample<'c> {
+pub struct SampleQuery<'c> {
     context: &'c Context,
     key: Option<String>,
     params: CreateMessageParams,
 }
 
-impl<'c> Sample<'c> {
+impl<'c> SampleQuery<'c> {
     pub(super) fn new(context: &'c Context, messages: Vec<SamplingMessage>) -> Self {
         Self { context, key: None, params: CreateMessageParams::new(messages, DEFAULT_MAX_TOKENS) }
     }
@@ -169,10 +169,14 @@ impl<'c> Sample<'c> {
     }
 }
 
-impl Question for Sample<'_> {
+impl Question for SampleQuery<'_> {
     type Answer = CreateMessageResult;
 
-    fn look(self, context: &Context, missing: &mut Missing) -> Result<Option<CreateMessageResult>, AskError> {
+    fn look(
+        self,
+        context: &Context,
+        missing: &mut PendingQuestions,
+    ) -> Result<Option<CreateMessageResult>, AskError> {
         let key = self.key.unwrap_or_else(|| context.next_key());
         if let Some(result) = question::answer(context, &key) {
             return Ok(Some(result));
@@ -188,7 +192,7 @@ impl Question for Sample<'_> {
     }
 }
 
-impl IntoFuture for Sample<'_> {
+impl IntoFuture for SampleQuery<'_> {
     type Output = Result<CreateMessageResult, AskError>;
     type IntoFuture = Ready<Self::Output>;
 

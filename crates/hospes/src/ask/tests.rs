@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 use self::form::Seat;
 use super::AskError;
 use crate::{
-    BoxService, Call, Context, Error, Event, Exchange, Outcome, Peer, Questions, Result, Round, Service,
+    BoxService, Call, Context, Error, Exchange, ExchangeEvent, Outcome, Peer, PendingInput, Result, Round,
+    Service,
 };
 
 /// Answers are there or they are not; nothing is waited for.
@@ -54,7 +55,7 @@ fn accept(content: Value) -> Value {
 }
 
 fn asked(context: &Context) -> Vec<(String, Value)> {
-    let Questions { requests, .. } = context.take_questions().expect("something was asked");
+    let PendingInput { requests, .. } = context.take_questions().expect("something was asked");
     requests.into_iter().map(|(key, request)| (key, serde_json::to_value(request).unwrap())).collect()
 }
 
@@ -123,7 +124,7 @@ fn a_url_is_checked_before_it_is_sent() {
         assert!(error.to_string().contains("not a url"), "{error}");
         let error = context.elicit_url("Pay", "https://example.com/pay").key("pay").await.unwrap_err();
         assert!(error.is_pending());
-        let Questions { requests, .. } = context.take_questions().unwrap();
+        let PendingInput { requests, .. } = context.take_questions().unwrap();
         let (method, old) = requests[0].1.lower(Revision::V2025_11_25).unwrap();
         assert_eq!(method, Method::Elicit);
         assert_eq!(old.to_value().unwrap()["elicitationId"].as_str().unwrap().len(), 32);
@@ -405,21 +406,21 @@ fn one_handler_answers_peers_of_both_eras() {
     let answer = [("name".to_owned(), RawJson::from(accept(json!({ "value": "Ada" }))))];
 
     let mut old = start(Revision::V2025_06_18, Round::default());
-    let Event::Ask(questions) = poll(&mut old) else { panic!("an old peer is asked by requests") };
+    let ExchangeEvent::Ask(questions) = poll(&mut old) else { panic!("an old peer is asked by requests") };
     assert_eq!(questions[0].0, "name");
     old.answer(answer.clone());
-    let Event::Done(Outcome::Complete(Reply::CallTool(from_old))) = poll(&mut old) else {
+    let ExchangeEvent::Done(Outcome::Complete(Reply::CallTool(from_old))) = poll(&mut old) else {
         panic!("not done")
     };
 
     let mut new = start(Revision::LATEST, Round::default());
-    let Event::Done(Outcome::InputRequired(questions)) = poll(&mut new) else {
+    let ExchangeEvent::Done(Outcome::InputRequired(questions)) = poll(&mut new) else {
         panic!("a new peer is asked in the result")
     };
     let mut round = questions.round;
     round.answered(answer);
     let mut new = start(Revision::LATEST, round);
-    let Event::Done(Outcome::Complete(Reply::CallTool(from_new))) = poll(&mut new) else {
+    let ExchangeEvent::Done(Outcome::Complete(Reply::CallTool(from_new))) = poll(&mut new) else {
         panic!("not done")
     };
     assert_eq!(from_old.all_text(), "Ada");

@@ -12,11 +12,11 @@ use serde::Serialize;
 
 use super::builder::ClientBuilder;
 use super::connect::members;
-use super::core::Core;
-use super::error::{CallError, Closed, ConnectError};
-use super::link::{Members, Outgoing, write_text};
-use super::listing::Listing;
-use super::request::Request;
+use super::core::ClientCore;
+use super::error::{CallError, ConnectError, ConnectionClosed};
+use super::link::{OutgoingParams, OutgoingRequest, write_text};
+use super::listing::PaginatedStream;
+use super::request::RequestBuilder;
 use super::target::Target;
 #[cfg(feature = "server")]
 use crate::service::IntoService;
@@ -38,11 +38,11 @@ use crate::service::IntoService;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Client {
-    pub(super) core: Arc<Core>,
+    pub(super) core: Arc<ClientCore>,
 }
 
 impl Client {
-    pub(super) fn new(core: Core) -> Self {
+    pub(super) fn new(core: ClientCore) -> Self {
         let core = Arc::new(core);
         core.keep_listening();
         core.keep_checking();
@@ -110,8 +110,14 @@ impl Client {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn call<'c>(&'c self, tool: &'c str, arguments: impl Serialize) -> Request<'c, CallToolResult> {
-        Request::new(self, Method::ToolsCall).offered(self.offers(Offer::Tools)).named(tool, &arguments)
+    pub fn call<'c>(
+        &'c self,
+        tool: &'c str,
+        arguments: impl Serialize,
+    ) -> RequestBuilder<'c, CallToolResult> {
+        RequestBuilder::new(self, Method::ToolsCall)
+            .offered(self.offers(ServerFeature::Tools))
+            .named(tool, &arguments)
     }
 
     /// Fills in a prompt.
@@ -119,7 +125,7 @@ impl Client {
         &'c self,
         name: &'c str,
         arguments: impl IntoIterator<Item = (K, V)>,
-    ) -> Request<'c, GetPromptResult>
+    ) -> RequestBuilder<'c, GetPromptResult>
     where
         K: Into<String>,
         V: Into<String>,
@@ -127,39 +133,45 @@ impl Client {
         let mut params = GetPromptParams::new(name);
         params.arguments = arguments.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
         let arguments = (!params.arguments.is_empty()).then_some(&params.arguments);
-        Request::new(self, Method::PromptsGet).offered(self.offers(Offer::Prompts)).named(name, &arguments)
+        RequestBuilder::new(self, Method::PromptsGet)
+            .offered(self.offers(ServerFeature::Prompts))
+            .named(name, &arguments)
     }
 
     /// Reads a resource.
-    pub fn read<'c>(&'c self, uri: &'c str) -> Request<'c, ReadResourceResult> {
+    pub fn read<'c>(&'c self, uri: &'c str) -> RequestBuilder<'c, ReadResourceResult> {
         let mut text = b"\"uri\":".to_vec();
         write_text(&mut text, uri);
-        Request::new(self, Method::ResourcesRead).offered(self.offers(Offer::Resources)).with(uri, text)
+        RequestBuilder::new(self, Method::ResourcesRead)
+            .offered(self.offers(ServerFeature::Resources))
+            .with(uri, text)
     }
 
     /// Suggests values for an argument.
-    pub fn complete(&self, params: &CompleteParams) -> Request<'_, CompleteResult> {
-        Request::new(self, Method::Complete).offered(self.offers(Offer::Completions)).params(params)
+    pub fn complete(&self, params: &CompleteParams) -> RequestBuilder<'_, CompleteResult> {
+        RequestBuilder::new(self, Method::Complete)
+            .offered(self.offers(ServerFeature::Completions))
+            .params(params)
     }
 
     /// The tools, page by page as they are needed.
-    pub fn tools(&self) -> Listing<'_, Tool> {
-        Listing::new(self, self.offers(Offer::Tools))
+    pub fn tools(&self) -> PaginatedStream<'_, Tool> {
+        PaginatedStream::new(self, self.offers(ServerFeature::Tools))
     }
 
     /// The prompts, page by page as they are needed.
-    pub fn prompts(&self) -> Listing<'_, Prompt> {
-        Listing::new(self, self.offers(Offer::Prompts))
+    pub fn prompts(&self) -> PaginatedStream<'_, Prompt> {
+        PaginatedStream::new(self, self.offers(ServerFeature::Prompts))
     }
 
     /// The resources, page by page as they are needed.
-    pub fn resources(&self) -> Listing<'_, Resource> {
-        Listing::new(self, self.offers(Offer::Resources))
+    pub fn resources(&self) -> PaginatedStream<'_, Resource> {
+        PaginatedStream::new(self, self.offers(ServerFeature::Resources))
     }
 
     /// The resource templates, page by page as they are needed.
-    pub fn resource_templates(&self) -> Listing<'_, ResourceTemplate> {
-        Listing::new(self, self.offers(Offer::Resources))
+    pub fn resource_templates(&self) -> PaginatedStream<'_, ResourceTemplate> {
+        PaginatedStream::new(self, self.offers(ServerFeature::Resources))
     }
 
     /// Asks whether the server is there. (2026-07-28 has no `ping`; its servers are asked who they are instead.)
@@ -175,7 +187,7 @@ impl Client {
     /// # Errors
     /// When the server sends no log messages, or refuses.
     pub async fn set_log_level(&self, level: LoggingLevel) -> Result<(), CallError> {
-        self.offers(Offer::Logging)?;
+        self.offers(ServerFeature::Logging)?;
         self.core.set_log_level(Some(level));
         if !self.core.speech.revision.is_legacy() {
             // Every request says so by itself.
@@ -200,12 +212,13 @@ impl Client {
     pub async fn raw(&self, method: &str, params: &RawJson) -> Result<RawJson, CallError> {
         let method = Method::from_name(method);
         let params = members(params)?;
-        let outgoing = Outgoing { members: Members::Text(&params), ..self.core.request(&method) };
+        let outgoing =
+            OutgoingRequest { members: OutgoingParams::Text(&params), ..self.core.request(&method) };
         match self.core.complete(outgoing, None).await? {
             Reply::Raw { json, .. } => Ok(json),
             other => {
                 let mut out = Vec::new();
-                let stamp = hospes_model::Stamp::anonymous();
+                let stamp = hospes_model::ServerStamp::anonymous();
                 let written = other.encode(&method, Revision::LATEST, &stamp, &mut out);
                 let json = written.ok().and_then(|()| RawJson::parse(out).ok());
                 json.ok_or_else(|| super::core::malformed(&method, "it cannot be written again"))
@@ -280,12 +293,12 @@ impl Client {
 
     /// Returns the reason the connection ended, if it has ended.
     #[must_use]
-    pub fn closed(&self) -> Option<Arc<Closed>> {
+    pub fn closed(&self) -> Option<Arc<ConnectionClosed>> {
         self.core.desk.closed()
     }
 
     /// Resolves when the connection has ended, with how it ended. (An HTTP server has no connection that could end.)
-    pub async fn wait_closed(&self) -> Arc<Closed> {
+    pub async fn wait_closed(&self) -> Arc<ConnectionClosed> {
         self.core.desk.wait_closed().await
     }
 
@@ -294,25 +307,25 @@ impl Client {
         self.core.link.close().await;
     }
 
-    fn offers(&self, offer: Offer) -> Result<(), CallError> {
+    fn offers(&self, offer: ServerFeature) -> Result<(), CallError> {
         let Some(capabilities) = &self.core.server.capabilities else { return Ok(()) };
         let (offered, what) = match offer {
-            Offer::Tools => (capabilities.tools.is_some(), "tools"),
-            Offer::Prompts => (capabilities.prompts.is_some(), "prompts"),
-            Offer::Resources => (capabilities.resources.is_some(), "resources"),
+            ServerFeature::Tools => (capabilities.tools.is_some(), "tools"),
+            ServerFeature::Prompts => (capabilities.prompts.is_some(), "prompts"),
+            ServerFeature::Resources => (capabilities.resources.is_some(), "resources"),
             // The first revision has completion but no capability for it.
-            Offer::Completions => {
+            ServerFeature::Completions => {
                 let flagged = capabilities.completions.is_some();
                 (flagged || self.revision() == Revision::V2024_11_05, "completions")
             }
-            Offer::Logging => (capabilities.logging.is_some(), "log messages"),
+            ServerFeature::Logging => (capabilities.logging.is_some(), "log messages"),
         };
         if offered { Ok(()) } else { Err(CallError::NotOffered(what)) }
     }
 }
 
 #[derive(Clone, Copy)]
-enum Offer {
+enum ServerFeature {
     Tools,
     Prompts,
     Resources,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use http::{HeaderMap, Method, StatusCode};
 
 /// Future returned by the methods of an [`Authorizer`].
-pub type Authorizing<'a, T> = Pin<Box<dyn Future<Output = Result<T, NotAuthorized>> + Send + 'a>>;
+pub type AuthorizerFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, AuthorizerError>> + Send + 'a>>;
 
 /// Gives requests to a server what lets them in, and deals with refusals. One that speaks OAuth is in the crate
 /// `hospes-auth`.
@@ -19,10 +19,10 @@ pub type Authorizing<'a, T> = Pin<Box<dyn Future<Output = Result<T, NotAuthorize
 /// sign in. Over HTTP+SSE only the time limit of sending is suspended.
 pub trait Authorizer: Send + Sync + fmt::Debug {
     /// The headers that let this request in; none if nothing is known to.
-    fn headers<'a>(&'a self, request: Outbound<'a>) -> Authorizing<'a, HeaderMap>;
+    fn headers<'a>(&'a self, request: OutboundRequest<'a>) -> AuthorizerFuture<'a, HeaderMap>;
 
     /// Deals with a refusal.
-    fn refused<'a>(&'a self, refusal: Refusal<'a>) -> Authorizing<'a, Verdict>;
+    fn refused<'a>(&'a self, refusal: RejectedRequest<'a>) -> AuthorizerFuture<'a, RetryDecision>;
 
     /// A request for this operation that was refused before, and sent again, was let in.
     fn let_in(&self, operation: &str) {
@@ -33,7 +33,7 @@ pub trait Authorizer: Send + Sync + fmt::Debug {
 /// A request that is about to be sent.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Outbound<'a> {
+pub struct OutboundRequest<'a> {
     /// Its method.
     pub method: &'a Method,
     /// URL that the request is sent to.
@@ -45,7 +45,7 @@ pub struct Outbound<'a> {
     pub announced: bool,
 }
 
-impl<'a> Outbound<'a> {
+impl<'a> OutboundRequest<'a> {
     /// Creates a request with this method and URL that a caller waits for.
     #[must_use]
     pub fn new(method: &'a Method, url: &'a url::Url) -> Self {
@@ -70,9 +70,9 @@ impl<'a> Outbound<'a> {
 /// A request that was answered with 401 or 403.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
-pub struct Refusal<'a> {
+pub struct RejectedRequest<'a> {
     /// The request.
-    pub request: Outbound<'a>,
+    pub request: OutboundRequest<'a>,
     /// Headers that [`Authorizer::headers`] returned for the request.
     pub sent: &'a HeaderMap,
     /// Operation of the request: an MCP method and the item it names (`tools/call add`).
@@ -86,7 +86,7 @@ pub struct Refusal<'a> {
 }
 
 // What was sent is secret.
-impl fmt::Debug for Refusal<'_> {
+impl fmt::Debug for RejectedRequest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refusal")
             .field("operation", &self.operation)
@@ -99,7 +99,7 @@ impl fmt::Debug for Refusal<'_> {
 /// Decision about a request that was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Verdict {
+pub enum RetryDecision {
     /// It is sent again, with headers that are asked for anew; at most 8 times.
     Retry,
     /// The refusal stands.
@@ -109,7 +109,7 @@ pub enum Verdict {
 /// A request was refused, and nothing could be done about it.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct NotAuthorized {
+pub struct AuthorizerError {
     /// Short description of the failure.
     pub what: String,
     /// URL where a person can sign in, if that would help.
@@ -123,7 +123,7 @@ pub struct NotAuthorized {
     pub source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
-impl NotAuthorized {
+impl AuthorizerError {
     /// With words.
     pub fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), sign_in: None, status: None, hint: None, source: None }
@@ -151,7 +151,7 @@ impl NotAuthorized {
     }
 }
 
-impl fmt::Display for NotAuthorized {
+impl fmt::Display for AuthorizerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)?;
         match &self.sign_in {
@@ -161,7 +161,7 @@ impl fmt::Display for NotAuthorized {
     }
 }
 
-impl StdError for NotAuthorized {
+impl StdError for AuthorizerError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.source.as_ref().map(|source| source.as_ref() as &(dyn StdError + 'static))
     }
@@ -169,12 +169,12 @@ impl StdError for NotAuthorized {
 
 /// An authorizer that is the same as itself and no other.
 #[derive(Clone, Debug)]
-pub(crate) struct Shared(pub(crate) Arc<dyn Authorizer>);
+pub(crate) struct SharedAuthorizer(pub(crate) Arc<dyn Authorizer>);
 
-impl PartialEq for Shared {
+impl PartialEq for SharedAuthorizer {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl Eq for Shared {}
+impl Eq for SharedAuthorizer {}

@@ -14,17 +14,17 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Client;
 use super::connect;
-use super::desk::{Desk, List};
+use super::dispatcher::{InboundDispatcher, ListKind};
 use super::error::ConnectError;
-use super::handlers::Pace;
+use super::handlers::QuestionRateLimiter;
 use super::health::HealthCheck;
 #[cfg(feature = "http")]
-use super::network::Proxy;
+use super::network::ProxySetting;
 #[cfg(feature = "stdio")]
-use super::process::ProcessNews;
-use super::receiver::Receiver;
-use super::settings::Settings;
+use super::process_event::ProcessEvent;
+use super::settings::ClientSettings;
 use super::target::Target;
+use super::task_runner::ClientTaskRunner;
 use crate::error::Result;
 use crate::rate::Rate;
 #[cfg(feature = "server")]
@@ -51,11 +51,11 @@ use crate::tasks::TaskSettings;
 #[derive(Default)]
 #[must_use = "a builder does nothing until it connects"]
 pub struct ClientBuilder {
-    pub(super) settings: Settings,
-    pub(super) desk: Desk,
+    pub(super) settings: ClientSettings,
+    pub(super) desk: InboundDispatcher,
     tasks: Option<TaskSettings>,
     #[cfg(feature = "stdio")]
-    pub(super) listeners: crate::transport::child::Listeners,
+    pub(super) listeners: crate::transport::child::ChildListeners,
 }
 
 impl ClientBuilder {
@@ -115,7 +115,7 @@ impl ClientBuilder {
     /// Sets the maximum rate of sampling requests and of elicitations, counted separately. Requests over the rate are
     /// refused. The default is [`DEFAULT_QUESTION_RATE`](super::DEFAULT_QUESTION_RATE).
     pub fn question_rate(mut self, rate: Rate) -> Self {
-        self.desk.handlers.pace = Pace::new(rate);
+        self.desk.handlers.pace = QuestionRateLimiter::new(rate);
         self
     }
 
@@ -241,14 +241,14 @@ impl ClientBuilder {
     /// connecting.
     #[cfg(feature = "http")]
     pub fn proxy(mut self, url: impl Into<String>, except: impl Into<String>) -> Self {
-        self.settings.network.proxy = Proxy::Given { url: url.into(), except: except.into() };
+        self.settings.network.proxy = ProxySetting::Given { url: url.into(), except: except.into() };
         self
     }
 
     /// Uses no proxy, whatever the environment says.
     #[cfg(feature = "http")]
     pub fn no_proxy(mut self) -> Self {
-        self.settings.network.proxy = Proxy::None;
+        self.settings.network.proxy = ProxySetting::None;
         self
     }
 
@@ -323,7 +323,7 @@ impl ClientBuilder {
     }
 
     /// Called when one of the server's lists has changed.
-    pub fn on_list_changed(mut self, listener: impl Fn(List) + Send + Sync + 'static) -> Self {
+    pub fn on_list_changed(mut self, listener: impl Fn(ListKind) + Send + Sync + 'static) -> Self {
         self.desk.on_list_changed = Some(Arc::new(listener));
         self
     }
@@ -338,7 +338,7 @@ impl ClientBuilder {
     /// Called when the process of a server is started, cannot be, or has ended: for each process, for finding out what a
     /// server speaks may take two. It must not block.
     #[cfg(feature = "stdio")]
-    pub fn on_process(mut self, listener: impl Fn(ProcessNews<'_>) + Send + Sync + 'static) -> Self {
+    pub fn on_process(mut self, listener: impl Fn(ProcessEvent<'_>) + Send + Sync + 'static) -> Self {
         self.listeners.process = Some(Arc::new(listener));
         self
     }
@@ -346,8 +346,8 @@ impl ClientBuilder {
     /// Finishes the settings: the handlers refuse requests beyond the declared capabilities.
     fn declare(mut self) -> Self {
         if let Some(settings) = self.tasks {
-            Receiver::declare(&mut self.settings.capabilities);
-            self.desk.tasks = Some(Receiver::new(settings, self.settings.limits.max_server_requests));
+            ClientTaskRunner::declare(&mut self.settings.capabilities);
+            self.desk.tasks = Some(ClientTaskRunner::new(settings, self.settings.limits.max_server_requests));
         }
         self.desk.handlers.declared = self.settings.capabilities.clone();
         self.desk.hold = self.settings.park_timeout;

@@ -12,8 +12,8 @@ use hospes_model::{Method, Notification, RawJson, Revision};
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use super::changes::covers;
-use super::link::{Members, Outgoing};
+use super::change_listeners::covers;
+use super::link::{OutgoingParams, OutgoingRequest};
 
 /// Default size of the response cache in bytes (setting `cache_bytes`).
 pub const DEFAULT_CACHE_BYTES: usize = 8 * 1024 * 1024;
@@ -24,13 +24,13 @@ pub const MAX_CACHED_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The answers of one connection that are still fresh.
 #[derive(Debug, Default)]
-pub(crate) struct Cache {
-    state: Mutex<State>,
+pub(crate) struct ResponseCache {
+    state: Mutex<ResponseCacheState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    entries: HashMap<Key, Entry>,
+struct ResponseCacheState {
+    entries: HashMap<ResponseCacheKey, CachedResponse>,
     bytes: usize,
     /// Number of invalidations so far. A response requested before the last one is not cached.
     changes: u64,
@@ -39,14 +39,14 @@ struct State {
 
 /// Request and audience of a cached response.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Key {
+struct ResponseCacheKey {
     method: Method,
     params: Box<[u8]>,
-    reader: Reader,
+    reader: CacheAudience,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Reader {
+enum CacheAudience {
     /// The server said "public".
     Anybody,
     /// The caller only: one principal, or the client itself.
@@ -54,7 +54,7 @@ enum Reader {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct CachedResponse {
     answer: RawJson,
     /// The resource, where it is one.
     uri: Option<Box<str>>,
@@ -64,8 +64,8 @@ struct Entry {
 
 /// A request whose answer may be kept.
 #[derive(Debug)]
-pub(crate) struct Cacheable {
-    key: Key,
+pub(crate) struct CacheableRequest {
+    key: ResponseCacheKey,
     uri: Option<Box<str>>,
     /// A page that is not the first.
     is_page: bool,
@@ -76,7 +76,7 @@ pub(crate) struct Cacheable {
 /// Caching fields of a result: its lifetime and its scope.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Hints<'a> {
+struct CachingHints<'a> {
     #[serde(borrow, default)]
     result_type: Option<Cow<'a, str>>,
     #[serde(default)]
@@ -85,20 +85,20 @@ struct Hints<'a> {
     cache_scope: Option<Cow<'a, str>>,
 }
 
-impl Cache {
+impl ResponseCache {
     /// The request as far as it matters here; none where its answer must not be kept: the method has no such answers,
     /// or it is one round of several (CACHE-05).
     pub(crate) fn request(
         &self,
-        outgoing: &Outgoing<'_>,
+        outgoing: &OutgoingRequest<'_>,
         revision: Revision,
         max_bytes: usize,
-    ) -> Option<Cacheable> {
+    ) -> Option<CacheableRequest> {
         let method = outgoing.method;
         if revision.is_legacy() || max_bytes == 0 || !method.info().is_some_and(|info| info.cacheable) {
             return None;
         }
-        let Members::Text(params) = outgoing.members else { return None };
+        let OutgoingParams::Text(params) = outgoing.members else { return None };
         if !outgoing.more.is_empty() || !outgoing.meta.members.is_empty() {
             return None;
         }
@@ -108,14 +108,14 @@ impl Cache {
             (Method::ResourcesRead, None) => return None,
             _ => None,
         };
-        let reader = Reader::Only(outgoing.principal.cloned());
-        let key = Key { method: method.clone(), params: params.into(), reader };
+        let reader = CacheAudience::Only(outgoing.principal.cloned());
+        let key = ResponseCacheKey { method: method.clone(), params: params.into(), reader };
         let is_page = uri.is_none() && !params.is_empty();
-        Some(Cacheable { key, uri, is_page, asked_at: self.lock().changes, max_bytes })
+        Some(CacheableRequest { key, uri, is_page, asked_at: self.lock().changes, max_bytes })
     }
 
     /// The answer, if it is still fresh. It says itself how much longer.
-    pub(crate) fn find(&self, request: &Cacheable) -> Option<RawJson> {
+    pub(crate) fn find(&self, request: &CacheableRequest) -> Option<RawJson> {
         let mut state = self.lock();
         if state.entries.is_empty() {
             return None;
@@ -123,7 +123,7 @@ impl Cache {
         let now = Instant::now();
         state.turn += 1;
         let turn = state.turn;
-        let public = Key { reader: Reader::Anybody, ..request.key.clone() };
+        let public = ResponseCacheKey { reader: CacheAudience::Anybody, ..request.key.clone() };
         for key in [&request.key, &public] {
             let Some(entry) = state.entries.get_mut(key) else { continue };
             if entry.until <= now {
@@ -139,8 +139,8 @@ impl Cache {
     }
 
     /// Keeps an answer for as long as it says that it is fresh.
-    pub(crate) fn keep(&self, request: Cacheable, answer: &RawJson) {
-        let Ok(hints) = answer.decode::<Hints<'_>>() else { return };
+    pub(crate) fn keep(&self, request: CacheableRequest, answer: &RawJson) {
+        let Ok(hints) = answer.decode::<CachingHints<'_>>() else { return };
         if hints.result_type.is_some_and(|kind| kind != "complete") {
             return;
         }
@@ -156,7 +156,7 @@ impl Cache {
             // It may be from before the change.
             return;
         }
-        let public = Key { reader: Reader::Anybody, ..request.key.clone() };
+        let public = ResponseCacheKey { reader: CacheAudience::Anybody, ..request.key.clone() };
         state.remove(&request.key);
         state.remove(&public);
         let key = if hints.cache_scope.is_some_and(|scope| scope == "public") { public } else { request.key };
@@ -165,12 +165,12 @@ impl Cache {
         state.bytes += size;
         // The message that it came in is not kept with it.
         let (answer, used) = (answer.detached(), state.turn);
-        let entry = Entry { answer, uri: request.uri, until: Instant::now() + ttl, used };
+        let entry = CachedResponse { answer, uri: request.uri, until: Instant::now() + ttl, used };
         state.entries.insert(key, entry);
     }
 
     /// The server did not know a cursor: pages that were kept belong to a list that is no more (CACHE-11).
-    pub(crate) fn cursor_refused(&self, request: &Cacheable) {
+    pub(crate) fn cursor_refused(&self, request: &CacheableRequest) {
         if request.is_page {
             let method = &request.key.method;
             self.forget(|key, _| key.method == *method);
@@ -198,10 +198,10 @@ impl Cache {
         self.forget(|_, _| true);
     }
 
-    fn forget(&self, concerned: impl Fn(&Key, &Entry) -> bool) {
+    fn forget(&self, concerned: impl Fn(&ResponseCacheKey, &CachedResponse) -> bool) {
         let mut state = self.lock();
         state.changes += 1;
-        let State { entries, bytes, .. } = &mut *state;
+        let ResponseCacheState { entries, bytes, .. } = &mut *state;
         entries.retain(|key, entry| {
             let stays = !concerned(key, entry);
             if !stays {
@@ -211,20 +211,20 @@ impl Cache {
         });
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ResponseCacheState> {
         // The state is consistent after every statement that can panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Entry {
-    fn size(&self, key: &Key) -> usize {
+impl CachedResponse {
+    fn size(&self, key: &ResponseCacheKey) -> usize {
         self.answer.as_bytes().len() + key.params.len()
     }
 }
 
-impl State {
-    fn remove(&mut self, key: &Key) {
+impl ResponseCacheState {
+    fn remove(&mut self, key: &ResponseCacheKey) {
         if let Some(entry) = self.entries.remove(key) {
             self.bytes -= entry.size(key);
         }
@@ -236,7 +236,7 @@ impl State {
             return;
         }
         let now = Instant::now();
-        let stale: Vec<Key> =
+        let stale: Vec<ResponseCacheKey> =
             self.entries.iter().filter(|(_, entry)| entry.until <= now).map(|(key, _)| key.clone()).collect();
         stale.iter().for_each(|key| self.remove(key));
         while self.bytes + size > max_bytes || self.entries.len() >= MAX_CACHED_ANSWERS {
@@ -257,39 +257,41 @@ mod tests {
 
     const ENOUGH: usize = 100_000;
 
-    fn list<'a>(params: &'a [u8]) -> Outgoing<'a> {
-        let members = Members::Text(params);
-        Outgoing { members, ..Outgoing::new(&Method::ToolsList, TimeLimits::NONE) }
+    fn list<'a>(params: &'a [u8]) -> OutgoingRequest<'a> {
+        let members = OutgoingParams::Text(params);
+        OutgoingRequest { members, ..OutgoingRequest::new(&Method::ToolsList, TimeLimits::NONE) }
     }
 
-    fn read<'a>(uri: &'a str, params: &'a [u8]) -> Outgoing<'a> {
-        let (name, members) = (Some(uri), Members::Text(params));
-        Outgoing { name, members, ..Outgoing::new(&Method::ResourcesRead, TimeLimits::NONE) }
+    fn read<'a>(uri: &'a str, params: &'a [u8]) -> OutgoingRequest<'a> {
+        let (name, members) = (Some(uri), OutgoingParams::Text(params));
+        OutgoingRequest { name, members, ..OutgoingRequest::new(&Method::ResourcesRead, TimeLimits::NONE) }
     }
 
     fn answer(text: &str, scope: &str) -> RawJson {
         json!({ "text": text, "ttlMs": 60_000, "cacheScope": scope, "resultType": "complete" }).into()
     }
 
-    fn request(cache: &Cache, outgoing: &Outgoing<'_>, max: usize) -> Cacheable {
+    fn request(cache: &ResponseCache, outgoing: &OutgoingRequest<'_>, max: usize) -> CacheableRequest {
         cache.request(outgoing, Revision::LATEST, max).unwrap()
     }
 
-    fn keep(cache: &Cache, outgoing: &Outgoing<'_>, answer: &RawJson) {
+    fn keep(cache: &ResponseCache, outgoing: &OutgoingRequest<'_>, answer: &RawJson) {
         cache.keep(request(cache, outgoing, ENOUGH), answer);
     }
 
-    fn has(cache: &Cache, outgoing: &Outgoing<'_>) -> bool {
+    fn has(cache: &ResponseCache, outgoing: &OutgoingRequest<'_>) -> bool {
         cache.find(&request(cache, outgoing, ENOUGH)).is_some()
     }
 
     /// covers: CACHE-03 CACHE-04
     #[tokio::test(start_paused = true)]
     async fn an_answer_is_given_again_to_the_same_question_while_it_is_fresh() {
-        let cache = Cache::default();
+        let cache = ResponseCache::default();
         let (first, second) = (list(b""), list(b"\"cursor\":\"2\""));
-        let prompts =
-            Outgoing { members: first.members, ..Outgoing::new(&Method::PromptsList, first.limits) };
+        let prompts = OutgoingRequest {
+            members: first.members,
+            ..OutgoingRequest::new(&Method::PromptsList, first.limits)
+        };
         keep(&cache, &first, &answer("a", "private"));
         assert!(has(&cache, &first));
         assert!(!has(&cache, &second), "other params");
@@ -313,13 +315,13 @@ mod tests {
     /// covers: CACHE-05
     #[test]
     fn rounds_of_questions_are_not_kept() {
-        let cache = Cache::default();
+        let cache = ResponseCache::default();
         let plain = read("a://x", b"\"uri\":\"a://x\"");
         keep(&cache, &plain, &json!({ "resultType": "input_required", "ttlMs": 60_000 }).into());
         assert!(!has(&cache, &plain));
-        let retry = Outgoing { more: b"\"requestState\":\"s\"", ..plain };
+        let retry = OutgoingRequest { more: b"\"requestState\":\"s\"", ..plain };
         assert!(cache.request(&retry, Revision::LATEST, ENOUGH).is_none());
-        let call = Outgoing::new(&Method::ToolsCall, TimeLimits::NONE);
+        let call = OutgoingRequest::new(&Method::ToolsCall, TimeLimits::NONE);
         assert!(cache.request(&call, Revision::LATEST, ENOUGH).is_none());
         assert!(
             cache.request(&plain, Revision::LATEST_LEGACY, ENOUGH).is_none(),
@@ -330,9 +332,9 @@ mod tests {
     /// covers: CACHE-06
     #[test]
     fn what_is_private_is_for_whoever_asked() {
-        let cache = Cache::default();
+        let cache = ResponseCache::default();
         let (ada, bob) = (Arc::from("ada"), Arc::from("bob"));
-        let of = |principal| Outgoing { principal, ..read("a://x", b"\"uri\":\"a://x\"") };
+        let of = |principal| OutgoingRequest { principal, ..read("a://x", b"\"uri\":\"a://x\"") };
         keep(&cache, &of(Some(&ada)), &answer("hers", "private"));
         assert!(has(&cache, &of(Some(&ada))));
         assert!(!has(&cache, &of(Some(&bob))));
@@ -346,7 +348,7 @@ mod tests {
     /// covers: CACHE-10
     #[test]
     fn a_change_ends_what_it_concerns_at_once() {
-        let cache = Cache::default();
+        let cache = ResponseCache::default();
         let (tools, x, y) =
             (list(b""), read("a://x", b"\"uri\":\"a://x\""), read("a://y", b"\"uri\":\"a://y\""));
         for kept in [&tools, &x, &y] {
@@ -371,7 +373,7 @@ mod tests {
     /// covers: CACHE-11
     #[test]
     fn a_refused_cursor_ends_all_pages_of_its_list() {
-        let cache = Cache::default();
+        let cache = ResponseCache::default();
         let (first, second, x) = (list(b""), list(b"\"cursor\":\"2\""), read("a://x", b"\"uri\":\"a://x\""));
         for kept in [&first, &second, &x] {
             keep(&cache, kept, &answer("", "private"));
@@ -384,7 +386,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let cache = Cache::default();
+        let cache = ResponseCache::default();
         let text = answer(&"x".repeat(1000), "private");
         let uris: Vec<String> = (0..8).map(|number| format!("\"uri\":\"a://{number}\"")).collect();
         for uri in &uris {

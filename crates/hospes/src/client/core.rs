@@ -11,22 +11,22 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use hospes_model::{
-    Answer, Implementation, InputRequiredResult, InputResponse, ListToolsResult, LoggingLevel, Method,
-    Notification, ProgressParams, RawJson, Reply, Revision, RpcError, ServerCapabilities, SetLevelParams,
-    code, decode_error,
+    Implementation, InputRequiredResult, InputResponse, ListToolsResult, LoggingLevel, Method, Notification,
+    PeerResult, ProgressParams, RawJson, Reply, Revision, RpcError, ServerCapabilities, SetLevelParams, code,
+    decode_error,
 };
 use tokio::time::Instant;
 
-use super::cache::Cacheable;
+use super::cache::CacheableRequest;
 use super::connect::members;
-use super::desk::{Desk, ReplyTo};
-use super::duplex::{Duplex, DuplexCall, MAX_QUEUED_BYTES};
-use super::entries::read_list;
-use super::error::{CallError, Closed};
-use super::link::{Exchange, LinkEvent, Members, Outgoing, write_text};
-use super::parked::Parked;
-use super::settings::Settings;
-use super::tasks::TaskFacts;
+use super::dispatcher::{InboundDispatcher, ReplyTo};
+use super::duplex::{DuplexCall, DuplexLink, MAX_QUEUED_BYTES};
+use super::error::{CallError, ConnectionClosed};
+use super::lenient_lists::read_list;
+use super::link::{InFlightRequest, LinkEvent, OutgoingParams, OutgoingRequest, write_text};
+use super::parked_calls::ParkedCalls;
+use super::settings::ClientSettings;
+use super::tasks::ServerTaskState;
 #[cfg(feature = "http")]
 use crate::transport::http_client::{HttpCall, HttpLink};
 
@@ -36,14 +36,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Transport that carries the messages.
 #[derive(Debug)]
-pub(crate) enum Link {
-    Duplex(Duplex, Option<Arc<dyn Guard>>),
+pub(crate) enum ClientLink {
+    Duplex(DuplexLink, Option<Arc<dyn ConnectionGuard>>),
     #[cfg(feature = "http")]
     Http(HttpLink),
 }
 
 /// Resource that ends with the connection.
-pub(crate) trait Guard: fmt::Debug + Send + Sync {
+pub(crate) trait ConnectionGuard: fmt::Debug + Send + Sync {
     /// Resolves when nothing of it is left.
     fn gone(&self) -> BoxFuture<'_, ()>;
 }
@@ -56,7 +56,7 @@ pub(crate) enum LinkCall {
     Http(HttpCall),
 }
 
-impl Exchange for LinkCall {
+impl InFlightRequest for LinkCall {
     fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<LinkEvent> {
         match self {
             Self::Duplex(call) => call.poll_event(cx),
@@ -68,13 +68,17 @@ impl Exchange for LinkCall {
 
 /// Negotiated revision and the `_meta` members that every request carries because of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Speech {
+pub(crate) struct NegotiatedProtocol {
     pub(crate) revision: Revision,
     pub(crate) stamp: Bytes,
 }
 
-impl Link {
-    pub(crate) async fn open(&self, outgoing: &Outgoing<'_>, speech: &Speech) -> Result<LinkCall, CallError> {
+impl ClientLink {
+    pub(crate) async fn open(
+        &self,
+        outgoing: &OutgoingRequest<'_>,
+        speech: &NegotiatedProtocol,
+    ) -> Result<LinkCall, CallError> {
         match self {
             Self::Duplex(duplex, _) => duplex.open(outgoing, &speech.stamp).await.map(LinkCall::Duplex),
             #[cfg(feature = "http")]
@@ -92,7 +96,7 @@ impl Link {
     }
 
     /// Sends a notification; delivery is not confirmed.
-    pub(crate) fn notify(&self, notification: &Notification, speech: &Speech) {
+    pub(crate) fn notify(&self, notification: &Notification, speech: &NegotiatedProtocol) {
         match self {
             Self::Duplex(duplex, _) => {
                 duplex.notify(|out| {
@@ -110,7 +114,7 @@ impl Link {
         &self,
         method: &Method,
         body: Vec<u8>,
-        speech: &Speech,
+        speech: &NegotiatedProtocol,
     ) -> Result<(), CallError> {
         match self {
             Self::Duplex(duplex, _) => {
@@ -165,7 +169,7 @@ impl Link {
     }
 
     /// Closes the connection to a server that no longer responds, without waiting.
-    pub(crate) fn give_up(&self, closed: Closed) {
+    pub(crate) fn give_up(&self, closed: ConnectionClosed) {
         match self {
             Self::Duplex(duplex, _) => duplex.give_up(closed),
             #[cfg(feature = "http")]
@@ -183,7 +187,7 @@ impl Link {
     }
 
     /// A list of tools has come: what has to be known of it to call them, and which of them must not be.
-    pub(crate) fn learn_tools(&self, result: &mut ListToolsResult, speech: &Speech) {
+    pub(crate) fn learn_tools(&self, result: &mut ListToolsResult, speech: &NegotiatedProtocol) {
         match self {
             #[cfg(feature = "http")]
             Self::Http(http) if !speech.revision.is_legacy() => http.learn_tools(result),
@@ -193,7 +197,7 @@ impl Link {
     }
 
     /// Returns true if the transport needs the lists of tools.
-    pub(crate) fn learns_tools(&self, speech: &Speech) -> bool {
+    pub(crate) fn learns_tools(&self, speech: &NegotiatedProtocol) -> bool {
         match self {
             #[cfg(feature = "http")]
             Self::Http(_) => !speech.revision.is_legacy(),
@@ -204,7 +208,7 @@ impl Link {
 
 /// Description of the server from its handshake or discovery.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ServerFacts {
+pub(crate) struct ServerDescription {
     pub(crate) info: Option<Implementation>,
     /// None where the server has not said what it can do; then everything is tried.
     pub(crate) capabilities: Option<ServerCapabilities>,
@@ -213,28 +217,28 @@ pub(crate) struct ServerFacts {
 }
 
 /// Called with progress.
-pub(crate) type OnProgress<'a> = Box<dyn FnMut(&ProgressParams) + Send + 'a>;
+pub(crate) type ProgressCallback<'a> = Box<dyn FnMut(&ProgressParams) + Send + 'a>;
 
 /// A connection.
-pub(crate) struct Core {
-    pub(crate) link: Link,
-    pub(crate) desk: Arc<Desk>,
-    pub(crate) settings: Settings,
-    pub(crate) speech: Speech,
-    pub(crate) server: ServerFacts,
+pub(crate) struct ClientCore {
+    pub(crate) link: ClientLink,
+    pub(crate) desk: Arc<InboundDispatcher>,
+    pub(crate) settings: ClientSettings,
+    pub(crate) speech: NegotiatedProtocol,
+    pub(crate) server: ServerDescription,
     /// True if the connection uses HTTP+SSE, the older transport.
     pub(crate) over_sse: bool,
     pub(crate) log_level: AtomicU8,
-    pub(crate) parked: Parked,
-    pub(crate) tasks: TaskFacts,
+    pub(crate) parked: ParkedCalls,
+    pub(crate) tasks: ServerTaskState,
     /// Held while subscribing or unsubscribing on a session.
     pub(crate) subscribing: tokio::sync::Mutex<()>,
 }
 
-impl Core {
+impl ClientCore {
     /// A request with the client's own limits.
-    pub(crate) fn request<'a>(&self, method: &'a Method) -> Outgoing<'a> {
-        let mut outgoing = Outgoing::new(method, self.settings.times);
+    pub(crate) fn request<'a>(&self, method: &'a Method) -> OutgoingRequest<'a> {
+        let mut outgoing = OutgoingRequest::new(method, self.settings.times);
         if !self.speech.revision.is_legacy() {
             outgoing.meta.log_level = self.log_level();
         }
@@ -255,16 +259,18 @@ impl Core {
     pub(crate) async fn send_log_level(&self, level: LoggingLevel) -> Result<(), CallError> {
         let params = members(&SetLevelParams::new(level))?;
         let method = Method::SetLevel;
-        let outgoing =
-            Outgoing { members: Members::Text(&params), ..Outgoing::new(&method, self.settings.times) };
+        let outgoing = OutgoingRequest {
+            members: OutgoingParams::Text(&params),
+            ..OutgoingRequest::new(&method, self.settings.times)
+        };
         self.run(&outgoing, &mut None).await.map(drop)
     }
 
     /// Sends a request and waits for its result, as it came.
     pub(crate) async fn run(
         &self,
-        outgoing: &Outgoing<'_>,
-        on_progress: &mut Option<OnProgress<'_>>,
+        outgoing: &OutgoingRequest<'_>,
+        on_progress: &mut Option<ProgressCallback<'_>>,
     ) -> Result<RawJson, CallError> {
         self.run_as(&self.speech, outgoing, on_progress).await
     }
@@ -272,9 +278,9 @@ impl Core {
     /// Sends a request with the given protocol data and waits for its raw result.
     pub(crate) async fn run_as(
         &self,
-        speech: &Speech,
-        outgoing: &Outgoing<'_>,
-        on_progress: &mut Option<OnProgress<'_>>,
+        speech: &NegotiatedProtocol,
+        outgoing: &OutgoingRequest<'_>,
+        on_progress: &mut Option<ProgressCallback<'_>>,
     ) -> Result<RawJson, CallError> {
         let mut call = self.link.open(outgoing, speech).await?;
         loop {
@@ -310,8 +316,8 @@ impl Core {
     /// a tool was used goes to the log.
     pub(crate) async fn complete(
         &self,
-        outgoing: Outgoing<'_>,
-        on_progress: Option<OnProgress<'_>>,
+        outgoing: OutgoingRequest<'_>,
+        on_progress: Option<ProgressCallback<'_>>,
     ) -> Result<Reply, CallError> {
         let tool = outgoing.name.filter(|_| *outgoing.method == Method::ToolsCall);
         let Some(tool) = tool else { return self.complete_rounds(outgoing, on_progress).await };
@@ -334,8 +340,8 @@ impl Core {
 
     async fn complete_rounds(
         &self,
-        outgoing: Outgoing<'_>,
-        on_progress: Option<OnProgress<'_>>,
+        outgoing: OutgoingRequest<'_>,
+        on_progress: Option<ProgressCallback<'_>>,
     ) -> Result<Reply, CallError> {
         match self.complete_as(&self.speech, outgoing, on_progress).await? {
             Reply::CreateTask(_) => Err(unasked(outgoing.method)),
@@ -347,21 +353,21 @@ impl Core {
     /// tasks.
     pub(crate) async fn complete_as(
         &self,
-        speech: &Speech,
-        outgoing: Outgoing<'_>,
-        mut on_progress: Option<OnProgress<'_>>,
+        speech: &NegotiatedProtocol,
+        outgoing: OutgoingRequest<'_>,
+        mut on_progress: Option<ProgressCallback<'_>>,
     ) -> Result<Reply, CallError> {
         let method = outgoing.method;
         let mut cacheable = self.cacheable(&outgoing);
         let asked_at = self.desk.tool_changes();
         if let Some(fresh) = self.find_fresh(&outgoing, cacheable.as_ref())
-            && let Answer::Complete(reply) = self.decode_list(method, &fresh, asked_at)?
+            && let PeerResult::Complete(reply) = self.decode_list(method, &fresh, asked_at)?
         {
             return Ok(reply);
         }
         // Every round reports from the start again; whoever listens hears of one call.
         let mut furthest = f64::NEG_INFINITY;
-        let mut on_progress = on_progress.as_mut().map(|listener| -> OnProgress<'_> {
+        let mut on_progress = on_progress.as_mut().map(|listener| -> ProgressCallback<'_> {
             Box::new(|report| {
                 if report.progress > furthest {
                     furthest = report.progress;
@@ -372,7 +378,9 @@ impl Core {
         let mut more = Vec::new();
         let mut pause = FIRST_PAUSE;
         for left in (0..=self.settings.max_input_rounds).rev() {
-            let raw = match self.run_as(speech, &Outgoing { more: &more, ..outgoing }, &mut on_progress).await
+            let raw = match self
+                .run_as(speech, &OutgoingRequest { more: &more, ..outgoing }, &mut on_progress)
+                .await
             {
                 Ok(raw) => raw,
                 // 2025-11-25 has a question that is an error: once it is answered, the call is made again.
@@ -388,15 +396,15 @@ impl Core {
                 Err(error) => return Err(error),
             };
             let asked = match self.decode_list(method, &raw, asked_at)? {
-                Answer::Complete(reply) => {
+                PeerResult::Complete(reply) => {
                     self.check_output(&outgoing, &reply)?;
                     if let Some(cacheable) = cacheable {
                         self.desk.cache.keep(cacheable, &raw);
                     }
                     return Ok(reply);
                 }
-                Answer::InputRequired(asked) => says_what_for(method, asked)?,
-                Answer::Task(made) => return Ok(made.into()),
+                PeerResult::InputRequired(asked) => says_what_for(method, asked)?,
+                PeerResult::Task(made) => return Ok(made.into()),
                 _ => return Err(malformed(method, "it is of another kind")),
             };
             // What answers to a round gives is for nobody else (CACHE-05).
@@ -415,7 +423,7 @@ impl Core {
     }
 
     /// Checks a tool's structured result against the tool's output schema.
-    fn check_output(&self, outgoing: &Outgoing<'_>, reply: &Reply) -> Result<(), CallError> {
+    fn check_output(&self, outgoing: &OutgoingRequest<'_>, reply: &Reply) -> Result<(), CallError> {
         #[cfg(feature = "validate")]
         if let (Reply::CallTool(result), Some(tool), true) =
             (reply, outgoing.name, self.settings.checks_outputs)
@@ -428,21 +436,21 @@ impl Core {
     }
 
     /// The request, where its answer may be kept.
-    pub(crate) fn cacheable(&self, outgoing: &Outgoing<'_>) -> Option<Cacheable> {
+    pub(crate) fn cacheable(&self, outgoing: &OutgoingRequest<'_>) -> Option<CacheableRequest> {
         self.desk.cache.request(outgoing, self.speech.revision, self.settings.cache_bytes)
     }
 
     /// An answer of before, if it is still fresh and good enough.
     pub(crate) fn find_fresh(
         &self,
-        outgoing: &Outgoing<'_>,
-        cacheable: Option<&Cacheable>,
+        outgoing: &OutgoingRequest<'_>,
+        cacheable: Option<&CacheableRequest>,
     ) -> Option<RawJson> {
         if outgoing.refresh { None } else { self.desk.cache.find(cacheable?) }
     }
 
     /// A refused cursor says that a list is no longer what it was.
-    pub(crate) fn learn_refusal(&self, cacheable: Option<&Cacheable>, error: &RpcError) {
+    pub(crate) fn learn_refusal(&self, cacheable: Option<&CacheableRequest>, error: &RpcError) {
         if let Some(cacheable) = cacheable
             && error.code == code::INVALID_PARAMS
         {
@@ -459,7 +467,7 @@ impl Core {
     }
 
     /// The result as the method's type.
-    pub(crate) fn decode(&self, method: &Method, raw: &RawJson) -> Result<Answer, CallError> {
+    pub(crate) fn decode(&self, method: &Method, raw: &RawJson) -> Result<PeerResult, CallError> {
         self.decode_list(method, raw, self.desk.tool_changes())
     }
 
@@ -470,13 +478,13 @@ impl Core {
         method: &Method,
         raw: &RawJson,
         asked_at: u64,
-    ) -> Result<Answer, CallError> {
+    ) -> Result<PeerResult, CallError> {
         let mut answer = read_list(method, self.speech.revision, raw).map_err(|error| {
             use std::error::Error as _;
             let why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
             malformed(method, &why)
         })?;
-        if let Answer::Complete(Reply::ListTools(list)) = &mut answer {
+        if let PeerResult::Complete(Reply::ListTools(list)) = &mut answer {
             let is_current = || self.desk.tool_changes() == asked_at;
             self.learn_tasks(list, is_current);
             self.link.learn_tools(list, &self.speech);
@@ -538,7 +546,7 @@ pub(crate) fn malformed(method: &Method, why: &str) -> CallError {
     CallError::Malformed { method: method.name().into(), why: why.into() }
 }
 
-impl fmt::Debug for Core {
+impl fmt::Debug for ClientCore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Core")
             .field("link", &self.link)

@@ -27,7 +27,7 @@ pub enum CallError {
     },
     /// The connection is gone.
     #[error("{0}")]
-    Closed(Arc<Closed>),
+    Closed(Arc<ConnectionClosed>),
     /// The server has not said that it can do this, so it was not asked.
     #[error("the server offers no {0}")]
     NotOffered(&'static str),
@@ -68,7 +68,7 @@ pub enum CallError {
     /// The server refused the request, and the authorizer could not resolve that.
     #[cfg(feature = "http")]
     #[error("{0}")]
-    NotAuthorized(Arc<super::NotAuthorized>),
+    NotAuthorized(Arc<super::AuthorizerError>),
     /// The server asked more rounds of questions than are allowed.
     #[error("the server asked more than {0} rounds of questions (setting max_input_rounds)")]
     TooManyRounds(u32),
@@ -123,7 +123,7 @@ impl fmt::Display for TimeLimit {
 /// Reason a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Closed {
+pub struct ConnectionClosed {
     /// Short description of the event.
     pub what: String,
     /// The last lines that the server's process wrote to stderr.
@@ -132,13 +132,13 @@ pub struct Closed {
     pub noise: Option<String>,
 }
 
-impl Closed {
+impl ConnectionClosed {
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), stderr: None, noise: None }
     }
 }
 
-impl fmt::Display for Closed {
+impl fmt::Display for ConnectionClosed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)?;
         if let Some(noise) = &self.noise {
@@ -156,7 +156,7 @@ impl fmt::Display for Closed {
 #[non_exhaustive]
 pub struct HttpFailure {
     /// At which stage.
-    pub stage: Stage,
+    pub stage: ConnectStage,
     /// The status, where there was one.
     pub status: Option<u16>,
     /// `WWW-Authenticate`, where there was one.
@@ -216,7 +216,7 @@ impl CallError {
 /// Stage of connecting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Stage {
+pub enum ConnectStage {
     /// The target was understood.
     Target,
     /// The program was started.
@@ -237,7 +237,7 @@ pub enum Stage {
     Negotiate,
 }
 
-impl fmt::Display for Stage {
+impl fmt::Display for ConnectStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Target => "target",
@@ -256,7 +256,7 @@ impl fmt::Display for Stage {
 /// One thing that was tried while connecting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Attempt {
+pub struct ConnectAttempt {
     /// Description of the attempt.
     pub what: String,
     /// Outcome of the attempt.
@@ -265,7 +265,7 @@ pub struct Attempt {
     pub took: Duration,
 }
 
-impl Attempt {
+impl ConnectAttempt {
     pub(crate) fn new(what: impl Into<String>, outcome: impl Into<String>, took: Duration) -> Self {
         Self { what: what.into(), outcome: outcome.into(), took }
     }
@@ -283,11 +283,11 @@ pub struct ConnectFailure {
     /// The target, as it may be shown.
     pub target: String,
     /// Stage at which connecting failed.
-    pub stage: Stage,
+    pub stage: ConnectStage,
     /// Short description of the failure.
     pub what: String,
     /// Everything that was tried, in order.
-    pub tried: Vec<Attempt>,
+    pub tried: Vec<ConnectAttempt>,
     /// The last HTTP status.
     pub status: Option<u16>,
     /// The last `WWW-Authenticate`.
@@ -309,7 +309,7 @@ pub struct ConnectFailure {
 }
 
 impl ConnectError {
-    pub(crate) fn new(target: impl Into<String>, stage: Stage, what: impl Into<String>) -> Self {
+    pub(crate) fn new(target: impl Into<String>, stage: ConnectStage, what: impl Into<String>) -> Self {
         Self(Box::new(ConnectFailure {
             target: target.into(),
             stage,
@@ -341,7 +341,7 @@ impl ConnectError {
                 failure.noise.clone_from(&closed.noise);
             }
             CallError::Http(http) => {
-                if !matches!(http.stage, Stage::Http) {
+                if !matches!(http.stage, ConnectStage::Http) {
                     failure.stage = http.stage;
                 }
                 failure.status = http.status;
@@ -350,7 +350,7 @@ impl ConnectError {
             }
             #[cfg(feature = "http")]
             CallError::NotAuthorized(why) => {
-                failure.stage = Stage::Http;
+                failure.stage = ConnectStage::Http;
                 failure.status = why.status.map(|status| status.as_u16());
                 failure.sign_in.clone_from(&why.sign_in);
             }

@@ -13,22 +13,22 @@ use hospes_model::{
 use serde_json::{Map, Value, json};
 
 use super::error::CallError;
-use super::roots::Roots;
+use super::roots::ClientRoots;
 use super::settings::DEFAULT_QUESTION_RATE;
 use super::url_review::UrlReview;
 use crate::ask::{check_content, check_conversation, check_said};
 use crate::error::Error;
-use crate::rate::{Bucket, Rate};
+use crate::rate::{Rate, RateBucket};
 
-pub(crate) type Sampler =
+pub(crate) type SamplingCallback =
     Arc<dyn Fn(CreateMessageParams) -> BoxFuture<'static, Result<CreateMessageResult, Error>> + Send + Sync>;
-pub(crate) type Elicitor =
+pub(crate) type ElicitationCallback =
     Arc<dyn Fn(ElicitParams) -> BoxFuture<'static, Result<ElicitResult, Error>> + Send + Sync>;
 
 pub(crate) type ExtensionHandler =
     Arc<dyn Fn(String, RawJson) -> BoxFuture<'static, Result<RawJson, Error>> + Send + Sync>;
 
-pub(crate) type OnElicitationComplete = Arc<dyn Fn(&str) + Send + Sync>;
+pub(crate) type ElicitationCompleteCallback = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Maximum number of URL elicitations remembered until the server reports their completion. Beyond it the oldest is
 /// removed.
@@ -36,41 +36,41 @@ const MAX_OPEN_URLS: usize = 256;
 
 /// Answers for the server.
 #[derive(Default)]
-pub(crate) struct Handlers {
-    pub(crate) sampler: Option<Sampler>,
-    pub(crate) elicitor: Option<Elicitor>,
+pub(crate) struct ServerRequestHandlers {
+    pub(crate) sampler: Option<SamplingCallback>,
+    pub(crate) elicitor: Option<ElicitationCallback>,
     /// Answers the requests of extensions.
     pub(crate) extension: Option<ExtensionHandler>,
-    pub(crate) roots: Roots,
+    pub(crate) roots: ClientRoots,
     /// Capabilities declared to the server; requests beyond them are refused.
     pub(crate) declared: ClientCapabilities,
     /// Limits on the rate of sampling requests and of elicitations.
-    pub(crate) pace: Pace,
-    pub(crate) on_elicitation_complete: Option<OnElicitationComplete>,
+    pub(crate) pace: QuestionRateLimiter,
+    pub(crate) on_elicitation_complete: Option<ElicitationCompleteCallback>,
     /// The URL elicitations that may still be told to be complete (2025-11-25).
     open_urls: Mutex<VecDeque<String>>,
 }
 
 /// Limits on the rate of sampling requests and of elicitations.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct QuestionRateLimiter {
     rate: Rate,
-    models: Bucket,
-    people: Bucket,
+    models: RateBucket,
+    people: RateBucket,
 }
 
-impl Default for Pace {
+impl Default for QuestionRateLimiter {
     fn default() -> Self {
         Self::new(DEFAULT_QUESTION_RATE)
     }
 }
 
-impl Pace {
+impl QuestionRateLimiter {
     pub(crate) fn new(rate: Rate) -> Self {
-        Self { rate, models: Bucket::new(), people: Bucket::new() }
+        Self { rate, models: RateBucket::new(), people: RateBucket::new() }
     }
 
-    fn admit(&self, bucket: &Bucket) -> Result<(), RpcError> {
+    fn admit(&self, bucket: &RateBucket) -> Result<(), RpcError> {
         bucket.take(self.rate).map_err(|wait| {
             tracing::warn!(rate = %self.rate, "the server asks too often and is refused (setting question_rate)");
             let (rate, wait) = (self.rate, wait.as_secs_f64());
@@ -81,7 +81,7 @@ impl Pace {
     }
 }
 
-impl Handlers {
+impl ServerRequestHandlers {
     /// The client's roots; an error where it has none to speak of.
     async fn list_roots(&self) -> Result<ListRootsResult, RpcError> {
         let mut roots = self.roots.accessible().await;
@@ -132,7 +132,7 @@ impl Handlers {
                 check_conversation(&params.messages)
                     .map_err(|error| RpcError::invalid_params(error.to_string()))?;
                 self.pace.admit(&self.pace.models)?;
-                let choice = Choice::of(&params);
+                let choice = ToolChoiceConstraint::of(&params);
                 let result = sampler(*params).await.map_err(|error| refusal(&error))?;
                 choice
                     .check(&result)
@@ -178,7 +178,11 @@ impl Handlers {
     }
 
     /// Sends the person to a URL. Nothing is fetched from there.
-    async fn visit(&self, elicitor: &Elicitor, url: ElicitUrlParams) -> Result<ElicitResult, RpcError> {
+    async fn visit(
+        &self,
+        elicitor: &ElicitationCallback,
+        url: ElicitUrlParams,
+    ) -> Result<ElicitResult, RpcError> {
         let id = url.elicitation_id.clone();
         if let Some(id) = &id {
             let mut open = self.open_urls();
@@ -279,12 +283,12 @@ fn filled_in(mut result: ElicitResult, form: &ElicitSchema) -> Result<ElicitResu
 }
 
 /// Constraints on the model's tool calls from the server's request (SAMP-35).
-struct Choice {
+struct ToolChoiceConstraint {
     mode: ToolChoiceMode,
     tools: Vec<String>,
 }
 
-impl Choice {
+impl ToolChoiceConstraint {
     fn of(params: &CreateMessageParams) -> Self {
         let mode = params.tool_choice.as_ref().and_then(|choice| choice.mode.clone());
         let tools = params.tools.iter().map(|tool| tool.name.clone()).collect();
@@ -317,7 +321,7 @@ fn default_of(field: &PrimitiveSchemaDefinition) -> Option<Value> {
     }
 }
 
-impl fmt::Debug for Handlers {
+impl fmt::Debug for ServerRequestHandlers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handlers")
             .field("sampler", &self.sampler.is_some())

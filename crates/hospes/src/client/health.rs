@@ -6,9 +6,9 @@ use std::time::Duration;
 use hospes_model::Method;
 use hospes_proto::session::client::TimeLimits;
 
-use super::core::Core;
-use super::error::{CallError, Closed};
-use super::link::Outgoing;
+use super::core::ClientCore;
+use super::error::{CallError, ConnectionClosed};
+use super::link::OutgoingRequest;
 
 /// Default time to wait for the answer to a ping.
 pub const DEFAULT_PING_TIMEOUT: Duration = Duration::from_secs(10);
@@ -62,11 +62,11 @@ impl HealthCheck {
     }
 }
 
-impl Core {
+impl ClientCore {
     /// Asks whether the server is there.
     pub(super) async fn ping(&self, limits: TimeLimits) -> Result<(), CallError> {
         let method = if self.speech.revision.is_legacy() { Method::Ping } else { Method::Discover };
-        self.run(&Outgoing::new(&method, limits), &mut None).await.map(drop)
+        self.run(&OutgoingRequest::new(&method, limits), &mut None).await.map(drop)
     }
 
     /// Checks the connection's health, if that is wanted, until it ends.
@@ -77,7 +77,7 @@ impl Core {
     }
 }
 
-async fn keep_checking(core: Weak<Core>, check: HealthCheck) {
+async fn keep_checking(core: Weak<ClientCore>, check: HealthCheck) {
     let limits = TimeLimits { timeout: Some(check.timeout), max_timeout: Some(check.timeout) };
     let mut unanswered = 0;
     loop {
@@ -100,7 +100,7 @@ async fn keep_checking(core: Weak<Core>, check: HealthCheck) {
                 if unanswered >= check.max_unanswered {
                     let pings = if unanswered == 1 { "a ping".into() } else { format!("{unanswered} pings") };
                     let what = format!("the server did not answer {pings} within {:?}", check.timeout);
-                    core.link.give_up(Closed::new(what));
+                    core.link.give_up(ConnectionClosed::new(what));
                     return;
                 }
             }

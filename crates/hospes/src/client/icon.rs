@@ -39,7 +39,7 @@ pub enum IconSource {
     Fetch(IconFetch),
 }
 
-/// Icon that may be fetched with `GET`. The HTTP client must send no personal data (no cookies, no `Authorization`) and
+/// Icon that may be fetched with `GET`. The HTTP client must send no personal data (no cookies, no `EndpointAuthorization`) and
 /// must not follow redirects by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IconFetch {
@@ -64,7 +64,7 @@ pub enum IconKind {
 /// Reason an icon is not fetched or not shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum IconRefusal {
+pub enum IconError {
     /// Only `https:` and `data:` are.
     #[error("icons come from https: and data: URIs only")]
     Scheme,
@@ -99,30 +99,26 @@ impl IconSource {
     ///
     /// # Errors
     /// When it must not be fetched, or (of a `data:` URI) not be shown.
-    pub fn of(src: &str, server: Option<&str>) -> Result<Self, IconRefusal> {
+    pub fn of(src: &str, server: Option<&str>) -> Result<Self, IconError> {
         if src.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:")) {
             let bytes = data(&src[5..])?;
             return Ok(Self::Here { kind: IconKind::of(&bytes)?, bytes });
         }
-        let url = Url::parse(src).map_err(|_| IconRefusal::Malformed)?;
+        let url = Url::parse(src).map_err(|_| IconError::Malformed)?;
         let server = server.and_then(|server| Url::parse(server).ok());
         check(&url, server.as_ref())?;
         Ok(Self::Fetch(IconFetch { url, redirects: 0 }))
     }
 }
 
-fn check(url: &Url, server: Option<&Url>) -> Result<(), IconRefusal> {
+fn check(url: &Url, server: Option<&Url>) -> Result<(), IconError> {
     if url.scheme() != "https" {
-        return Err(IconRefusal::Scheme);
+        return Err(IconError::Scheme);
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(IconRefusal::Credentials);
+        return Err(IconError::Credentials);
     }
-    if server.is_some_and(|server| server.origin() == url.origin()) {
-        Ok(())
-    } else {
-        Err(IconRefusal::Origin)
-    }
+    if server.is_some_and(|server| server.origin() == url.origin()) { Ok(()) } else { Err(IconError::Origin) }
 }
 
 impl IconFetch {
@@ -142,11 +138,11 @@ impl IconFetch {
     ///
     /// # Errors
     /// When it must not be followed.
-    pub fn redirect(&self, location: &str) -> Result<Self, IconRefusal> {
+    pub fn redirect(&self, location: &str) -> Result<Self, IconError> {
         if self.redirects >= MAX_REDIRECTS {
-            return Err(IconRefusal::Redirects);
+            return Err(IconError::Redirects);
         }
-        let url = self.url.join(location).map_err(|_| IconRefusal::Malformed)?;
+        let url = self.url.join(location).map_err(|_| IconError::Malformed)?;
         check(&url, Some(&self.url))?;
         Ok(Self { url, redirects: self.redirects + 1 })
     }
@@ -157,9 +153,9 @@ impl IconKind {
     ///
     /// # Errors
     /// When it must not be shown.
-    pub fn of(bytes: &[u8]) -> Result<Self, IconRefusal> {
+    pub fn of(bytes: &[u8]) -> Result<Self, IconError> {
         if bytes.len() > MAX_ICON_BYTES {
-            return Err(IconRefusal::TooLong);
+            return Err(IconError::TooLong);
         }
         let (kind, size) = match bytes {
             [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => (Self::Png, png(bytes)),
@@ -167,10 +163,10 @@ impl IconKind {
             [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => (Self::Webp, webp(bytes)),
             _ => return svg(bytes).map(|()| Self::Svg),
         };
-        let size = size.ok_or(IconRefusal::Kind)?;
+        let size = size.ok_or(IconError::Kind)?;
         let fits = |side: u32| (1..=MAX_ICON_SIDE).contains(&side);
         let fits = fits(size.width) && fits(size.height) && size.frames <= MAX_ICON_FRAMES;
-        if fits { Ok(kind) } else { Err(IconRefusal::TooLarge) }
+        if fits { Ok(kind) } else { Err(IconError::TooLarge) }
     }
 
     /// Its media type.
@@ -185,25 +181,25 @@ impl IconKind {
     }
 }
 
-struct Size {
+struct IconDimensions {
     width: u32,
     height: u32,
     frames: u32,
 }
 
 /// The bytes of a `data:` URI, behind its scheme.
-fn data(rest: &str) -> Result<Vec<u8>, IconRefusal> {
-    let (head, body) = rest.split_once(',').ok_or(IconRefusal::Malformed)?;
+fn data(rest: &str) -> Result<Vec<u8>, IconError> {
+    let (head, body) = rest.split_once(',').ok_or(IconError::Malformed)?;
     // Three bytes become four characters, or one byte three of them.
     if body.len() > 3 * MAX_ICON_BYTES {
-        return Err(IconRefusal::TooLong);
+        return Err(IconError::TooLong);
     }
-    let bytes = percent_decoded(body).ok_or(IconRefusal::Malformed)?;
+    let bytes = percent_decoded(body).ok_or(IconError::Malformed)?;
     if head.len() >= 7
         && head.is_char_boundary(head.len() - 7)
         && head[head.len() - 7..].eq_ignore_ascii_case(";base64")
     {
-        return STANDARD.decode(bytes).map_err(|_| IconRefusal::Malformed);
+        return STANDARD.decode(bytes).map_err(|_| IconError::Malformed);
     }
     Ok(bytes)
 }
@@ -233,11 +229,11 @@ fn le24(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from(part[0]) | u32::from(part[1]) << 8 | u32::from(part[2]) << 16)
 }
 
-fn png(bytes: &[u8]) -> Option<Size> {
+fn png(bytes: &[u8]) -> Option<IconDimensions> {
     if bytes.get(12..16)? != b"IHDR" {
         return None;
     }
-    let mut size = Size { width: be32(bytes, 16)?, height: be32(bytes, 20)?, frames: 1 };
+    let mut size = IconDimensions { width: be32(bytes, 16)?, height: be32(bytes, 20)?, frames: 1 };
     let mut at = 8;
     // How many frames there are is said before the first of them.
     while let (Some(length), Some(kind)) = (be32(bytes, at), bytes.get(at + 4..at + 8)) {
@@ -251,7 +247,7 @@ fn png(bytes: &[u8]) -> Option<Size> {
     Some(size)
 }
 
-fn jpeg(bytes: &[u8]) -> Option<Size> {
+fn jpeg(bytes: &[u8]) -> Option<IconDimensions> {
     let mut at = 2;
     loop {
         if *bytes.get(at)? != 0xff {
@@ -270,7 +266,7 @@ fn jpeg(bytes: &[u8]) -> Option<Size> {
                     let side = |at: usize| {
                         Some(u32::from(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?)))
                     };
-                    return Some(Size { height: side(at + 5)?, width: side(at + 7)?, frames: 1 });
+                    return Some(IconDimensions { height: side(at + 5)?, width: side(at + 7)?, frames: 1 });
                 }
                 at += 2 + length.max(2);
             }
@@ -278,7 +274,7 @@ fn jpeg(bytes: &[u8]) -> Option<Size> {
     }
 }
 
-fn webp(bytes: &[u8]) -> Option<Size> {
+fn webp(bytes: &[u8]) -> Option<IconDimensions> {
     match bytes.get(12..16)? {
         b"VP8X" => {
             let (width, height) = (le24(bytes, 24)? + 1, le24(bytes, 27)? + 1);
@@ -290,25 +286,25 @@ fn webp(bytes: &[u8]) -> Option<Size> {
                 let length = usize::try_from(length).ok()?;
                 at = at.checked_add(8)?.checked_add(length)?.checked_add(length & 1)?;
             }
-            Some(Size { width, height, frames: frames.max(1) })
+            Some(IconDimensions { width, height, frames: frames.max(1) })
         }
         b"VP8L" => {
             let bits = u32::from_le_bytes(bytes.get(21..25)?.try_into().ok()?);
-            Some(Size { width: (bits & 0x3fff) + 1, height: (bits >> 14 & 0x3fff) + 1, frames: 1 })
+            Some(IconDimensions { width: (bits & 0x3fff) + 1, height: (bits >> 14 & 0x3fff) + 1, frames: 1 })
         }
         b"VP8 " => {
             let side = |at: usize| {
                 let side = u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?);
                 Some(u32::from(side & 0x3fff))
             };
-            Some(Size { width: side(26)?, height: side(28)?, frames: 1 })
+            Some(IconDimensions { width: side(26)?, height: side(28)?, frames: 1 })
         }
         _ => None,
     }
 }
 
 /// An SVG image that can only be looked at. In doubt it is refused: what is left out here are pictures, not texts.
-fn svg(bytes: &[u8]) -> Result<(), IconRefusal> {
+fn svg(bytes: &[u8]) -> Result<(), IconError> {
     const ACTIVE: [&str; 14] = [
         "<!doctype",
         "<!entity",
@@ -325,12 +321,12 @@ fn svg(bytes: &[u8]) -> Result<(), IconRefusal> {
         "@import",
         "javascript:",
     ];
-    let text = std::str::from_utf8(bytes).map_err(|_| IconRefusal::Kind)?.to_ascii_lowercase();
+    let text = std::str::from_utf8(bytes).map_err(|_| IconError::Kind)?.to_ascii_lowercase();
     let start = text.trim_start_matches('\u{feff}').trim_start();
     if !(start.starts_with("<svg")
         || (start.starts_with("<?xml") || start.starts_with("<!--")) && start.contains("<svg"))
     {
-        return Err(IconRefusal::Kind);
+        return Err(IconError::Kind);
     }
     let refers = |word: &str| {
         // What follows must be a part of the picture itself.
@@ -345,7 +341,7 @@ fn svg(bytes: &[u8]) -> Result<(), IconRefusal> {
         begins && rest.trim_start().starts_with('=')
     });
     let active = ACTIVE.iter().any(|word| text.contains(word)) || refers("href") || refers("url(") || reacts;
-    if active { Err(IconRefusal::Active) } else { Ok(()) }
+    if active { Err(IconError::Active) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -400,11 +396,11 @@ mod tests {
         for other in
             [&b"GIF89a"[..], b"<html><svg>", b"%PDF-1.7", b"", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xda"]
         {
-            assert_eq!(IconKind::of(other), Err(IconRefusal::Kind), "{other:?}");
+            assert_eq!(IconKind::of(other), Err(IconError::Kind), "{other:?}");
         }
         // Whatever it is said to be.
         let html = format!("data:image/png;base64,{}", STANDARD.encode("<html></html>"));
-        assert_eq!(IconSource::of(&html, None), Err(IconRefusal::Kind));
+        assert_eq!(IconSource::of(&html, None), Err(IconError::Kind));
         let png = format!("data:text/html;base64,{}", STANDARD.encode(png_of(1, 1, b"")));
         assert!(matches!(IconSource::of(&png, None), Ok(IconSource::Here { kind: IconKind::Png, .. })));
     }
@@ -416,24 +412,24 @@ mod tests {
         assert!(matches!(IconSource::of(svg, None), Ok(IconSource::Here { kind: IconKind::Svg, .. })));
         assert!(IconSource::of("https://example.com:443/i.png", SERVER).is_ok());
         for (src, why) in [
-            ("http://example.com/i.png", IconRefusal::Scheme),
-            ("javascript:alert(1)", IconRefusal::Scheme),
-            ("file:///etc/passwd", IconRefusal::Scheme),
-            ("ftp://example.com/i.png", IconRefusal::Scheme),
-            ("ws://example.com/i.png", IconRefusal::Scheme),
-            ("vscode://open", IconRefusal::Scheme),
-            ("i.png", IconRefusal::Malformed),
-            ("data:image/png;base64", IconRefusal::Malformed),
-            ("data:image/png;base64,%%%", IconRefusal::Malformed),
-            ("https://example.com:8443/i.png", IconRefusal::Origin),
-            ("https://cdn.example.com/i.png", IconRefusal::Origin),
-            ("https://ada:secret@example.com/i.png", IconRefusal::Credentials),
+            ("http://example.com/i.png", IconError::Scheme),
+            ("javascript:alert(1)", IconError::Scheme),
+            ("file:///etc/passwd", IconError::Scheme),
+            ("ftp://example.com/i.png", IconError::Scheme),
+            ("ws://example.com/i.png", IconError::Scheme),
+            ("vscode://open", IconError::Scheme),
+            ("i.png", IconError::Malformed),
+            ("data:image/png;base64", IconError::Malformed),
+            ("data:image/png;base64,%%%", IconError::Malformed),
+            ("https://example.com:8443/i.png", IconError::Origin),
+            ("https://cdn.example.com/i.png", IconError::Origin),
+            ("https://ada:secret@example.com/i.png", IconError::Credentials),
         ] {
             assert_eq!(IconSource::of(src, SERVER), Err(why), "{src}");
         }
         assert_eq!(
             IconSource::of("https://example.com/i.png", None),
-            Err(IconRefusal::Origin),
+            Err(IconError::Origin),
             "no web server"
         );
     }
@@ -450,13 +446,13 @@ mod tests {
             moved = moved.redirect(place).unwrap();
         }
         assert_eq!(moved.url(), "https://example.com/c.png");
-        assert_eq!(moved.redirect("/d.png"), Err(IconRefusal::Redirects));
+        assert_eq!(moved.redirect("/d.png"), Err(IconError::Redirects));
         for (place, why) in [
-            ("http://example.com/i.png", IconRefusal::Scheme),
-            ("file:///etc/passwd", IconRefusal::Scheme),
-            ("data:image/png;base64,AAAA", IconRefusal::Scheme),
-            ("//elsewhere.test/i.png", IconRefusal::Origin),
-            ("https://ada@example.com/i.png", IconRefusal::Credentials),
+            ("http://example.com/i.png", IconError::Scheme),
+            ("file:///etc/passwd", IconError::Scheme),
+            ("data:image/png;base64,AAAA", IconError::Scheme),
+            ("//elsewhere.test/i.png", IconError::Origin),
+            ("https://ada@example.com/i.png", IconError::Credentials),
         ] {
             assert_eq!(fetch.redirect(place), Err(why), "{place}");
         }
@@ -481,11 +477,11 @@ mod tests {
             webp_of(5000, 1),
             webp_of(8, 121),
         ] {
-            assert_eq!(IconKind::of(&large), Err(IconRefusal::TooLarge));
+            assert_eq!(IconKind::of(&large), Err(IconError::TooLarge));
         }
-        assert_eq!(IconKind::of(&vec![b' '; MAX_ICON_BYTES + 1]), Err(IconRefusal::TooLong));
+        assert_eq!(IconKind::of(&vec![b' '; MAX_ICON_BYTES + 1]), Err(IconError::TooLong));
         let long = format!("data:image/png;base64,{}", "A".repeat(3 * MAX_ICON_BYTES + 1));
-        assert_eq!(IconSource::of(&long, None), Err(IconRefusal::TooLong));
+        assert_eq!(IconSource::of(&long, None), Err(IconError::TooLong));
     }
 
     /// covers: ICON-10
@@ -504,11 +500,11 @@ mod tests {
             "<g style=\"fill:url(https://elsewhere.test)\"/>",
             "<animate/>",
         ] {
-            assert_eq!(IconKind::of(&svg_of(inside)), Err(IconRefusal::Active), "{inside}");
+            assert_eq!(IconKind::of(&svg_of(inside)), Err(IconError::Active), "{inside}");
         }
         assert_eq!(
             IconKind::of(b"<?xml version='1.0'?><!DOCTYPE x [<!ENTITY a 'b'>]><svg/>"),
-            Err(IconRefusal::Active)
+            Err(IconError::Active)
         );
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use hospes_model::{CancelledParams, Id, ProgressToken, RawJson};
+use hospes_model::{CancelledParams, ProgressToken, RawJson, RequestId};
 use serde::Deserialize;
 
 use super::link::LinkEvent;
@@ -12,9 +12,9 @@ const MAX_EVENTS: usize = 1024;
 
 /// Event queue of one caller.
 #[derive(Debug, Default)]
-pub(crate) struct Inbox(VecDeque<LinkEvent>);
+pub(crate) struct CallInbox(VecDeque<LinkEvent>);
 
-impl Inbox {
+impl CallInbox {
     pub(crate) fn push(&mut self, event: LinkEvent) {
         if self.0.len() >= MAX_EVENTS {
             // A caller this slow gets the newest news; a question is never dropped.
@@ -32,7 +32,7 @@ impl Inbox {
     }
 
     /// Ids of the questions that the caller has not read.
-    pub(crate) fn questions(&self) -> impl Iterator<Item = &Id> {
+    pub(crate) fn questions(&self) -> impl Iterator<Item = &RequestId> {
         self.0.iter().filter_map(|event| match event {
             LinkEvent::Question(id, ..) => Some(id),
             _ => None,
@@ -43,12 +43,12 @@ impl Inbox {
 /// Fields of a progress notification that are needed to route it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Progress {
+pub(crate) struct ProgressParamsPeek {
     pub(crate) progress_token: ProgressToken,
     pub(crate) progress: f64,
 }
 
-impl Progress {
+impl ProgressParamsPeek {
     /// Returns none if the notification cannot be decoded.
     pub(crate) fn of(params: Option<&RawJson>) -> Option<Self> {
         params?.decode().ok()
@@ -56,7 +56,7 @@ impl Progress {
 }
 
 /// The request that the server no longer wants an answer to, and why; none where the notification names none.
-pub(crate) fn cancelled(params: Option<&RawJson>) -> Option<(Id, Option<String>)> {
+pub(crate) fn cancelled(params: Option<&RawJson>) -> Option<(RequestId, Option<String>)> {
     let params: CancelledParams = params?.decode().ok()?;
     Some((params.request_id?, params.reason))
 }

@@ -4,27 +4,27 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
-use hospes_model::{Id, LoggingLevel, Method, RawJson, meta_key};
+use hospes_model::{LoggingLevel, Method, RawJson, RequestId, meta_key};
 use hospes_proto::session::client::TimeLimits;
 
 use super::error::CallError;
 
 /// Outgoing request, before it has an id.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Outgoing<'a> {
+pub(crate) struct OutgoingRequest<'a> {
     pub(crate) method: &'a Method,
     /// The tool, prompt or resource, where the method has one.
     pub(crate) name: Option<&'a str>,
     /// The arguments, as they stand in `members`.
     pub(crate) arguments: Option<&'a RawJson>,
     /// The members of `params`, without `_meta`.
-    pub(crate) members: Members<'a>,
+    pub(crate) members: OutgoingParams<'a>,
     /// More of them, written out: what a further round adds.
     pub(crate) more: &'a [u8],
-    pub(crate) meta: Meta<'a>,
+    pub(crate) meta: OutgoingMeta<'a>,
     pub(crate) limits: TimeLimits,
     /// Events that the caller receives before the answer.
-    pub(crate) ears: Ears,
+    pub(crate) ears: EventInterest,
     /// Principal that the call is made for, if it is another client's.
     pub(crate) principal: Option<&'a Arc<str>>,
     /// True if the server is asked even when a cached response is still fresh.
@@ -33,7 +33,7 @@ pub(crate) struct Outgoing<'a> {
 
 /// Events that a caller receives besides the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ears {
+pub(crate) enum EventInterest {
     /// Nothing.
     Deaf,
     /// Its notifications.
@@ -45,7 +45,7 @@ pub(crate) enum Ears {
 
 /// The members of `params`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Members<'a> {
+pub(crate) enum OutgoingParams<'a> {
     /// `name` and `arguments` of the request.
     Named,
     /// Any, written out, without the braces.
@@ -54,7 +54,7 @@ pub(crate) enum Members<'a> {
 
 /// The members of `_meta` besides the connection's own.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Meta<'a> {
+pub(crate) struct OutgoingMeta<'a> {
     /// Any, written out, without the braces.
     pub(crate) members: &'a [u8],
     /// True if progress is requested. It is requested wherever work may take long, because progress extends the
@@ -64,18 +64,18 @@ pub(crate) struct Meta<'a> {
     pub(crate) log_level: Option<LoggingLevel>,
 }
 
-impl<'a> Outgoing<'a> {
+impl<'a> OutgoingRequest<'a> {
     /// A request without params.
     pub(crate) fn new(method: &'a Method, limits: TimeLimits) -> Self {
         Self {
             method,
             name: None,
             arguments: None,
-            members: Members::Text(b""),
+            members: OutgoingParams::Text(b""),
             more: b"",
-            meta: Meta { progress: method.may_ask(), ..Meta::default() },
+            meta: OutgoingMeta { progress: method.may_ask(), ..OutgoingMeta::default() },
             limits,
-            ears: Ears::Deaf,
+            ears: EventInterest::Deaf,
             principal: None,
             refresh: false,
         }
@@ -105,7 +105,7 @@ impl<'a> Outgoing<'a> {
     fn write_members(&self, out: &mut Vec<u8>) -> bool {
         const PARAMS: &[u8] = b",\"params\":{";
         match self.members {
-            Members::Named => {
+            OutgoingParams::Named => {
                 out.extend_from_slice(PARAMS);
                 out.extend_from_slice(b"\"name\":");
                 write_text(out, self.name.unwrap_or_default());
@@ -115,8 +115,8 @@ impl<'a> Outgoing<'a> {
                 }
                 true
             }
-            Members::Text(b"") => false,
-            Members::Text(text) => {
+            OutgoingParams::Text(b"") => false,
+            OutgoingParams::Text(text) => {
                 out.extend_from_slice(PARAMS);
                 out.extend_from_slice(text);
                 true
@@ -125,7 +125,7 @@ impl<'a> Outgoing<'a> {
     }
 }
 
-impl Meta<'_> {
+impl OutgoingMeta<'_> {
     fn is_empty(&self) -> bool {
         self.members.is_empty() && !self.progress && self.log_level.is_none()
     }
@@ -157,7 +157,7 @@ impl Meta<'_> {
 pub(crate) fn written_notification(method: &Method, members: &[u8], meta: &[u8], stamp: &[u8]) -> Vec<u8> {
     let mut out = b"{\"jsonrpc\":\"2.0\",\"method\":".to_vec();
     write_text(&mut out, method.name());
-    let meta = Meta { members: meta, ..Meta::default() };
+    let meta = OutgoingMeta { members: meta, ..OutgoingMeta::default() };
     if !members.is_empty() || !stamp.is_empty() || !meta.is_empty() {
         out.extend_from_slice(b",\"params\":{");
         out.extend_from_slice(members);
@@ -178,13 +178,13 @@ pub(crate) enum LinkEvent {
     /// A notification that belongs to it.
     Notification(Method, Option<RawJson>),
     /// The server asks something on its behalf (up to 2025-11-25).
-    Question(Id, Method, Option<RawJson>),
+    Question(RequestId, Method, Option<RawJson>),
     /// The answer. Nothing comes after it.
     Done(Result<RawJson, CallError>),
 }
 
 /// A request under way. Dropping it cancels it.
-pub(crate) trait Exchange: Send + Unpin {
+pub(crate) trait InFlightRequest: Send + Unpin {
     /// Polls for the next event. Must not be called again after [`LinkEvent::Done`].
     fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<LinkEvent>;
 }
@@ -199,7 +199,7 @@ pub(crate) fn write_text(out: &mut Vec<u8>, text: &str) {
 mod tests {
     use super::*;
 
-    fn written(outgoing: &Outgoing<'_>, stamp: &str) -> String {
+    fn written(outgoing: &OutgoingRequest<'_>, stamp: &str) -> String {
         let mut out = Vec::new();
         outgoing.write(&mut out, 7, stamp.as_bytes());
         let text = String::from_utf8(out).unwrap();
@@ -209,30 +209,31 @@ mod tests {
 
     #[test]
     fn a_request_is_written_with_what_it_has_and_nothing_else() {
-        let list = Outgoing::new(&Method::ToolsList, TimeLimits::NONE);
+        let list = OutgoingRequest::new(&Method::ToolsList, TimeLimits::NONE);
         assert_eq!(written(&list, ""), r#"{"jsonrpc":"2.0","id":7,"method":"tools/list"}"#);
         assert_eq!(
             written(&list, r#""a/b":1"#),
             r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"_meta":{"a/b":1}}}"#
         );
-        let page = Outgoing { members: Members::Text(br#""cursor":"x""#), ..list };
+        let page = OutgoingRequest { members: OutgoingParams::Text(br#""cursor":"x""#), ..list };
         assert_eq!(
             written(&page, ""),
             r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":"x"}}"#
         );
         let arguments = RawJson::parse(r#"{"a":1}"#).unwrap();
-        let call = Outgoing {
+        let call = OutgoingRequest {
             name: Some(r#"say "hi""#),
             arguments: Some(&arguments),
-            members: Members::Named,
-            ..Outgoing::new(&Method::ToolsCall, TimeLimits::NONE)
+            members: OutgoingParams::Named,
+            ..OutgoingRequest::new(&Method::ToolsCall, TimeLimits::NONE)
         };
         assert_eq!(
             written(&call, ""),
             r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"say \"hi\"","arguments":{"a":1},"_meta":{"progressToken":7}}}"#
         );
-        let meta = Meta { members: br#""x":0"#, progress: true, log_level: Some(LoggingLevel::Error) };
-        let again = Outgoing { more: br#""requestState":"s""#, meta, ..call };
+        let meta =
+            OutgoingMeta { members: br#""x":0"#, progress: true, log_level: Some(LoggingLevel::Error) };
+        let again = OutgoingRequest { more: br#""requestState":"s""#, meta, ..call };
         assert_eq!(
             written(&again, r#""a/b":1"#),
             concat!(

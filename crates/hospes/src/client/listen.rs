@@ -14,14 +14,14 @@ use hospes_model::{
 use hospes_proto::session::client::TimeLimits;
 
 use super::Client;
-use super::changes::Listener;
+use super::change_listeners::ChangeListener;
 use super::connect::members;
-use super::core::Core;
+use super::core::ClientCore;
 use super::error::CallError;
-use super::link::{Ears, Exchange as _, LinkEvent, Members, Outgoing};
-use super::task_news::TaskNews;
+use super::link::{EventInterest, InFlightRequest as _, LinkEvent, OutgoingParams, OutgoingRequest};
+use super::task_updates::PendingTaskUpdates;
 use crate::context::Context;
-use crate::exchange::{Event, Exchange};
+use crate::exchange::{Exchange, ExchangeEvent};
 use crate::peer::Peer;
 use crate::service::{BoxService, Call, Outcome};
 
@@ -107,8 +107,8 @@ impl Subscription {
     async fn next_event(&mut self) -> Option<Notification> {
         let exchange = self.exchange.as_mut()?;
         match poll_fn(|cx| exchange.poll_event(cx)).await {
-            Event::Notify(notification) => Some(notification),
-            Event::Done(Outcome::Failed(error)) => {
+            ExchangeEvent::Notify(notification) => Some(notification),
+            ExchangeEvent::Done(Outcome::Failed(error)) => {
                 self.exchange = None;
                 self.ended = Some(error);
                 None
@@ -121,7 +121,7 @@ impl Subscription {
     }
 }
 
-impl Core {
+impl ClientCore {
     /// Serves `subscriptions/listen` with this connection.
     pub(super) async fn serve_listen(self: &Arc<Self>, call: Call) -> Outcome {
         let params: SubscriptionsListenParams = match call.decode() {
@@ -153,10 +153,10 @@ impl Core {
         mut tell: impl FnMut(&Method, Option<&RawJson>),
     ) -> Result<(), CallError> {
         let text = members(params)?;
-        let outgoing = Outgoing {
-            members: Members::Text(&text),
-            ears: Ears::Notifications,
-            ..Outgoing::new(&Method::SubscriptionsListen, TimeLimits::NONE)
+        let outgoing = OutgoingRequest {
+            members: OutgoingParams::Text(&text),
+            ears: EventInterest::Notifications,
+            ..OutgoingRequest::new(&Method::SubscriptionsListen, TimeLimits::NONE)
         };
         // TSKX-01: a request about tasks says that its sender knows them.
         let of_tasks = !params.notifications.task_ids.is_empty();
@@ -185,7 +185,7 @@ impl Core {
         honoured.resource_subscriptions.retain(|uri| !refused.contains(uri));
         let params = SubscriptionsAcknowledgedParams::new(honoured);
         context.notify(Notification::SubscriptionsAcknowledged(params));
-        let mut tasks = TaskNews::new(self, call);
+        let mut tasks = PendingTaskUpdates::new(self, call);
         loop {
             tokio::select! {
                 biased;
@@ -229,11 +229,14 @@ impl Core {
     }
 
     /// With the resources of which the server does not tell after all.
-    async fn subscribe_all(self: &Arc<Self>, filter: &SubscriptionFilter) -> (Leave, Vec<String>) {
+    async fn subscribe_all(
+        self: &Arc<Self>,
+        filter: &SubscriptionFilter,
+    ) -> (ChangeListenerGuard, Vec<String>) {
         // Subscribing and unsubscribing must not overtake each other.
         let _turn = self.subscribing.lock().await;
         let (listener, new) = self.desk.changes.listen(filter.clone());
-        let leave = Leave { core: Arc::downgrade(self), listener };
+        let leave = ChangeListenerGuard { core: Arc::downgrade(self), listener };
         let mut refused = Vec::new();
         for uri in new {
             if let Err(error) = self.subscribe(&Method::ResourcesSubscribe, &uri).await {
@@ -246,8 +249,10 @@ impl Core {
 
     async fn subscribe(&self, method: &Method, uri: &str) -> Result<(), CallError> {
         let text = members(&SubscribeParams::new(uri))?;
-        let outgoing =
-            Outgoing { members: Members::Text(&text), ..Outgoing::new(method, self.settings.times) };
+        let outgoing = OutgoingRequest {
+            members: OutgoingParams::Text(&text),
+            ..OutgoingRequest::new(method, self.settings.times)
+        };
         self.run(&outgoing, &mut None).await.map(drop)
     }
 
@@ -262,10 +267,10 @@ impl Core {
 }
 
 #[cfg(feature = "http")]
-impl Core {
+impl ClientCore {
     /// Repeats subscriptions and the log level on a session that replaces another.
     pub(super) fn follow_session(self: &Arc<Self>) {
-        let super::core::Link::Http(http) = &self.link else { return };
+        let super::core::ClientLink::Http(http) = &self.link else { return };
         let weak = Arc::downgrade(self);
         http.on_renewed(move || {
             let Some(core) = weak.upgrade() else { return };
@@ -303,13 +308,13 @@ impl Core {
     }
 }
 
-async fn keep_listening(core: Weak<Core>, params: SubscriptionsListenParams) {
+async fn keep_listening(core: Weak<ClientCore>, params: SubscriptionsListenParams) {
     let mut pause = FIRST_PAUSE;
     let Ok(text) = members(&params) else { return };
-    let outgoing = Outgoing {
-        members: Members::Text(&text),
-        ears: Ears::Notifications,
-        ..Outgoing::new(&Method::SubscriptionsListen, TimeLimits::NONE)
+    let outgoing = OutgoingRequest {
+        members: OutgoingParams::Text(&text),
+        ears: EventInterest::Notifications,
+        ..OutgoingRequest::new(&Method::SubscriptionsListen, TimeLimits::NONE)
     };
     loop {
         // Only the call is kept across the waiting: it does not keep the connection.
@@ -343,12 +348,12 @@ async fn keep_listening(core: Weak<Core>, params: SubscriptionsListenParams) {
 }
 
 /// Registered listener of a session. When it is dropped, it unsubscribes from resources that no other listener wants.
-struct Leave {
-    core: Weak<Core>,
-    listener: Arc<Listener>,
+struct ChangeListenerGuard {
+    core: Weak<ClientCore>,
+    listener: Arc<ChangeListener>,
 }
 
-impl Drop for Leave {
+impl Drop for ChangeListenerGuard {
     fn drop(&mut self) {
         let Some(core) = self.core.upgrade() else { return };
         let unwanted = core.desk.changes.leave(&self.listener);

@@ -12,13 +12,13 @@ use hospes_model::{Method, Prompt, Reply, Resource, ResourceTemplate, Task, Tool
 use super::Client;
 use super::core::malformed;
 use super::error::CallError;
-use super::link::{Members, Outgoing, write_text};
+use super::link::{OutgoingParams, OutgoingRequest, write_text};
 
 /// Maximum number of pages of one list. It ends the listing of a server that always returns another cursor.
 pub const MAX_PAGES: usize = 10_000;
 
 /// A page: its items, and where the next one begins.
-type Page<T> = (Vec<T>, Option<String>);
+type ListingPage<T> = (Vec<T>, Option<String>);
 
 /// A list of the server: a stream of its items that asks for pages as it goes, or all of them at once.
 ///
@@ -33,17 +33,17 @@ type Page<T> = (Vec<T>, Option<String>);
 /// # }
 /// ```
 #[must_use = "a list is not asked for until it is read"]
-pub struct Listing<'c, T> {
+pub struct PaginatedStream<'c, T> {
     client: &'c Client,
     items: VecDeque<T>,
-    next: Next<'c, T>,
+    next: NextPage<'c, T>,
     seen: HashSet<String>,
     refresh: bool,
 }
 
-enum Next<'c, T> {
+enum NextPage<'c, T> {
     Ask(Option<String>),
-    Asked(BoxFuture<'c, Result<Page<T>, CallError>>),
+    Asked(BoxFuture<'c, Result<ListingPage<T>, CallError>>),
     Failed(CallError),
     Done,
 }
@@ -80,11 +80,11 @@ listed! {
     Task, TasksList, ListTasks, tasks;
 }
 
-impl<'c, T: Listed> Listing<'c, T> {
+impl<'c, T: Listed> PaginatedStream<'c, T> {
     pub(super) fn new(client: &'c Client, offered: Result<(), CallError>) -> Self {
         let next = match offered {
-            Ok(()) => Next::Ask(None),
-            Err(error) => Next::Failed(error),
+            Ok(()) => NextPage::Ask(None),
+            Err(error) => NextPage::Failed(error),
         };
         Self { client, items: VecDeque::new(), next, seen: HashSet::new(), refresh: false }
     }
@@ -116,19 +116,19 @@ impl<'c, T: Listed> Listing<'c, T> {
 
     /// Follows a cursor. Any value is a cursor, even an empty string; only a missing cursor ends the list. A repeated
     /// cursor is an error, because the pages would never end.
-    fn follow(&mut self, cursor: Option<String>) -> Next<'c, T> {
-        let Some(cursor) = cursor else { return Next::Done };
+    fn follow(&mut self, cursor: Option<String>) -> NextPage<'c, T> {
+        let Some(cursor) = cursor else { return NextPage::Done };
         if self.seen.len() >= MAX_PAGES {
-            return Next::Failed(malformed(&T::METHOD, "it has too many pages"));
+            return NextPage::Failed(malformed(&T::METHOD, "it has too many pages"));
         }
         if !self.seen.insert(cursor.clone()) {
-            return Next::Failed(malformed(&T::METHOD, "its pages go in a circle"));
+            return NextPage::Failed(malformed(&T::METHOD, "its pages go in a circle"));
         }
-        Next::Ask(Some(cursor))
+        NextPage::Ask(Some(cursor))
     }
 }
 
-impl<T: Listed> Stream for Listing<'_, T> {
+impl<T: Listed> Stream for PaginatedStream<'_, T> {
     type Item = Result<T, CallError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Self::Item>> {
@@ -138,26 +138,26 @@ impl<T: Listed> Stream for Listing<'_, T> {
                 return Poll::Ready(Some(Ok(item)));
             }
             match &mut this.next {
-                Next::Ask(cursor) => {
+                NextPage::Ask(cursor) => {
                     let (client, cursor, refresh) = (this.client, cursor.take(), this.refresh);
-                    this.next = Next::Asked(Box::pin(page(client, cursor, refresh)));
+                    this.next = NextPage::Asked(Box::pin(page(client, cursor, refresh)));
                 }
-                Next::Asked(page) => {
+                NextPage::Asked(page) => {
                     let page = ready!(page.as_mut().poll(cx));
                     this.next = match page {
                         Ok((items, cursor)) => {
                             this.items = items.into();
                             this.follow(cursor)
                         }
-                        Err(error) => Next::Failed(error),
+                        Err(error) => NextPage::Failed(error),
                     };
                 }
-                Next::Failed(error) => {
+                NextPage::Failed(error) => {
                     let error = error.clone();
-                    this.next = Next::Done;
+                    this.next = NextPage::Done;
                     return Poll::Ready(Some(Err(error)));
                 }
-                Next::Done => return Poll::Ready(None),
+                NextPage::Done => return Poll::Ready(None),
             }
         }
     }
@@ -167,19 +167,20 @@ async fn page<T: Listed>(
     client: &Client,
     cursor: Option<String>,
     refresh: bool,
-) -> Result<Page<T>, CallError> {
+) -> Result<ListingPage<T>, CallError> {
     let mut text = Vec::new();
     if let Some(cursor) = cursor {
         text.extend_from_slice(b"\"cursor\":");
         write_text(&mut text, &cursor);
     }
     let method = T::METHOD;
-    let outgoing = Outgoing { members: Members::Text(&text), refresh, ..client.core.request(&method) };
+    let outgoing =
+        OutgoingRequest { members: OutgoingParams::Text(&text), refresh, ..client.core.request(&method) };
     let reply = client.core.complete(outgoing, None).await?;
     T::page(reply).ok_or_else(|| malformed(&method, "it is of another kind"))
 }
 
-impl<T> fmt::Debug for Listing<'_, T> {
+impl<T> fmt::Debug for PaginatedStream<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Listing").finish_non_exhaustive()
     }

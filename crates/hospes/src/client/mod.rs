@@ -18,41 +18,41 @@ mod api;
 mod authorizer;
 mod builder;
 mod cache;
-mod changes;
+mod change_listeners;
 mod connect;
 pub(crate) mod core;
-pub(crate) mod desk;
+mod deferred_requests;
+pub(crate) mod dispatcher;
 pub(crate) mod duplex;
-mod entries;
+pub(crate) mod env_secrets;
 pub(crate) mod error;
-mod forward;
+mod forwarded_params;
 mod handlers;
 mod health;
-mod held;
-pub(crate) mod hidden;
 mod icon;
 pub(crate) mod inbox;
+mod legacy_tasks;
+mod lenient_lists;
 pub(crate) mod link;
 mod listen;
 mod listing;
 mod model_choice;
 pub(crate) mod network;
-mod older_tasks;
 #[cfg(feature = "validate")]
-mod outputs;
-mod parked;
+mod output_schemas;
+mod parked_calls;
 #[cfg(feature = "stdio")]
-mod process;
-mod receiver;
+mod process_event;
 mod request;
 mod roots;
 mod service;
 pub(crate) mod settings;
 mod target;
-mod task_news;
-mod task_tools;
+mod task_runner;
+mod task_support;
+mod task_updates;
 mod tasks;
-mod trace;
+mod trace_context;
 mod url_review;
 
 #[cfg(feature = "http")]
@@ -61,29 +61,32 @@ pub use crate::transport::http_client::proxy::proxy_to;
 pub use crate::transport::http_client::trust::tls_config;
 pub use api::Client;
 #[cfg(feature = "http")]
-pub use authorizer::{Authorizer, Authorizing, NotAuthorized, Outbound, Refusal, Verdict};
+pub use authorizer::{
+    Authorizer, AuthorizerError, AuthorizerFuture, OutboundRequest, RejectedRequest, RetryDecision,
+};
 pub use builder::ClientBuilder;
 pub use cache::{DEFAULT_CACHE_BYTES, MAX_CACHED_ANSWERS, MAX_CACHED_FOR};
-pub use desk::List;
-pub use entries::{UNREADABLE_ENTRIES, read_list};
-pub use error::{Attempt, CallError, Closed, ConnectError, ConnectFailure, HttpFailure, Stage, TimeLimit};
-pub use health::{DEFAULT_PING_TIMEOUT, HealthCheck, MIN_PING_INTERVAL};
-pub use icon::{
-    IconFetch, IconKind, IconRefusal, IconSource, MAX_ICON_BYTES, MAX_ICON_FRAMES, MAX_ICON_SIDE,
+pub use dispatcher::ListKind;
+pub use error::{
+    CallError, ConnectAttempt, ConnectError, ConnectFailure, ConnectStage, ConnectionClosed, HttpFailure,
+    TimeLimit,
 };
+pub use health::{DEFAULT_PING_TIMEOUT, HealthCheck, MIN_PING_INTERVAL};
+pub use icon::{IconError, IconFetch, IconKind, IconSource, MAX_ICON_BYTES, MAX_ICON_FRAMES, MAX_ICON_SIDE};
+pub use lenient_lists::{UNREADABLE_ENTRIES, read_list};
 pub use listen::Subscription;
-pub use listing::{Listed, Listing, MAX_PAGES};
+pub use listing::{Listed, MAX_PAGES, PaginatedStream};
 pub use model_choice::{ModelCandidate, choose_model};
 #[cfg(feature = "validate")]
-pub use outputs::OutputSchemas;
+pub use output_schemas::OutputSchemas;
 #[cfg(feature = "stdio")]
-pub use process::ProcessNews;
-pub use request::{FromReply, Request};
+pub use process_event::ProcessEvent;
+pub use request::{FromReply, RequestBuilder};
 pub use roots::RootFolder;
 pub use settings::{
     DEFAULT_CONNECT_TIMEOUT, DEFAULT_MAX_INPUT_ROUNDS, DEFAULT_MAX_REQUEST_BYTES, DEFAULT_MAX_TIMEOUT,
     DEFAULT_PARK_TIMEOUT, DEFAULT_QUESTION_RATE, DEFAULT_TIMEOUT, MAX_PARKED_CALLS,
 };
-pub use target::{Command, Launcher, Target, Url};
+pub use target::{CommandTarget, Launcher, Target, UrlTarget};
 pub use tasks::{RunningTask, TaskRequest};
-pub use url_review::{UrlRefusal, UrlReview, UrlWarning};
+pub use url_review::{UrlReview, UrlReviewError, UrlWarning};

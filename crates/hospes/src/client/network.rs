@@ -5,15 +5,15 @@ use std::path::PathBuf;
 
 /// Network settings of a client.
 #[derive(Clone, Default)]
-pub(crate) struct Network {
-    pub(crate) proxy: Proxy,
+pub(crate) struct NetworkSettings {
+    pub(crate) proxy: ProxySetting,
     /// Authorities that are trusted besides the others, in PEM.
     pub(crate) ca_files: Vec<PathBuf>,
 }
 
 /// Through which proxy.
 #[derive(Clone, Default)]
-pub(crate) enum Proxy {
+pub(crate) enum ProxySetting {
     /// The proxy from the environment.
     #[default]
     Environment,
@@ -26,12 +26,12 @@ pub(crate) enum Proxy {
 }
 
 // The URL of a proxy may hold a password.
-impl fmt::Debug for Network {
+impl fmt::Debug for NetworkSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let proxy = match &self.proxy {
-            Proxy::Environment => "as the environment says",
-            Proxy::None => "none",
-            Proxy::Given { .. } => "given",
+            ProxySetting::Environment => "as the environment says",
+            ProxySetting::None => "none",
+            ProxySetting::Given { .. } => "given",
         };
         f.debug_struct("Network").field("proxy", &proxy).field("ca_files", &self.ca_files).finish()
     }

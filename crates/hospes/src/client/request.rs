@@ -14,13 +14,13 @@ use serde::Serialize;
 
 use super::Client;
 use super::connect::members;
-use super::core::{OnProgress, malformed};
+use super::core::{ProgressCallback, malformed};
 use super::error::CallError;
-use super::link::{Ears, Members, Outgoing};
+use super::link::{EventInterest, OutgoingParams, OutgoingRequest};
 
 /// A call that is sent when it is awaited. Dropping its future cancels it.
 #[must_use = "a call does nothing unless awaited"]
-pub struct Request<'c, T> {
+pub struct RequestBuilder<'c, T> {
     client: &'c Client,
     method: Method,
     name: Option<&'c str>,
@@ -30,7 +30,7 @@ pub struct Request<'c, T> {
     meta: Vec<u8>,
     timeout: Option<Duration>,
     max_timeout: Option<Duration>,
-    on_progress: Option<OnProgress<'c>>,
+    on_progress: Option<ProgressCallback<'c>>,
     refresh: bool,
     fault: Option<CallError>,
     result: PhantomData<fn() -> T>,
@@ -62,7 +62,7 @@ from_reply! {
     CompleteResult: Reply::Complete(result) => *result;
 }
 
-impl<'c, T: FromReply> Request<'c, T> {
+impl<'c, T: FromReply> RequestBuilder<'c, T> {
     pub(super) fn new(client: &'c Client, method: Method) -> Self {
         Self {
             client,
@@ -155,7 +155,7 @@ impl<'c, T: FromReply> Request<'c, T> {
         self.meta.push(b':');
         let start = self.meta.len();
         let mut written = serde_json::to_writer(&mut self.meta, value);
-        if written.is_ok() && !super::trace::may_be(key, &self.meta[start..]) {
+        if written.is_ok() && !super::trace_context::may_be(key, &self.meta[start..]) {
             written = Err(serde::ser::Error::custom(format!("the value of {key} does not have W3C's form")));
         }
         if let Err(error) = written {
@@ -207,22 +207,22 @@ impl<'c, T: FromReply> Request<'c, T> {
         self.fault.take()
     }
 
-    pub(super) fn take_on_progress(&mut self) -> Option<OnProgress<'c>> {
+    pub(super) fn take_on_progress(&mut self) -> Option<ProgressCallback<'c>> {
         self.on_progress.take()
     }
 
     /// Builds the outgoing request. `heard` is true if the caller receives progress.
-    pub(super) fn outgoing(&self, heard: bool) -> Outgoing<'_> {
-        let mut outgoing = Outgoing {
+    pub(super) fn outgoing(&self, heard: bool) -> OutgoingRequest<'_> {
+        let mut outgoing = OutgoingRequest {
             name: self.name,
             arguments: self.arguments.as_ref(),
-            members: if self.named { Members::Named } else { Members::Text(&self.text) },
+            members: if self.named { OutgoingParams::Named } else { OutgoingParams::Text(&self.text) },
             ..self.client.core.request(&self.method)
         };
         outgoing.meta.members = &self.meta;
         outgoing.refresh = self.refresh;
         if heard {
-            outgoing.ears = Ears::Notifications;
+            outgoing.ears = EventInterest::Notifications;
             outgoing.meta.progress = true;
         }
         if let Some(timeout) = self.timeout {
@@ -235,7 +235,7 @@ impl<'c, T: FromReply> Request<'c, T> {
     }
 }
 
-impl<'c, T: FromReply + 'c> IntoFuture for Request<'c, T> {
+impl<'c, T: FromReply + 'c> IntoFuture for RequestBuilder<'c, T> {
     type Output = Result<T, CallError>;
     type IntoFuture = BoxFuture<'c, Self::Output>;
 
@@ -244,7 +244,7 @@ impl<'c, T: FromReply + 'c> IntoFuture for Request<'c, T> {
     }
 }
 
-impl<T> fmt::Debug for Request<'_, T> {
+impl<T> fmt::Debug for RequestBuilder<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request")
             .field("method", &self.method)

@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use hospes_model::{Notification, Root};
 
-use super::core::Core;
+use super::core::ClientCore;
 
 /// Interval between checks for folders that disappeared or returned.
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Roots given by the application; nothing else is reported to the server (ROOT-08).
 #[derive(Default)]
-pub(crate) struct Roots {
+pub(crate) struct ClientRoots {
     /// None where the client has no roots to speak of.
-    given: Mutex<Option<Vec<Given>>>,
+    given: Mutex<Option<Vec<DeclaredRoot>>>,
     /// Predicate that decides each time whether the roots are reported.
-    pub(crate) tell_if: Option<TellIf>,
+    pub(crate) tell_if: Option<RootsPredicate>,
 }
 
 /// Predicate that returns true if these roots may be reported now.
-pub(crate) type TellIf = Arc<dyn Fn(&[Root]) -> bool + Send + Sync>;
+pub(crate) type RootsPredicate = Arc<dyn Fn(&[Root]) -> bool + Send + Sync>;
 
 /// A folder of this machine as it was when it was given. What takes its place later, or a link that has come to lead
 /// elsewhere, is not that folder.
@@ -75,16 +75,17 @@ impl RootFolder {
 
 /// One root.
 #[derive(Clone, Debug)]
-struct Given {
+struct DeclaredRoot {
     root: Root,
     /// Folder that is checked before the server is told. None for a URI, which need not name a file of this machine.
     folder: Option<RootFolder>,
 }
 
-impl Roots {
+impl ClientRoots {
     /// Replaces them. What is no root is left out, with a warning.
     pub(crate) fn set<P: AsRef<Path>>(&self, folders: impl IntoIterator<Item = P>) {
-        *self.lock() = Some(folders.into_iter().filter_map(|folder| Given::new(folder.as_ref())).collect());
+        *self.lock() =
+            Some(folders.into_iter().filter_map(|folder| DeclaredRoot::new(folder.as_ref())).collect());
     }
 
     /// Those that can be read at this moment (ROOT-11, ROOT-17); none where there never were any.
@@ -95,7 +96,7 @@ impl Roots {
         }
         // Looking at a file system can take long.
         let looked = tokio::task::spawn_blocking(move || {
-            given.into_iter().filter(Given::is_accessible).map(|given| given.root).collect()
+            given.into_iter().filter(DeclaredRoot::is_accessible).map(|given| given.root).collect()
         });
         Some(looked.await.unwrap_or_default())
     }
@@ -109,12 +110,12 @@ impl Roots {
         self.lock().as_ref().is_some_and(|given| given.iter().any(|given| given.folder.is_some()))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Vec<Given>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<DeclaredRoot>>> {
         self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Given {
+impl DeclaredRoot {
     /// A folder, or a `file:` URI. `..` is resolved before anybody sees it (ROOT-09).
     fn new(folder: &Path) -> Option<Self> {
         if let Some(uri) = folder.to_str().filter(|text| text.starts_with("file:")) {
@@ -142,7 +143,7 @@ impl Given {
     }
 }
 
-impl fmt::Debug for Roots {
+impl fmt::Debug for ClientRoots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Roots").field("given", &self.given).finish_non_exhaustive()
     }
@@ -179,7 +180,7 @@ fn without_dots(path: &Path) -> PathBuf {
     plain
 }
 
-impl Core {
+impl ClientCore {
     /// Notifies an older server when a folder disappears or returns (ROOT-18). Modern servers request the roots with
     /// every call.
     pub(super) fn keep_watching_roots(self: &Arc<Self>) {
@@ -191,7 +192,7 @@ impl Core {
     }
 }
 
-async fn keep_watching(core: Weak<Core>) {
+async fn keep_watching(core: Weak<ClientCore>) {
     let mut last = None;
     loop {
         let Some(strong) = core.upgrade() else { return };
@@ -215,7 +216,7 @@ mod tests {
     use super::*;
 
     async fn uris(folders: &[&str]) -> Vec<String> {
-        let roots = Roots::default();
+        let roots = ClientRoots::default();
         roots.set(folders);
         roots.accessible().await.unwrap().into_iter().map(|root| root.uri.to_string()).collect()
     }
@@ -245,7 +246,7 @@ mod tests {
         let (here, gone) = (folder.path().join("here"), folder.path().join("gone"));
         std::fs::create_dir(&here).unwrap();
         std::fs::create_dir(folder.path().join("not given")).unwrap();
-        let roots = Roots::default();
+        let roots = ClientRoots::default();
         assert!(roots.accessible().await.is_none());
         roots.set([&here, &gone]);
         let told = roots.accessible().await.unwrap();
@@ -271,7 +272,7 @@ mod tests {
             std::fs::create_dir_all(at(name)).unwrap();
         }
         symlink(at("one"), at("link")).unwrap();
-        let roots = Roots::default();
+        let roots = ClientRoots::default();
         roots.set([at("link"), at("two"), at("deep/inner"), at("later/inner")]);
         let told = || async {
             let told = roots.accessible().await.unwrap();
@@ -315,7 +316,7 @@ mod tests {
         let (root, aside, secret) = (at("root"), at("aside"), at("secret"));
         std::fs::create_dir(&root).unwrap();
         std::fs::create_dir(&secret).unwrap();
-        let roots = Roots::default();
+        let roots = ClientRoots::default();
         roots.set([&root]);
         let granted = url::Url::from_file_path(&root).unwrap().to_string();
         let (done, turns) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));

@@ -12,23 +12,27 @@ use std::task::Poll;
 use std::time::Duration;
 
 use hospes_model::{
-    Answer, DiscoverResult, ElicitAction, ElicitParams, ElicitResult, InputRequest, LoggingLevel, Method,
-    Notification, RawJson, Reply, Revision, RpcError, ServerCapabilities, meta_key,
+    DiscoverResult, ElicitAction, ElicitParams, ElicitResult, InputRequest, LoggingLevel, Method,
+    Notification, PeerResult, RawJson, Reply, Revision, RpcError, ServerCapabilities, meta_key,
 };
 use serde::Deserialize;
 
 use super::Client;
-use super::core::{Core, LinkCall, Speech, encode, malformed, says_what_for, unasked, write_round};
+use super::core::{
+    ClientCore, LinkCall, NegotiatedProtocol, encode, malformed, says_what_for, unasked, write_round,
+};
 use super::error::CallError;
-use super::forward::Forwarded;
-use super::link::{Ears, Exchange as _, LinkEvent, Members, Outgoing, written_notification};
-use super::older_tasks::no_task;
-use super::parked::{Abandon, ParkedCall};
+use super::forwarded_params::ForwardedParams;
+use super::legacy_tasks::no_task;
+use super::link::{
+    EventInterest, InFlightRequest as _, LinkEvent, OutgoingParams, OutgoingRequest, written_notification,
+};
+use super::parked_calls::{ParkedCall, ParkedCallGuard};
 use crate::context::Context;
 use crate::params::Params;
 use crate::round::Round;
-use crate::service::{Call, Outcome, Questions, Service};
-use crate::tasks::TaskWish;
+use crate::service::{Call, Outcome, PendingInput, Service};
+use crate::tasks::TaskPreference;
 
 /// Stands in place of a handle where a call is to be made again from the start.
 const AGAIN: &str = "again";
@@ -64,15 +68,15 @@ impl Client {
     }
 }
 
-impl Core {
+impl ClientCore {
     /// Sends a notification of an extension.
     pub(super) async fn notify(&self, method: &Method, params: RawJson) -> Result<(), CallError> {
-        let Speech { revision, stamp } = &self.speech;
+        let NegotiatedProtocol { revision, stamp } = &self.speech;
         if !matches!(method, Method::Other(_)) {
             return Err(CallError::NotInRevision { method: method.name().into(), revision: *revision });
         }
         let params = Params::new(params);
-        let forwarded = Forwarded::new(method, *revision, &params);
+        let forwarded = ForwardedParams::new(method, *revision, &params);
         let body = written_notification(method, forwarded.members(), &forwarded.meta, stamp);
         self.link.tell(method, body, &self.speech).await
     }
@@ -119,21 +123,21 @@ impl Core {
             let method = call.method.name().into();
             return Err(CallError::NotInRevision { method, revision });
         }
-        let mut forwarded = Forwarded::new(&call.method, revision, &call.params);
-        if matches!(call.context.task_wish(), TaskWish::Asked(_)) {
+        let mut forwarded = ForwardedParams::new(&call.method, revision, &call.params);
+        if matches!(call.context.task_wish(), TaskPreference::Asked(_)) {
             forwarded = forwarded.without_task();
         }
         let view = call.params.view();
         let round = call.context.round();
         let asks = !revision.is_legacy() && call.method != Method::TasksUpdate;
         let mut more = if asks { answers_for(&round) } else { Vec::new() };
-        let mut outgoing = Outgoing {
+        let mut outgoing = OutgoingRequest {
             name: view.name.as_deref().or(view.uri.as_deref()).or(view.task_id.as_deref()),
             arguments: view.arguments.as_ref(),
-            members: Members::Text(forwarded.members()),
-            ears: Ears::Questions,
+            members: OutgoingParams::Text(forwarded.members()),
+            ears: EventInterest::Questions,
             principal: call.context.peer().principal.as_ref(),
-            ..Outgoing::new(&call.method, self.settings.times)
+            ..OutgoingRequest::new(&call.method, self.settings.times)
         };
         outgoing.meta.members = &forwarded.meta;
         if call.context.progress_token().is_some() {
@@ -153,16 +157,16 @@ impl Core {
         let mut speech = &self.speech;
         if revision.is_legacy() {
             if let Some(wish) = Box::pin(self.older_wish(call)).await? {
-                return Box::pin(self.make_older_task(&Outgoing { more: &wish, ..outgoing })).await;
+                return Box::pin(self.make_older_task(&OutgoingRequest { more: &wish, ..outgoing })).await;
             }
-        } else if matches!(wish, TaskWish::Asked(_)) {
+        } else if matches!(wish, TaskPreference::Asked(_)) {
             return Err(no_task(view.name.as_deref().unwrap_or_default()));
-        } else if *wish == TaskWish::Open || is_of_tasks(&call.method) {
+        } else if *wish == TaskPreference::Open || is_of_tasks(&call.method) {
             speech = self.task_speech();
         }
         let mut rounds = 0;
         loop {
-            let link_call = self.link.open(&Outgoing { more: &more, ..outgoing }, speech).await?;
+            let link_call = self.link.open(&OutgoingRequest { more: &more, ..outgoing }, speech).await?;
             let reply = self.link.reply_to(&link_call);
             let parked = ParkedCall::new(link_call, reply, principal(&call.context));
             let outcome = self.wait(call, parked).await?;
@@ -235,10 +239,10 @@ impl Core {
         let handle = self.parked.park(self, parked)?;
         if context.peer().revision.is_legacy() {
             // Its questions are asked while the call is kept in memory; when it is over, so is the parked one.
-            context.keep(Abandon { core: Arc::downgrade(self), handle: handle.clone() });
+            context.keep(ParkedCallGuard { core: Arc::downgrade(self), handle: handle.clone() });
         }
         round.carried = Some(handle);
-        Ok(Outcome::InputRequired(Questions::new(requests, round)))
+        Ok(Outcome::InputRequired(PendingInput::new(requests, round)))
     }
 
     /// Answers those questions of a round here that the caller cannot answer and this client can; a host has roots of
@@ -248,7 +252,7 @@ impl Core {
         call: &Call,
         requests: Vec<(String, InputRequest)>,
         mut round: Round,
-    ) -> Result<Questions, CallError> {
+    ) -> Result<PendingInput, CallError> {
         let theirs = call.context.answerable();
         let (asked, ours): (Vec<_>, Vec<_>) = requests.into_iter().partition(|(_, request)| {
             request.required_capability(theirs).is_ok() || !self.desk.handlers.has_answer(request)
@@ -259,7 +263,7 @@ impl Core {
             let answer = answer.map_err(|error| CallError::Refused { method, error })?;
             round.answers.insert(key, encode(&answer)?);
         }
-        Ok(Questions::new(asked, round))
+        Ok(PendingInput::new(asked, round))
     }
 
     async fn finish(&self, call: &Call, outcome: Result<RawJson, CallError>) -> Result<Outcome, CallError> {
@@ -274,26 +278,27 @@ impl Core {
         let complete = revision.is_legacy() || {
             #[derive(Deserialize)]
             #[serde(rename_all = "camelCase")]
-            struct Peek<'a> {
+            struct ResultTypePeek<'a> {
                 #[serde(borrow)]
                 result_type: Option<std::borrow::Cow<'a, str>>,
             }
-            let peek = raw.decode::<Peek<'_>>().map_err(|error| malformed(method, &error.to_string()))?;
+            let peek =
+                raw.decode::<ResultTypePeek<'_>>().map_err(|error| malformed(method, &error.to_string()))?;
             peek.result_type.is_none_or(|result_type| result_type == "complete")
         };
         if complete && !(*method == Method::ToolsList && self.link.learns_tools(&self.speech)) {
             return Ok(Outcome::Complete(Reply::raw(revision, raw)));
         }
         match self.decode(method, &raw)? {
-            Answer::Complete(reply) => Ok(Outcome::Complete(reply)),
-            Answer::InputRequired(asked) => {
+            PeerResult::Complete(reply) => Ok(Outcome::Complete(reply)),
+            PeerResult::InputRequired(asked) => {
                 let asked = says_what_for(method, asked)?;
                 let mut round = call.context.round().without_answers();
                 round.carried = asked.request_state;
                 let requests = asked.input_requests.into_iter().collect();
                 Ok(Outcome::InputRequired(self.answer_ours(call, requests, round).await?))
             }
-            Answer::Task(made) if *call.context.task_wish() != TaskWish::None => {
+            PeerResult::Task(made) if *call.context.task_wish() != TaskPreference::None => {
                 Ok(Outcome::Complete(made.into()))
             }
             _ => Err(unasked(method)),
@@ -366,7 +371,7 @@ fn url_questions(call: &Call, error: &RpcError) -> Option<Outcome> {
     let questions = questions.map(|(number, url)| (format!("url{number}"), ElicitParams::Url(url).into()));
     let mut round = call.context.round().without_answers();
     round.carried = Some(AGAIN.into());
-    Some(Outcome::InputRequired(Questions::new(questions.collect(), round)))
+    Some(Outcome::InputRequired(PendingInput::new(questions.collect(), round)))
 }
 
 /// An error if one of the URL elicitations was not accepted.

@@ -8,7 +8,7 @@ use hospes_proto::session::client::{DEFAULT_MAX_IN_FLIGHT, DEFAULT_MAX_SERVER_RE
 
 use super::cache::DEFAULT_CACHE_BYTES;
 use super::health::HealthCheck;
-use super::network::Network;
+use super::network::NetworkSettings;
 use crate::rate::Rate;
 
 /// Default time a call may take without an answer or progress.
@@ -31,7 +31,7 @@ pub const DEFAULT_MAX_REQUEST_BYTES: usize = 10 * 1024 * 1024 - 1024;
 
 /// Limits on what is in memory at once.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct ClientLimits {
     pub(crate) max_in_flight: usize,
     pub(crate) max_server_requests: usize,
     pub(crate) max_request_bytes: usize,
@@ -39,7 +39,7 @@ pub(crate) struct Limits {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct ClientSettings {
     pub(crate) info: Implementation,
     pub(crate) capabilities: ClientCapabilities,
     pub(crate) revision: Option<Revision>,
@@ -52,11 +52,11 @@ pub(crate) struct Settings {
     pub(crate) checks_outputs: bool,
     pub(crate) cache_bytes: usize,
     pub(crate) health_check: Option<HealthCheck>,
-    pub(crate) limits: Limits,
-    pub(crate) network: Network,
+    pub(crate) limits: ClientLimits,
+    pub(crate) network: NetworkSettings,
 }
 
-impl Default for Settings {
+impl Default for ClientSettings {
     fn default() -> Self {
         Self {
             info: Implementation::new("hospes", env!("CARGO_PKG_VERSION")),
@@ -71,13 +71,13 @@ impl Default for Settings {
             checks_outputs: true,
             cache_bytes: DEFAULT_CACHE_BYTES,
             health_check: None,
-            limits: Limits {
+            limits: ClientLimits {
                 max_in_flight: DEFAULT_MAX_IN_FLIGHT,
                 max_server_requests: DEFAULT_MAX_SERVER_REQUESTS,
                 max_request_bytes: DEFAULT_MAX_REQUEST_BYTES,
                 max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES,
             },
-            network: Network::default(),
+            network: NetworkSettings::default(),
         }
     }
 }

@@ -16,9 +16,9 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum Target {
     /// A program that is started and spoken to over its stdin and stdout.
-    Command(Command),
+    Command(CommandTarget),
     /// A server that is reached over HTTP.
-    Url(Url),
+    Url(UrlTarget),
     /// Text that is neither; connecting says why.
     Invalid {
         /// Text that was given.
@@ -28,10 +28,10 @@ pub enum Target {
     },
 }
 
-/// A program to start. Its environment is a short list of harmless variables (see [`Command::env`]), not ours.
+/// A program to start. Its environment is a short list of harmless variables (see [`CommandTarget::env`]), not ours.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Command {
+pub struct CommandTarget {
     /// The program: a path, or a name that is looked up in `PATH`.
     pub program: OsString,
     /// Its arguments.
@@ -75,20 +75,20 @@ impl Launcher {
 /// A server's URL, and headers for every request to it.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Url {
+pub struct UrlTarget {
     /// The endpoint.
     pub url: String,
     /// Headers that go with every request.
     pub headers: Vec<(String, String)>,
     #[cfg(feature = "http")]
-    pub(crate) authorizer: Option<super::authorizer::Shared>,
+    pub(crate) authorizer: Option<super::authorizer::SharedAuthorizer>,
     shown: Option<String>,
 }
 
 impl Target {
     /// A program to start.
-    pub fn command(program: impl Into<OsString>) -> Command {
-        Command {
+    pub fn command(program: impl Into<OsString>) -> CommandTarget {
+        CommandTarget {
             program: program.into(),
             args: Vec::new(),
             env: Vec::new(),
@@ -100,8 +100,8 @@ impl Target {
     }
 
     /// A URL to reach.
-    pub fn url(url: impl Into<String>) -> Url {
-        Url {
+    pub fn url(url: impl Into<String>) -> UrlTarget {
+        UrlTarget {
             url: url.into(),
             headers: Vec::new(),
             #[cfg(feature = "http")]
@@ -129,7 +129,7 @@ impl Target {
     }
 }
 
-impl Command {
+impl CommandTarget {
     /// One more argument.
     #[must_use]
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
@@ -193,7 +193,7 @@ impl Command {
     }
 }
 
-impl Url {
+impl UrlTarget {
     /// A header for every request.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
@@ -205,7 +205,7 @@ impl Url {
     #[cfg(feature = "http")]
     #[must_use]
     pub fn authorizer(mut self, authorizer: std::sync::Arc<dyn super::Authorizer>) -> Self {
-        self.authorizer = Some(super::authorizer::Shared(authorizer));
+        self.authorizer = Some(super::authorizer::SharedAuthorizer(authorizer));
         self
     }
 
@@ -236,14 +236,14 @@ impl From<String> for Target {
     }
 }
 
-impl From<Command> for Target {
-    fn from(command: Command) -> Self {
+impl From<CommandTarget> for Target {
+    fn from(command: CommandTarget) -> Self {
         Self::Command(command)
     }
 }
 
-impl From<Url> for Target {
-    fn from(url: Url) -> Self {
+impl From<UrlTarget> for Target {
+    fn from(url: UrlTarget) -> Self {
         Self::Url(url)
     }
 }
@@ -258,7 +258,7 @@ impl fmt::Display for Target {
     }
 }
 
-impl fmt::Display for Command {
+impl fmt::Display for CommandTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(shown) = &self.shown {
             return f.write_str(shown);
@@ -268,7 +268,7 @@ impl fmt::Display for Command {
     }
 }
 
-impl fmt::Display for Url {
+impl fmt::Display for UrlTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.shown {
             Some(shown) => f.write_str(shown),
@@ -290,7 +290,7 @@ impl fmt::Debug for Target {
     }
 }
 
-impl fmt::Debug for Command {
+impl fmt::Debug for CommandTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(shown) = &self.shown {
             return f.debug_tuple("Command").field(shown).finish();
@@ -306,7 +306,7 @@ impl fmt::Debug for Command {
     }
 }
 
-impl fmt::Debug for Url {
+impl fmt::Debug for UrlTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Url")
             .field("url", &self.to_string())

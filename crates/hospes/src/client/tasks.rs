@@ -8,20 +8,20 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use hospes_model::{
-    Answer, CallToolResult, GetTaskResult, InputRequests, ListToolsResult, Method, RawJson, Reply, Revision,
-    RpcError, Task, TaskParams, TaskStatus, TaskSupport, UpdateTaskParams, code,
+    CallToolResult, GetTaskResult, InputRequests, ListToolsResult, Method, PeerResult, RawJson, Reply,
+    Revision, RpcError, Task, TaskParams, TaskStatus, TaskSupport, UpdateTaskParams, code,
 };
 use hospes_proto::session::client::TimeLimits;
 use serde::Serialize;
 
 use super::Client;
 use super::connect::{members, speech_with_tasks};
-use super::core::{Core, Speech, malformed};
+use super::core::{ClientCore, NegotiatedProtocol, malformed};
 use super::error::CallError;
-use super::link::{Members, Outgoing};
-use super::listing::Listing;
-use super::older_tasks::Fetching;
-use super::request::{FromReply, Request};
+use super::legacy_tasks::TaskResultFetches;
+use super::link::{OutgoingParams, OutgoingRequest};
+use super::listing::PaginatedStream;
+use super::request::{FromReply, RequestBuilder};
 use crate::tasks::is_not_declared;
 
 /// Poll interval if the server gives none.
@@ -31,31 +31,31 @@ const LEAST_INTERVAL: Duration = Duration::from_millis(20);
 
 /// State of the server's tasks.
 #[derive(Debug, Default)]
-pub(crate) struct TaskFacts {
-    speech: OnceLock<Speech>,
+pub(crate) struct ServerTaskState {
+    speech: OnceLock<NegotiatedProtocol>,
     /// Result fetches at an older server, for forwarded calls.
-    pub(super) fetching: Fetching,
+    pub(super) fetching: TaskResultFetches,
 }
 
 impl Client {
     /// Returns a handle of an existing task by its id, from an earlier connection or an earlier run of the program.
     #[must_use]
     pub fn task(&self, id: impl Into<String>) -> RunningTask {
-        RunningTask::new(self.clone(), Stage::Running(id.into()))
+        RunningTask::new(self.clone(), RunningTaskStage::Running(id.into()))
     }
 
     /// The tasks that the server keeps for us (2025-11-25, and only where the server knows who we are).
-    pub fn list_tasks(&self) -> Listing<'_, Task> {
+    pub fn list_tasks(&self) -> PaginatedStream<'_, Task> {
         let tasks = self.capabilities().and_then(|has| has.tasks.as_ref());
         let offered = match tasks.is_some_and(|tasks| tasks.list.is_some()) {
             true => Ok(()),
             false => Err(CallError::NotOffered("list of tasks")),
         };
-        Listing::new(self, offered)
+        PaginatedStream::new(self, offered)
     }
 }
 
-impl<'c> Request<'c, CallToolResult> {
+impl<'c> RequestBuilder<'c, CallToolResult> {
     /// Calls the tool so that it may continue as a task. The returned handle is used to await the result or to cancel
     /// the task at any time.
     ///
@@ -79,7 +79,7 @@ impl<'c> Request<'c, CallToolResult> {
 /// A call of a tool that may become a task; it is sent when it is awaited.
 #[must_use = "a call does nothing unless awaited"]
 pub struct TaskRequest<'c> {
-    request: Request<'c, CallToolResult>,
+    request: RequestBuilder<'c, CallToolResult>,
     ttl: Option<Duration>,
 }
 
@@ -109,7 +109,7 @@ impl fmt::Debug for TaskRequest<'_> {
 
 /// Sends a call that may become a task.
 pub(super) async fn begin<T: FromReply>(
-    request: &mut Request<'_, T>,
+    request: &mut RequestBuilder<'_, T>,
     ttl: Option<Duration>,
 ) -> Result<RunningTask, CallError> {
     if let Some(fault) = request.take_fault() {
@@ -123,9 +123,9 @@ pub(super) async fn begin<T: FromReply>(
         core.may_be_task(&client, request.name().unwrap_or_default()).await?;
         let ttl = ttl.map(|ttl| format!("\"ttl\":{}", ttl.as_millis())).unwrap_or_default();
         let wish = format!("\"task\":{{{ttl}}}");
-        let outgoing = Outgoing { more: wish.as_bytes(), ..request.outgoing(on_progress.is_some()) };
+        let outgoing = OutgoingRequest { more: wish.as_bytes(), ..request.outgoing(on_progress.is_some()) };
         let raw = core.run(&outgoing, &mut on_progress).await?;
-        match Answer::decode_task(&method, &raw) {
+        match PeerResult::decode_task(&method, &raw) {
             Ok(made) => made.into(),
             // It was done at once after all.
             Err(_) => complete(core.decode(&method, &raw)?, &method)?,
@@ -135,8 +135,8 @@ pub(super) async fn begin<T: FromReply>(
         core.complete_as(core.task_speech(), outgoing, on_progress).await?
     };
     let (stage, last) = match reply {
-        Reply::CreateTask(made) => (Stage::Running(made.task.task_id.clone()), Some(made.task)),
-        Reply::CallTool(result) => (Stage::Done(result), None),
+        Reply::CreateTask(made) => (RunningTaskStage::Running(made.task.task_id.clone()), Some(made.task)),
+        Reply::CallTool(result) => (RunningTaskStage::Done(result), None),
         _ => return Err(malformed(&method, "it is of another kind")),
     };
     let mut task = RunningTask::new(client, stage);
@@ -144,9 +144,9 @@ pub(super) async fn begin<T: FromReply>(
     Ok(task)
 }
 
-fn complete(answer: Answer, method: &Method) -> Result<Reply, CallError> {
+fn complete(answer: PeerResult, method: &Method) -> Result<Reply, CallError> {
     match answer {
-        Answer::Complete(reply) => Ok(reply),
+        PeerResult::Complete(reply) => Ok(reply),
         _ => Err(malformed(method, "it is of another kind")),
     }
 }
@@ -157,20 +157,20 @@ fn complete(answer: Answer, method: &Method) -> Result<Reply, CallError> {
 #[derive(Debug)]
 pub struct RunningTask {
     client: Client,
-    stage: Stage,
+    stage: RunningTaskStage,
     last: Option<Task>,
     /// Keys of the questions already answered; each question is asked only once.
     answered: HashSet<String>,
 }
 
 #[derive(Debug)]
-enum Stage {
+enum RunningTaskStage {
     Running(String),
     Done(CallToolResult),
 }
 
 impl RunningTask {
-    fn new(client: Client, stage: Stage) -> Self {
+    fn new(client: Client, stage: RunningTaskStage) -> Self {
         Self { client, stage, last: None, answered: HashSet::new() }
     }
 
@@ -179,8 +179,8 @@ impl RunningTask {
     #[must_use]
     pub fn id(&self) -> Option<&str> {
         match &self.stage {
-            Stage::Running(id) => Some(id),
-            Stage::Done(_) => None,
+            RunningTaskStage::Running(id) => Some(id),
+            RunningTaskStage::Done(_) => None,
         }
     }
 
@@ -195,7 +195,7 @@ impl RunningTask {
     /// # Errors
     /// When the server knows no such task (any more), or does not answer.
     pub async fn poll(&mut self) -> Result<Option<&Task>, CallError> {
-        if let Stage::Running(id) = &self.stage {
+        if let RunningTaskStage::Running(id) = &self.stage {
             let found = self.client.core.task(id).await?;
             self.last = Some(found.task);
         }
@@ -211,8 +211,8 @@ impl RunningTask {
     pub async fn result(&mut self) -> Result<CallToolResult, CallError> {
         loop {
             let id = match &self.stage {
-                Stage::Running(id) => id.clone(),
-                Stage::Done(result) => return Ok(result.clone()),
+                RunningTaskStage::Running(id) => id.clone(),
+                RunningTaskStage::Done(result) => return Ok(result.clone()),
             };
             let core = &self.client.core;
             let GetTaskResult { task, input_requests, result, error, .. } = core.task(&id).await?;
@@ -226,7 +226,7 @@ impl RunningTask {
                 // Where it waits for answers it asks for them while its result is awaited (TASK-16).
                 if status.is_terminal() || status == TaskStatus::InputRequired {
                     let result = core.task_result(&id).await?;
-                    self.stage = Stage::Done(result);
+                    self.stage = RunningTaskStage::Done(result);
                     continue;
                 }
             }
@@ -238,7 +238,7 @@ impl RunningTask {
                     let Reply::CallTool(result) = reply else {
                         return Err(malformed(&Method::TasksGet, "the result is no tool's"));
                     };
-                    self.stage = Stage::Done(result);
+                    self.stage = RunningTaskStage::Done(result);
                     continue;
                 }
                 TaskStatus::Failed => {
@@ -262,7 +262,7 @@ impl RunningTask {
     /// # Errors
     /// When the server refuses: there is no such task, or (2025-11-25) it is over.
     pub async fn cancel(&mut self) -> Result<(), CallError> {
-        let Stage::Running(id) = &self.stage else { return Ok(()) };
+        let RunningTaskStage::Running(id) = &self.stage else { return Ok(()) };
         let core = &self.client.core;
         let tasks = core.server.capabilities.as_ref().and_then(|has| has.tasks.as_ref());
         if core.speech.revision.is_legacy() && tasks.is_none_or(|tasks| tasks.cancel.is_none()) {
@@ -271,7 +271,7 @@ impl RunningTask {
         let raw = core
             .ask_task(&Method::TasksCancel, id, &TaskParams::new(id.as_str()), core.settings.times)
             .await?;
-        if let Ok(Answer::Complete(Reply::GetTask(found))) = core.decode(&Method::TasksCancel, &raw) {
+        if let Ok(PeerResult::Complete(Reply::GetTask(found))) = core.decode(&Method::TasksCancel, &raw) {
             self.last = Some(found.task);
         }
         Ok(())
@@ -302,9 +302,9 @@ impl RunningTask {
     }
 }
 
-impl Core {
+impl ClientCore {
     /// Returns the protocol data of requests that may be answered with tasks.
-    pub(super) fn task_speech(&self) -> &Speech {
+    pub(super) fn task_speech(&self) -> &NegotiatedProtocol {
         if self.speech.revision.is_legacy() {
             return &self.speech;
         }
@@ -401,8 +401,11 @@ impl Core {
     ) -> Result<RawJson, CallError> {
         let text = members(params)?;
         // TSKX-17: the header repeats which task it is about.
-        let outgoing =
-            Outgoing { name: Some(id), members: Members::Text(&text), ..Outgoing::new(method, limits) };
+        let outgoing = OutgoingRequest {
+            name: Some(id),
+            members: OutgoingParams::Text(&text),
+            ..OutgoingRequest::new(method, limits)
+        };
         self.run_as(self.task_speech(), &outgoing, &mut None).await
     }
 }

@@ -51,7 +51,7 @@ impl fmt::Display for UrlWarning {
 /// Reason a person must not be sent to a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum UrlRefusal {
+pub enum UrlReviewError {
     /// It is no URL.
     #[error("it is no URL")]
     Malformed,
@@ -68,18 +68,18 @@ impl UrlReview {
     ///
     /// # Errors
     /// When no person should be sent there.
-    pub fn of(url: &str) -> Result<Self, UrlRefusal> {
+    pub fn of(url: &str) -> Result<Self, UrlReviewError> {
         if url.chars().any(|c| c.is_control() || c.is_whitespace()) {
-            return Err(UrlRefusal::Malformed);
+            return Err(UrlReviewError::Malformed);
         }
-        let url = url::Url::parse(url).map_err(|_| UrlRefusal::Malformed)?;
+        let url = url::Url::parse(url).map_err(|_| UrlReviewError::Malformed)?;
         if !matches!(url.scheme(), "https" | "http") {
-            return Err(UrlRefusal::Scheme);
+            return Err(UrlReviewError::Scheme);
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(UrlRefusal::Credentials);
+            return Err(UrlReviewError::Credentials);
         }
-        let host = url.host().ok_or(UrlRefusal::Malformed)?;
+        let host = url.host().ok_or(UrlReviewError::Malformed)?;
         let (is_name, is_here) = match &host {
             url::Host::Domain(name) => (true, *name == "localhost" || name.ends_with(".localhost")),
             url::Host::Ipv4(address) => (false, address.is_loopback()),
@@ -120,12 +120,12 @@ mod tests {
             ("xn--exmple-4nf.com", "https://xn--exmple-4nf.com/sign-in")
         );
         for (url, refusal) in [
-            ("example.com", UrlRefusal::Malformed),
-            ("https://", UrlRefusal::Malformed),
-            ("https://example.com/\n", UrlRefusal::Malformed),
-            ("javascript:alert(1)", UrlRefusal::Scheme),
-            ("file:///etc/passwd", UrlRefusal::Scheme),
-            ("https://example.com@evil.test/", UrlRefusal::Credentials),
+            ("example.com", UrlReviewError::Malformed),
+            ("https://", UrlReviewError::Malformed),
+            ("https://example.com/\n", UrlReviewError::Malformed),
+            ("javascript:alert(1)", UrlReviewError::Scheme),
+            ("file:///etc/passwd", UrlReviewError::Scheme),
+            ("https://example.com@evil.test/", UrlReviewError::Credentials),
         ] {
             assert_eq!(UrlReview::of(url), Err(refusal), "{url}");
         }

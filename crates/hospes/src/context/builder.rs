@@ -3,34 +3,34 @@
 use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use hospes_model::{Id, LoggingLevel, ProgressToken, RawJson};
+use hospes_model::{LoggingLevel, ProgressToken, RawJson, RequestId};
 
-use super::{CLOSABLE, Context, FIXED, Inner, State};
+use super::{CLOSABLE, Context, ContextInner, ContextState, FIXED};
 use crate::peer::Peer;
+use crate::replay_cache::StateNonce;
 use crate::round::Round;
-use crate::spent::Ticket;
-use crate::tasks::TaskWish;
+use crate::tasks::TaskPreference;
 
 /// Builder of a [`Context`]; for adapters, gateways and tests.
 #[derive(Debug)]
 pub struct ContextBuilder {
     pub(super) peer: Arc<Peer>,
-    pub(super) request_id: Option<Id>,
+    pub(super) request_id: Option<RequestId>,
     pub(super) meta: Option<RawJson>,
     pub(super) log_level: Option<LoggingLevel>,
     pub(super) progress_token: Option<ProgressToken>,
     pub(super) http: Option<Box<http::request::Parts>>,
     pub(super) extensions: http::Extensions,
-    pub(super) task: TaskWish,
+    pub(super) task: TaskPreference,
     pub(super) closable: bool,
     pub(super) round: Round,
-    pub(super) ticket: Option<Ticket>,
+    pub(super) ticket: Option<StateNonce>,
 }
 
 impl ContextBuilder {
     /// The request's id on the wire.
     #[must_use]
-    pub fn request_id(mut self, id: Id) -> Self {
+    pub fn request_id(mut self, id: RequestId) -> Self {
         self.request_id = Some(id);
         self
     }
@@ -72,7 +72,7 @@ impl ContextBuilder {
 
     /// Sets whether the caller accepts or asks for a task.
     #[must_use]
-    pub fn task(mut self, wish: TaskWish) -> Self {
+    pub fn task(mut self, wish: TaskPreference) -> Self {
         self.task = wish;
         self
     }
@@ -93,7 +93,7 @@ impl ContextBuilder {
 
     /// The right to use the state that these rounds were sealed in.
     #[cfg(feature = "server")]
-    pub(crate) fn ticket(mut self, ticket: Option<Ticket>) -> Self {
+    pub(crate) fn ticket(mut self, ticket: Option<StateNonce>) -> Self {
         self.ticket = ticket;
         self
     }
@@ -101,8 +101,8 @@ impl ContextBuilder {
     /// The context.
     #[must_use]
     pub fn build(self) -> Context {
-        let state = State { round: self.round, ..State::default() };
-        Context(Arc::new(Inner {
+        let state = ContextState { round: self.round, ..ContextState::default() };
+        Context(Arc::new(ContextInner {
             peer: self.peer,
             request_id: self.request_id,
             meta: self.meta,

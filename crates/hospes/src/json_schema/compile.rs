@@ -4,7 +4,7 @@ use hospes_model::RawJson;
 use serde_json::Value;
 
 use super::MAX_SUBSCHEMAS;
-use super::composition::Composition;
+use super::composition::CompositionCost;
 
 /// Maximum number of mistakes reported for one value.
 const MAX_TOLD: usize = 5;
@@ -36,7 +36,7 @@ pub fn check_against_schema(value: &RawJson, schema: &RawJson) -> Result<(), Str
 /// Why not: it is not valid, names a dialect that is not spoken here (JSCH-04), or refers to something outside of
 /// itself (JSCH-10).
 pub(crate) fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
-    let options = jsonschema::options().with_retriever(Nowhere);
+    let options = jsonschema::options().with_retriever(NoExternalSchemas);
     let options = if schema.get("$schema").is_none() {
         options.with_draft(jsonschema::Draft::Draft202012)
     } else {
@@ -50,7 +50,7 @@ pub(crate) fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
         }
     }
     let most = MAX_SUBSCHEMAS as u64;
-    if Composition::default().cost(schema, schema).is_none_or(|cost| cost > most) {
+    if CompositionCost::default().cost(schema, schema).is_none_or(|cost| cost > most) {
         return Err(format!("it applies more than {most} schemas to one value, or refers to itself there"));
     }
     options.should_validate_formats(true).build(schema).map_err(|error| error.to_string())
@@ -66,9 +66,9 @@ const DIALECTS: [&str; 5] = [
 ];
 
 /// Finds no schema anywhere.
-struct Nowhere;
+struct NoExternalSchemas;
 
-impl jsonschema::Retrieve for Nowhere {
+impl jsonschema::Retrieve for NoExternalSchemas {
     fn retrieve(
         &self,
         uri: &jsonschema::Uri<String>,

@@ -7,12 +7,12 @@ use serde_json::Value;
 
 /// Counts, and remembers what is behind each reference.
 #[derive(Default)]
-pub(super) struct Composition {
+pub(super) struct CompositionCost {
     /// By the text of a reference; none while it is being counted.
     known: HashMap<String, Option<u64>>,
 }
 
-impl Composition {
+impl CompositionCost {
     /// The most schemas that are applied to one value anywhere in `schema`; none where one is applied, by way of itself, to
     /// the value that it is applied to already.
     pub(super) fn cost(&mut self, schema: &Value, root: &Value) -> Option<u64> {

@@ -28,22 +28,22 @@ pub(crate) fn is_bounded(schema: &RawJson) -> bool {
     }
     let mut left = MAX_SUBSCHEMAS;
     let mut json = serde_json::Deserializer::from_slice(schema.as_bytes());
-    Count { left: &mut left, depth: 0 }.deserialize(&mut json).is_ok()
+    ObjectCounter { left: &mut left, depth: 0 }.deserialize(&mut json).is_ok()
 }
 
 /// Counts objects, and how deep they are, while it passes over them.
-struct Count<'l> {
+struct ObjectCounter<'l> {
     left: &'l mut usize,
     depth: usize,
 }
 
-impl Count<'_> {
-    fn below(&mut self) -> Count<'_> {
-        Count { left: self.left, depth: self.depth + 1 }
+impl ObjectCounter<'_> {
+    fn below(&mut self) -> ObjectCounter<'_> {
+        ObjectCounter { left: self.left, depth: self.depth + 1 }
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Count<'_> {
+impl<'de> DeserializeSeed<'de> for ObjectCounter<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -51,7 +51,7 @@ impl<'de> DeserializeSeed<'de> for Count<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Count<'_> {
+impl<'de> Visitor<'de> for ObjectCounter<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

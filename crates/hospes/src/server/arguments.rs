@@ -14,10 +14,10 @@ use serde_json::Value;
 use crate::Error;
 use crate::server::mistakes;
 #[cfg(feature = "validate")]
-use crate::server::validate::Validator;
+use crate::server::validate::SchemaValidator;
 
 /// Rules for the arguments of one tool.
-pub(crate) struct Arguments {
+pub(crate) struct ArgumentRules {
     pub(crate) tool: Box<str>,
     /// The input schema; always an object.
     #[cfg(feature = "validate")]
@@ -26,13 +26,13 @@ pub(crate) struct Arguments {
     pub(crate) known: Option<Box<[Box<str>]>>,
     /// Validator of schemas that need more than the checks of decoding.
     #[cfg(feature = "validate")]
-    pub(crate) validator: Option<Validator>,
+    pub(crate) validator: Option<SchemaValidator>,
     /// Validator of the other schemas, compiled once there is a mistake to explain.
     #[cfg(feature = "validate")]
-    pub(crate) explainer: std::sync::OnceLock<Option<Validator>>,
+    pub(crate) explainer: std::sync::OnceLock<Option<SchemaValidator>>,
 }
 
-impl Arguments {
+impl ArgumentRules {
     /// Decodes the arguments into `T`.
     ///
     /// # Errors
@@ -40,9 +40,9 @@ impl Arguments {
     pub(crate) fn decode<T: DeserializeOwned>(&self, raw: &RawJson) -> Result<T, Error> {
         // Checked already against the whole schema, if that is needed: what is left to find is what the type refuses.
         let unknown = Cell::new(false);
-        let known = Known { names: self.known.as_deref(), unknown: &unknown };
+        let known = KnownMembers { names: self.known.as_deref(), unknown: &unknown };
         let mut json = serde_json::Deserializer::from_slice(raw.as_bytes());
-        match T::deserialize(Watch { inner: &mut json, known, at: At::Object }) {
+        match T::deserialize(MemberWatcher { inner: &mut json, known, at: WatchPosition::Object }) {
             Ok(value) if !unknown.get() => Ok(value),
             _ => Err(mistakes::explain::<T>(self, raw)),
         }
@@ -51,7 +51,7 @@ impl Arguments {
     /// Checks what decoding into the type would not.
     ///
     /// # Errors
-    /// Mistakes in the arguments, as in [`Arguments::decode`].
+    /// Mistakes in the arguments, as in [`ArgumentRules::decode`].
     pub(crate) fn check(&self, raw: &RawJson) -> Result<(), Error> {
         #[cfg(feature = "validate")]
         if let Some(validator) = &self.validator {
@@ -67,26 +67,26 @@ impl Arguments {
     /// Refuses any argument at all.
     ///
     /// # Errors
-    /// Mistakes in the arguments, as in [`Arguments::decode`].
+    /// Mistakes in the arguments, as in [`ArgumentRules::decode`].
     pub(crate) fn none(&self, raw: &RawJson) -> Result<(), Error> {
         if raw.as_bytes() == b"{}" { Ok(()) } else { self.decode::<IgnoredAny>(raw).map(drop) }
     }
 }
 
-impl fmt::Debug for Arguments {
+impl fmt::Debug for ArgumentRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Arguments").field("tool", &self.tool).finish_non_exhaustive()
+        f.debug_struct("ArgumentRules").field("tool", &self.tool).finish_non_exhaustive()
     }
 }
 
 /// The members that an object may have, and whether another one was met.
 #[derive(Clone, Copy)]
-struct Known<'k> {
+struct KnownMembers<'k> {
     names: Option<&'k [Box<str>]>,
     unknown: &'k Cell<bool>,
 }
 
-impl Known<'_> {
+impl KnownMembers<'_> {
     fn meet(self, name: &str) {
         if self.names.is_some_and(|names| names.iter().all(|known| **known != *name)) {
             self.unknown.set(true);
@@ -95,25 +95,25 @@ impl Known<'_> {
 }
 
 /// A deserializer, a visitor, a map or a seed on the way to the names of the outermost object's members.
-struct Watch<'k, T> {
+struct MemberWatcher<'k, T> {
     inner: T,
-    known: Known<'k>,
-    at: At,
+    known: KnownMembers<'k>,
+    at: WatchPosition,
 }
 
 /// Kind of value that is being visited.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum At {
+enum WatchPosition {
     /// The object whose members' names count.
     Object,
     /// One of these names.
     Name,
 }
 
-impl<'k, T> Watch<'k, T> {
+impl<'k, T> MemberWatcher<'k, T> {
     /// Wraps another value with the same state.
-    fn with<U>(&self, inner: U) -> Watch<'k, U> {
-        Watch { inner, known: self.known, at: self.at }
+    fn with<U>(&self, inner: U) -> MemberWatcher<'k, U> {
+        MemberWatcher { inner, known: self.known, at: self.at }
     }
 }
 
@@ -126,7 +126,7 @@ macro_rules! forward {
     )* };
 }
 
-impl<'de, D: Deserializer<'de>> Deserializer<'de> for Watch<'_, D> {
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for MemberWatcher<'_, D> {
     type Error = D::Error;
 
     forward! {
@@ -157,8 +157,8 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Watch<'_, D> {
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
         let visitor = self.with(visitor);
         match self.at {
-            At::Object => self.inner.deserialize_map(visitor),
-            At::Name => self.inner.deserialize_str(visitor),
+            WatchPosition::Object => self.inner.deserialize_map(visitor),
+            WatchPosition::Name => self.inner.deserialize_str(visitor),
         }
     }
 }
@@ -174,7 +174,7 @@ macro_rules! visit {
 macro_rules! visit_name {
     ($($method:ident($type:ty);)*) => { $(
         fn $method<E: de::Error>(self, name: $type) -> Result<V::Value, E> {
-            if self.at == At::Name {
+            if self.at == WatchPosition::Name {
                 self.known.meet(&name);
             }
             self.inner.$method(name)
@@ -182,7 +182,7 @@ macro_rules! visit_name {
     )* };
 }
 
-impl<'de, V: Visitor<'de>> Visitor<'de> for Watch<'_, V> {
+impl<'de, V: Visitor<'de>> Visitor<'de> for MemberWatcher<'_, V> {
     type Value = V::Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -220,11 +220,11 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Watch<'_, V> {
     }
 }
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Watch<'_, A> {
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for MemberWatcher<'_, A> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
-        let seed = Watch { inner: seed, known: self.known, at: At::Name };
+        let seed = MemberWatcher { inner: seed, known: self.known, at: WatchPosition::Name };
         self.inner.next_key_seed(seed)
     }
 
@@ -237,7 +237,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Watch<'_, A> {
     }
 }
 
-impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Watch<'_, S> {
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for MemberWatcher<'_, S> {
     type Value = S::Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<S::Value, D::Error> {

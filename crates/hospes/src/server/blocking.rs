@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::Error;
-use crate::server::extract::{Declaration, FromCall, Parts};
+use crate::server::extract::{CallParts, Declaration, FromCall};
 use crate::server::handler::Handler;
 
 /// Maximum number of synchronous handlers of one server that run at once; further calls wait for a thread, and can be cancelled
@@ -71,7 +71,7 @@ macro_rules! handlers {
                 $($parameter::declare(declaration);)*
             }
 
-            fn start(&self, parts: &Parts<'_>) -> Result<Self::Future, Error> {
+            fn start(&self, parts: &CallParts<'_>) -> Result<Self::Future, Error> {
                 $(let $value = $parameter::from_call(parts)?;)*
                 let function = Arc::clone(&self.0);
                 let threads = Arc::clone(&parts.shared.threads);
@@ -94,25 +94,25 @@ handlers! {
 }
 
 /// Counts a handler as running.
-struct Counted;
+struct RunningHandlerGuard;
 
-impl Counted {
+impl RunningHandlerGuard {
     fn new() -> Self {
         RUNNING.fetch_add(1, Ordering::AcqRel);
         Self
     }
 }
 
-impl Drop for Counted {
+impl Drop for RunningHandlerGuard {
     fn drop(&mut self) {
         RUNNING.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 /// Removes work that has not started from the pool's queue when dropped.
-struct Withdrawn(AbortHandle);
+struct AbortOnDrop(AbortHandle);
 
-impl Drop for Withdrawn {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -127,10 +127,10 @@ async fn run<R: Send + 'static>(threads: Arc<Semaphore>, function: impl FnOnce()
     let place = threads.acquire_owned().await;
     let span = tracing::Span::current();
     let work: JoinHandle<R> = runtime.spawn_blocking(move || {
-        let (_place, _counted) = (place, Counted::new());
+        let (_place, _counted) = (place, RunningHandlerGuard::new());
         span.in_scope(function)
     });
-    let withdrawn = Withdrawn(work.abort_handle());
+    let withdrawn = AbortOnDrop(work.abort_handle());
     let done = work.await;
     drop(withdrawn);
     match done {

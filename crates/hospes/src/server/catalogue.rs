@@ -5,10 +5,10 @@ use std::sync::{Arc, OnceLock};
 
 use hospes_model::{
     CacheScope, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-    Prepared, Reply, RpcError,
+    PreparedResult, Reply, RpcError,
 };
 
-use crate::server::complete::{Completer, Completes, Of};
+use crate::server::complete::{ArgumentOwner, Completer, Completes};
 use crate::server::cursor;
 use crate::server::error::RegisterError;
 use crate::server::prompt::PromptEntry;
@@ -19,15 +19,15 @@ use crate::server::tool::ToolEntry;
 
 /// Everything that is registered.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Catalogue {
-    pub(crate) tools: Registry<ToolEntry>,
-    pub(crate) prompts: Registry<PromptEntry>,
-    pub(crate) resources: Registry<ResourceEntry>,
-    pub(crate) templates: Registry<TemplateEntry>,
+pub(crate) struct ServerCatalogue {
+    pub(crate) tools: EntryRegistry<ToolEntry>,
+    pub(crate) prompts: EntryRegistry<PromptEntry>,
+    pub(crate) resources: EntryRegistry<ResourceEntry>,
+    pub(crate) templates: EntryRegistry<TemplateEntry>,
     pub(crate) completers: HashMap<Completes, Arc<Completer>>,
 }
 
-impl Catalogue {
+impl ServerCatalogue {
     pub(crate) fn complete(&mut self, what: Completes, completer: Completer) -> Result<(), RegisterError> {
         completer.check(&what)?;
         if let Some(arguments) = self.arguments_of(&what.of)
@@ -45,13 +45,13 @@ impl Catalogue {
     }
 
     /// The names of the arguments of a prompt or a template; none if there is no such.
-    pub(crate) fn arguments_of(&self, of: &Of) -> Option<Vec<&str>> {
+    pub(crate) fn arguments_of(&self, of: &ArgumentOwner) -> Option<Vec<&str>> {
         match of {
-            Of::Prompt(name) => {
+            ArgumentOwner::Prompt(name) => {
                 let arguments = &self.prompts.get(name)?.listed.arguments;
                 Some(arguments.iter().map(|argument| argument.name.as_str()).collect())
             }
-            Of::Template(template) => {
+            ArgumentOwner::Template(template) => {
                 if let Some(entry) = self.templates.get(template) {
                     return Some(entry.template.names().collect());
                 }
@@ -79,19 +79,19 @@ impl Catalogue {
 
 /// Settings of lists.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Listing {
+pub(crate) struct ListSettings {
     pub(crate) page_size: usize,
-    pub(crate) cache: Cache,
+    pub(crate) cache: CacheHint,
 }
 
 /// Cache lifetime and scope of answers.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Cache {
+pub(crate) struct CacheHint {
     pub(crate) ttl_ms: Option<u64>,
     pub(crate) scope: Option<CacheScope>,
 }
 
-impl Cache {
+impl CacheHint {
     /// Fills in the missing values from `other`.
     pub(crate) fn or(self, other: Self) -> Self {
         Self { ttl_ms: self.ttl_ms.or(other.ttl_ms), scope: self.scope.or(other.scope) }
@@ -99,7 +99,7 @@ impl Cache {
 }
 
 /// Entry of a registry.
-pub(crate) trait Entry {
+pub(crate) trait CatalogueEntry {
     /// Name of the kind in errors.
     const KIND: &'static str;
     /// Tag that distinguishes its cursors from those of other lists.
@@ -110,12 +110,12 @@ pub(crate) trait Entry {
     fn key(&self) -> &str;
     fn feature(&self) -> Feature<'_>;
     fn listed(&self) -> &Self::Listed;
-    fn page(entries: Vec<Self::Listed>, next: Option<String>, cache: Cache) -> Reply;
+    fn page(entries: Vec<Self::Listed>, next: Option<String>, cache: CacheHint) -> Reply;
 }
 
 macro_rules! entries {
     ($($entry:ident: $kind:literal $tag:literal $listed:ident by $key:ident in $result:ident as $feature:ident;)*) => { $(
-        impl Entry for $entry {
+        impl CatalogueEntry for $entry {
             const KIND: &'static str = $kind;
             const TAG: u8 = $tag;
             type Listed = hospes_model::$listed;
@@ -132,7 +132,7 @@ macro_rules! entries {
                 &self.listed
             }
 
-            fn page(entries: Vec<Self::Listed>, next: Option<String>, cache: Cache) -> Reply {
+            fn page(entries: Vec<Self::Listed>, next: Option<String>, cache: CacheHint) -> Reply {
                 let mut result = $result::new(entries);
                 result.next_cursor = next;
                 result.ttl_ms = cache.ttl_ms;
@@ -152,22 +152,22 @@ entries! {
 
 /// Entries by name, and in the order in which they were registered (TOOL-40).
 #[derive(Debug)]
-pub(crate) struct Registry<E> {
+pub(crate) struct EntryRegistry<E> {
     by_name: HashMap<Box<str>, (u64, Arc<E>)>,
     /// By their numbers, which grow.
     in_order: Vec<(u64, Arc<E>)>,
     last: u64,
     /// The pages that a reader who begins at the beginning gets, by the entry that they follow.
-    pages: OnceLock<Vec<(u64, Arc<Prepared>)>>,
+    pages: OnceLock<Vec<(u64, Arc<PreparedResult>)>>,
 }
 
-impl<E> Default for Registry<E> {
+impl<E> Default for EntryRegistry<E> {
     fn default() -> Self {
         Self { by_name: HashMap::new(), in_order: Vec::new(), last: 0, pages: OnceLock::new() }
     }
 }
 
-impl<E> Clone for Registry<E> {
+impl<E> Clone for EntryRegistry<E> {
     fn clone(&self) -> Self {
         Self {
             by_name: self.by_name.clone(),
@@ -178,7 +178,7 @@ impl<E> Clone for Registry<E> {
     }
 }
 
-impl<E: Entry> Registry<E> {
+impl<E: CatalogueEntry> EntryRegistry<E> {
     /// Returns true if there is, or ever was, an entry.
     pub(crate) fn was_used(&self) -> bool {
         self.last > 0
@@ -233,7 +233,7 @@ impl<E: Entry> Registry<E> {
     pub(crate) fn page(
         &self,
         cursor: Option<&str>,
-        listing: Listing,
+        listing: ListSettings,
         may: Option<&dyn Fn(Feature<'_>) -> bool>,
     ) -> Result<Reply, RpcError> {
         let after = match cursor {
@@ -249,7 +249,7 @@ impl<E: Entry> Registry<E> {
             let (mut pages, mut after) = (Vec::new(), Some(0));
             while let Some(begin) = after {
                 let (page, next) = self.cut(begin, listing, None);
-                pages.push((begin, Arc::new(Prepared::new(page))));
+                pages.push((begin, Arc::new(PreparedResult::new(page))));
                 after = next;
             }
             pages
@@ -265,7 +265,7 @@ impl<E: Entry> Registry<E> {
     fn cut(
         &self,
         after: u64,
-        listing: Listing,
+        listing: ListSettings,
         may: Option<&dyn Fn(Feature<'_>) -> bool>,
     ) -> (Reply, Option<u64>) {
         let begin = self.in_order.partition_point(|(number, _)| *number <= after);
@@ -284,7 +284,7 @@ impl<E: Entry> Registry<E> {
     /// `-32602` for a name that nothing has which this caller may use.
     pub(crate) fn unknown(&self, name: &str, may: impl Fn(Feature<'_>) -> bool) -> RpcError {
         let shown = super::mistakes::shortened(name, 128);
-        let names = self.iter().filter(|entry| may(entry.feature())).map(Entry::key);
+        let names = self.iter().filter(|entry| may(entry.feature())).map(CatalogueEntry::key);
         let meant = did_you_mean(name, names);
         RpcError::invalid_params(format!("unknown {}: {shown}{meant}", E::KIND))
     }

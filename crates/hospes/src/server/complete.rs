@@ -6,31 +6,31 @@ use std::fmt;
 use hospes_model::Completion;
 
 use crate::Error;
-use crate::server::catalogue::Catalogue;
+use crate::server::catalogue::ServerCatalogue;
 use crate::server::error::RegisterError;
-use crate::server::extract::{Declaration, Declared, Input, Parts};
-use crate::server::handler::{Handler, Run, Running, erase};
+use crate::server::extract::{CallInput, CallParts, Declaration, DeclaredArguments};
+use crate::server::handler::{ErasedHandler, Handler, HandlerFuture, erase};
 use crate::server::rules::Feature;
-use crate::server::variables::Variables;
+use crate::server::variables::TemplateVariables;
 
 /// Argument to complete: of a prompt, or a variable of a resource template.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[must_use]
 pub struct Completes {
-    pub(crate) of: Of,
+    pub(crate) of: ArgumentOwner,
     pub(crate) argument: Box<str>,
 }
 
 /// Owner of an argument.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Of {
+pub(crate) enum ArgumentOwner {
     Prompt(Box<str>),
     Template(Box<str>),
 }
 
-impl Of {
+impl ArgumentOwner {
     /// Returns the feature that a caller must be allowed to use.
-    pub(crate) fn feature(&self, all: &Catalogue) -> Feature<'_> {
+    pub(crate) fn feature(&self, all: &ServerCatalogue) -> Feature<'_> {
         match self {
             Self::Prompt(name) => Feature::Prompt(name),
             // A reference may name a resource by its URI, too.
@@ -43,17 +43,17 @@ impl Of {
 impl Completes {
     /// An argument of the prompt called `name`.
     pub fn prompt(name: impl Into<Box<str>>, argument: impl Into<Box<str>>) -> Self {
-        Self { of: Of::Prompt(name.into()), argument: argument.into() }
+        Self { of: ArgumentOwner::Prompt(name.into()), argument: argument.into() }
     }
 
     /// A variable of the resource template `template`.
     pub fn template(template: impl Into<Box<str>>, variable: impl Into<Box<str>>) -> Self {
-        Self { of: Of::Template(template.into()), argument: variable.into() }
+        Self { of: ArgumentOwner::Template(template.into()), argument: variable.into() }
     }
 
     pub(crate) fn of(&self) -> &str {
         match &self.of {
-            Of::Prompt(text) | Of::Template(text) => text,
+            ArgumentOwner::Prompt(text) | ArgumentOwner::Template(text) => text,
         }
     }
 }
@@ -115,7 +115,7 @@ where
     label = "neither a handler nor a list",
     note = "give a list of strings, or an async function that takes `Typed` and returns a list of strings"
 )]
-pub trait Suggests<Marker>: Sized {
+pub trait IntoCompleter<Marker>: Sized {
     /// Converts into a completer.
     #[doc(hidden)]
     fn into_completer(self) -> Completer;
@@ -124,8 +124,8 @@ pub trait Suggests<Marker>: Sized {
 /// A registered completion.
 #[doc(hidden)]
 pub struct Completer {
-    run: Run<Completion>,
-    declared: Declared,
+    run: ErasedHandler<Completion>,
+    declared: DeclaredArguments,
 }
 
 impl fmt::Debug for Completer {
@@ -137,18 +137,18 @@ impl fmt::Debug for Completer {
 impl Completer {
     pub(crate) fn check(&self, what: &Completes) -> Result<(), RegisterError> {
         match self.declared {
-            Declared::Twice => Err(RegisterError::ArgumentsTwice { name: what.of().to_owned() }),
+            DeclaredArguments::Twice => Err(RegisterError::ArgumentsTwice { name: what.of().to_owned() }),
             _ => Ok(()),
         }
     }
 
     pub(crate) fn start(
         &self,
-        parts: &Parts<'_>,
+        parts: &CallParts<'_>,
         typed: &str,
-        settled: &Variables,
-    ) -> Result<Running<Completion>, Error> {
-        (self.run)(&Parts { input: Input::Completion { typed, variables: settled }, ..*parts })
+        settled: &TemplateVariables,
+    ) -> Result<HandlerFuture<Completion>, Error> {
+        (self.run)(&CallParts { input: CallInput::Completion { typed, variables: settled }, ..*parts })
     }
 }
 
@@ -156,9 +156,9 @@ impl Completer {
 #[doc(hidden)]
 #[derive(Debug)]
 #[expect(clippy::exhaustive_enums, reason = "there is no value of it")]
-pub enum Listed {}
+pub enum FixedValues {}
 
-impl<H, P> Suggests<(P,)> for H
+impl<H, P> IntoCompleter<(P,)> for H
 where
     H: Handler<P>,
     H::Output: IntoCompletion,
@@ -171,32 +171,32 @@ where
     }
 }
 
-impl Suggests<Listed> for Vec<String> {
+impl IntoCompleter<FixedValues> for Vec<String> {
     fn into_completer(self) -> Completer {
-        let run: Run<Completion> = std::sync::Arc::new(move |parts| {
-            let Input::Completion { typed, .. } = parts.input else {
+        let run: ErasedHandler<Completion> = std::sync::Arc::new(move |parts| {
+            let CallInput::Completion { typed, .. } = parts.input else {
                 return Err(hospes_model::RpcError::internal("only a completion can be completed").into());
             };
             let fitting: Self = fitting(typed, &self).into_iter().map(str::to_owned).collect();
             Ok(Box::pin(std::future::ready(fitting.into_completion())))
         });
-        Completer { run, declared: Declared::Nothing }
+        Completer { run, declared: DeclaredArguments::Nothing }
     }
 }
 
-impl Suggests<Listed> for Vec<&str> {
+impl IntoCompleter<FixedValues> for Vec<&str> {
     fn into_completer(self) -> Completer {
         self.into_iter().map(str::to_owned).collect::<Vec<_>>().into_completer()
     }
 }
 
-impl<const N: usize> Suggests<Listed> for [&str; N] {
+impl<const N: usize> IntoCompleter<FixedValues> for [&str; N] {
     fn into_completer(self) -> Completer {
         Vec::from(self).into_completer()
     }
 }
 
-impl Suggests<Listed> for &[&str] {
+impl IntoCompleter<FixedValues> for &[&str] {
     fn into_completer(self) -> Completer {
         self.to_vec().into_completer()
     }

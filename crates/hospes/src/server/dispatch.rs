@@ -8,26 +8,26 @@ use std::task::Poll;
 
 use futures::Stream as _;
 use hospes_model::{
-    CallToolResult, CompleteParams, CompleteResult, DiscoverResult, Method, Notification, PromptsCapability,
-    RawJson, Reference, Reply, ResourceUpdatedParams, ResourcesCapability, Revision, RpcError,
-    ServerCapabilities, SubscriptionFilter, SubscriptionsAcknowledgedParams, SubscriptionsListenParams,
-    SubscriptionsListenResult, TASKS_EXTENSION, ToolsCapability, code, meta_key,
+    CallToolResult, CompleteParams, CompleteResult, CompletionReference, DiscoverResult, Method,
+    Notification, PromptsCapability, RawJson, Reply, ResourceUpdatedParams, ResourcesCapability, Revision,
+    RpcError, ServerCapabilities, SubscriptionFilter, SubscriptionsAcknowledgedParams,
+    SubscriptionsListenParams, SubscriptionsListenResult, TASKS_EXTENSION, ToolsCapability, code, meta_key,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::server::Server;
-use crate::server::bus::{Heard, List, MAX_SUBSCRIBED_URIS, Wants};
-use crate::server::catalogue::{Cache, Catalogue, Entry, Listing, Registry};
-use crate::server::complete::{Completes, Of};
-use crate::server::extract::{Input, Parts};
+use crate::server::catalogue::{CacheHint, CatalogueEntry, EntryRegistry, ListSettings, ServerCatalogue};
+use crate::server::change_bus::{ChangeEvent, ChangeFilter, ChangedList, MAX_SUBSCRIBED_URIS};
+use crate::server::complete::{ArgumentOwner, Completes};
+use crate::server::extract::{CallInput, CallParts};
 use crate::server::prompt;
 use crate::server::resource::{self, is_uri, not_found};
 use crate::server::rules::Feature;
 use crate::server::suggest::did_you_mean;
 use crate::server::tool::TaskMode;
-use crate::server::variables::Variables;
-use crate::tasks::{News, TaskWish};
+use crate::server::variables::TemplateVariables;
+use crate::tasks::{TaskEvent, TaskPreference};
 use crate::{Call, Context, Error, Outcome, Service};
 
 impl Service for Server {
@@ -53,7 +53,7 @@ impl Service for Server {
 }
 
 /// Result of running a tool.
-pub(super) enum Ran {
+pub(super) enum ToolRunOutcome {
     /// It is done.
     Done(Outcome),
     /// Nothing: it is one that runs as a task.
@@ -61,34 +61,34 @@ pub(super) enum Ran {
 }
 
 /// Returns true if the `resources` capability is declared.
-fn has_resources(catalogue: &Catalogue) -> bool {
+fn has_resources(catalogue: &ServerCatalogue) -> bool {
     catalogue.resources.was_used() || catalogue.templates.was_used()
 }
 
 impl Server {
     async fn call_tool(&self, call: &Call) -> Outcome {
         match self.run_tool(call, false).await {
-            Ran::Done(outcome) => outcome,
-            Ran::ForTask(mode) => Box::pin(self.call_as_task(call, mode)).await,
+            ToolRunOutcome::Done(outcome) => outcome,
+            ToolRunOutcome::ForTask(mode) => Box::pin(self.call_as_task(call, mode)).await,
         }
     }
 
     /// Runs a tool; `within` its task, or where it has none.
-    pub(super) async fn run_tool(&self, call: &Call, within: bool) -> Ran {
+    pub(super) async fn run_tool(&self, call: &Call, within: bool) -> ToolRunOutcome {
         if !self.shared.read(|all| all.tools.was_used()) {
-            return Ran::Done(RpcError::method_not_found(call.method.name()).into());
+            return ToolRunOutcome::Done(RpcError::method_not_found(call.method.name()).into());
         }
         let view = call.params.view();
         let Some(name) = view.name.as_deref() else {
             let why = "tools/call wants the tool's `name`, a string";
-            return Ran::Done(RpcError::invalid_params(why).into());
+            return ToolRunOutcome::Done(RpcError::invalid_params(why).into());
         };
         let nothing = RawJson::empty_object();
         let arguments = match &view.arguments {
             Some(arguments) if arguments.is_object() => arguments,
             Some(arguments) if !arguments.is_null() => {
                 let why = "tools/call wants `arguments` to be an object";
-                return Ran::Done(RpcError::invalid_params(why).into());
+                return ToolRunOutcome::Done(RpcError::invalid_params(why).into());
             }
             _ => &nothing,
         };
@@ -112,7 +112,7 @@ impl Server {
                         return Ok(Err(mode));
                     }
                     // TASK-06
-                    (None, TaskWish::Asked(_)) => {
+                    (None, TaskPreference::Asked(_)) => {
                         let why = format!("the tool {name} is not run as a task");
                         return Err(RpcError::new(code::METHOD_NOT_FOUND, why).into());
                     }
@@ -131,27 +131,27 @@ impl Server {
         let result = match started {
             Ok(Ok((running, None))) => running.await,
             Ok(Ok((running, Some(promise)))) => running.await.and_then(|result| promise.keep(result)),
-            Ok(Err(mode)) => return Ran::ForTask(mode),
+            Ok(Err(mode)) => return ToolRunOutcome::ForTask(mode),
             Err(error) => Err(error),
         };
         if let Some(questions) = call.context.take_questions() {
-            return Ran::Done(Outcome::InputRequired(questions));
+            return ToolRunOutcome::Done(Outcome::InputRequired(questions));
         }
         let mut result = match result {
             Ok(result) => result,
             Err(error) => match error.protocol() {
-                Some(error) => return Ran::Done(Outcome::Failed(error.clone())),
+                Some(error) => return ToolRunOutcome::Done(Outcome::Failed(error.clone())),
                 // TOOL-17: the model shall see it.
                 None => CallToolResult::error(error.to_string()),
             },
         };
         self.rules.sanitize(name, &mut result);
-        Ran::Done(Outcome::Complete(Reply::CallTool(result)))
+        ToolRunOutcome::Done(Outcome::Complete(Reply::CallTool(result)))
     }
 
     async fn get_prompt(&self, call: &Call) -> Outcome {
         #[derive(Deserialize)]
-        struct Wanted {
+        struct GetPromptParamsPeek {
             name: String,
             #[serde(default)]
             arguments: Option<BTreeMap<String, String>>,
@@ -159,11 +159,11 @@ impl Server {
         if !self.shared.read(|all| all.prompts.was_used()) {
             return RpcError::method_not_found(call.method.name()).into();
         }
-        let Wanted { name, arguments } = match call.decode() {
+        let GetPromptParamsPeek { name, arguments } = match call.decode() {
             Ok(wanted) => wanted,
             Err(error) => return error.into(),
         };
-        let variables: Variables = arguments.unwrap_or_default().into_iter().collect();
+        let variables: TemplateVariables = arguments.unwrap_or_default().into_iter().collect();
         let started = self.shared.read(|all| {
             let may = |feature: Feature<'_>| self.rules.allows(&call.context, feature);
             let Some(prompt) = all.prompts.get(&name).filter(|_| may(Feature::Prompt(&name))) else {
@@ -217,7 +217,7 @@ impl Server {
         finish(
             &call.context,
             result.map(|mut result| {
-                let own = Cache { ttl_ms: result.ttl_ms, scope: result.cache_scope };
+                let own = CacheHint { ttl_ms: result.ttl_ms, scope: result.cache_scope };
                 let cache = self.rules.cache(own.or(self.reading));
                 (result.ttl_ms, result.cache_scope) = (cache.ttl_ms, cache.scope);
                 result
@@ -234,11 +234,11 @@ impl Server {
             Err(error) => return error.into(),
         };
         let of = match reference {
-            Reference::Prompt { name, .. } => Of::Prompt(name.into()),
-            Reference::Resource { uri } => Of::Template(uri.into()),
+            CompletionReference::Prompt { name, .. } => ArgumentOwner::Prompt(name.into()),
+            CompletionReference::Resource { uri } => ArgumentOwner::Template(uri.into()),
             _ => return RpcError::invalid_params("`ref` is neither a prompt nor a resource").into(),
         };
-        let settled: Variables =
+        let settled: TemplateVariables =
             context.map(|context| context.arguments).unwrap_or_default().into_iter().collect();
         let what = Completes { of, argument: argument.name.into() };
         let started = self.shared.read(|all| {
@@ -246,8 +246,8 @@ impl Server {
             limit.take(&call.context, "completions", "completion_rate").map_err(|many| many.to_rpc())?;
             let may = |feature: Feature<'_>| self.rules.allows(&call.context, feature);
             let unknown = || match &what.of {
-                Of::Prompt(name) => all.prompts.unknown(name, may),
-                Of::Template(template) => all.templates.unknown(template, may),
+                ArgumentOwner::Prompt(name) => all.prompts.unknown(name, may),
+                ArgumentOwner::Template(template) => all.templates.unknown(template, may),
             };
             if !may(what.of.feature(all)) {
                 // COMP-13, COMP-14: what this caller may not use tells them nothing either.
@@ -276,14 +276,14 @@ impl Server {
         finish(&call.context, result.map(CompleteResult::new))
     }
 
-    fn list<E: Entry>(
+    fn list<E: CatalogueEntry>(
         &self,
         call: &Call,
-        offered: impl Fn(&Catalogue) -> bool,
-        registry: impl for<'a> Fn(&'a Catalogue) -> &'a Registry<E>,
+        offered: impl Fn(&ServerCatalogue) -> bool,
+        registry: impl for<'a> Fn(&'a ServerCatalogue) -> &'a EntryRegistry<E>,
     ) -> Outcome {
         #[derive(Deserialize)]
-        struct Page<'a> {
+        struct ListParamsPeek<'a> {
             #[serde(borrow, default)]
             cursor: Option<Cow<'a, str>>,
         }
@@ -292,12 +292,13 @@ impl Server {
             if !offered(all) {
                 return RpcError::method_not_found(call.method.name()).into();
             }
-            match serde_json::from_slice::<Page<'_>>(call.params.raw().as_bytes()) {
+            match serde_json::from_slice::<ListParamsPeek<'_>>(call.params.raw().as_bytes()) {
                 Ok(page) => {
                     let may = |feature: Feature<'_>| self.rules.allows(&call.context, feature);
                     let may: Option<&dyn Fn(Feature<'_>) -> bool> =
                         if self.rules.is_open() { None } else { Some(&may) };
-                    let listing = Listing { cache: self.rules.cache(self.listing.cache), ..self.listing };
+                    let listing =
+                        ListSettings { cache: self.rules.cache(self.listing.cache), ..self.listing };
                     registry(all).page(page.cursor.as_deref(), listing, may).into()
                 }
                 Err(error) => RpcError::invalid_params(format!("invalid params: {error}")).into(),
@@ -374,18 +375,18 @@ impl Server {
                 }
                 if let Poll::Ready(Some((_, news))) = news.as_mut().poll_next(task) {
                     call.context.notify(match news {
-                        News::Changed(changed) => Notification::TasksChanged(changed),
-                        News::Said(notification) => notification,
+                        TaskEvent::Changed(changed) => Notification::TasksChanged(changed),
+                        TaskEvent::Said(notification) => notification,
                     });
                     continue;
                 }
                 let Poll::Ready(heard) = listener.poll(task.waker()) else { return Poll::Pending };
-                let Heard::Changes { lists, uris } = heard else { return Poll::Ready(()) };
+                let ChangeEvent::Changes { lists, uris } = heard else { return Poll::Ready(()) };
                 for list in lists {
                     call.context.notify(match list {
-                        List::Tools => Notification::ToolsListChanged,
-                        List::Prompts => Notification::PromptsListChanged,
-                        List::Resources => Notification::ResourcesListChanged,
+                        ChangedList::Tools => Notification::ToolsListChanged,
+                        ChangedList::Prompts => Notification::PromptsListChanged,
+                        ChangedList::Resources => Notification::ResourcesListChanged,
                     });
                 }
                 for uri in uris {
@@ -398,7 +399,7 @@ impl Server {
     }
 
     /// The part of a filter that is honoured: what is declared, and resources that this caller can read.
-    fn honoured(&self, context: &Context, asked: SubscriptionFilter) -> (SubscriptionFilter, Wants) {
+    fn honoured(&self, context: &Context, asked: SubscriptionFilter) -> (SubscriptionFilter, ChangeFilter) {
         let mut honoured = SubscriptionFilter::new();
         if self.changes {
             self.shared.read(|all| {
@@ -419,18 +420,18 @@ impl Server {
             });
         }
         let lists = [
-            (honoured.tools_list_changed, List::Tools),
-            (honoured.prompts_list_changed, List::Prompts),
-            (honoured.resources_list_changed, List::Resources),
+            (honoured.tools_list_changed, ChangedList::Tools),
+            (honoured.prompts_list_changed, ChangedList::Prompts),
+            (honoured.resources_list_changed, ChangedList::Resources),
         ];
         let lists = lists.into_iter().filter(|(yes, _)| *yes).map(|(_, list)| list);
         let uris = honoured.resource_subscriptions.iter().map(|uri| uri.as_str().into()).collect();
-        let wants = Wants::new(lists, uris);
+        let wants = ChangeFilter::new(lists, uris);
         (honoured, wants)
     }
 
-    fn parts<'a>(&'a self, context: &'a Context) -> Parts<'a> {
-        Parts { context, shared: &self.shared, states: &self.states, input: Input::Nothing }
+    fn parts<'a>(&'a self, context: &'a Context) -> CallParts<'a> {
+        CallParts { context, shared: &self.shared, states: &self.states, input: CallInput::Nothing }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Errors of registration.
 
-use crate::server::template::BadTemplate;
+use crate::server::template::UriTemplateError;
 
 /// Error of registering an item with a server.
 ///
@@ -57,7 +57,7 @@ pub enum RegisterError {
     },
     /// Invalid URI template.
     #[error(transparent)]
-    BadTemplate(#[from] BadTemplate),
+    BadTemplate(#[from] UriTemplateError),
     /// A handler that wants a variable which its URI template does not have.
     #[error("the template {template:?} has no variable {variable:?}, which its handler wants")]
     NoSuchVariable {

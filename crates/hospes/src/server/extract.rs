@@ -10,11 +10,11 @@ use hospes_model::{RawJson, RpcError};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-use crate::server::arguments::Arguments;
+use crate::server::arguments::ArgumentRules;
 use crate::server::handle::ServerHandle;
 use crate::server::schema;
-use crate::server::shared::Shared;
-use crate::server::variables::{self, Variables};
+use crate::server::shared::ServerShared;
+use crate::server::variables::{self, TemplateVariables};
 use crate::{Context, Error};
 
 /// Parameter of a handler, extracted from the call.
@@ -32,18 +32,18 @@ pub trait FromCall: Sized + Send {
     /// # Errors
     /// When this call does not have it. An [`RpcError`] becomes that protocol error; any other error becomes, in a
     /// tool, a result that the model reads.
-    fn from_call(parts: &Parts<'_>) -> Result<Self, Error>;
+    fn from_call(parts: &CallParts<'_>) -> Result<Self, Error>;
 }
 
 /// Needs that the parameters of a handler declare at registration.
 #[derive(Debug, Default)]
 pub struct Declaration {
-    pub(crate) arguments: Declared,
+    pub(crate) arguments: DeclaredArguments,
 }
 
 /// Form in which a handler takes its arguments.
 #[derive(Debug, Default)]
-pub(crate) enum Declared {
+pub(crate) enum DeclaredArguments {
     /// Not at all.
     #[default]
     Nothing,
@@ -62,37 +62,37 @@ impl Declaration {
         declaration
     }
 
-    fn set(&mut self, arguments: Declared) {
+    fn set(&mut self, arguments: DeclaredArguments) {
         self.arguments = match self.arguments {
-            Declared::Nothing => arguments,
-            _ => Declared::Twice,
+            DeclaredArguments::Nothing => arguments,
+            _ => DeclaredArguments::Twice,
         };
     }
 }
 
 /// A call, as the extractors see it.
-pub struct Parts<'a> {
+pub struct CallParts<'a> {
     pub(crate) context: &'a Context,
-    pub(crate) shared: &'a Arc<Shared>,
-    pub(crate) states: &'a States,
-    pub(crate) input: Input<'a>,
+    pub(crate) shared: &'a Arc<ServerShared>,
+    pub(crate) states: &'a StateMap,
+    pub(crate) input: CallInput<'a>,
 }
 
 /// Input of the call, by kind.
-pub(crate) enum Input<'a> {
+pub(crate) enum CallInput<'a> {
     /// Nothing yet.
     Nothing,
     /// A tool's arguments.
-    Tool { raw: &'a RawJson, rules: &'a Arguments },
+    Tool { raw: &'a RawJson, rules: &'a ArgumentRules },
     /// A prompt's arguments.
-    Prompt { variables: &'a Variables },
+    Prompt { variables: &'a TemplateVariables },
     /// A resource's URI, and what the template found in it.
-    Resource { uri: &'a str, variables: &'a Variables },
+    Resource { uri: &'a str, variables: &'a TemplateVariables },
     /// Typed text, and the arguments already given.
-    Completion { typed: &'a str, variables: &'a Variables },
+    Completion { typed: &'a str, variables: &'a TemplateVariables },
 }
 
-impl Parts<'_> {
+impl CallParts<'_> {
     /// The call's context.
     #[must_use]
     pub fn context(&self) -> &Context {
@@ -109,15 +109,15 @@ impl Parts<'_> {
     #[must_use]
     pub fn uri(&self) -> Option<&str> {
         match self.input {
-            Input::Resource { uri, .. } => Some(uri),
+            CallInput::Resource { uri, .. } => Some(uri),
             _ => None,
         }
     }
 }
 
-impl fmt::Debug for Parts<'_> {
+impl fmt::Debug for CallParts<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Parts").field("context", self.context).finish_non_exhaustive()
+        f.debug_struct("CallParts").field("context", self.context).finish_non_exhaustive()
     }
 }
 
@@ -132,19 +132,21 @@ pub struct Args<T>(pub T);
 
 impl<T: DeserializeOwned + JsonSchema + Send> FromCall for Args<T> {
     fn declare(declaration: &mut Declaration) {
-        declaration.set(Declared::Typed { schema: schema::of::<T>(), type_name: type_name::<T>() });
+        declaration.set(DeclaredArguments::Typed { schema: schema::of::<T>(), type_name: type_name::<T>() });
     }
 
-    fn from_call(parts: &Parts<'_>) -> Result<Self, Error> {
+    fn from_call(parts: &CallParts<'_>) -> Result<Self, Error> {
         match &parts.input {
-            Input::Tool { raw, rules } => rules.decode(raw).map(Self),
-            Input::Prompt { variables } | Input::Completion { variables, .. } => variables::decode(variables)
-                .map(Self)
-                .map_err(|why| RpcError::invalid_params(why.to_string()).into()),
-            Input::Resource { variables, uri } => variables::decode(variables)
+            CallInput::Tool { raw, rules } => rules.decode(raw).map(Self),
+            CallInput::Prompt { variables } | CallInput::Completion { variables, .. } => {
+                variables::decode(variables)
+                    .map(Self)
+                    .map_err(|why| RpcError::invalid_params(why.to_string()).into())
+            }
+            CallInput::Resource { variables, uri } => variables::decode(variables)
                 .map(Self)
                 .map_err(|why| RpcError::invalid_params(format!("{uri}: {why}")).into()),
-            Input::Nothing => Err(RpcError::internal("this call has no arguments").into()),
+            CallInput::Nothing => Err(RpcError::internal("this call has no arguments").into()),
         }
     }
 }
@@ -152,16 +154,16 @@ impl<T: DeserializeOwned + JsonSchema + Send> FromCall for Args<T> {
 /// A tool's arguments as they came, checked against the schema that was given by hand.
 impl FromCall for RawJson {
     fn declare(declaration: &mut Declaration) {
-        declaration.set(Declared::Raw);
+        declaration.set(DeclaredArguments::Raw);
     }
 
-    fn from_call(parts: &Parts<'_>) -> Result<Self, Error> {
+    fn from_call(parts: &CallParts<'_>) -> Result<Self, Error> {
         match &parts.input {
-            Input::Tool { raw, .. } => Ok((*raw).clone()),
-            Input::Prompt { variables }
-            | Input::Resource { variables, .. }
-            | Input::Completion { variables, .. } => Ok(Self::from_serialize(variables)?),
-            Input::Nothing => Ok(Self::empty_object()),
+            CallInput::Tool { raw, .. } => Ok((*raw).clone()),
+            CallInput::Prompt { variables }
+            | CallInput::Resource { variables, .. }
+            | CallInput::Completion { variables, .. } => Ok(Self::from_serialize(variables)?),
+            CallInput::Nothing => Ok(Self::empty_object()),
         }
     }
 }
@@ -186,7 +188,7 @@ impl<T> Clone for State<T> {
 }
 
 impl<T: Send + Sync + 'static> FromCall for State<T> {
-    fn from_call(parts: &Parts<'_>) -> Result<Self, Error> {
+    fn from_call(parts: &CallParts<'_>) -> Result<Self, Error> {
         parts.state().map(Self).ok_or_else(|| {
             let name = type_name::<T>();
             tracing::error!(
@@ -208,14 +210,14 @@ impl<T: Send + Sync + 'static> FromCall for State<T> {
 pub struct Extension<T>(pub T);
 
 impl<T: Clone + Send + Sync + 'static> FromCall for Extension<T> {
-    fn from_call(parts: &Parts<'_>) -> Result<Self, Error> {
+    fn from_call(parts: &CallParts<'_>) -> Result<Self, Error> {
         let found = parts.context.extension::<T>().cloned().map(Self);
         found.ok_or_else(|| RpcError::internal(format!("this call carries no {}", type_name::<T>())).into())
     }
 }
 
 impl<T: Clone + Send + Sync + 'static> FromCall for Option<Extension<T>> {
-    fn from_call(parts: &Parts<'_>) -> Result<Self, Error> {
+    fn from_call(parts: &CallParts<'_>) -> Result<Self, Error> {
         Ok(parts.context.extension::<T>().cloned().map(Extension))
     }
 }
@@ -226,7 +228,7 @@ impl<T: Clone + Send + Sync + 'static> FromCall for Option<Extension<T>> {
 pub struct Uri(pub String);
 
 impl FromCall for Uri {
-    fn from_call(parts: &Parts<'_>) -> Result<Self, Error> {
+    fn from_call(parts: &CallParts<'_>) -> Result<Self, Error> {
         let uri =
             parts.uri().ok_or_else(|| RpcError::internal("only a resource's handler can take a Uri"))?;
         Ok(Self(uri.to_owned()))
@@ -239,31 +241,31 @@ impl FromCall for Uri {
 pub struct Typed(pub String);
 
 impl FromCall for Typed {
-    fn from_call(parts: &Parts<'_>) -> Result<Self, Error> {
+    fn from_call(parts: &CallParts<'_>) -> Result<Self, Error> {
         match parts.input {
-            Input::Completion { typed, .. } => Ok(Self(typed.to_owned())),
+            CallInput::Completion { typed, .. } => Ok(Self(typed.to_owned())),
             _ => Err(RpcError::internal("only a completion's handler can take a Typed").into()),
         }
     }
 }
 
 impl FromCall for Context {
-    fn from_call(parts: &Parts<'_>) -> Result<Self, Error> {
+    fn from_call(parts: &CallParts<'_>) -> Result<Self, Error> {
         Ok(parts.context.clone())
     }
 }
 
 impl FromCall for ServerHandle {
-    fn from_call(parts: &Parts<'_>) -> Result<Self, Error> {
+    fn from_call(parts: &CallParts<'_>) -> Result<Self, Error> {
         Ok(Self::of(parts.shared))
     }
 }
 
 /// Shared values by their types.
 #[derive(Clone, Default)]
-pub(crate) struct States(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
+pub(crate) struct StateMap(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
 
-impl States {
+impl StateMap {
     /// Adds a value; false when there is one of its type already.
     pub(crate) fn insert<T: Send + Sync + 'static>(&mut self, value: Arc<T>) -> bool {
         self.0.insert(TypeId::of::<T>(), value).is_none()
@@ -282,7 +284,7 @@ impl States {
     }
 }
 
-impl fmt::Debug for States {
+impl fmt::Debug for StateMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} states", self.0.len())
     }

@@ -4,14 +4,14 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use crate::server::Handler;
-use crate::server::bus::List;
-use crate::server::catalogue::Catalogue;
-use crate::server::complete::{Completes, Suggests};
+use crate::server::catalogue::ServerCatalogue;
+use crate::server::change_bus::ChangedList;
+use crate::server::complete::{Completes, IntoCompleter};
 use crate::server::error::RegisterError;
 use crate::server::prompt::{IntoPrompt, Prompt, PromptEntry};
-use crate::server::resource::{Resource, ResourceEntry, Source, Template, TemplateEntry};
+use crate::server::resource::{IntoResourceReader, Resource, ResourceEntry, Template, TemplateEntry};
 use crate::server::result::IntoToolResult;
-use crate::server::shared::Shared;
+use crate::server::shared::ServerShared;
 use crate::server::tool::{Tool, ToolEntry};
 
 /// Changes what a running server offers, and tells those who listen.
@@ -19,10 +19,10 @@ use crate::server::tool::{Tool, ToolEntry};
 /// From [`Server::handle`](crate::Server::handle), or taken by a handler as a parameter. A handle does not keep its
 /// server alive: once that is dropped, additions fail with [`RegisterError::Gone`] and all else does nothing.
 #[derive(Clone)]
-pub struct ServerHandle(Weak<Shared>);
+pub struct ServerHandle(Weak<ServerShared>);
 
 impl ServerHandle {
-    pub(crate) fn of(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn of(shared: &Arc<ServerShared>) -> Self {
         Self(Arc::downgrade(shared))
     }
 
@@ -36,12 +36,12 @@ impl ServerHandle {
         H::Output: IntoToolResult,
     {
         let entry = ToolEntry::new(tool.into(), handler)?;
-        self.change(List::Tools, |catalogue| catalogue.tools.add(entry))
+        self.change(ChangedList::Tools, |catalogue| catalogue.tools.add(entry))
     }
 
     /// Removes a tool and returns false if there is none of that name. Running calls continue.
     pub fn remove_tool(&self, name: &str) -> bool {
-        self.remove(List::Tools, |catalogue| catalogue.tools.remove(name))
+        self.remove(ChangedList::Tools, |catalogue| catalogue.tools.remove(name))
     }
 
     /// Adds a prompt; see [`Server::prompt`](crate::Server::prompt).
@@ -54,12 +54,12 @@ impl ServerHandle {
         H::Output: IntoPrompt,
     {
         let entry = PromptEntry::new(prompt.into(), handler)?;
-        self.change(List::Prompts, |catalogue| catalogue.prompts.add(entry))
+        self.change(ChangedList::Prompts, |catalogue| catalogue.prompts.add(entry))
     }
 
     /// Removes a prompt and returns false if there is none of that name.
     pub fn remove_prompt(&self, name: &str) -> bool {
-        self.remove(List::Prompts, |catalogue| catalogue.prompts.remove(name))
+        self.remove(ChangedList::Prompts, |catalogue| catalogue.prompts.remove(name))
     }
 
     /// Adds a resource; see [`Server::resource`](crate::Server::resource).
@@ -69,15 +69,15 @@ impl ServerHandle {
     pub fn add_resource<M>(
         &self,
         resource: impl Into<Resource>,
-        source: impl Source<M>,
+        source: impl IntoResourceReader<M>,
     ) -> Result<(), RegisterError> {
         let entry = ResourceEntry::new(resource.into(), source)?;
-        self.change(List::Resources, |catalogue| catalogue.resources.add(entry))
+        self.change(ChangedList::Resources, |catalogue| catalogue.resources.add(entry))
     }
 
     /// Removes a resource and returns false if there is none at that URI.
     pub fn remove_resource(&self, uri: &str) -> bool {
-        self.remove(List::Resources, |catalogue| catalogue.resources.remove(uri))
+        self.remove(ChangedList::Resources, |catalogue| catalogue.resources.remove(uri))
     }
 
     /// Adds a resource template; see [`Server::resource_template`](crate::Server::resource_template).
@@ -87,22 +87,26 @@ impl ServerHandle {
     pub fn add_resource_template<M>(
         &self,
         template: impl Into<Template>,
-        source: impl Source<M>,
+        source: impl IntoResourceReader<M>,
     ) -> Result<(), RegisterError> {
         let entry = TemplateEntry::new(template.into(), source)?;
-        self.change(List::Resources, |catalogue| catalogue.templates.add(entry))
+        self.change(ChangedList::Resources, |catalogue| catalogue.templates.add(entry))
     }
 
     /// Removes a resource template and returns false if there is no such template.
     pub fn remove_resource_template(&self, template: &str) -> bool {
-        self.remove(List::Resources, |catalogue| catalogue.templates.remove(template))
+        self.remove(ChangedList::Resources, |catalogue| catalogue.templates.remove(template))
     }
 
     /// Adds a completion; see [`Server::complete`](crate::Server::complete).
     ///
     /// # Errors
     /// What [`Server::complete`](crate::Server::complete) would panic with.
-    pub fn add_completion<M>(&self, what: Completes, values: impl Suggests<M>) -> Result<(), RegisterError> {
+    pub fn add_completion<M>(
+        &self,
+        what: Completes,
+        values: impl IntoCompleter<M>,
+    ) -> Result<(), RegisterError> {
         let completer = values.into_completer();
         let shared = self.0.upgrade().ok_or(RegisterError::Gone)?;
         shared.change(|catalogue| catalogue.complete(what, completer))
@@ -130,8 +134,8 @@ impl ServerHandle {
 
     fn change(
         &self,
-        list: List,
-        change: impl FnOnce(&mut Catalogue) -> Result<(), RegisterError>,
+        list: ChangedList,
+        change: impl FnOnce(&mut ServerCatalogue) -> Result<(), RegisterError>,
     ) -> Result<(), RegisterError> {
         let shared = self.0.upgrade().ok_or(RegisterError::Gone)?;
         shared.change(change)?;
@@ -139,7 +143,7 @@ impl ServerHandle {
         Ok(())
     }
 
-    fn remove(&self, list: List, remove: impl FnOnce(&mut Catalogue) -> bool) -> bool {
+    fn remove(&self, list: ChangedList, remove: impl FnOnce(&mut ServerCatalogue) -> bool) -> bool {
         let Some(shared) = self.0.upgrade() else { return false };
         let removed = shared.change(|catalogue| Ok(remove(catalogue))).unwrap_or(false);
         if removed {

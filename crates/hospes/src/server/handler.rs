@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::Error;
-use crate::server::extract::{Declaration, FromCall, Parts};
+use crate::server::extract::{CallParts, Declaration, FromCall};
 
 /// An async function or closure that answers a call.
 ///
@@ -39,7 +39,7 @@ pub trait Handler<Parameters>: Send + Sync + 'static {
     ///
     /// # Errors
     /// When a parameter cannot be had from this call.
-    fn start(&self, parts: &Parts<'_>) -> Result<Self::Future, Error>;
+    fn start(&self, parts: &CallParts<'_>) -> Result<Self::Future, Error>;
 }
 
 macro_rules! handlers {
@@ -58,7 +58,7 @@ macro_rules! handlers {
                 $($parameter::declare(declaration);)*
             }
 
-            fn start(&self, parts: &Parts<'_>) -> Result<Fut, Error> {
+            fn start(&self, parts: &CallParts<'_>) -> Result<Fut, Error> {
                 let _ = parts;
                 Ok(self($($parameter::from_call(parts)?),*))
             }
@@ -79,16 +79,17 @@ handlers! {
 }
 
 /// A handler under way.
-pub(crate) type Running<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
+pub(crate) type HandlerFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 
 /// A handler whose types have been forgotten.
-pub(crate) type Run<T> = Arc<dyn Fn(&Parts<'_>) -> Result<Running<T>, Error> + Send + Sync>;
+pub(crate) type ErasedHandler<T> =
+    Arc<dyn Fn(&CallParts<'_>) -> Result<HandlerFuture<T>, Error> + Send + Sync>;
 
 /// Forgets the types of `handler`; `convert` makes the reply's type of what it returns.
 pub(crate) fn erase<H, P, T>(
     handler: H,
     convert: impl Fn(H::Output) -> Result<T, Error> + Copy + Send + Sync + 'static,
-) -> Run<T>
+) -> ErasedHandler<T>
 where
     H: Handler<P>,
     T: 'static,

@@ -16,7 +16,7 @@ pub const MAX_HANDLES: usize = 10_000;
 ///
 /// There are no sessions to keep them in (2026-07-28), so a tool returns a handle and takes it back as an argument. A
 /// handle cannot be guessed, serves only the caller who was given it, and for a time. Share the store as a
-/// [`State`](crate::server::State); [`BadHandle`] passed on through `?` becomes a result that the model reads.
+/// [`State`](crate::server::State); [`HandleError`] passed on through `?` becomes a result that the model reads.
 ///
 /// ```
 /// use std::time::Duration;
@@ -40,18 +40,18 @@ pub const MAX_HANDLES: usize = 10_000;
 pub struct Handles<T> {
     lifetime: Duration,
     most: usize,
-    kept: Arc<Mutex<All<T>>>,
+    kept: Arc<Mutex<HandleTable<T>>>,
 }
 
-type Values<T> = HashMap<Box<str>, Kept<T>>;
+type HandleMap<T> = HashMap<Box<str>, StoredValue<T>>;
 
-struct All<T> {
-    values: Values<T>,
+struct HandleTable<T> {
+    values: HandleMap<T>,
     /// True while a task removes expired values.
     swept: bool,
 }
 
-struct Kept<T> {
+struct StoredValue<T> {
     value: Arc<T>,
     owner: Option<Arc<str>>,
     until: Instant,
@@ -60,7 +60,7 @@ struct Kept<T> {
 /// Nothing is kept under a handle, or not for this caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum BadHandle {
+pub enum HandleError {
     /// Unknown, expired, or owned by another caller; the caller is not told which.
     #[error("there is nothing under this handle, or no longer: begin again")]
     Unknown,
@@ -74,7 +74,7 @@ impl<T: Send + Sync + 'static> Handles<T> {
     /// is not in use.
     #[must_use]
     pub fn new(lifetime: Duration) -> Self {
-        let all = All { values: HashMap::new(), swept: false };
+        let all = HandleTable { values: HashMap::new(), swept: false };
         Self { lifetime, most: MAX_HANDLES, kept: Arc::new(Mutex::new(all)) }
     }
 
@@ -88,11 +88,11 @@ impl<T: Send + Sync + 'static> Handles<T> {
     /// Keeps a value for this call's caller, and gives the handle to it.
     ///
     /// # Errors
-    /// [`BadHandle::Full`].
-    pub fn keep(&self, context: &Context, value: T) -> Result<String, BadHandle> {
+    /// [`HandleError::Full`].
+    pub fn keep(&self, context: &Context, value: T) -> Result<String, HandleError> {
         let mut random = [0; 16];
         // Without randomness there is no handle that nobody can guess.
-        getrandom::fill(&mut random).map_err(|_| BadHandle::Full)?;
+        getrandom::fill(&mut random).map_err(|_| HandleError::Full)?;
         let handle = format!("{:032x}", u128::from_ne_bytes(random));
         let now = Instant::now();
         let mut all = lock(&self.kept);
@@ -100,10 +100,10 @@ impl<T: Send + Sync + 'static> Handles<T> {
             all.values.retain(|_, kept| kept.until > now);
         }
         if all.values.len() >= self.most {
-            return Err(BadHandle::Full);
+            return Err(HandleError::Full);
         }
         let owner = context.peer().principal.clone();
-        let kept = Kept { value: Arc::new(value), owner, until: now + self.lifetime };
+        let kept = StoredValue { value: Arc::new(value), owner, until: now + self.lifetime };
         all.values.insert(handle.as_str().into(), kept);
         if !all.swept
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
@@ -117,10 +117,10 @@ impl<T: Send + Sync + 'static> Handles<T> {
     /// The value under a handle, which lives on from now.
     ///
     /// # Errors
-    /// [`BadHandle::Unknown`].
-    pub fn get(&self, context: &Context, handle: &str) -> Result<Arc<T>, BadHandle> {
+    /// [`HandleError::Unknown`].
+    pub fn get(&self, context: &Context, handle: &str) -> Result<Arc<T>, HandleError> {
         let mut all = lock(&self.kept);
-        let kept = Kept::find(&mut all.values, context, handle)?;
+        let kept = StoredValue::find(&mut all.values, context, handle)?;
         kept.until = Instant::now() + self.lifetime;
         Ok(Arc::clone(&kept.value))
     }
@@ -128,21 +128,21 @@ impl<T: Send + Sync + 'static> Handles<T> {
     /// Removes the value under a handle, which is invalid afterwards.
     ///
     /// # Errors
-    /// [`BadHandle::Unknown`].
-    pub fn take(&self, context: &Context, handle: &str) -> Result<Arc<T>, BadHandle> {
+    /// [`HandleError::Unknown`].
+    pub fn take(&self, context: &Context, handle: &str) -> Result<Arc<T>, HandleError> {
         let mut all = lock(&self.kept);
-        let value = Arc::clone(&Kept::find(&mut all.values, context, handle)?.value);
+        let value = Arc::clone(&StoredValue::find(&mut all.values, context, handle)?.value);
         all.values.remove(handle);
         Ok(value)
     }
 }
 
-fn lock<T>(kept: &Mutex<All<T>>) -> MutexGuard<'_, All<T>> {
+fn lock<T>(kept: &Mutex<HandleTable<T>>) -> MutexGuard<'_, HandleTable<T>> {
     kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Removes expired values until none are left.
-async fn sweep<T>(kept: Weak<Mutex<All<T>>>) {
+async fn sweep<T>(kept: Weak<Mutex<HandleTable<T>>>) {
     /// Time for what is due together to go together.
     const LEAST: Duration = Duration::from_millis(10);
     while let Some(all) = kept.upgrade() {
@@ -161,10 +161,14 @@ async fn sweep<T>(kept: Weak<Mutex<All<T>>>) {
     }
 }
 
-impl<T> Kept<T> {
-    fn find<'a>(all: &'a mut Values<T>, context: &Context, handle: &str) -> Result<&'a mut Self, BadHandle> {
+impl<T> StoredValue<T> {
+    fn find<'a>(
+        all: &'a mut HandleMap<T>,
+        context: &Context,
+        handle: &str,
+    ) -> Result<&'a mut Self, HandleError> {
         let good = |kept: &&mut Self| kept.owner == context.peer().principal && kept.until > Instant::now();
-        all.get_mut(handle).filter(good).ok_or(BadHandle::Unknown)
+        all.get_mut(handle).filter(good).ok_or(HandleError::Unknown)
     }
 }
 

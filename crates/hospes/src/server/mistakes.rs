@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::Error;
-use crate::server::arguments::Arguments;
+use crate::server::arguments::ArgumentRules;
 use crate::server::suggest::did_you_mean;
 
 /// Maximum number of mistakes reported at once.
@@ -18,13 +18,13 @@ const SHOWN: usize = 80;
 
 /// Something wrong, and where.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Mistake {
+pub(crate) struct ToolArgumentMistake {
     /// `a.b[0]`; empty for the whole.
     path: String,
     text: String,
 }
 
-impl Mistake {
+impl ToolArgumentMistake {
     /// At a JSON pointer.
     pub(crate) fn at(pointer: &str, text: String) -> Self {
         Self { path: readable(pointer), text }
@@ -45,21 +45,21 @@ impl Mistake {
 }
 
 /// The error that tells what is wrong with `raw`, which has been refused.
-pub(crate) fn explain<T: DeserializeOwned>(rules: &Arguments, raw: &RawJson) -> Error {
+pub(crate) fn explain<T: DeserializeOwned>(rules: &ArgumentRules, raw: &RawJson) -> Error {
     let mut mistakes = Vec::new();
     match raw.to_value() {
         Ok(value) => by_schema(rules, &value, &mut mistakes),
-        Err(error) => mistakes.push(Mistake::at("", error.to_string())),
+        Err(error) => mistakes.push(ToolArgumentMistake::at("", error.to_string())),
     }
     if mistakes.is_empty() {
         // The type asks for more than its schema says.
         let mut json = serde_json::Deserializer::from_slice(raw.as_bytes());
         let text = match serde_path_to_error::deserialize::<_, T>(&mut json) {
-            Ok(_) => Mistake::at("", "not what the tool takes".to_owned()),
+            Ok(_) => ToolArgumentMistake::at("", "not what the tool takes".to_owned()),
             Err(error) => {
                 let path = error.path().to_string();
                 let path = if path == "." { String::new() } else { path };
-                Mistake { path, text: without_position(&error.into_inner().to_string()) }
+                ToolArgumentMistake { path, text: without_position(&error.into_inner().to_string()) }
             }
         };
         mistakes.push(text);
@@ -80,12 +80,12 @@ pub(crate) fn explain<T: DeserializeOwned>(rules: &Arguments, raw: &RawJson) -> 
 }
 
 #[cfg(feature = "validate")]
-fn by_schema(rules: &Arguments, value: &Value, mistakes: &mut Vec<Mistake>) {
+fn by_schema(rules: &ArgumentRules, value: &Value, mistakes: &mut Vec<ToolArgumentMistake>) {
     let compiled = match &rules.validator {
         Some(validator) => Some(validator),
         None => rules
             .explainer
-            .get_or_init(|| crate::server::validate::Validator::new(&rules.schema).ok())
+            .get_or_init(|| crate::server::validate::SchemaValidator::new(&rules.schema).ok())
             .as_ref(),
     };
     match compiled {
@@ -95,16 +95,16 @@ fn by_schema(rules: &Arguments, value: &Value, mistakes: &mut Vec<Mistake>) {
 }
 
 #[cfg(not(feature = "validate"))]
-fn by_schema(rules: &Arguments, value: &Value, mistakes: &mut Vec<Mistake>) {
+fn by_schema(rules: &ArgumentRules, value: &Value, mistakes: &mut Vec<ToolArgumentMistake>) {
     unknown_members(rules, value, mistakes);
 }
 
 /// The arguments that the tool does not have.
-fn unknown_members(rules: &Arguments, value: &Value, mistakes: &mut Vec<Mistake>) {
+fn unknown_members(rules: &ArgumentRules, value: &Value, mistakes: &mut Vec<ToolArgumentMistake>) {
     let (Some(known), Value::Object(members)) = (&rules.known, value) else { return };
     for name in members.keys().filter(|name| known.iter().all(|known| **known != ***name)) {
         let meant = did_you_mean(name, known.iter().map(|known| &**known));
-        mistakes.push(Mistake::at_member("", name, format!("not known here{meant}")));
+        mistakes.push(ToolArgumentMistake::at_member("", name, format!("not known here{meant}")));
     }
 }
 

@@ -44,8 +44,8 @@
 
 mod arguments;
 pub(crate) mod blocking;
-mod bus;
 mod catalogue;
+mod change_bus;
 mod complete;
 mod content;
 mod cursor;
@@ -75,35 +75,37 @@ mod variables;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hospes_model::{CacheScope, Icon, Implementation, RawJson, Stamp, meta_key};
+use hospes_model::{CacheScope, Icon, Implementation, RawJson, ServerStamp, meta_key};
 use tower_layer::Layer;
 
 use crate::Service;
 use crate::tasks::{TaskSettings, TaskStore};
-use catalogue::{Cache, Catalogue, Listing};
-use extract::States;
+use catalogue::{CacheHint, ListSettings, ServerCatalogue};
+use extract::StateMap;
 use prompt::PromptEntry;
 use resource::{ResourceEntry, TemplateEntry};
-use rules::Rules;
-use shared::Shared;
+use rules::ServerRules;
+use shared::ServerShared;
 use tool::ToolEntry;
 
 pub use crate::json_schema::{MAX_SCHEMA_DEPTH, MAX_SUBSCHEMAS};
 pub use blocking::{Blocking, MAX_BLOCKING_CALLS, blocking};
-pub use bus::MAX_SUBSCRIBED_URIS;
-pub use complete::{Completer, Completes, IntoCompletion, Listed, Suggests, fitting};
+pub use change_bus::MAX_SUBSCRIBED_URIS;
+pub use complete::{Completer, Completes, FixedValues, IntoCompleter, IntoCompletion, fitting};
 pub use error::RegisterError;
-pub use extract::{Args, Declaration, Extension, FromCall, Parts, State, Typed, Uri};
+pub use extract::{Args, CallParts, Declaration, Extension, FromCall, State, Typed, Uri};
 pub use handle::ServerHandle;
 pub use handler::Handler;
-pub use handles::{BadHandle, Handles, MAX_HANDLES};
+pub use handles::{HandleError, Handles, MAX_HANDLES};
 pub use prompt::{IntoPrompt, Prompt};
-pub use resource::{Contents, Fixed, IntoContents, Reader, Resource, Source, Template};
+pub use resource::{
+    Contents, FixedContents, IntoContents, IntoResourceReader, Resource, ResourceReader, Template,
+};
 pub use result::{IntoToolResult, Json};
 pub use rules::{DEFAULT_COMPLETION_RATE, Feature, MAX_COUNTED_CALLERS, hide_invisible};
-pub use template::{BadTemplate, MAX_URI_LENGTH, UriTemplate};
+pub use template::{MAX_URI_LENGTH, UriTemplate, UriTemplateError};
 pub use tool::{MAX_TOOL_NAME, Tool};
-pub use variables::{Variable, Variables};
+pub use variables::{TemplateVariables, VariableValue};
 
 /// Default number of entries on a page of a list; see [`Server::page_size`].
 pub const DEFAULT_PAGE_SIZE: usize = 1000;
@@ -139,17 +141,17 @@ pub struct Server {
     instructions: Option<String>,
     extensions: Vec<(String, RawJson)>,
     experimental: Vec<(String, RawJson)>,
-    rules: Rules,
-    listing: Listing,
-    reading: Cache,
-    discovery: Cache,
+    rules: ServerRules,
+    listing: ListSettings,
+    reading: CacheHint,
+    discovery: CacheHint,
     /// True if the offered items may change while the server runs.
     changes: bool,
-    states: States,
-    shared: Arc<Shared>,
+    states: StateMap,
+    shared: Arc<ServerShared>,
     /// Counts the clones that share the catalogue.
     clones: Arc<()>,
-    tasks: tasks::Keeping,
+    tasks: tasks::LazyTaskManager,
 }
 
 impl Server {
@@ -157,19 +159,19 @@ impl Server {
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         let info = Implementation::new(name, version);
         Self {
-            rules: Rules::new(&info.name),
+            rules: ServerRules::new(&info.name),
             info,
             instructions: None,
             extensions: Vec::new(),
             experimental: Vec::new(),
-            listing: Listing { page_size: DEFAULT_PAGE_SIZE, cache: Cache::default() },
-            reading: Cache::default(),
-            discovery: Cache::default(),
+            listing: ListSettings { page_size: DEFAULT_PAGE_SIZE, cache: CacheHint::default() },
+            reading: CacheHint::default(),
+            discovery: CacheHint::default(),
             changes: true,
-            states: States::default(),
+            states: StateMap::default(),
             shared: Arc::default(),
             clones: Arc::default(),
-            tasks: tasks::Keeping::default(),
+            tasks: tasks::LazyTaskManager::default(),
         }
     }
 
@@ -254,7 +256,7 @@ impl Server {
     /// # Panics
     /// When there is a resource at that URI, or it is no URI.
     #[track_caller]
-    pub fn resource<M>(self, resource: impl Into<Resource>, source: impl Source<M>) -> Self {
+    pub fn resource<M>(self, resource: impl Into<Resource>, source: impl IntoResourceReader<M>) -> Self {
         let entry = or_panic(ResourceEntry::new(resource.into(), source));
         self.register(|catalogue| catalogue.resources.add(entry))
     }
@@ -266,7 +268,11 @@ impl Server {
     /// Panics if there is such a template already, if it is invalid, or if the function takes a variable that the
     /// template lacks.
     #[track_caller]
-    pub fn resource_template<M>(self, template: impl Into<Template>, source: impl Source<M>) -> Self {
+    pub fn resource_template<M>(
+        self,
+        template: impl Into<Template>,
+        source: impl IntoResourceReader<M>,
+    ) -> Self {
         let entry = or_panic(TemplateEntry::new(template.into(), source));
         self.register(|catalogue| catalogue.templates.add(entry))
     }
@@ -276,7 +282,7 @@ impl Server {
     /// # Panics
     /// When there is a completion for it, or the prompt or template, registered before, has no such argument.
     #[track_caller]
-    pub fn complete<M>(self, what: Completes, values: impl Suggests<M>) -> Self {
+    pub fn complete<M>(self, what: Completes, values: impl IntoCompleter<M>) -> Self {
         let completer = values.into_completer();
         self.register(|catalogue| catalogue.complete(what, completer))
     }
@@ -378,14 +384,15 @@ impl Server {
 
     /// Returns the server's identity, which transports add to results.
     #[must_use]
-    pub fn stamp(&self) -> Stamp {
-        RawJson::from_serialize(&self.info).map_or_else(|_| Stamp::anonymous(), |info| Stamp::new(&info))
+    pub fn stamp(&self) -> ServerStamp {
+        RawJson::from_serialize(&self.info)
+            .map_or_else(|_| ServerStamp::anonymous(), |info| ServerStamp::new(&info))
     }
 
     #[track_caller]
-    fn register(mut self, change: impl FnOnce(&mut Catalogue) -> Result<(), RegisterError>) -> Self {
+    fn register(mut self, change: impl FnOnce(&mut ServerCatalogue) -> Result<(), RegisterError>) -> Self {
         self.part();
-        or_panic(Shared::build(&mut self.shared, change));
+        or_panic(ServerShared::build(&mut self.shared, change));
         self
     }
 
@@ -393,13 +400,13 @@ impl Server {
     fn part(&mut self) {
         if Arc::strong_count(&self.clones) > 1 {
             self.clones = Arc::default();
-            self.shared = Arc::new(Shared::of(self.shared.catalogue()));
+            self.shared = Arc::new(ServerShared::of(self.shared.catalogue()));
         }
     }
 
     fn cut_lists_anew(mut self) -> Self {
         self.part();
-        let done = Shared::build(&mut self.shared, |catalogue| {
+        let done = ServerShared::build(&mut self.shared, |catalogue| {
             catalogue.tools.forget_pages();
             catalogue.prompts.forget_pages();
             catalogue.resources.forget_pages();
@@ -411,8 +418,8 @@ impl Server {
     }
 }
 
-fn cache(time: Duration, scope: CacheScope) -> Cache {
-    Cache { ttl_ms: Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)), scope: Some(scope) }
+fn cache(time: Duration, scope: CacheScope) -> CacheHint {
+    CacheHint { ttl_ms: Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)), scope: Some(scope) }
 }
 
 #[track_caller]

@@ -9,11 +9,11 @@ use serde_json::Value;
 use crate::Error;
 use crate::server::content;
 use crate::server::error::RegisterError;
-use crate::server::extract::{Declaration, Declared, Input, Parts};
-use crate::server::handler::{Handler, Run, Running, erase};
+use crate::server::extract::{CallInput, CallParts, Declaration, DeclaredArguments};
+use crate::server::handler::{ErasedHandler, Handler, HandlerFuture, erase};
 use crate::server::schema;
 use crate::server::suggest::did_you_mean;
-use crate::server::variables::Variables;
+use crate::server::variables::TemplateVariables;
 
 /// Description of a prompt for registration. A plain name is enough.
 #[derive(Clone, Debug)]
@@ -143,7 +143,7 @@ pub(crate) struct PromptEntry {
     pub(crate) listed: hospes_model::Prompt,
     /// True if it accepts arguments that it does not list.
     open: bool,
-    run: Run<GetPromptResult>,
+    run: ErasedHandler<GetPromptResult>,
 }
 
 impl PromptEntry {
@@ -157,7 +157,11 @@ impl PromptEntry {
     }
 
     /// Builds the parts that do not depend on the handler's type.
-    fn build(prompt: Prompt, declared: Declared, run: Run<GetPromptResult>) -> Result<Self, RegisterError> {
+    fn build(
+        prompt: Prompt,
+        declared: DeclaredArguments,
+        run: ErasedHandler<GetPromptResult>,
+    ) -> Result<Self, RegisterError> {
         let Prompt { mut listed } = prompt;
         if listed.name.is_empty() {
             return Err(RegisterError::NoPromptName);
@@ -165,10 +169,10 @@ impl PromptEntry {
         listed.meta.check_keys()?;
         let mut open = false;
         match declared {
-            Declared::Nothing => {}
-            Declared::Raw => open = true,
-            Declared::Twice => return Err(RegisterError::ArgumentsTwice { name: listed.name }),
-            Declared::Typed { schema, type_name } => {
+            DeclaredArguments::Nothing => {}
+            DeclaredArguments::Raw => open = true,
+            DeclaredArguments::Twice => return Err(RegisterError::ArgumentsTwice { name: listed.name }),
+            DeclaredArguments::Typed { schema, type_name } => {
                 let Ok(shaped) = schema::shape(schema) else {
                     return Err(RegisterError::ArgumentsNotAnObject { tool: listed.name, type_name });
                 };
@@ -196,9 +200,9 @@ impl PromptEntry {
     /// Checks the arguments and starts the handler.
     pub(crate) fn start(
         &self,
-        parts: &Parts<'_>,
-        variables: &Variables,
-    ) -> Result<Running<GetPromptResult>, Error> {
+        parts: &CallParts<'_>,
+        variables: &TemplateVariables,
+    ) -> Result<HandlerFuture<GetPromptResult>, Error> {
         let mut wrong = Vec::new();
         for argument in self.listed.arguments.iter().filter(|argument| argument.required == Some(true)) {
             if variables.get(&argument.name).is_none() {
@@ -217,7 +221,7 @@ impl PromptEntry {
                 format!("invalid arguments for the prompt {}: {}", self.listed.name, wrong.join("; "));
             return Err(RpcError::invalid_params(message).into());
         }
-        (self.run)(&Parts { input: Input::Prompt { variables }, ..*parts })
+        (self.run)(&CallParts { input: CallInput::Prompt { variables }, ..*parts })
     }
 }
 

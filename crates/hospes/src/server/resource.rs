@@ -12,12 +12,12 @@ use serde_json::Value;
 use crate::Error;
 use crate::server::content::{essence, is_media_type};
 use crate::server::error::RegisterError;
-use crate::server::extract::{Declaration, Declared, Input, Parts};
-use crate::server::handler::{Handler, Run, Running, erase};
+use crate::server::extract::{CallInput, CallParts, Declaration, DeclaredArguments};
+use crate::server::handler::{ErasedHandler, Handler, HandlerFuture, erase};
 use crate::server::result::Json;
 use crate::server::schema;
 use crate::server::template::UriTemplate;
-use crate::server::variables::Variables;
+use crate::server::variables::TemplateVariables;
 
 macro_rules! described {
     ($type:ident) => {
@@ -137,10 +137,10 @@ pub trait IntoContents {
 
 /// Contents of a resource.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Contents(Kind);
+pub struct Contents(ContentsKind);
 
 #[derive(Clone, Debug, PartialEq)]
-enum Kind {
+enum ContentsKind {
     /// One content of the URI that was read; with a media type if it is another than the resource's.
     One { body: ResourceBody, mime_type: Option<&'static str> },
     /// Complete contents from the handler.
@@ -151,19 +151,19 @@ enum Kind {
 
 impl Contents {
     fn text(text: impl Into<String>) -> Self {
-        Self(Kind::One { body: ResourceBody::Text(text.into()), mime_type: None })
+        Self(ContentsKind::One { body: ResourceBody::Text(text.into()), mime_type: None })
     }
 
     fn bytes(bytes: impl AsRef<[u8]>) -> Self {
-        Self(Kind::One { body: ResourceContents::bytes("", bytes).body, mime_type: None })
+        Self(ContentsKind::One { body: ResourceContents::bytes("", bytes).body, mime_type: None })
     }
 
     /// The result of reading `uri`; none if there is no such resource.
     fn read(self, uri: &str, mime_type: Option<&str>) -> Option<ReadResourceResult> {
         match self.0 {
-            Kind::Nothing => None,
-            Kind::Whole(result) => (!result.contents.is_empty()).then_some(result),
-            Kind::One { body, mime_type: own } => {
+            ContentsKind::Nothing => None,
+            ContentsKind::Whole(result) => (!result.contents.is_empty()).then_some(result),
+            ContentsKind::One { body, mime_type: own } => {
                 let usual = match &body {
                     ResourceBody::Text(_) => "text/plain",
                     ResourceBody::Blob(_) => "application/octet-stream",
@@ -210,7 +210,10 @@ bytes! { Vec<u8> Bytes &'static [u8] }
 impl<T: Serialize> IntoContents for Json<T> {
     fn into_contents(self) -> Result<Contents, Error> {
         let text = serde_json::to_string(&self.0)?;
-        Ok(Contents(Kind::One { body: ResourceBody::Text(text), mime_type: Some("application/json") }))
+        Ok(Contents(ContentsKind::One {
+            body: ResourceBody::Text(text),
+            mime_type: Some("application/json"),
+        }))
     }
 }
 
@@ -228,13 +231,13 @@ impl IntoContents for Vec<ResourceContents> {
 
 impl IntoContents for ReadResourceResult {
     fn into_contents(self) -> Result<Contents, Error> {
-        Ok(Contents(Kind::Whole(self)))
+        Ok(Contents(ContentsKind::Whole(self)))
     }
 }
 
 impl<T: IntoContents> IntoContents for Option<T> {
     fn into_contents(self) -> Result<Contents, Error> {
-        self.map_or(Ok(Contents(Kind::Nothing)), IntoContents::into_contents)
+        self.map_or(Ok(Contents(ContentsKind::Nothing)), IntoContents::into_contents)
     }
 }
 
@@ -254,23 +257,23 @@ where
     label = "neither a handler nor contents",
     note = "give text, bytes, or an async function that returns something that implements `IntoContents`"
 )]
-pub trait Source<Marker>: Sized {
+pub trait IntoResourceReader<Marker>: Sized {
     /// Converts into a reader.
     #[doc(hidden)]
-    fn into_reader(self) -> Reader;
+    fn into_reader(self) -> ResourceReader;
 }
 
 /// A way to read a resource.
 #[doc(hidden)]
-pub struct Reader {
-    run: Run<Contents>,
-    declared: Declared,
+pub struct ResourceReader {
+    run: ErasedHandler<Contents>,
+    declared: DeclaredArguments,
     size: Option<u64>,
 }
 
-impl fmt::Debug for Reader {
+impl fmt::Debug for ResourceReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Reader")
+        f.write_str("ResourceReader")
     }
 }
 
@@ -278,15 +281,15 @@ impl fmt::Debug for Reader {
 #[doc(hidden)]
 #[derive(Debug)]
 #[expect(clippy::exhaustive_enums, reason = "there is no value of it")]
-pub enum Fixed {}
+pub enum FixedContents {}
 
-impl<H, P> Source<(P,)> for H
+impl<H, P> IntoResourceReader<(P,)> for H
 where
     H: Handler<P>,
     H::Output: IntoContents,
 {
-    fn into_reader(self) -> Reader {
-        Reader {
+    fn into_reader(self) -> ResourceReader {
+        ResourceReader {
             declared: Declaration::of::<H, P>().arguments,
             run: erase(self, <H::Output as IntoContents>::into_contents),
             size: None,
@@ -296,16 +299,16 @@ where
 
 macro_rules! fixed {
     ($($type:ty)*) => { $(
-        impl Source<Fixed> for $type {
-            fn into_reader(self) -> Reader {
+        impl IntoResourceReader<FixedContents> for $type {
+            fn into_reader(self) -> ResourceReader {
                 let size = u64::try_from(self.len()).ok();
                 // What these types are can always be content.
-                let contents = self.into_contents().unwrap_or(Contents(Kind::Nothing));
-                let run: Run<Contents> = std::sync::Arc::new(move |_| {
+                let contents = self.into_contents().unwrap_or(Contents(ContentsKind::Nothing));
+                let run: ErasedHandler<Contents> = std::sync::Arc::new(move |_| {
                     let contents = contents.clone();
                     Ok(Box::pin(std::future::ready(Ok(contents))))
                 });
-                Reader { run, declared: Declared::Nothing, size }
+                ResourceReader { run, declared: DeclaredArguments::Nothing, size }
             }
         }
     )* };
@@ -316,34 +319,37 @@ fixed! { String &'static str Vec<u8> Bytes &'static [u8] }
 /// A registered resource.
 pub(crate) struct ResourceEntry {
     pub(crate) listed: hospes_model::Resource,
-    run: Run<Contents>,
+    run: ErasedHandler<Contents>,
 }
 
 impl ResourceEntry {
-    pub(crate) fn new<M>(resource: Resource, source: impl Source<M>) -> Result<Self, RegisterError> {
+    pub(crate) fn new<M>(
+        resource: Resource,
+        source: impl IntoResourceReader<M>,
+    ) -> Result<Self, RegisterError> {
         let Resource { mut listed } = resource;
         if !is_uri(&listed.uri) {
             return Err(RegisterError::BadUri { uri: listed.uri });
         }
         listed.meta.check_keys()?;
         check_media_type(&listed.uri, listed.mime_type.as_deref())?;
-        let Reader { run, declared, size } = source.into_reader();
+        let ResourceReader { run, declared, size } = source.into_reader();
         match declared {
-            Declared::Twice => return Err(RegisterError::ArgumentsTwice { name: listed.uri }),
-            Declared::Typed { schema, .. } => {
+            DeclaredArguments::Twice => return Err(RegisterError::ArgumentsTwice { name: listed.uri }),
+            DeclaredArguments::Typed { schema, .. } => {
                 if let Some(variable) = required(&schema).into_iter().next() {
                     return Err(RegisterError::NoSuchVariable { template: listed.uri, variable });
                 }
             }
-            Declared::Nothing | Declared::Raw => {}
+            DeclaredArguments::Nothing | DeclaredArguments::Raw => {}
         }
         listed.size = listed.size.or(size);
         Ok(Self { listed, run })
     }
 
-    pub(crate) fn start(&self, parts: &Parts<'_>, uri: &str) -> Result<Running<Contents>, Error> {
-        let variables = Variables::new();
-        (self.run)(&Parts { input: Input::Resource { uri, variables: &variables }, ..*parts })
+    pub(crate) fn start(&self, parts: &CallParts<'_>, uri: &str) -> Result<HandlerFuture<Contents>, Error> {
+        let variables = TemplateVariables::new();
+        (self.run)(&CallParts { input: CallInput::Resource { uri, variables: &variables }, ..*parts })
     }
 
     pub(crate) fn mime_type(&self) -> Option<&str> {
@@ -355,33 +361,42 @@ impl ResourceEntry {
 pub(crate) struct TemplateEntry {
     pub(crate) listed: hospes_model::ResourceTemplate,
     pub(crate) template: UriTemplate,
-    run: Run<Contents>,
+    run: ErasedHandler<Contents>,
 }
 
 impl TemplateEntry {
-    pub(crate) fn new<M>(template: Template, source: impl Source<M>) -> Result<Self, RegisterError> {
+    pub(crate) fn new<M>(
+        template: Template,
+        source: impl IntoResourceReader<M>,
+    ) -> Result<Self, RegisterError> {
         let Template { listed } = template;
         let template = UriTemplate::parse(listed.uri_template.as_str())?;
         listed.meta.check_keys()?;
         check_media_type(&listed.uri_template, listed.mime_type.as_deref())?;
-        let Reader { run, declared, .. } = source.into_reader();
+        let ResourceReader { run, declared, .. } = source.into_reader();
         match declared {
-            Declared::Twice => return Err(RegisterError::ArgumentsTwice { name: listed.uri_template }),
-            Declared::Typed { schema, .. } => {
+            DeclaredArguments::Twice => {
+                return Err(RegisterError::ArgumentsTwice { name: listed.uri_template });
+            }
+            DeclaredArguments::Typed { schema, .. } => {
                 let missing = |variable: &String| template.names().all(|name| name != variable);
                 if let Some(variable) = required(&schema).into_iter().find(missing) {
                     return Err(RegisterError::NoSuchVariable { template: listed.uri_template, variable });
                 }
             }
-            Declared::Nothing | Declared::Raw => {}
+            DeclaredArguments::Nothing | DeclaredArguments::Raw => {}
         }
         Ok(Self { listed, template, run })
     }
 
     /// Starts the handler, if this template makes the URI.
-    pub(crate) fn start(&self, parts: &Parts<'_>, uri: &str) -> Option<Result<Running<Contents>, Error>> {
+    pub(crate) fn start(
+        &self,
+        parts: &CallParts<'_>,
+        uri: &str,
+    ) -> Option<Result<HandlerFuture<Contents>, Error>> {
         let variables = self.template.matches(uri)?;
-        Some((self.run)(&Parts { input: Input::Resource { uri, variables: &variables }, ..*parts }))
+        Some((self.run)(&CallParts { input: CallInput::Resource { uri, variables: &variables }, ..*parts }))
     }
 
     pub(crate) fn mime_type(&self) -> Option<&str> {
@@ -436,11 +451,11 @@ fn check_media_type(of: &str, mime_type: Option<&str>) -> Result<(), RegisterErr
 /// `-32602` with the URI in `data` (RES-20); older revisions have a code of their own.
 pub(crate) fn not_found(uri: &str) -> RpcError {
     #[derive(Serialize)]
-    struct Data<'a> {
+    struct NotFoundData<'a> {
         uri: &'a str,
     }
     let shown = super::mistakes::shortened(uri, 200);
-    RpcError::invalid_params(format!("resource not found: {shown}")).with_data(&Data { uri })
+    RpcError::invalid_params(format!("resource not found: {shown}")).with_data(&NotFoundData { uri })
 }
 
 /// Returns true if the text is a URI, or an IRI, with a scheme.

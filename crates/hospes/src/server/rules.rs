@@ -11,9 +11,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::logging::LogRules;
-use crate::rate::{Bucket, Rate};
+use crate::rate::{Rate, RateBucket};
 use crate::server::Server;
-use crate::server::catalogue::Cache;
+use crate::server::catalogue::CacheHint;
 use crate::{Context, redact};
 
 /// Default rate of completions per caller; the setting `completion_rate`. A person who types asks for a few a second.
@@ -36,27 +36,27 @@ pub enum Feature<'a> {
     ResourceTemplate(&'a str),
 }
 
-type Guard = dyn Fn(&Context, Feature<'_>) -> bool + Send + Sync;
-type Sanitizer = dyn Fn(&str, &mut CallToolResult) + Send + Sync;
+type FeatureAuthorizer = dyn Fn(&Context, Feature<'_>) -> bool + Send + Sync;
+type ResultSanitizer = dyn Fn(&str, &mut CallToolResult) + Send + Sync;
 
 /// The rules of one server.
 #[derive(Clone)]
-pub(crate) struct Rules {
-    guard: Option<Arc<Guard>>,
-    sanitizer: Option<Arc<Sanitizer>>,
-    tools: Option<Arc<Limiter>>,
-    completions: Arc<Limiter>,
+pub(crate) struct ServerRules {
+    guard: Option<Arc<FeatureAuthorizer>>,
+    sanitizer: Option<Arc<ResultSanitizer>>,
+    tools: Option<Arc<CallerRateLimiter>>,
+    completions: Arc<CallerRateLimiter>,
     logging: Arc<LogRules>,
 }
 
-impl Rules {
+impl ServerRules {
     pub(crate) fn new(name: &str) -> Self {
         let logging = LogRules { logger: Some(name.into()), ..LogRules::default() };
         Self {
             guard: None,
             sanitizer: None,
             tools: None,
-            completions: Arc::new(Limiter::new(DEFAULT_COMPLETION_RATE)),
+            completions: Arc::new(CallerRateLimiter::new(DEFAULT_COMPLETION_RATE)),
             logging: Arc::new(logging),
         }
     }
@@ -76,15 +76,15 @@ impl Rules {
     }
 
     /// Restricts caching to the caller if callers may use different things (CACHE-13).
-    pub(crate) fn cache(&self, cache: Cache) -> Cache {
-        if self.is_open() { cache } else { Cache { scope: Some(CacheScope::Private), ..cache } }
+    pub(crate) fn cache(&self, cache: CacheHint) -> CacheHint {
+        if self.is_open() { cache } else { CacheHint { scope: Some(CacheScope::Private), ..cache } }
     }
 
-    pub(crate) fn tool_limit(&self) -> Option<&Limiter> {
+    pub(crate) fn tool_limit(&self) -> Option<&CallerRateLimiter> {
         self.tools.as_deref()
     }
 
-    pub(crate) fn completion_limit(&self) -> &Limiter {
+    pub(crate) fn completion_limit(&self) -> &CallerRateLimiter {
         &self.completions
     }
 
@@ -95,9 +95,9 @@ impl Rules {
     }
 }
 
-impl fmt::Debug for Rules {
+impl fmt::Debug for ServerRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rules")
+        f.debug_struct("ServerRules")
             .field("open", &self.is_open())
             .field("tools", &self.tools)
             .field("completions", &self.completions)
@@ -140,13 +140,13 @@ impl Server {
     /// Callers who are signed in are counted apart, all others as one. A call too many is answered with a result that
     /// tells the model when to try again.
     pub fn tool_rate(mut self, rate: Rate) -> Self {
-        self.rules.tools = Some(Arc::new(Limiter::new(rate)));
+        self.rules.tools = Some(Arc::new(CallerRateLimiter::new(rate)));
         self
     }
 
     /// Sets the rate of completions per caller; the default is [`DEFAULT_COMPLETION_RATE`].
     pub fn completion_rate(mut self, rate: Rate) -> Self {
-        self.rules.completions = Arc::new(Limiter::new(rate));
+        self.rules.completions = Arc::new(CallerRateLimiter::new(rate));
         self
     }
 
@@ -216,19 +216,19 @@ fn visible(text: &str) -> Cow<'_, str> {
 
 /// Rate limiter by caller. Signed-in callers are counted separately, all others together, because they cannot be told
 /// apart.
-pub(crate) struct Limiter {
+pub(crate) struct CallerRateLimiter {
     rate: Rate,
-    anybody: Bucket,
-    known: Mutex<HashMap<Arc<str>, Arc<Bucket>>>,
+    anybody: RateBucket,
+    known: Mutex<HashMap<Arc<str>, Arc<RateBucket>>>,
 }
 
-impl Limiter {
+impl CallerRateLimiter {
     pub(crate) fn new(rate: Rate) -> Self {
-        Self { rate, anybody: Bucket::new(), known: Mutex::default() }
+        Self { rate, anybody: RateBucket::new(), known: Mutex::default() }
     }
 
     /// Counts one more of `what`, or says in a sentence why not.
-    pub(crate) fn take(&self, context: &Context, what: &str, setting: &str) -> Result<(), TooMany> {
+    pub(crate) fn take(&self, context: &Context, what: &str, setting: &str) -> Result<(), CallRateError> {
         let taken = match &context.peer().principal {
             None => self.anybody.take(self.rate),
             Some(principal) => match self.bucket(principal) {
@@ -236,7 +236,7 @@ impl Limiter {
                 None => self.anybody.take(self.rate),
             },
         };
-        taken.map_err(|wait| TooMany {
+        taken.map_err(|wait| CallRateError {
             text: format!(
                 "too many {what}: there may be {} (setting {setting}); try again in {} ms",
                 self.rate,
@@ -246,7 +246,7 @@ impl Limiter {
         })
     }
 
-    fn bucket(&self, principal: &Arc<str>) -> Option<Arc<Bucket>> {
+    fn bucket(&self, principal: &Arc<str>) -> Option<Arc<RateBucket>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bucket) = known.get(principal) {
             return Some(Arc::clone(bucket));
@@ -257,13 +257,13 @@ impl Limiter {
         if known.len() >= MAX_COUNTED_CALLERS {
             return None;
         }
-        let bucket = Arc::new(Bucket::new());
+        let bucket = Arc::new(RateBucket::new());
         known.insert(Arc::clone(principal), Arc::clone(&bucket));
         Some(bucket)
     }
 }
 
-impl fmt::Debug for Limiter {
+impl fmt::Debug for CallerRateLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Limiter({})", self.rate)
     }
@@ -272,19 +272,20 @@ impl fmt::Debug for Limiter {
 /// A caller has come too often.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
-pub(crate) struct TooMany {
+pub(crate) struct CallRateError {
     text: String,
     wait: Duration,
 }
 
-impl TooMany {
+impl CallRateError {
     /// Converts into a protocol error with the time to wait in its data.
     pub(crate) fn to_rpc(&self) -> RpcError {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
-        struct Data {
+        struct RetryAfterData {
             retry_after_ms: u128,
         }
-        RpcError::internal(self.text.clone()).with_data(&Data { retry_after_ms: self.wait.as_millis() + 1 })
+        RpcError::internal(self.text.clone())
+            .with_data(&RetryAfterData { retry_after_ms: self.wait.as_millis() + 1 })
     }
 }

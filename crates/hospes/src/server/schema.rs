@@ -33,7 +33,7 @@ pub(crate) fn anything() -> Value {
 }
 
 /// Input schema of a tool, derived from the schema of a type.
-pub(crate) struct Shaped {
+pub(crate) struct ToolInputSchema {
     pub(crate) schema: Value,
     /// Doc comment of the type.
     pub(crate) description: Option<String>,
@@ -47,8 +47,8 @@ pub(crate) struct Shaped {
 ///
 /// # Errors
 /// When the type is not an object, so that its values cannot be arguments.
-pub(crate) fn shape(schema: Value) -> Result<Shaped, NotAnObject> {
-    let Value::Object(mut root) = schema else { return Err(NotAnObject) };
+pub(crate) fn shape(schema: Value) -> Result<ToolInputSchema, NotAnObjectError> {
+    let Value::Object(mut root) = schema else { return Err(NotAnObjectError) };
     if root.get("type").and_then(Value::as_str) == Some("null") {
         // `Args<()>`: a tool that takes nothing.
         root.clear();
@@ -60,7 +60,7 @@ pub(crate) fn shape(schema: Value) -> Result<Shaped, NotAnObject> {
         None if is_object_by_its_parts(&root) => {
             root.insert("type".into(), json!("object"));
         }
-        _ => return Err(NotAnObject),
+        _ => return Err(NotAnObjectError),
     }
     root.remove("title");
     let description = match root.remove("description") {
@@ -75,12 +75,12 @@ pub(crate) fn shape(schema: Value) -> Result<Shaped, NotAnObject> {
     let mut schema = Value::Object(root);
     let exacting = wants_more_than_decoding(&schema);
     strip_number_formats(&mut schema);
-    Ok(Shaped { schema, description, exacting, known })
+    Ok(ToolInputSchema { schema, description, exacting, known })
 }
 
 /// The schema describes something that is no JSON object.
 #[derive(Debug)]
-pub(crate) struct NotAnObject;
+pub(crate) struct NotAnObjectError;
 
 /// The names of the properties, where no others are allowed.
 pub(crate) fn known(root: &Map<String, Value>) -> Option<Box<[Box<str>]>> {

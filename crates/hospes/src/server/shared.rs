@@ -7,43 +7,43 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::Semaphore;
 
 use crate::server::blocking::MAX_BLOCKING_CALLS;
-use crate::server::bus::Bus;
-use crate::server::catalogue::Catalogue;
+use crate::server::catalogue::ServerCatalogue;
+use crate::server::change_bus::ChangeBus;
 use crate::server::error::RegisterError;
 
 /// State shared by a server and its handles.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ServerShared {
     /// Catalogue registered before the server was shared; read without a lock as long as nothing changes.
-    base: Catalogue,
+    base: ServerCatalogue,
     /// Catalogue that has replaced it.
-    live: RwLock<Option<Arc<Catalogue>>>,
+    live: RwLock<Option<Arc<ServerCatalogue>>>,
     changed: AtomicBool,
-    pub(crate) bus: Bus,
+    pub(crate) bus: ChangeBus,
     /// The threads that synchronous handlers may have.
     pub(crate) threads: Arc<Semaphore>,
 }
 
-impl Default for Shared {
+impl Default for ServerShared {
     fn default() -> Self {
-        Self::of(Catalogue::default())
+        Self::of(ServerCatalogue::default())
     }
 }
 
-impl Shared {
+impl ServerShared {
     /// Creates the state of a server that offers this catalogue at the start.
-    pub(crate) fn of(base: Catalogue) -> Self {
+    pub(crate) fn of(base: ServerCatalogue) -> Self {
         Self {
             base,
             live: RwLock::default(),
             changed: AtomicBool::default(),
-            bus: Bus::default(),
+            bus: ChangeBus::default(),
             threads: Arc::new(Semaphore::new(MAX_BLOCKING_CALLS)),
         }
     }
 
     /// Reads the catalogue as it now is. No lock is held meanwhile, so `read` may run handlers.
-    pub(crate) fn read<R>(&self, read: impl FnOnce(&Catalogue) -> R) -> R {
+    pub(crate) fn read<R>(&self, read: impl FnOnce(&ServerCatalogue) -> R) -> R {
         if !self.changed.load(Ordering::Acquire) {
             return read(&self.base);
         }
@@ -54,7 +54,7 @@ impl Shared {
     /// Changes the catalogue; readers see it before or after, never between. A change that fails changes nothing.
     pub(crate) fn change<R>(
         &self,
-        change: impl FnOnce(&mut Catalogue) -> Result<R, RegisterError>,
+        change: impl FnOnce(&mut ServerCatalogue) -> Result<R, RegisterError>,
     ) -> Result<R, RegisterError> {
         let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
         let mut next = live.as_deref().unwrap_or(&self.base).clone();
@@ -67,7 +67,7 @@ impl Shared {
     /// Changes the catalogue of a server that is being built.
     pub(crate) fn build<R>(
         this: &mut Arc<Self>,
-        change: impl FnOnce(&mut Catalogue) -> Result<R, RegisterError>,
+        change: impl FnOnce(&mut ServerCatalogue) -> Result<R, RegisterError>,
     ) -> Result<R, RegisterError> {
         if let Some(Self { base, changed, .. }) = Arc::get_mut(this)
             && !*changed.get_mut()
@@ -79,7 +79,7 @@ impl Shared {
     }
 
     /// Returns a copy of the catalogue.
-    pub(crate) fn catalogue(&self) -> Catalogue {
-        self.read(Catalogue::clone)
+    pub(crate) fn catalogue(&self) -> ServerCatalogue {
+        self.read(ServerCatalogue::clone)
     }
 }

@@ -11,29 +11,32 @@ use futures::future::BoxFuture;
 use futures::stream::{BoxStream, SelectAll, StreamExt as _};
 use hospes_model::{
     CreateTaskResult, InputRequests, Method, Notification, PaginatedParams, RawJson, RelatedTask, Reply,
-    Revision, RpcError, ServerTaskRequests, ServerTasksCapability, Stamp, TASKS_EXTENSION, TaskParams,
+    Revision, RpcError, ServerStamp, ServerTaskRequests, ServerTasksCapability, TASKS_EXTENSION, TaskParams,
     ToolTaskRequests, UpdateTaskParams, meta_key,
 };
 
 use crate::exchange::MAX_ROUNDS;
 use crate::round::read_answer;
 use crate::server::Server;
-use crate::server::bus::MAX_SUBSCRIBED_URIS;
-use crate::server::dispatch::Ran;
+use crate::server::change_bus::MAX_SUBSCRIBED_URIS;
+use crate::server::dispatch::ToolRunOutcome;
 use crate::server::tool::TaskMode;
-use crate::service::Questions;
-use crate::tasks::{Home, Live, MemoryTasks, News, TaskSettings, TaskStore, TaskWish, Tasks, not_declared};
+use crate::service::PendingInput;
+use crate::tasks::{
+    LiveTask, MemoryTasks, TaskEvent, TaskManager, TaskManagerHandle, TaskPreference, TaskSettings,
+    TaskStore, not_declared,
+};
 use crate::{Call, Outcome};
 
 /// Task manager of a server, created with the first task.
 #[derive(Clone, Default)]
-pub(crate) struct Keeping {
+pub(crate) struct LazyTaskManager {
     settings: TaskSettings,
     store: Option<Arc<dyn TaskStore>>,
-    tasks: Arc<OnceLock<Home>>,
+    tasks: Arc<OnceLock<TaskManagerHandle>>,
 }
 
-impl Keeping {
+impl LazyTaskManager {
     pub(crate) fn with_settings(self, settings: TaskSettings) -> Self {
         Self { settings, store: self.store, tasks: Arc::default() }
     }
@@ -48,22 +51,22 @@ impl Keeping {
         Self::default()
     }
 
-    fn get(&self) -> &Arc<Tasks> {
+    fn get(&self) -> &Arc<TaskManager> {
         self.tasks.get_or_init(|| {
             let store = self.store.clone().unwrap_or_else(|| Arc::new(MemoryTasks::new()));
-            Home::new(self.settings, store)
+            TaskManagerHandle::new(self.settings, store)
         })
     }
 }
 
-impl fmt::Debug for Keeping {
+impl fmt::Debug for LazyTaskManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeping").field("settings", &self.settings).finish_non_exhaustive()
+        f.debug_struct("LazyTaskManager").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
 
 /// A run of a tool's handler.
-type Work = BoxFuture<'static, Outcome>;
+type ToolFuture = BoxFuture<'static, Outcome>;
 
 impl Server {
     /// Returns true if there are tools that run as tasks, or were.
@@ -85,9 +88,9 @@ impl Server {
     /// with the result.
     pub(super) async fn call_as_task(&self, call: &Call, mode: TaskMode) -> Outcome {
         match (call.context.task_wish(), mode) {
-            (TaskWish::None, TaskMode { required: true, .. }) => not_declared().into(),
-            (TaskWish::None, _) => self.work(call).await,
-            (TaskWish::Open, TaskMode { ask_first: true, .. }) => {
+            (TaskPreference::None, TaskMode { required: true, .. }) => not_declared().into(),
+            (TaskPreference::None, _) => self.work(call).await,
+            (TaskPreference::Open, TaskMode { ask_first: true, .. }) => {
                 call.context.allow_task();
                 let mut work = self.work(call);
                 let done = poll_fn(|cx| match work.as_mut().poll(cx) {
@@ -100,7 +103,7 @@ impl Server {
                     None => self.begin_task(call, work, None).await,
                 }
             }
-            (TaskWish::Open, TaskMode { required: false, .. }) => {
+            (TaskPreference::Open, TaskMode { required: false, .. }) => {
                 let mut work = self.work(call);
                 match poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await {
                     Poll::Ready(Outcome::InputRequired(asked)) => {
@@ -110,27 +113,29 @@ impl Server {
                     Poll::Pending => self.begin_task(call, work, None).await,
                 }
             }
-            (TaskWish::Open | TaskWish::Asked(_), _) => self.begin_task(call, self.work(call), None).await,
+            (TaskPreference::Open | TaskPreference::Asked(_), _) => {
+                self.begin_task(call, self.work(call), None).await
+            }
         }
     }
 
     /// The handler's run, from the top.
-    fn work(&self, call: &Call) -> Work {
+    fn work(&self, call: &Call) -> ToolFuture {
         let (server, call) = (self.without_tasks(), call.clone());
         Box::pin(async move {
             match server.run_tool(&call, true).await {
-                Ran::Done(outcome) => outcome,
-                Ran::ForTask(_) => RpcError::internal("the task is not run").into(),
+                ToolRunOutcome::Done(outcome) => outcome,
+                ToolRunOutcome::ForTask(_) => RpcError::internal("the task is not run").into(),
             }
         })
     }
 
     /// The server as its tasks know it: they end with all others who do.
     fn without_tasks(&self) -> Self {
-        Self { tasks: Keeping::none(), ..self.clone() }
+        Self { tasks: LazyTaskManager::none(), ..self.clone() }
     }
 
-    async fn begin_task(&self, call: &Call, work: Work, asked: Option<Questions>) -> Outcome {
+    async fn begin_task(&self, call: &Call, work: ToolFuture, asked: Option<PendingInput>) -> Outcome {
         let tasks = self.tasks.get();
         let ttl = call.context.task_wish().ttl();
         let (task, live) =
@@ -201,7 +206,7 @@ impl Server {
         &self,
         call: &Call,
         ids: &[String],
-    ) -> Result<(Vec<String>, SelectAll<BoxStream<'static, (String, News)>>), RpcError> {
+    ) -> Result<(Vec<String>, SelectAll<BoxStream<'static, (String, TaskEvent)>>), RpcError> {
         let (mut honoured, mut all) = (Vec::new(), SelectAll::new());
         if ids.is_empty() || !self.has_tasks() {
             return Ok((honoured, all));
@@ -232,14 +237,14 @@ struct TaskRun {
     server: Server,
     call: Call,
     id: String,
-    tasks: Arc<Tasks>,
-    live: Arc<Live>,
+    tasks: Arc<TaskManager>,
+    live: Arc<LiveTask>,
     /// The keys under which something was asked: none may be used twice (TSKX-11).
     used: HashSet<String>,
 }
 
 impl TaskRun {
-    async fn run(mut self, mut work: Work, mut asked: Option<Questions>) {
+    async fn run(mut self, mut work: ToolFuture, mut asked: Option<PendingInput>) {
         let outcome = loop {
             let questions = match asked.take() {
                 Some(questions) => questions,
@@ -260,7 +265,7 @@ impl TaskRun {
     }
 
     /// Polls the handler, and passes on what it says.
-    async fn drive(&self, work: &mut Work) -> Outcome {
+    async fn drive(&self, work: &mut ToolFuture) -> Outcome {
         loop {
             match poll_fn(|cx| self.poll(work, cx)).await {
                 Ok(outcome) => return outcome,
@@ -269,7 +274,7 @@ impl TaskRun {
         }
     }
 
-    fn poll(&self, work: &mut Work, cx: &mut TaskContext<'_>) -> Poll<Result<Outcome, Notification>> {
+    fn poll(&self, work: &mut ToolFuture, cx: &mut TaskContext<'_>) -> Poll<Result<Outcome, Notification>> {
         let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))).unwrap_or_else(|_| {
             tracing::error!("the handler of a task panicked");
             Poll::Ready(RpcError::internal("the handler panicked").into())
@@ -295,8 +300,8 @@ impl TaskRun {
     }
 
     /// Asks and waits for the answers; returns false when none will come.
-    async fn ask(&mut self, questions: Questions) -> Result<bool, RpcError> {
-        let Questions { requests, mut round } = questions;
+    async fn ask(&mut self, questions: PendingInput) -> Result<bool, RpcError> {
+        let PendingInput { requests, mut round } = questions;
         if round.number >= MAX_ROUNDS {
             return Err(RpcError::internal(format!("more than {MAX_ROUNDS} rounds of questions")));
         }
@@ -337,7 +342,7 @@ fn result(reply: &Reply) -> Result<RawJson, RpcError> {
     }
     let mut out = Vec::new();
     reply
-        .encode(&Method::ToolsCall, Revision::LATEST, &Stamp::anonymous(), &mut out)
+        .encode(&Method::ToolsCall, Revision::LATEST, &ServerStamp::anonymous(), &mut out)
         .map_err(|error| RpcError::internal(error.to_string()))?;
     RawJson::parse(out).map_err(|error| RpcError::internal(error.to_string()))
 }

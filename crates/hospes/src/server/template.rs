@@ -10,8 +10,8 @@ use std::fmt;
 
 use iri_string::template::UriTemplateStr;
 
-use crate::server::variables::{Variable, Variables};
-use parse::{Expression, Kind, Part, Variable as Spec};
+use crate::server::variables::{TemplateVariables, VariableValue};
+use parse::{ExpressionKind, TemplateExpression, TemplateSegment, VariableSpec as Spec};
 
 /// The longest URI that is matched against templates; matching may take the square of it.
 pub const MAX_URI_LENGTH: usize = 4096;
@@ -22,7 +22,7 @@ const MAX_STEPS: u32 = 10_000;
 #[derive(Clone)]
 pub struct UriTemplate {
     text: Box<str>,
-    parts: Box<[Part]>,
+    parts: Box<[TemplateSegment]>,
     /// True if a variable occurs twice.
     repeats: bool,
 }
@@ -31,7 +31,7 @@ pub struct UriTemplate {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{template:?} is not a URI template: {why}")]
 #[non_exhaustive]
-pub struct BadTemplate {
+pub struct UriTemplateError {
     /// The text.
     pub template: String,
     /// Description of the problem.
@@ -43,9 +43,9 @@ impl UriTemplate {
     ///
     /// # Errors
     /// When the text is not a valid template.
-    pub fn parse(template: impl Into<Box<str>>) -> Result<Self, BadTemplate> {
+    pub fn parse(template: impl Into<Box<str>>) -> Result<Self, UriTemplateError> {
         let text = template.into();
-        let bad = |why: String| BadTemplate { template: text.to_string(), why };
+        let bad = |why: String| UriTemplateError { template: text.to_string(), why };
         // The library takes what follows a percent sign for two bytes of ASCII, and panics where it is not.
         if !percents_are_encodings(&text) {
             return Err(bad("a `%` is not followed by two hexadecimal digits".into()));
@@ -72,10 +72,10 @@ impl UriTemplate {
         self.expressions().flat_map(|expression| expression.variables.iter().map(|variable| &*variable.name))
     }
 
-    fn expressions(&self) -> impl Iterator<Item = &Expression> {
+    fn expressions(&self) -> impl Iterator<Item = &TemplateExpression> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Expression(expression) => Some(expression),
-            Part::Literal(_) => None,
+            TemplateSegment::Expression(expression) => Some(expression),
+            TemplateSegment::Literal(_) => None,
         })
     }
 
@@ -83,8 +83,8 @@ impl UriTemplate {
     ///
     /// # Errors
     /// When a variable is a list or a map where the template cuts it to a prefix.
-    pub fn expand(&self, variables: &Variables) -> Result<String, BadTemplate> {
-        let bad = |why: String| BadTemplate { template: self.text.to_string(), why };
+    pub fn expand(&self, variables: &TemplateVariables) -> Result<String, UriTemplateError> {
+        let bad = |why: String| UriTemplateError { template: self.text.to_string(), why };
         let mut uri = String::new();
         for part in &self.parts {
             expand::part(part, variables, &mut uri).map_err(bad)?;
@@ -97,12 +97,16 @@ impl UriTemplate {
     ///
     /// A value may hold anything, `..` and control characters too: what is used as a path must be checked.
     #[must_use]
-    pub fn matches(&self, uri: &str) -> Option<Variables> {
+    pub fn matches(&self, uri: &str) -> Option<TemplateVariables> {
         if uri.len() > MAX_URI_LENGTH {
             return None;
         }
         let dead = vec![false; (self.parts.len() + 1) * (uri.len() + 1)];
-        Search { template: self, uri, dead, fuel: MAX_STEPS }.from(0, 0, &Variables::new())
+        TemplateMatchSearch { template: self, uri, dead, fuel: MAX_STEPS }.from(
+            0,
+            0,
+            &TemplateVariables::new(),
+        )
     }
 }
 
@@ -119,7 +123,7 @@ impl fmt::Display for UriTemplate {
 }
 
 /// A search, longest first, for a way to lay the parts over the URI.
-struct Search<'a> {
+struct TemplateMatchSearch<'a> {
     template: &'a UriTemplate,
     uri: &'a str,
     /// Pairs of part and position that lead to no match. If a variable occurs twice the result depends on earlier
@@ -128,8 +132,8 @@ struct Search<'a> {
     fuel: u32,
 }
 
-impl Search<'_> {
-    fn from(&mut self, part: usize, at: usize, found: &Variables) -> Option<Variables> {
+impl TemplateMatchSearch<'_> {
+    fn from(&mut self, part: usize, at: usize, found: &TemplateVariables) -> Option<TemplateVariables> {
         let (uri, template) = (self.uri, self.template);
         let Some(this) = template.parts.get(part) else {
             let reached = at == uri.len() && (!template.repeats || is_expansion(template, found, uri));
@@ -141,10 +145,10 @@ impl Search<'_> {
         }
         let rest = &uri[at..];
         let result = match this {
-            Part::Literal(literal) => {
+            TemplateSegment::Literal(literal) => {
                 literal_length(literal, rest).and_then(|length| self.from(part + 1, at + length, found))
             }
-            Part::Expression(expression) => self.expression(expression, part, at, found),
+            TemplateSegment::Expression(expression) => self.expression(expression, part, at, found),
         };
         if result.is_none() && !template.repeats {
             self.dead[state] = true;
@@ -154,11 +158,11 @@ impl Search<'_> {
 
     fn expression(
         &mut self,
-        expression: &Expression,
+        expression: &TemplateExpression,
         part: usize,
         at: usize,
-        found: &Variables,
-    ) -> Option<Variables> {
+        found: &TemplateVariables,
+    ) -> Option<TemplateVariables> {
         let rest = &self.uri[at..];
         let longest = expression.kind.reach(rest);
         let mut ends: Vec<usize> =
@@ -169,8 +173,8 @@ impl Search<'_> {
             // What comes next mostly says where to cut.
             let may_end = match next {
                 None => end == rest.len(),
-                Some(Part::Literal(literal)) => literal_length(literal, &rest[end..]).is_some(),
-                Some(Part::Expression(_)) => true,
+                Some(TemplateSegment::Literal(literal)) => literal_length(literal, &rest[end..]).is_some(),
+                Some(TemplateSegment::Expression(_)) => true,
             };
             if !may_end {
                 continue;
@@ -189,7 +193,7 @@ impl Search<'_> {
 }
 
 /// Returns true if the variables expand to this URI, apart from needless escapes.
-fn is_expansion(template: &UriTemplate, variables: &Variables, uri: &str) -> bool {
+fn is_expansion(template: &UriTemplate, variables: &TemplateVariables, uri: &str) -> bool {
     template.expand(variables).is_ok_and(|expanded| decoded(&expanded) == decoded(uri))
 }
 
@@ -204,7 +208,7 @@ fn literal_length(literal: &str, rest: &str) -> Option<usize> {
 }
 
 /// Reads the values out of what an expression was expanded to; false when it cannot have been.
-fn read(expression: &Expression, text: &str, found: &mut Variables) -> bool {
+fn read(expression: &TemplateExpression, text: &str, found: &mut TemplateVariables) -> bool {
     if text.is_empty() {
         // No value at all.
         return true;
@@ -249,7 +253,7 @@ fn read(expression: &Expression, text: &str, found: &mut Variables) -> bool {
 }
 
 /// `a=1&b=2`, in any order; what the template does not name goes to its exploded variable, if it has one.
-fn read_named(expression: &Expression, text: &str, found: &mut Variables) -> bool {
+fn read_named(expression: &TemplateExpression, text: &str, found: &mut TemplateVariables) -> bool {
     let mut gathered: Vec<(&Spec, Vec<(&str, &str)>)> = Vec::new();
     for pair in text.split(expression.kind.separator()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -272,15 +276,15 @@ fn read_named(expression: &Expression, text: &str, found: &mut Variables) -> boo
         }
         if pairs.iter().all(|(name, _)| **name == *variable.name) {
             let items: Option<Vec<String>> = pairs.iter().map(|(_, value)| decoded(value)).collect();
-            return items.is_some_and(|items| put(variable, Variable::List(items), found));
+            return items.is_some_and(|items| put(variable, VariableValue::List(items), found));
         }
         let members: Option<Vec<(String, String)>> =
             pairs.iter().map(|(name, value)| Some((decoded(name)?, decoded(value)?))).collect();
-        members.is_some_and(|members| put(variable, Variable::Map(members), found))
+        members.is_some_and(|members| put(variable, VariableValue::Map(members), found))
     })
 }
 
-fn put_text(variable: &Spec, text: &str, found: &mut Variables) -> bool {
+fn put_text(variable: &Spec, text: &str, found: &mut TemplateVariables) -> bool {
     let Some(text) = decoded(text) else { return false };
     if let Some(most) = variable.prefix {
         if text.chars().count() > usize::from(most) {
@@ -289,13 +293,13 @@ fn put_text(variable: &Spec, text: &str, found: &mut Variables) -> bool {
         // The whole value may stand elsewhere in the URI; then this is its beginning.
         return match found.text(&variable.name) {
             Some(whole) => whole.chars().take(usize::from(most)).eq(text.chars()),
-            None => put(variable, Variable::Text(text), found),
+            None => put(variable, VariableValue::Text(text), found),
         };
     }
-    put(variable, Variable::Text(text), found)
+    put(variable, VariableValue::Text(text), found)
 }
 
-fn put_items(variable: &Spec, items: &[&str], found: &mut Variables) -> bool {
+fn put_items(variable: &Spec, items: &[&str], found: &mut TemplateVariables) -> bool {
     if variable.prefix.is_some() {
         return false;
     }
@@ -305,19 +309,19 @@ fn put_items(variable: &Spec, items: &[&str], found: &mut Variables) -> bool {
             .filter_map(|item| item.split_once('='))
             .map(|(name, value)| Some((decoded(name)?, decoded(value)?)))
             .collect();
-        return members.is_some_and(|members| put(variable, Variable::Map(members), found));
+        return members.is_some_and(|members| put(variable, VariableValue::Map(members), found));
     }
     let items: Option<Vec<String>> = items.iter().map(|item| decoded(item)).collect();
-    items.is_some_and(|items| put(variable, Variable::List(items), found))
+    items.is_some_and(|items| put(variable, VariableValue::List(items), found))
 }
 
 /// Sets a variable that is not set to something else.
-fn put(variable: &Spec, value: Variable, found: &mut Variables) -> bool {
+fn put(variable: &Spec, value: VariableValue, found: &mut TemplateVariables) -> bool {
     match found.get(&variable.name) {
         Some(old) if *old == value => true,
         // What stands there is only the beginning, from an earlier `{name:3}`.
-        Some(Variable::Text(old)) => match &value {
-            Variable::Text(new) if new.starts_with(old.as_str()) => {
+        Some(VariableValue::Text(old)) => match &value {
+            VariableValue::Text(new) if new.starts_with(old.as_str()) => {
                 found.set(&*variable.name, value);
                 true
             }
@@ -356,7 +360,7 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-impl Kind {
+impl ExpressionKind {
     /// Returns the maximum length of `rest` that an expansion of this kind can cover.
     ///
     /// Readers put values into templates without escaping them more often than not, so this lets through more than

@@ -14,7 +14,7 @@ mod wire;
 
 use std::sync::Arc;
 
-use hospes_model::{ClientCapabilities, Method, RawJson, Revision, RpcError, Stamp};
+use hospes_model::{ClientCapabilities, Method, RawJson, Revision, RpcError, ServerStamp};
 use serde_json::Value;
 
 use crate::server::Server;
@@ -37,7 +37,7 @@ async fn result(server: &impl Service, method: &str, params: Value) -> Value {
     match outcome(server, method, params).await {
         Outcome::Complete(reply) => {
             let mut bytes = Vec::new();
-            let stamp = Stamp::anonymous();
+            let stamp = ServerStamp::anonymous();
             reply.encode(&Method::from_name(method), Revision::LATEST, &stamp, &mut bytes).unwrap();
             serde_json::from_slice(&bytes).unwrap()
         }

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use hospes_model::{
     CallToolResult, Icon, Meta, RawJson, RpcError, TaskSupport, ToolAnnotations, ToolExecution,
 };
-use hospes_proto::http::Mirror;
+use hospes_proto::http::HeaderParams;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::Error;
 use crate::rate::Rate;
-use crate::server::arguments::Arguments;
+use crate::server::arguments::ArgumentRules;
 use crate::server::error::RegisterError;
-use crate::server::extract::{Declaration, Declared, Input, Parts};
-use crate::server::handler::{Handler, Run, Running, erase};
+use crate::server::extract::{CallInput, CallParts, Declaration, DeclaredArguments};
+use crate::server::handler::{ErasedHandler, Handler, HandlerFuture, erase};
 use crate::server::result::IntoToolResult;
-use crate::server::rules::Limiter;
+use crate::server::rules::CallerRateLimiter;
 use crate::server::schema;
 
 /// The longest name a tool may have (TOOL-38).
@@ -157,17 +157,17 @@ impl From<String> for Tool {
 /// A registered tool.
 pub(crate) struct ToolEntry {
     pub(crate) listed: hospes_model::Tool,
-    rules: Arguments,
-    takes: Takes,
+    rules: ArgumentRules,
+    takes: ArgumentMode,
     /// The arguments that HTTP headers repeat.
-    pub(crate) mirror: Mirror,
+    pub(crate) mirror: HeaderParams,
     /// Rate limit of its calls.
-    pub(crate) limit: Option<Limiter>,
+    pub(crate) limit: Option<CallerRateLimiter>,
     /// Task mode, if it runs as a task.
     pub(crate) tasks: Option<TaskMode>,
     /// An output schema that was given by hand.
-    promise: Option<Arc<Promise>>,
-    run: Run<CallToolResult>,
+    promise: Option<Arc<OutputContract>>,
+    run: ErasedHandler<CallToolResult>,
 }
 
 /// Mode in which a tool runs as a task.
@@ -179,7 +179,7 @@ pub(crate) struct TaskMode {
 
 /// Form in which the handler takes the arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Takes {
+enum ArgumentMode {
     Nothing,
     Typed,
     Raw,
@@ -198,9 +198,9 @@ impl ToolEntry {
     /// Builds the parts that do not depend on the handler's type, so that a program contains this code once.
     fn build(
         tool: Tool,
-        declared: Declared,
+        declared: DeclaredArguments,
         output_schema: fn() -> Option<RawJson>,
-        run: Run<CallToolResult>,
+        run: ErasedHandler<CallToolResult>,
     ) -> Result<Self, RegisterError> {
         let Tool { mut listed, annotations, input_schema, rate, ask_first } = tool;
         let name: Box<str> = listed.name.as_str().into();
@@ -211,10 +211,10 @@ impl ToolEntry {
             listed.annotations = Some(Box::new(annotations));
         }
         let takes = match declared {
-            Declared::Nothing => Takes::Nothing,
-            Declared::Typed { .. } => Takes::Typed,
-            Declared::Raw => Takes::Raw,
-            Declared::Twice => return Err(RegisterError::ArgumentsTwice { name: name.into() }),
+            DeclaredArguments::Nothing => ArgumentMode::Nothing,
+            DeclaredArguments::Typed { .. } => ArgumentMode::Typed,
+            DeclaredArguments::Raw => ArgumentMode::Raw,
+            DeclaredArguments::Twice => return Err(RegisterError::ArgumentsTwice { name: name.into() }),
         };
         let tasks = match listed.execution.as_ref().and_then(|execution| execution.task_support.as_ref()) {
             Some(TaskSupport::Optional) => Some(TaskMode { required: false, ask_first }),
@@ -222,7 +222,7 @@ impl ToolEntry {
             _ => None,
         };
         let promise = match &listed.output_schema {
-            Some(schema) => Some(Arc::new(Promise::new(&name, schema).map_err(bad_schema)?)),
+            Some(schema) => Some(Arc::new(OutputContract::new(&name, schema).map_err(bad_schema)?)),
             None => None,
         };
         if listed.output_schema.is_none() {
@@ -238,9 +238,9 @@ impl ToolEntry {
             (None, true)
         } else {
             let (schema, type_name) = match declared {
-                Declared::Typed { schema, type_name } => (schema, type_name),
-                Declared::Nothing => (schema::nothing(), ""),
-                Declared::Raw | Declared::Twice => (schema::anything(), ""),
+                DeclaredArguments::Typed { schema, type_name } => (schema, type_name),
+                DeclaredArguments::Nothing => (schema::nothing(), ""),
+                DeclaredArguments::Raw | DeclaredArguments::Twice => (schema::anything(), ""),
             };
             let Ok(shaped) = schema::shape(schema) else {
                 return Err(RegisterError::ArgumentsNotAnObject { tool: name.into(), type_name });
@@ -254,14 +254,14 @@ impl ToolEntry {
         }
         #[cfg(feature = "validate")]
         let schema = value_of(&listed.input_schema).map_err(bad_schema)?;
-        let mirror = Mirror::of(&listed.input_schema).map_err(|error| bad_schema(error.to_string()))?;
+        let mirror = HeaderParams::of(&listed.input_schema).map_err(|error| bad_schema(error.to_string()))?;
         #[cfg(feature = "validate")]
         let validator = if exacting { Some(compile(&schema).map_err(bad_schema)?) } else { None };
         #[cfg(not(feature = "validate"))]
         let _ = exacting;
         Ok(Self {
             listed,
-            rules: Arguments {
+            rules: ArgumentRules {
                 tool: name,
                 #[cfg(feature = "validate")]
                 schema,
@@ -273,7 +273,7 @@ impl ToolEntry {
             },
             takes,
             mirror,
-            limit: rate.map(Limiter::new),
+            limit: rate.map(CallerRateLimiter::new),
             tasks,
             promise,
             run,
@@ -288,33 +288,35 @@ impl ToolEntry {
     /// Checks the arguments and starts the handler.
     pub(crate) fn start(
         &self,
-        parts: &Parts<'_>,
+        parts: &CallParts<'_>,
         arguments: &RawJson,
-    ) -> Result<Running<CallToolResult>, Error> {
+    ) -> Result<HandlerFuture<CallToolResult>, Error> {
         self.rules.check(arguments)?;
         match self.takes {
-            Takes::Nothing => self.rules.none(arguments)?,
+            ArgumentMode::Nothing => self.rules.none(arguments)?,
             // Nothing decodes these, so nobody else would see an argument that is not known.
-            Takes::Raw if self.rules.known.is_some() => drop(self.rules.decode::<IgnoredAny>(arguments)?),
-            Takes::Raw | Takes::Typed => {}
+            ArgumentMode::Raw if self.rules.known.is_some() => {
+                let _: IgnoredAny = self.rules.decode(arguments)?;
+            }
+            ArgumentMode::Raw | ArgumentMode::Typed => {}
         }
-        (self.run)(&Parts { input: Input::Tool { raw: arguments, rules: &self.rules }, ..*parts })
+        (self.run)(&CallParts { input: CallInput::Tool { raw: arguments, rules: &self.rules }, ..*parts })
     }
 
     /// Returns the contract of the results, if it is not given by their type.
-    pub(crate) fn promise(&self) -> Option<Arc<Promise>> {
+    pub(crate) fn promise(&self) -> Option<Arc<OutputContract>> {
         self.promise.clone()
     }
 }
 
 /// Output schema that the author gave by hand. Results of typed handlers fit their own schema by construction.
-pub(crate) struct Promise {
+pub(crate) struct OutputContract {
     tool: Box<str>,
     #[cfg(feature = "validate")]
-    schema: super::validate::Validator,
+    schema: super::validate::SchemaValidator,
 }
 
-impl Promise {
+impl OutputContract {
     fn new(tool: &str, schema: &RawJson) -> Result<Self, String> {
         let value = value_of(schema)?;
         #[cfg(feature = "validate")]
@@ -366,6 +368,6 @@ fn value_of(schema: &RawJson) -> Result<Value, String> {
 }
 
 #[cfg(feature = "validate")]
-fn compile(schema: &Value) -> Result<super::validate::Validator, String> {
-    super::validate::Validator::new(schema)
+fn compile(schema: &Value) -> Result<super::validate::SchemaValidator, String> {
+    super::validate::SchemaValidator::new(schema)
 }

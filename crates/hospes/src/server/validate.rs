@@ -5,17 +5,17 @@ use jsonschema::error::{TypeKind, ValidationErrorKind};
 use serde_json::{Map, Value, json};
 
 use crate::json_schema::compile;
-use crate::server::mistakes::{MAX_MISTAKES, Mistake, shortened};
+use crate::server::mistakes::{MAX_MISTAKES, ToolArgumentMistake, shortened};
 use crate::server::schema::resolve;
 use crate::server::suggest::did_you_mean;
 
 /// A compiled schema.
 #[derive(Debug)]
-pub(crate) struct Validator {
+pub(crate) struct SchemaValidator {
     compiled: jsonschema::Validator,
 }
 
-impl Validator {
+impl SchemaValidator {
     /// Compiles a schema under the dialect it names; 2020-12 if it names none (JSCH-01).
     ///
     /// # Errors
@@ -32,7 +32,7 @@ impl Validator {
     }
 
     /// Returns the mistakes in `value`.
-    pub(crate) fn mistakes(&self, value: &Value, schema: &Value) -> Vec<Mistake> {
+    pub(crate) fn mistakes(&self, value: &Value, schema: &Value) -> Vec<ToolArgumentMistake> {
         let nothing = Map::new();
         let root = schema.as_object().unwrap_or(&nothing);
         let mut mistakes = Vec::new();
@@ -47,7 +47,12 @@ impl Validator {
 }
 
 /// Collects a mistake. For a choice among several schemas, collects the mistakes against the nearest one.
-fn tell(error: &ValidationError<'_>, schema: &Value, root: &Map<String, Value>, mistakes: &mut Vec<Mistake>) {
+fn tell(
+    error: &ValidationError<'_>,
+    schema: &Value,
+    root: &Map<String, Value>,
+    mistakes: &mut Vec<ToolArgumentMistake>,
+) {
     // The schema that holds the failed keyword.
     let holder = error.schema_path().as_str().rsplit_once('/').map_or("", |(holder, _)| holder);
     let holder = schema.pointer(holder).unwrap_or(schema);
@@ -57,7 +62,7 @@ fn tell(error: &ValidationError<'_>, schema: &Value, root: &Map<String, Value>, 
             let name = property.as_str().unwrap_or_default();
             let property = holder.get("properties").and_then(|all| all.get(name));
             let what = property.map_or_else(|| "a value".to_owned(), |schema| wanted(schema, root));
-            mistakes.push(Mistake::at_member(path, name, format!("missing; wanted {what}")));
+            mistakes.push(ToolArgumentMistake::at_member(path, name, format!("missing; wanted {what}")));
         }
         ValidationErrorKind::AdditionalProperties { unexpected }
         | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
@@ -73,7 +78,7 @@ fn tell(error: &ValidationError<'_>, schema: &Value, root: &Map<String, Value>, 
                         format!("; known: {all}")
                     };
                 }
-                mistakes.push(Mistake::at_member(path, name, text));
+                mistakes.push(ToolArgumentMistake::at_member(path, name, text));
             }
         }
         ValidationErrorKind::AnyOf { .. } | ValidationErrorKind::OneOfNotValid { .. }
@@ -109,18 +114,23 @@ fn tell(error: &ValidationError<'_>, schema: &Value, root: &Map<String, Value>, 
                 ValidationErrorKind::Format { format } => format!("text in the format {format}"),
                 ValidationErrorKind::OneOfMultipleValid { .. } => {
                     let text = "fits more than one of the shapes that are wanted here".to_owned();
-                    return mistakes.push(Mistake::at(path, text));
+                    return mistakes.push(ToolArgumentMistake::at(path, text));
                 }
-                _ => return mistakes.push(Mistake::at(path, shortened(&error.to_string(), 300))),
+                _ => return mistakes.push(ToolArgumentMistake::at(path, shortened(&error.to_string(), 300))),
             };
-            mistakes.push(Mistake::wrong(path, &wanted, error.instance()));
+            mistakes.push(ToolArgumentMistake::wrong(path, &wanted, error.instance()));
         }
     }
 }
 
 /// The mistake in the member that tells the variants of a tagged type apart: it names none of them, or is missing. None where
 /// the variants have no such member, or it is right.
-fn wrong_tag(holder: &Value, root: &Map<String, Value>, path: &str, given: &Value) -> Option<Mistake> {
+fn wrong_tag(
+    holder: &Value,
+    root: &Map<String, Value>,
+    path: &str,
+    given: &Value,
+) -> Option<ToolArgumentMistake> {
     let given = given.as_object()?;
     let parts = ["oneOf", "anyOf"].iter().find_map(|key| holder.get(key)?.as_array())?;
     let variants = parts.iter().filter_map(|part| resolve(part, root)?.get("properties")?.as_object());
@@ -135,10 +145,10 @@ fn wrong_tag(holder: &Value, root: &Map<String, Value>, path: &str, given: &Valu
     }
     let wanted = wanted(&json!({ "enum": tags }), root);
     match given.get(name) {
-        None => Some(Mistake::at_member(path, name, format!("missing; wanted {wanted}"))),
+        None => Some(ToolArgumentMistake::at_member(path, name, format!("missing; wanted {wanted}"))),
         Some(tag) if !tags.contains(tag) => {
             let place = format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
-            Some(Mistake::wrong(&place, &wanted, tag))
+            Some(ToolArgumentMistake::wrong(&place, &wanted, tag))
         }
         Some(_) => None,
     }

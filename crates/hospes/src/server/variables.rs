@@ -10,12 +10,12 @@ use crate::server::mistakes::shortened;
 
 /// Named strings, in the order in which they were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Variables(Vec<(Box<str>, Variable)>);
+pub struct TemplateVariables(Vec<(Box<str>, VariableValue)>);
 
 /// The value of a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "RFC 6570 has these three kinds of value")]
-pub enum Variable {
+pub enum VariableValue {
     /// A string.
     Text(String),
     /// A list of strings.
@@ -24,7 +24,7 @@ pub enum Variable {
     Map(Vec<(String, String)>),
 }
 
-impl Variables {
+impl TemplateVariables {
     /// None.
     #[must_use]
     pub const fn new() -> Self {
@@ -33,7 +33,7 @@ impl Variables {
 
     /// The value of a variable.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Variable> {
+    pub fn get(&self, name: &str) -> Option<&VariableValue> {
         self.0.iter().find(|(known, _)| **known == *name).map(|(_, value)| value)
     }
 
@@ -41,13 +41,13 @@ impl Variables {
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
         match self.get(name)? {
-            Variable::Text(text) => Some(text),
+            VariableValue::Text(text) => Some(text),
             _ => None,
         }
     }
 
     /// Sets a variable.
-    pub fn set(&mut self, name: impl Into<Box<str>>, value: impl Into<Variable>) {
+    pub fn set(&mut self, name: impl Into<Box<str>>, value: impl Into<VariableValue>) {
         let (name, value) = (name.into(), value.into());
         match self.0.iter_mut().find(|(known, _)| *known == name) {
             Some((_, old)) => *old = value,
@@ -56,7 +56,7 @@ impl Variables {
     }
 
     /// The names and values.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Variable)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &VariableValue)> {
         self.0.iter().map(|(name, value)| (&**name, value))
     }
 
@@ -73,7 +73,7 @@ impl Variables {
     }
 }
 
-impl<N: Into<Box<str>>, V: Into<Variable>> FromIterator<(N, V)> for Variables {
+impl<N: Into<Box<str>>, V: Into<VariableValue>> FromIterator<(N, V)> for TemplateVariables {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(variables: I) -> Self {
         let mut all = Self::new();
         for (name, value) in variables {
@@ -83,31 +83,31 @@ impl<N: Into<Box<str>>, V: Into<Variable>> FromIterator<(N, V)> for Variables {
     }
 }
 
-impl From<&str> for Variable {
+impl From<&str> for VariableValue {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl From<String> for Variable {
+impl From<String> for VariableValue {
     fn from(text: String) -> Self {
         Self::Text(text)
     }
 }
 
-impl From<Vec<String>> for Variable {
+impl From<Vec<String>> for VariableValue {
     fn from(items: Vec<String>) -> Self {
         Self::List(items)
     }
 }
 
-impl Serialize for Variables {
+impl Serialize for TemplateVariables {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.iter())
     }
 }
 
-impl Serialize for Variable {
+impl Serialize for VariableValue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Text(text) => serializer.serialize_str(text),
@@ -127,49 +127,49 @@ impl Serialize for Variable {
 ///
 /// # Errors
 /// Which one does not fit, what was wanted and what was given.
-pub(crate) fn decode<T: DeserializeOwned>(variables: &Variables) -> Result<T, WrongVariable> {
-    let members = variables.0.iter().map(|(name, value)| (&**name, Source { name, value }));
-    T::deserialize(Whole(MapDeserializer::new(members), variables.is_empty()))
+pub(crate) fn decode<T: DeserializeOwned>(variables: &TemplateVariables) -> Result<T, VariableError> {
+    let members = variables.0.iter().map(|(name, value)| (&**name, VariableDeserializer { name, value }));
+    T::deserialize(VariablesDeserializer(MapDeserializer::new(members), variables.is_empty()))
 }
 
 /// A variable that does not fit.
 #[derive(Debug)]
-pub(crate) struct WrongVariable(String);
+pub(crate) struct VariableError(String);
 
-impl WrongVariable {
+impl VariableError {
     fn of(name: &str, wanted: impl fmt::Display, given: &str) -> Self {
         Self(format!("{name}: wanted {wanted}, given {:?}", shortened(given, 80)))
     }
 }
 
-impl fmt::Display for WrongVariable {
+impl fmt::Display for VariableError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for WrongVariable {}
+impl std::error::Error for VariableError {}
 
-impl de::Error for WrongVariable {
+impl de::Error for VariableError {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self(message.to_string())
     }
 }
 
 /// All the variables.
-struct Whole<M>(M, bool);
+struct VariablesDeserializer<M>(M, bool);
 
-impl<'de, M> Deserializer<'de> for Whole<M>
+impl<'de, M> Deserializer<'de> for VariablesDeserializer<M>
 where
-    M: Deserializer<'de, Error = WrongVariable>,
+    M: Deserializer<'de, Error = VariableError>,
 {
-    type Error = WrongVariable;
+    type Error = VariableError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, WrongVariable> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, VariableError> {
         self.0.deserialize_any(visitor)
     }
 
-    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, WrongVariable> {
+    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, VariableError> {
         if self.1 { visitor.visit_unit() } else { self.0.deserialize_any(visitor) }
     }
 
@@ -177,7 +177,7 @@ where
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, WrongVariable> {
+    ) -> Result<V::Value, VariableError> {
         self.deserialize_unit(visitor)
     }
 
@@ -185,11 +185,11 @@ where
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, WrongVariable> {
+    ) -> Result<V::Value, VariableError> {
         visitor.visit_newtype_struct(self)
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, WrongVariable> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, VariableError> {
         visitor.visit_some(self)
     }
 
@@ -201,12 +201,12 @@ where
 
 /// One variable.
 #[derive(Clone, Copy)]
-struct Source<'v> {
+struct VariableDeserializer<'v> {
     name: &'v str,
-    value: &'v Variable,
+    value: &'v VariableValue,
 }
 
-impl<'de> IntoDeserializer<'de, WrongVariable> for Source<'_> {
+impl<'de> IntoDeserializer<'de, VariableError> for VariableDeserializer<'_> {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -214,47 +214,47 @@ impl<'de> IntoDeserializer<'de, WrongVariable> for Source<'_> {
     }
 }
 
-impl Source<'_> {
-    fn text(&self, wanted: &str) -> Result<&str, WrongVariable> {
+impl VariableDeserializer<'_> {
+    fn text(&self, wanted: &str) -> Result<&str, VariableError> {
         match self.value {
-            Variable::Text(text) => Ok(text),
-            Variable::List(items) => Err(WrongVariable::of(self.name, wanted, &items.join(","))),
-            Variable::Map(_) => Err(WrongVariable::of(self.name, wanted, "several values")),
+            VariableValue::Text(text) => Ok(text),
+            VariableValue::List(items) => Err(VariableError::of(self.name, wanted, &items.join(","))),
+            VariableValue::Map(_) => Err(VariableError::of(self.name, wanted, "several values")),
         }
     }
 
     /// The string read as JSON: what is neither a string, a number nor a list can only have been written so.
-    fn json(&self, wanted: &str) -> Result<serde_json::Value, WrongVariable> {
+    fn json(&self, wanted: &str) -> Result<serde_json::Value, VariableError> {
         let text = self.text(wanted)?;
         serde_json::from_str(text)
-            .map_err(|_| WrongVariable::of(self.name, format_args!("{wanted}, as JSON"), text))
+            .map_err(|_| VariableError::of(self.name, format_args!("{wanted}, as JSON"), text))
     }
 
-    fn misread(&self, error: &serde_json::Error) -> WrongVariable {
-        WrongVariable(format!("{}: {error}", self.name))
+    fn misread(&self, error: &serde_json::Error) -> VariableError {
+        VariableError(format!("{}: {error}", self.name))
     }
 }
 
 macro_rules! parsed {
     ($($method:ident $visit:ident $type:ty, $wanted:literal;)*) => { $(
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, WrongVariable> {
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, VariableError> {
             let text = self.text($wanted)?;
             match text.trim().parse::<$type>() {
                 Ok(value) => visitor.$visit(value),
-                Err(_) => Err(WrongVariable::of(self.name, $wanted, text)),
+                Err(_) => Err(VariableError::of(self.name, $wanted, text)),
             }
         }
     )* };
 }
 
-impl<'de> Deserializer<'de> for Source<'_> {
-    type Error = WrongVariable;
+impl<'de> Deserializer<'de> for VariableDeserializer<'_> {
+    type Error = VariableError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, WrongVariable> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, VariableError> {
         match self.value {
-            Variable::Text(text) => visitor.visit_str(text),
-            Variable::List(_) => self.deserialize_seq(visitor),
-            Variable::Map(_) => self.deserialize_map(visitor),
+            VariableValue::Text(text) => visitor.visit_str(text),
+            VariableValue::List(_) => self.deserialize_seq(visitor),
+            VariableValue::Map(_) => self.deserialize_map(visitor),
         }
     }
 
@@ -275,7 +275,7 @@ impl<'de> Deserializer<'de> for Source<'_> {
         deserialize_char visit_char char, "one character";
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, WrongVariable> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, VariableError> {
         visitor.visit_some(self)
     }
 
@@ -283,7 +283,7 @@ impl<'de> Deserializer<'de> for Source<'_> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, WrongVariable> {
+    ) -> Result<V::Value, VariableError> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -292,31 +292,32 @@ impl<'de> Deserializer<'de> for Source<'_> {
         _: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, WrongVariable> {
+    ) -> Result<V::Value, VariableError> {
         let text = self.text("one of a few words")?;
         if !variants.contains(&text) {
             let wanted = format!("one of {}", variants.join(", "));
-            return Err(WrongVariable::of(self.name, wanted, text));
+            return Err(VariableError::of(self.name, wanted, text));
         }
         visitor.visit_enum(text.into_deserializer())
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, WrongVariable> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, VariableError> {
         match self.value {
-            Variable::List(items) => {
-                let items: Vec<Variable> = items.iter().map(|item| Variable::Text(item.clone())).collect();
-                let each = items.iter().map(|value| Source { name: self.name, value });
+            VariableValue::List(items) => {
+                let items: Vec<VariableValue> =
+                    items.iter().map(|item| VariableValue::Text(item.clone())).collect();
+                let each = items.iter().map(|value| VariableDeserializer { name: self.name, value });
                 visitor.visit_seq(SeqDeserializer::new(each))
             }
-            Variable::Text(text) if text.trim_start().starts_with('[') => {
+            VariableValue::Text(text) if text.trim_start().starts_with('[') => {
                 self.json("a list")?.deserialize_seq(visitor).map_err(|error| self.misread(&error))
             }
-            Variable::Text(_) => visitor.visit_seq(SeqDeserializer::new(std::iter::once(self))),
-            Variable::Map(_) => Err(WrongVariable::of(self.name, "a list", "several values by name")),
+            VariableValue::Text(_) => visitor.visit_seq(SeqDeserializer::new(std::iter::once(self))),
+            VariableValue::Map(_) => Err(VariableError::of(self.name, "a list", "several values by name")),
         }
     }
 
-    fn deserialize_tuple<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, WrongVariable> {
+    fn deserialize_tuple<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, VariableError> {
         self.deserialize_seq(visitor)
     }
 
@@ -325,18 +326,18 @@ impl<'de> Deserializer<'de> for Source<'_> {
         _: &'static str,
         _: usize,
         visitor: V,
-    ) -> Result<V::Value, WrongVariable> {
+    ) -> Result<V::Value, VariableError> {
         self.deserialize_seq(visitor)
     }
 
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, WrongVariable> {
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, VariableError> {
         match self.value {
-            Variable::Map(members) => {
-                let members: Vec<(&str, Variable)> = members
+            VariableValue::Map(members) => {
+                let members: Vec<(&str, VariableValue)> = members
                     .iter()
-                    .map(|(name, value)| (name.as_str(), Variable::Text(value.clone())))
+                    .map(|(name, value)| (name.as_str(), VariableValue::Text(value.clone())))
                     .collect();
-                let each = members.iter().map(|(name, value)| (*name, Source { name, value }));
+                let each = members.iter().map(|(name, value)| (*name, VariableDeserializer { name, value }));
                 visitor.visit_map(MapDeserializer::new(each))
             }
             _ => self.json("an object")?.deserialize_map(visitor).map_err(|error| self.misread(&error)),
@@ -348,15 +349,15 @@ impl<'de> Deserializer<'de> for Source<'_> {
         _: &'static str,
         _: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, WrongVariable> {
+    ) -> Result<V::Value, VariableError> {
         self.deserialize_map(visitor)
     }
 
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, WrongVariable> {
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, VariableError> {
         visitor.visit_unit()
     }
 
-    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, WrongVariable> {
+    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, VariableError> {
         visitor.visit_unit()
     }
 
@@ -364,7 +365,7 @@ impl<'de> Deserializer<'de> for Source<'_> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, WrongVariable> {
+    ) -> Result<V::Value, VariableError> {
         visitor.visit_unit()
     }
 

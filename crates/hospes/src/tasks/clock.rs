@@ -6,12 +6,12 @@ use tokio::time::Instant;
 
 /// The time of day, which here never goes backwards.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
+pub(crate) struct TaskClock {
     began: Instant,
     unix_ms: u64,
 }
 
-impl Clock {
+impl TaskClock {
     pub(crate) fn start() -> Self {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self { began: Instant::now(), unix_ms: millis(unix) }

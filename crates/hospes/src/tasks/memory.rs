@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures::future::{BoxFuture, ready};
 
 use super::record::TaskRecord;
-use super::store::{Expired, StoreError, TaskPlace, TaskStore};
+use super::store::{ExpiredTasks, TaskPosition, TaskStore, TaskStoreError};
 
 /// Default maximum number of tasks.
 pub const DEFAULT_MAX_TASKS: usize = 10_000;
@@ -22,13 +22,13 @@ pub struct MemoryTasks {
     max_tasks: usize,
     max_tasks_per_owner: usize,
     max_bytes: usize,
-    state: Mutex<State>,
+    state: Mutex<MemoryTasksState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct MemoryTasksState {
     tasks: HashMap<String, TaskRecord>,
-    owners: HashMap<Option<String>, BTreeSet<TaskPlace>>,
+    owners: HashMap<Option<String>, BTreeSet<TaskPosition>>,
     due: BTreeSet<(u64, String)>,
     bytes: usize,
 }
@@ -72,14 +72,14 @@ impl MemoryTasks {
         self
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, MemoryTasksState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn insert(&self, record: TaskRecord) -> Result<(), StoreError> {
+    fn insert(&self, record: TaskRecord) -> Result<(), TaskStoreError> {
         let mut state = self.lock();
         let full = |what: &str, max: usize, setting: &str| {
-            Err(StoreError::Full(format!("{what} {max} tasks are kept already (setting {setting})")))
+            Err(TaskStoreError::Full(format!("{what} {max} tasks are kept already (setting {setting})")))
         };
         if state.tasks.len() >= self.max_tasks {
             return full("as many as", self.max_tasks, "max_tasks");
@@ -93,7 +93,7 @@ impl MemoryTasks {
             return Err(self.too_many_bytes());
         }
         let id = record.task.task_id.clone();
-        let place = TaskPlace::new(record.created_ms, id.clone());
+        let place = TaskPosition::new(record.created_ms, id.clone());
         state.owners.entry(record.owner.clone()).or_default().insert(place);
         if let Some(due) = record.expires_ms {
             state.due.insert((due, id.clone()));
@@ -103,12 +103,12 @@ impl MemoryTasks {
         Ok(())
     }
 
-    fn too_many_bytes(&self) -> StoreError {
+    fn too_many_bytes(&self) -> TaskStoreError {
         let max = self.max_bytes;
-        StoreError::Full(format!("more than {max} bytes of tasks at once (setting max_bytes)"))
+        TaskStoreError::Full(format!("more than {max} bytes of tasks at once (setting max_bytes)"))
     }
 
-    fn replace(&self, record: TaskRecord) -> Result<bool, StoreError> {
+    fn replace(&self, record: TaskRecord) -> Result<bool, TaskStoreError> {
         let mut state = self.lock();
         let state = &mut *state;
         let Some(old) = state.tasks.get_mut(&record.task.task_id) else { return Ok(false) };
@@ -129,7 +129,7 @@ impl MemoryTasks {
         Ok(true)
     }
 
-    fn page(&self, owner: Option<&str>, after: Option<TaskPlace>, most: usize) -> Vec<TaskRecord> {
+    fn page(&self, owner: Option<&str>, after: Option<TaskPosition>, most: usize) -> Vec<TaskRecord> {
         let state = self.lock();
         let Some(own) = state.owners.get(&owner.map(str::to_owned)) else { return Vec::new() };
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
@@ -137,7 +137,7 @@ impl MemoryTasks {
         places.filter_map(|place| state.tasks.get(&place.id).cloned()).collect()
     }
 
-    fn forget(&self, now: u64) -> Expired {
+    fn forget(&self, now: u64) -> ExpiredTasks {
         let mut state = self.lock();
         let mut ids = Vec::new();
         while let Some((due, _)) = state.due.first()
@@ -146,7 +146,7 @@ impl MemoryTasks {
         {
             let Some(record) = state.tasks.remove(&id) else { continue };
             state.bytes -= record.weight();
-            let place = TaskPlace::new(record.created_ms, id.clone());
+            let place = TaskPosition::new(record.created_ms, id.clone());
             if let Some(own) = state.owners.get_mut(&record.owner) {
                 own.remove(&place);
                 if own.is_empty() {
@@ -155,33 +155,33 @@ impl MemoryTasks {
             }
             ids.push(id);
         }
-        Expired::new(ids, state.due.first().map(|(due, _)| *due))
+        ExpiredTasks::new(ids, state.due.first().map(|(due, _)| *due))
     }
 }
 
 impl TaskStore for MemoryTasks {
-    fn create(&self, record: TaskRecord) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn create(&self, record: TaskRecord) -> BoxFuture<'_, Result<(), TaskStoreError>> {
         Box::pin(ready(self.insert(record)))
     }
 
-    fn get<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<TaskRecord>, StoreError>> {
+    fn get<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<TaskRecord>, TaskStoreError>> {
         Box::pin(ready(Ok(self.lock().tasks.get(id).cloned())))
     }
 
-    fn update(&self, record: TaskRecord) -> BoxFuture<'_, Result<bool, StoreError>> {
+    fn update(&self, record: TaskRecord) -> BoxFuture<'_, Result<bool, TaskStoreError>> {
         Box::pin(ready(self.replace(record)))
     }
 
     fn list<'a>(
         &'a self,
         owner: Option<&'a str>,
-        after: Option<TaskPlace>,
+        after: Option<TaskPosition>,
         most: usize,
-    ) -> BoxFuture<'a, Result<Vec<TaskRecord>, StoreError>> {
+    ) -> BoxFuture<'a, Result<Vec<TaskRecord>, TaskStoreError>> {
         Box::pin(ready(Ok(self.page(owner, after, most))))
     }
 
-    fn expire(&self, now: u64) -> BoxFuture<'_, Result<Expired, StoreError>> {
+    fn expire(&self, now: u64) -> BoxFuture<'_, Result<ExpiredTasks, TaskStoreError>> {
         Box::pin(ready(Ok(self.forget(now))))
     }
 }

@@ -13,9 +13,9 @@
 //! A task outlives the connection on which it was made, for its caller may come back. What runs for it ends when it is
 //! cancelled, when its time is over, or when the [`Server`](crate::Server) and all its clones are gone.
 
-mod book;
 mod clock;
-mod live;
+mod live_task;
+mod manager;
 mod memory;
 mod record;
 mod store;
@@ -28,10 +28,10 @@ use hospes_model::{ClientCapabilities, RawJson, RpcError, TASKS_EXTENSION, TaskM
 
 pub use memory::{DEFAULT_MAX_BYTES, DEFAULT_MAX_TASKS, DEFAULT_MAX_TASKS_PER_OWNER, MemoryTasks};
 pub use record::TaskRecord;
-pub use store::{Expired, StoreError, TaskPlace, TaskStore};
+pub use store::{ExpiredTasks, TaskPosition, TaskStore, TaskStoreError};
 
-pub(crate) use book::{Home, Tasks};
-pub(crate) use live::{Live, News};
+pub(crate) use live_task::{LiveTask, TaskEvent};
+pub(crate) use manager::{TaskManager, TaskManagerHandle};
 
 /// Default lifetime of a task from its creation, unless its caller asks for another.
 pub const DEFAULT_TTL: Duration = Duration::from_secs(60 * 60);
@@ -107,7 +107,7 @@ impl TaskSettings {
 /// Preference of a caller for or against a task, for one call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "each is answered in its own way")]
-pub enum TaskWish {
+pub enum TaskPreference {
     /// It wants the result and no task.
     #[default]
     None,
@@ -117,7 +117,7 @@ pub enum TaskWish {
     Asked(TaskMetadata),
 }
 
-impl TaskWish {
+impl TaskPreference {
     /// The lifetime asked for, in milliseconds.
     pub(crate) fn ttl(&self) -> Option<u64> {
         match self {
@@ -139,10 +139,10 @@ pub fn not_declared() -> RpcError {
 pub(crate) fn is_not_declared(error: &RpcError) -> bool {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Data {
+    struct RequiredCapabilitiesPeek {
         required_capabilities: ClientCapabilities,
     }
-    let data = error.data.as_ref().and_then(|data| data.decode::<Data>().ok());
+    let data = error.data.as_ref().and_then(|data| data.decode::<RequiredCapabilitiesPeek>().ok());
     error.code == hospes_model::code::MISSING_CLIENT_CAPABILITY
         && data.is_some_and(|data| data.required_capabilities.has_extension(TASKS_EXTENSION))
 }

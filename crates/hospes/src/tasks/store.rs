@@ -10,39 +10,39 @@ use super::record::TaskRecord;
 /// one store: a task runs where it was made, and everywhere it can be asked for, answered and cancelled.
 pub trait TaskStore: Send + Sync + 'static {
     /// Keeps a new task. Once this is done, [`TaskStore::get`] must find it, everywhere (TSKX-06).
-    fn create(&self, record: TaskRecord) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn create(&self, record: TaskRecord) -> BoxFuture<'_, Result<(), TaskStoreError>>;
 
     /// The task of this id.
-    fn get<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<TaskRecord>, StoreError>>;
+    fn get<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<TaskRecord>, TaskStoreError>>;
 
     /// Puts a task in the place of its last version, which is the one before: false when that is no longer so, or the
     /// task is gone.
-    fn update(&self, record: TaskRecord) -> BoxFuture<'_, Result<bool, StoreError>>;
+    fn update(&self, record: TaskRecord) -> BoxFuture<'_, Result<bool, TaskStoreError>>;
 
     /// At most `most` tasks of this owner, the oldest first, behind the place `after`.
     fn list<'a>(
         &'a self,
         owner: Option<&'a str>,
-        after: Option<TaskPlace>,
+        after: Option<TaskPosition>,
         most: usize,
-    ) -> BoxFuture<'a, Result<Vec<TaskRecord>, StoreError>>;
+    ) -> BoxFuture<'a, Result<Vec<TaskRecord>, TaskStoreError>>;
 
     /// Forgets every task whose time is over at `now` (in milliseconds since 1970), and says which those were and when
     /// the next one is due.
-    fn expire(&self, now: u64) -> BoxFuture<'_, Result<Expired, StoreError>>;
+    fn expire(&self, now: u64) -> BoxFuture<'_, Result<ExpiredTasks, TaskStoreError>>;
 }
 
 /// A place in the list of an owner's tasks: they are ordered by when they were made, then by id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub struct TaskPlace {
+pub struct TaskPosition {
     /// Time at which the task was created, in milliseconds since 1970.
     pub created_ms: u64,
     /// Its id.
     pub id: String,
 }
 
-impl TaskPlace {
+impl TaskPosition {
     /// The place of a task.
     pub fn new(created_ms: u64, id: impl Into<String>) -> Self {
         Self { created_ms, id: id.into() }
@@ -52,14 +52,14 @@ impl TaskPlace {
 /// Result of [`TaskStore::expire`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Expired {
+pub struct ExpiredTasks {
     /// The tasks that are gone.
     pub ids: Vec<String>,
     /// Time at which the next one is due, in milliseconds since 1970; none if none ever is.
     pub next_ms: Option<u64>,
 }
 
-impl Expired {
+impl ExpiredTasks {
     /// These are gone, and the next one is due then.
     #[must_use]
     pub fn new(ids: Vec<String>, next_ms: Option<u64>) -> Self {
@@ -70,7 +70,7 @@ impl Expired {
 /// Error of a task store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum StoreError {
+pub enum TaskStoreError {
     /// It is full; the text names the limit and its setting.
     #[error("{0}")]
     Full(String),

@@ -12,15 +12,15 @@ use serde_json::json;
 
 use super::*;
 
-fn tasks() -> Arc<Tasks> {
-    Tasks::new(TaskSettings::new(), Arc::new(MemoryTasks::new()))
+fn tasks() -> Arc<TaskManager> {
+    TaskManager::new(TaskSettings::new(), Arc::new(MemoryTasks::new()))
 }
 
-fn with(store: MemoryTasks) -> Arc<Tasks> {
-    Tasks::new(TaskSettings::new(), Arc::new(store))
+fn with(store: MemoryTasks) -> Arc<TaskManager> {
+    TaskManager::new(TaskSettings::new(), Arc::new(store))
 }
 
-async fn make(tasks: &Arc<Tasks>, owner: Option<&str>) -> String {
+async fn make(tasks: &Arc<TaskManager>, owner: Option<&str>) -> String {
     tasks.create("tools/call", owner, None, 0).await.unwrap().0.task_id
 }
 
@@ -36,15 +36,15 @@ fn raw(value: serde_json::Value) -> RawJson {
     value.into()
 }
 
-async fn status(tasks: &Tasks, id: &str) -> TaskStatus {
+async fn status(tasks: &TaskManager, id: &str) -> TaskStatus {
     tasks.get(id, None).await.unwrap().task.status
 }
 
-async fn cancel(tasks: &Tasks, id: &str) {
+async fn cancel(tasks: &TaskManager, id: &str) {
     tasks.cancel(&tasks.get(id, None).await.unwrap()).await.unwrap();
 }
 
-async fn answer(tasks: &Tasks, id: &str, answers: InputResponses) {
+async fn answer(tasks: &TaskManager, id: &str, answers: InputResponses) {
     tasks.answer(&tasks.get(id, None).await.unwrap(), answers).await.unwrap();
 }
 
@@ -214,8 +214,10 @@ async fn ids_cannot_be_guessed() {
 #[tokio::test(start_paused = true)]
 async fn a_change_of_somebody_elses_is_not_overwritten() {
     let store = Arc::new(MemoryTasks::new());
-    let (ours, theirs) =
-        (Tasks::new(TaskSettings::new(), store.clone()), Tasks::new(TaskSettings::new(), store.clone()));
+    let (ours, theirs) = (
+        TaskManager::new(TaskSettings::new(), store.clone()),
+        TaskManager::new(TaskSettings::new(), store.clone()),
+    );
     let id = make(&ours, None).await;
     // The other process knows the task by the store alone.
     let stale = store.get(&id).await.unwrap().unwrap();
@@ -248,35 +250,35 @@ async fn the_requests_of_running_tasks_are_counted() {
 struct Swept(Arc<MemoryTasks>);
 
 impl TaskStore for Swept {
-    fn create(&self, record: TaskRecord) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn create(&self, record: TaskRecord) -> BoxFuture<'_, Result<(), TaskStoreError>> {
         self.0.create(record)
     }
 
-    fn get<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<TaskRecord>, StoreError>> {
+    fn get<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<TaskRecord>, TaskStoreError>> {
         self.0.get(id)
     }
 
-    fn update(&self, record: TaskRecord) -> BoxFuture<'_, Result<bool, StoreError>> {
+    fn update(&self, record: TaskRecord) -> BoxFuture<'_, Result<bool, TaskStoreError>> {
         self.0.update(record)
     }
 
     fn list<'a>(
         &'a self,
         owner: Option<&'a str>,
-        after: Option<TaskPlace>,
+        after: Option<TaskPosition>,
         most: usize,
-    ) -> BoxFuture<'a, Result<Vec<TaskRecord>, StoreError>> {
+    ) -> BoxFuture<'a, Result<Vec<TaskRecord>, TaskStoreError>> {
         self.0.list(owner, after, most)
     }
 
-    fn expire(&self, now: u64) -> BoxFuture<'_, Result<Expired, StoreError>> {
-        Box::pin(async move { self.0.expire(now).await.map(|_| Expired::default()) })
+    fn expire(&self, now: u64) -> BoxFuture<'_, Result<ExpiredTasks, TaskStoreError>> {
+        Box::pin(async move { self.0.expire(now).await.map(|_| ExpiredTasks::default()) })
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn tasks_that_others_removed_from_the_store_are_forgotten_here_too() {
-    let tasks = Tasks::new(TaskSettings::new(), Arc::new(Swept(Arc::new(MemoryTasks::new()))));
+    let tasks = TaskManager::new(TaskSettings::new(), Arc::new(Swept(Arc::new(MemoryTasks::new()))));
     for _ in 0..3 {
         make(&tasks, None).await;
     }
@@ -296,8 +298,10 @@ async fn tasks_that_others_removed_from_the_store_are_forgotten_here_too() {
 #[tokio::test(start_paused = true)]
 async fn what_runs_ends_with_those_who_could_ask_for_it() {
     let store = Arc::new(MemoryTasks::new());
-    let (home, elsewhere) =
-        (Home::new(TaskSettings::new(), store.clone()), Tasks::new(TaskSettings::new(), store));
+    let (home, elsewhere) = (
+        TaskManagerHandle::new(TaskSettings::new(), store.clone()),
+        TaskManager::new(TaskSettings::new(), store),
+    );
     let (task, live) = home.create("tools/call", None, None, 0).await.unwrap();
     let held = Arc::clone(&home);
     let work = tokio::spawn(async move {

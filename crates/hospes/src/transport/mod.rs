@@ -23,8 +23,8 @@ mod watchdog;
 #[cfg(all(test, feature = "server"))]
 mod probe;
 
-pub use hospes_proto::Revisions;
+pub use hospes_proto::RevisionSet;
 #[cfg(feature = "server")]
-pub use hospes_proto::state::{Key, KeyError, KeyRing};
+pub use hospes_proto::request_state::{StateKey, StateKeyError, StateKeyRing};
 #[cfg(feature = "server")]
 pub use signal::shutdown_signal;

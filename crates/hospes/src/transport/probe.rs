@@ -18,11 +18,11 @@ use crate::service::{Call, Outcome, Service};
 
 /// The server.
 #[derive(Clone, Debug)]
-pub(crate) struct Probe(Arc<State>);
+pub(crate) struct ProbeService(Arc<ProbeState>);
 
 #[derive(Debug)]
-struct State {
-    changes: broadcast::Sender<Change>,
+struct ProbeState {
+    changes: broadcast::Sender<ProbeChange>,
     running: AtomicUsize,
     most_running: AtomicUsize,
     listening: AtomicUsize,
@@ -34,15 +34,15 @@ pub(crate) const UNTOLD: &str = "x:secret";
 
 /// Change that listeners receive.
 #[derive(Clone, Debug)]
-pub(crate) enum Change {
+pub(crate) enum ProbeChange {
     Tools,
     Prompts,
     Resource(String),
 }
 
-impl Probe {
+impl ProbeService {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(State {
+        Self(Arc::new(ProbeState {
             changes: broadcast::channel(64).0,
             running: AtomicUsize::new(0),
             most_running: AtomicUsize::new(0),
@@ -51,7 +51,7 @@ impl Probe {
         }))
     }
 
-    pub(crate) fn change(&self, change: Change) {
+    pub(crate) fn change(&self, change: ProbeChange) {
         let _ = self.0.changes.send(change);
     }
 
@@ -76,16 +76,16 @@ impl Probe {
     }
 }
 
-struct Count<'a>(&'a AtomicUsize);
+struct CountGuard<'a>(&'a AtomicUsize);
 
-impl<'a> Count<'a> {
+impl<'a> CountGuard<'a> {
     fn new(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::SeqCst);
         Self(count)
     }
 }
 
-impl Drop for Count<'_> {
+impl Drop for CountGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
@@ -93,12 +93,12 @@ impl Drop for Count<'_> {
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Arguments {
+struct ProbeArguments {
     text: String,
     millis: u64,
 }
 
-impl Service for Probe {
+impl Service for ProbeService {
     async fn call(&self, call: Call) -> Outcome {
         match call.method {
             Method::Discover => discover().into(),
@@ -125,13 +125,13 @@ fn discover() -> Result<DiscoverResult, RpcError> {
     Ok(result.with_instructions("probe me"))
 }
 
-impl Probe {
+impl ProbeService {
     async fn tool(&self, call: Call) -> Outcome {
-        let _running = Count::new(&self.0.running);
+        let _running = CountGuard::new(&self.0.running);
         self.0.most_running.fetch_max(self.running(), Ordering::SeqCst);
         let view = call.params.view();
         let arguments = view.arguments.clone().unwrap_or_else(RawJson::empty_object);
-        let arguments: Arguments = match arguments.decode() {
+        let arguments: ProbeArguments = match arguments.decode() {
             Ok(arguments) => arguments,
             Err(error) => return Outcome::Complete(CallToolResult::error(error.to_string()).into()),
         };
@@ -200,16 +200,16 @@ impl Probe {
             Err(error) => return Outcome::Failed(error),
         };
         let mut changes = self.0.changes.subscribe();
-        let _listening = Count::new(&self.0.listening);
+        let _listening = CountGuard::new(&self.0.listening);
         let mut filter: SubscriptionFilter = params.notifications;
         filter.resource_subscriptions.retain(|uri| uri != UNTOLD);
         let acknowledged = SubscriptionsAcknowledgedParams::new(filter.clone());
         call.context.notify(Notification::SubscriptionsAcknowledged(acknowledged));
         loop {
             let notification = match changes.recv().await {
-                Ok(Change::Tools) if filter.tools_list_changed => Notification::ToolsListChanged,
-                Ok(Change::Prompts) if filter.prompts_list_changed => Notification::PromptsListChanged,
-                Ok(Change::Resource(uri)) if filter.resource_subscriptions.contains(&uri) => {
+                Ok(ProbeChange::Tools) if filter.tools_list_changed => Notification::ToolsListChanged,
+                Ok(ProbeChange::Prompts) if filter.prompts_list_changed => Notification::PromptsListChanged,
+                Ok(ProbeChange::Resource(uri)) if filter.resource_subscriptions.contains(&uri) => {
                     Notification::ResourceUpdated(ResourceUpdatedParams::new(uri))
                 }
                 Ok(_) => continue,

@@ -27,9 +27,9 @@ const STUCK: i32 = 1;
 
 /// Progress of a connection with reading and writing.
 #[derive(Debug, Default)]
-pub(crate) struct Pulse(AtomicU64);
+pub(crate) struct ProgressPulse(AtomicU64);
 
-impl Pulse {
+impl ProgressPulse {
     /// Something was read or written.
     #[cfg_attr(not(feature = "stdio"), expect(dead_code, reason = "for stdio alone"))]
     pub(crate) fn beat(&self) {
@@ -38,7 +38,7 @@ impl Pulse {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum WatchdogStage {
     Serving,
     /// The server has come to its end.
     Served,
@@ -47,8 +47,8 @@ enum Stage {
 /// Watcher of a server that has the process to itself. Dropping it is the end of the server.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
-    stage: watch::Sender<Stage>,
-    pulse: Arc<Pulse>,
+    stage: watch::Sender<WatchdogStage>,
+    pulse: Arc<ProgressPulse>,
     asked: Option<oneshot::Receiver<()>>,
     /// Closed with this.
     #[cfg(all(unix, feature = "stdio"))]
@@ -65,16 +65,17 @@ impl Watchdog {
         of_stdin: bool,
         running: impl Fn() -> usize + Send + 'static,
     ) -> io::Result<Self> {
-        let (stage, served) = watch::channel(Stage::Serving);
+        let (stage, served) = watch::channel(WatchdogStage::Serving);
         let (ask, asked) = oneshot::channel();
         let (hang_up, hung_up) = oneshot::channel();
-        let pulse = Arc::new(Pulse::default());
+        let pulse = Arc::new(ProgressPulse::default());
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let signals = {
             let _entered = runtime.enter();
             Signals::new()?
         };
-        let watch = Watch { limit: limit + LAST_WORDS, pulse: Arc::clone(&pulse), served, signals, running };
+        let watch =
+            WatchdogTask { limit: limit + LAST_WORDS, pulse: Arc::clone(&pulse), served, signals, running };
         #[cfg(all(unix, feature = "stdio"))]
         let _hang_up = if of_stdin { Some(HangUp::watch(hang_up)?) } else { None };
         #[cfg(not(all(unix, feature = "stdio")))]
@@ -92,7 +93,7 @@ impl Watchdog {
 
     /// The counter by which the connection shows that it makes progress.
     #[cfg_attr(not(feature = "stdio"), expect(dead_code, reason = "for stdio alone"))]
-    pub(crate) fn pulse(&self) -> Arc<Pulse> {
+    pub(crate) fn pulse(&self) -> Arc<ProgressPulse> {
         Arc::clone(&self.pulse)
     }
 
@@ -113,19 +114,19 @@ impl Watchdog {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        self.stage.send_replace(Stage::Served);
+        self.stage.send_replace(WatchdogStage::Served);
     }
 }
 
-struct Watch<R> {
+struct WatchdogTask<R> {
     limit: Duration,
-    pulse: Arc<Pulse>,
-    served: watch::Receiver<Stage>,
+    pulse: Arc<ProgressPulse>,
+    served: watch::Receiver<WatchdogStage>,
     signals: Signals,
     running: R,
 }
 
-impl<R: Fn() -> usize> Watch<R> {
+impl<R: Fn() -> usize> WatchdogTask<R> {
     async fn watch(mut self, ask: oneshot::Sender<()>, hung_up: oneshot::Receiver<()>) {
         let hung_up = async {
             if hung_up.await.is_err() {
@@ -159,7 +160,7 @@ impl<R: Fn() -> usize> Watch<R> {
         let mut served_at = None;
         let mut beats = self.pulse.0.load(Ordering::Relaxed);
         loop {
-            if *self.served.borrow() == Stage::Served {
+            if *self.served.borrow() == WatchdogStage::Served {
                 if (self.running)() == 0 {
                     return None;
                 }

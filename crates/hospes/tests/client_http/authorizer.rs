@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use hospes::client::{Authorizer, Authorizing, HealthCheck, NotAuthorized, Outbound, Refusal, Verdict};
+use hospes::client::{
+    Authorizer, AuthorizerError, AuthorizerFuture, HealthCheck, OutboundRequest, RejectedRequest,
+    RetryDecision,
+};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use tokio::sync::Semaphore;
@@ -26,7 +29,7 @@ struct Person {
 }
 
 impl Authorizer for Person {
-    fn headers<'a>(&'a self, _: Outbound<'a>) -> Authorizing<'a, HeaderMap> {
+    fn headers<'a>(&'a self, _: OutboundRequest<'a>) -> AuthorizerFuture<'a, HeaderMap> {
         Box::pin(async {
             let mut headers = HeaderMap::new();
             if self.is_known.load(Ordering::Relaxed) > 0 {
@@ -36,11 +39,11 @@ impl Authorizer for Person {
         })
     }
 
-    fn refused<'a>(&'a self, _: Refusal<'a>) -> Authorizing<'a, Verdict> {
+    fn refused<'a>(&'a self, _: RejectedRequest<'a>) -> AuthorizerFuture<'a, RetryDecision> {
         Box::pin(async {
             self.signs_in.acquire().await.unwrap().forget();
             self.is_known.fetch_add(1, Ordering::Relaxed);
-            Ok(Verdict::Retry)
+            Ok(RetryDecision::Retry)
         })
     }
 }
@@ -82,18 +85,18 @@ impl Doorkeeper {
 }
 
 impl Authorizer for Doorkeeper {
-    fn headers<'a>(&'a self, request: Outbound<'a>) -> Authorizing<'a, HeaderMap> {
+    fn headers<'a>(&'a self, request: OutboundRequest<'a>) -> AuthorizerFuture<'a, HeaderMap> {
         Box::pin(async move {
             self.asked.lock().unwrap().push((request.method.clone(), request.background));
             match *request.method {
-                http::Method::GET => Err(NotAuthorized::new("nobody is known")),
+                http::Method::GET => Err(AuthorizerError::new("nobody is known")),
                 _ => Ok(HeaderMap::new()),
             }
         })
     }
 
-    fn refused<'a>(&'a self, _: Refusal<'a>) -> Authorizing<'a, Verdict> {
-        Box::pin(async { Ok(Verdict::Refuse) })
+    fn refused<'a>(&'a self, _: RejectedRequest<'a>) -> AuthorizerFuture<'a, RetryDecision> {
+        Box::pin(async { Ok(RetryDecision::Refuse) })
     }
 }
 
@@ -183,13 +186,13 @@ struct Helpless {
 }
 
 impl Authorizer for Helpless {
-    fn headers<'a>(&'a self, _: Outbound<'a>) -> Authorizing<'a, HeaderMap> {
+    fn headers<'a>(&'a self, _: OutboundRequest<'a>) -> AuthorizerFuture<'a, HeaderMap> {
         let before = self.before;
-        Box::pin(async move { if before { Err(NotAuthorized::new("no")) } else { Ok(HeaderMap::new()) } })
+        Box::pin(async move { if before { Err(AuthorizerError::new("no")) } else { Ok(HeaderMap::new()) } })
     }
 
-    fn refused<'a>(&'a self, _: Refusal<'a>) -> Authorizing<'a, Verdict> {
-        Box::pin(async { Err(NotAuthorized::new("no")) })
+    fn refused<'a>(&'a self, _: RejectedRequest<'a>) -> AuthorizerFuture<'a, RetryDecision> {
+        Box::pin(async { Err(AuthorizerError::new("no")) })
     }
 }
 
@@ -213,7 +216,7 @@ struct Learner {
 }
 
 impl Authorizer for Learner {
-    fn headers<'a>(&'a self, _: Outbound<'a>) -> Authorizing<'a, HeaderMap> {
+    fn headers<'a>(&'a self, _: OutboundRequest<'a>) -> AuthorizerFuture<'a, HeaderMap> {
         Box::pin(async {
             let mut headers = HeaderMap::new();
             headers.insert(AUTHORIZATION, self.knows.load(Ordering::Relaxed).to_string().parse().unwrap());
@@ -221,10 +224,10 @@ impl Authorizer for Learner {
         })
     }
 
-    fn refused<'a>(&'a self, _: Refusal<'a>) -> Authorizing<'a, Verdict> {
+    fn refused<'a>(&'a self, _: RejectedRequest<'a>) -> AuthorizerFuture<'a, RetryDecision> {
         Box::pin(async {
             self.knows.fetch_add(1, Ordering::Relaxed);
-            Ok(Verdict::Retry)
+            Ok(RetryDecision::Retry)
         })
     }
 

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use clock::Clock;
 use fake_http::{Asked, Fake, Said, Step, event, result};
-use hospes::client::{CallError, Client, Stage, Target, TimeLimit};
+use hospes::client::{CallError, Client, ConnectStage, Target, TimeLimit};
 use hospes::model::{ElicitResult, RawJson, Revision};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;

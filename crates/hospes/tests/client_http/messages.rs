@@ -86,7 +86,7 @@ async fn whoever_is_not_let_in_learns_the_challenge() {
             .await;
     let error =
         Client::connect(Target::url(&fake.url).header("authorization", "Bearer s3cret")).await.unwrap_err();
-    assert_eq!((error.stage, error.status), (Stage::Http, Some(401)));
+    assert_eq!((error.stage, error.status), (ConnectStage::Http, Some(401)));
     assert_eq!(error.challenge.as_deref(), Some(challenge));
     assert_eq!(error.body.as_deref(), Some("who are you?"));
     assert!(error.hint.is_some());

@@ -137,7 +137,7 @@ async fn a_secure_server_is_reached_through_a_tunnel_and_trusted_only_if_told_to
     let url = format!("https://{NAME}:{port}/mcp");
     let through = || builder().proxy(format!("http://me:s3cret@{}", proxy.address), "");
     let error = through().connect(&url).await.unwrap_err();
-    assert_eq!(error.stage, Stage::Tls, "{error}");
+    assert_eq!(error.stage, ConnectStage::Tls, "{error}");
     assert!(error.to_string().contains(&format!("through the proxy {}", proxy.address)), "{error}");
     assert!(fake.asked().is_empty());
     let client = through().ca_file(authority.path()).connect(&url).await.unwrap();
@@ -164,7 +164,7 @@ async fn what_a_proxy_refuses_is_said_to_be_its_doing() {
     }
     let nobody = "http://127.0.0.1:1";
     let error = builder().proxy(nobody, "").connect(format!("http://{NAME}/mcp").as_str()).await.unwrap_err();
-    assert_eq!(error.stage, Stage::Tcp);
+    assert_eq!(error.stage, ConnectStage::Tcp);
     assert!(error.to_string().contains("through the proxy 127.0.0.1:1"), "{error}");
 }
 
@@ -175,13 +175,13 @@ async fn servers_on_this_machine_need_no_proxy_and_wrong_settings_have_names() {
     assert_eq!(client.call("echo", ()).await.unwrap().all_text(), "hi");
     let error =
         builder().proxy("socks5://me:s3cret@x", "").connect("http://server.test/mcp").await.unwrap_err();
-    assert_eq!(error.stage, Stage::Target);
+    assert_eq!(error.stage, ConnectStage::Target);
     assert!(error.to_string().contains("proxy is no URL"), "{error}");
     assert!(!error.to_string().contains("s3cret"), "{error}");
     let empty = tempfile::NamedTempFile::new().unwrap();
     for file in [empty.path(), std::path::Path::new("/nowhere/ca.pem")] {
         let error = builder().ca_file(file).connect("https://server.test/mcp").await.unwrap_err();
-        assert_eq!(error.stage, Stage::Target);
+        assert_eq!(error.stage, ConnectStage::Target);
         let says = error.to_string();
         assert!(says.contains("ca_file: ") && says.contains(&file.display().to_string()), "{says}");
     }

@@ -135,10 +135,12 @@ async fn a_question_on_the_sessions_stream_goes_to_whoever_made_the_call() {
     let mut asking = exchange(hospes::Round::default());
     // Until the call's own stream is open nobody is there to be asked.
     let event = std::future::poll_fn(|cx| asking.poll_event(cx)).await;
-    assert!(matches!(event, hospes::Event::Notify(_)), "{event:?}");
+    assert!(matches!(event, hospes::ExchangeEvent::Notify(_)), "{event:?}");
     ask.send(question(7)).await.unwrap();
     let event = std::future::poll_fn(|cx| asking.poll_event(cx)).await;
-    let hospes::Event::Done(hospes::Outcome::InputRequired(questions)) = event else { panic!("{event:?}") };
+    let hospes::ExchangeEvent::Done(hospes::Outcome::InputRequired(questions)) = event else {
+        panic!("{event:?}")
+    };
     assert_eq!(questions.requests.len(), 1);
     let mut round = questions.round;
     round.answered([(questions.requests[0].0.clone(), RawJson::from(json!({ "action": "decline" })))]);
@@ -146,7 +148,7 @@ async fn a_question_on_the_sessions_stream_goes_to_whoever_made_the_call() {
     answer.send(format!("data: {}\n\n", text(&called, "thanks"))).await.unwrap();
     let mut answered = exchange(round);
     let event = std::future::poll_fn(|cx| answered.poll_event(cx)).await;
-    assert!(matches!(event, hospes::Event::Done(hospes::Outcome::Complete(_))), "{event:?}");
+    assert!(matches!(event, hospes::ExchangeEvent::Done(hospes::Outcome::Complete(_))), "{event:?}");
     let answers = fake.wait(1, |asked| asked.body["result"]["action"] == "decline").await;
     assert_eq!(answers[0].body["id"], 7);
 }

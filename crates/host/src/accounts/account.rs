@@ -4,22 +4,24 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use hospes::client::{Authorizer, Authorizing, NotAuthorized, Outbound, Refusal, Verdict};
-use hospes_auth::client::{FlowError, OAuthClient, RedirectError, Revoked};
-use hospes_auth::server::{AccountStatus, Disconnected, Link, NotConnected};
+use hospes::client::{
+    Authorizer, AuthorizerError, AuthorizerFuture, OutboundRequest, RejectedRequest, RetryDecision,
+};
+use hospes_auth::client::{FlowError, OAuthClient, RedirectError, RevocationResult};
+use hospes_auth::server::{AccountLink, AccountStatus, ConnectAccountError, DisconnectResult};
 use hospes_auth::{Challenge, Seed};
 use http::{HeaderMap, StatusCode};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{Accounts, Inner};
-use crate::upstream::Entrances;
+use super::{UpstreamAccounts, UpstreamAccountsInner};
+use crate::upstream::SignInChanges;
 
 /// Minimum interval between checks whether another program has signed in or out.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// Authorizes requests to a server with an account.
-pub(crate) struct Account {
+pub(crate) struct UpstreamAccount {
     this: Weak<Self>,
     oauth: OAuthClient,
     /// Name of the server in the configuration.
@@ -27,22 +29,27 @@ pub(crate) struct Account {
     /// Host at which the account exists.
     host: String,
     /// Whose it is; none if it is the operator's.
-    owner: Option<Owner>,
-    changes: watch::Sender<Entrances>,
+    owner: Option<AccountOwner>,
+    changes: watch::Sender<SignInChanges>,
     /// Mark of the tokens that requests last carried.
     mark: Mutex<Option<String>>,
     looked: Mutex<Instant>,
 }
 
 /// Whose account it is, and who makes links for them.
-pub(super) struct Owner {
+pub(super) struct AccountOwner {
     pub(super) user: Arc<str>,
     /// They have links, which have us.
-    pub(super) accounts: Weak<Inner>,
+    pub(super) accounts: Weak<UpstreamAccountsInner>,
 }
 
-impl Account {
-    pub(super) fn new(oauth: OAuthClient, server: Arc<str>, host: String, owner: Option<Owner>) -> Arc<Self> {
+impl UpstreamAccount {
+    pub(super) fn new(
+        oauth: OAuthClient,
+        server: Arc<str>,
+        host: String,
+        owner: Option<AccountOwner>,
+    ) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             oauth,
@@ -64,38 +71,38 @@ impl Account {
     }
 
     /// Its user gives it up.
-    pub(super) async fn disconnect(&self) -> Result<Disconnected, NotConnected> {
+    pub(super) async fn disconnect(&self) -> Result<DisconnectResult, ConnectAccountError> {
         if let Some(accounts) = self.owner.as_ref().and_then(|owner| owner.accounts.upgrade()) {
             // Nobody connects it again by a link from before.
-            Accounts(accounts).links().forget(self);
+            UpstreamAccounts(accounts).links().forget(self);
         }
         let revoked = self.oauth.revoke().await;
         // Whoever has a connection on its account is to close it.
         self.compare(true).await;
         match revoked {
-            Ok(Revoked::Nothing) => Ok(Disconnected::Nothing),
-            Ok(Revoked::Revoked) => {
+            Ok(RevocationResult::Nothing) => Ok(DisconnectResult::Nothing),
+            Ok(RevocationResult::Revoked) => {
                 tracing::info!(server = %self.server, "a user has given up an account");
-                Ok(Disconnected::Revoked)
+                Ok(DisconnectResult::Revoked)
             }
-            Ok(Revoked::NotOffered) => {
+            Ok(RevocationResult::NotOffered) => {
                 tracing::warn!(server = %self.server, "a user has given up an account, whose server takes nothing back");
-                Ok(Disconnected::NotOffered)
+                Ok(DisconnectResult::NotOffered)
             }
-            Ok(Revoked::Failed(error)) => {
+            Ok(RevocationResult::Failed(error)) => {
                 tracing::warn!(server = %self.server, %error, "the tokens of an account that was given up were not taken back");
-                Ok(Disconnected::NotRevoked)
+                Ok(DisconnectResult::NotRevoked)
             }
-            Ok(_) => Ok(Disconnected::NotRevoked),
+            Ok(_) => Ok(DisconnectResult::NotRevoked),
             Err(error) => {
                 tracing::error!(server = %self.server, %error, "an account could not be forgotten");
-                Err(NotConnected::Failed)
+                Err(ConnectAccountError::Failed)
             }
         }
     }
 
     /// Returns a receiver that counts sign-ins and sign-outs.
-    pub(crate) fn changes(&self) -> watch::Receiver<Entrances> {
+    pub(crate) fn changes(&self) -> watch::Receiver<SignInChanges> {
         self.changes.subscribe()
     }
 
@@ -122,7 +129,7 @@ impl Account {
     }
 
     /// Goes on with what the browser has brought back.
-    pub(super) async fn finish(&self, redirected: &str) -> Result<(), NotConnected> {
+    pub(super) async fn finish(&self, redirected: &str) -> Result<(), ConnectAccountError> {
         match self.oauth.finish(redirected).await {
             Ok(_) => {
                 tracing::info!(server = %self.server, "a user has connected an account");
@@ -132,11 +139,11 @@ impl Account {
             Err(error) => {
                 tracing::warn!(server = %self.server, %error, "an account was not connected");
                 Err(match error {
-                    FlowError::Redirect(RedirectError::Refused(_)) => NotConnected::Refused,
+                    FlowError::Redirect(RedirectError::Refused(_)) => ConnectAccountError::Refused,
                     FlowError::Redirect(RedirectError::State | RedirectError::Expired) => {
-                        NotConnected::Unknown
+                        ConnectAccountError::Unknown
                     }
-                    _ => NotConnected::Failed,
+                    _ => ConnectAccountError::Failed,
                 })
             }
         }
@@ -162,7 +169,7 @@ impl Account {
         self.mark.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    async fn deal_with(&self, refusal: Refusal<'_>) -> Result<Verdict, NotAuthorized> {
+    async fn deal_with(&self, refusal: RejectedRequest<'_>) -> Result<RetryDecision, AuthorizerError> {
         let Some(owner) = &self.owner else {
             let hint = || format!("sign in once, for everybody: hospes auth login {}", self.server);
             return self.oauth.refused(refusal).await.map_err(|error| match error.sign_in {
@@ -170,7 +177,9 @@ impl Account {
                 Some(_) => error,
             });
         };
-        let Some(accounts) = owner.accounts.upgrade().map(Accounts) else { return Ok(Verdict::Refuse) };
+        let Some(accounts) = owner.accounts.upgrade().map(UpstreamAccounts) else {
+            return Ok(RetryDecision::Refuse);
+        };
         let wanted = Challenge::for_tokens(refusal.headers).and_then(|challenge| challenge.scopes());
         let wanted = wanted.map(|scopes| scopes.to_string());
         let is_missing = match refusal.status {
@@ -187,32 +196,39 @@ impl Account {
         self.oauth.refused(refusal).await.map_err(|error| match &error.sign_in {
             Some(page) => match self.link(&accounts, owner, page, wanted) {
                 Some(url) => self.sign_in_at(&url),
-                None => NotAuthorized::new("nobody could be asked to sign in").because(error),
+                None => AuthorizerError::new("nobody could be asked to sign in").because(error),
             },
             None => error,
         })
     }
 
     /// Creates a link that replaces the server's sign-in page. Only the account's user can open it.
-    fn link(&self, accounts: &Accounts, owner: &Owner, page: &str, wanted: Option<String>) -> Option<String> {
+    fn link(
+        &self,
+        accounts: &UpstreamAccounts,
+        owner: &AccountOwner,
+        page: &str,
+        wanted: Option<String>,
+    ) -> Option<String> {
         let account = self.this.upgrade()?;
         let id = Seed::from_system().ok()?.draw_text();
         let page = url::Url::parse(page).ok()?;
-        let link = Link::new(Arc::clone(&owner.user), Arc::clone(&self.server), self.host.clone(), page);
+        let link =
+            AccountLink::new(Arc::clone(&owner.user), Arc::clone(&self.server), self.host.clone(), page);
         let url = accounts.url(&id);
         accounts.links().make(id, link, account, wanted, accounts.limits_now());
         tracing::info!(server = %self.server, "a user is asked to connect an account");
         Some(url)
     }
 
-    fn sign_in_at(&self, url: &str) -> NotAuthorized {
-        NotAuthorized::new(format!("`{}` wants to know who you are at {}", self.server, self.host))
+    fn sign_in_at(&self, url: &str) -> AuthorizerError {
+        AuthorizerError::new(format!("`{}` wants to know who you are at {}", self.server, self.host))
             .sign_in(url)
     }
 }
 
-impl Authorizer for Account {
-    fn headers<'a>(&'a self, request: Outbound<'a>) -> Authorizing<'a, HeaderMap> {
+impl Authorizer for UpstreamAccount {
+    fn headers<'a>(&'a self, request: OutboundRequest<'a>) -> AuthorizerFuture<'a, HeaderMap> {
         Box::pin(async move {
             self.look_again().await;
             if !self.has_mark() {
@@ -222,12 +238,12 @@ impl Authorizer for Account {
         })
     }
 
-    fn refused<'a>(&'a self, refusal: Refusal<'a>) -> Authorizing<'a, Verdict> {
+    fn refused<'a>(&'a self, refusal: RejectedRequest<'a>) -> AuthorizerFuture<'a, RetryDecision> {
         Box::pin(self.deal_with(refusal))
     }
 }
 
-impl fmt::Debug for Account {
+impl fmt::Debug for UpstreamAccount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Account").field("server", &self.server).finish_non_exhaustive()
     }

@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use hospes_auth::server::Link;
+use hospes_auth::server::AccountLink;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{Account, AccountLimits, MAX_LINK_LIFETIME};
+use super::{AccountLimits, MAX_LINK_LIFETIME, UpstreamAccount};
 
 /// Progress of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum AccountLinkStage {
     /// The link has not been opened yet.
     Open,
     /// The user signs in elsewhere.
@@ -24,36 +24,36 @@ pub(crate) enum Stage {
     Failed,
 }
 
-struct Entry {
-    link: Link,
-    account: Arc<Account>,
+struct AccountLinkEntry {
+    link: AccountLink,
+    account: Arc<UpstreamAccount>,
     /// Scopes that the server required, if any.
     wanted: Option<String>,
     until: Instant,
-    stage: watch::Sender<Stage>,
+    stage: watch::Sender<AccountLinkStage>,
 }
 
-impl Entry {
-    fn is_at(&self, stage: Stage) -> bool {
+impl AccountLinkEntry {
+    fn is_at(&self, stage: AccountLinkStage) -> bool {
         Instant::now() < self.until && *self.stage.borrow() == stage
     }
 
-    fn is_of(&self, account: &Account) -> bool {
+    fn is_of(&self, account: &UpstreamAccount) -> bool {
         std::ptr::eq(&raw const *self.account, account)
     }
 }
 
 /// All links.
 #[derive(Default)]
-pub(crate) struct Links(HashMap<String, Entry>);
+pub(crate) struct AccountLinks(HashMap<String, AccountLinkEntry>);
 
-impl Links {
+impl AccountLinks {
     /// Creates a link. At a limit the oldest link is removed, of this account or of all accounts.
     pub(super) fn make(
         &mut self,
         id: String,
-        link: Link,
-        account: Arc<Account>,
+        link: AccountLink,
+        account: Arc<UpstreamAccount>,
         wanted: Option<String>,
         limits: &AccountLimits,
     ) {
@@ -67,12 +67,12 @@ impl Links {
         while self.0.len() >= limits.max_links.max(1) {
             self.drop_oldest("max_links", |_| true);
         }
-        let stage = watch::Sender::new(Stage::Open);
+        let stage = watch::Sender::new(AccountLinkStage::Open);
         let until = now + limits.link_lifetime.min(MAX_LINK_LIFETIME);
-        self.0.insert(id, Entry { link, account, wanted, until, stage });
+        self.0.insert(id, AccountLinkEntry { link, account, wanted, until, stage });
     }
 
-    fn drop_oldest(&mut self, limit: &str, which: impl Fn(&Entry) -> bool) {
+    fn drop_oldest(&mut self, limit: &str, which: impl Fn(&AccountLinkEntry) -> bool) {
         let oldest = self.0.iter().filter(|(_, entry)| which(entry)).min_by_key(|(_, entry)| entry.until);
         if let Some(id) = oldest.map(|(id, _)| id.clone()) {
             tracing::warn!(limit, "a link to an account had to go for another");
@@ -80,54 +80,57 @@ impl Links {
         }
     }
 
-    fn at(&self, id: &str, stage: Stage) -> Option<&Entry> {
+    fn at(&self, id: &str, stage: AccountLinkStage) -> Option<&AccountLinkEntry> {
         self.0.get(id).filter(|entry| entry.is_at(stage))
     }
 
     /// Returns the link with this id if it is unused and has not expired.
-    pub(super) fn open(&self, id: &str) -> Option<Link> {
-        self.at(id, Stage::Open).map(|entry| entry.link.clone())
+    pub(super) fn open(&self, id: &str) -> Option<AccountLink> {
+        self.at(id, AccountLinkStage::Open).map(|entry| entry.link.clone())
     }
 
     /// Returns an unused link of this account for the same scopes.
-    pub(super) fn of(&self, account: &Account, wanted: Option<&str>) -> Option<&str> {
-        let fits = |entry: &Entry| entry.is_of(account) && entry.wanted.as_deref() == wanted;
+    pub(super) fn of(&self, account: &UpstreamAccount, wanted: Option<&str>) -> Option<&str> {
+        let fits = |entry: &AccountLinkEntry| entry.is_of(account) && entry.wanted.as_deref() == wanted;
         let mut all = self.0.iter();
-        all.find(|(_, entry)| fits(entry) && entry.is_at(Stage::Open)).map(|(id, _)| id.as_str())
+        all.find(|(_, entry)| fits(entry) && entry.is_at(AccountLinkStage::Open)).map(|(id, _)| id.as_str())
     }
 
     /// Uses a link up.
     pub(super) fn take(&mut self, id: &str) -> bool {
-        let Some(entry) = self.at(id, Stage::Open) else { return false };
-        entry.stage.send_replace(Stage::Taken);
+        let Some(entry) = self.at(id, AccountLinkStage::Open) else { return false };
+        entry.stage.send_replace(AccountLinkStage::Taken);
         true
     }
 
     /// The account of a link that was taken and not settled.
-    pub(super) fn account(&self, id: &str) -> Option<Arc<Account>> {
-        self.at(id, Stage::Taken).map(|entry| Arc::clone(&entry.account))
+    pub(super) fn account(&self, id: &str) -> Option<Arc<UpstreamAccount>> {
+        self.at(id, AccountLinkStage::Taken).map(|entry| Arc::clone(&entry.account))
     }
 
     /// No link of this account is good any more.
-    pub(super) fn forget(&mut self, account: &Account) {
+    pub(super) fn forget(&mut self, account: &UpstreamAccount) {
         self.0.retain(|_, entry| !entry.is_of(account));
     }
 
     /// Records the result of a link. Once the account is connected, all of its links are settled as connected.
-    pub(super) fn settle(&mut self, id: &str, stage: Stage) {
+    pub(super) fn settle(&mut self, id: &str, stage: AccountLinkStage) {
         let Some(entry) = self.0.get(id) else { return };
         let account = Arc::clone(&entry.account);
-        let same = |other: &Entry| other.is_of(&account);
+        let same = |other: &AccountLinkEntry| other.is_of(&account);
         for (other, entry) in &self.0 {
-            let is_open = matches!(*entry.stage.borrow(), Stage::Open | Stage::Taken);
-            if other == id || (stage == Stage::Connected && same(entry) && is_open) {
+            let is_open = matches!(*entry.stage.borrow(), AccountLinkStage::Open | AccountLinkStage::Taken);
+            if other == id || (stage == AccountLinkStage::Connected && same(entry) && is_open) {
                 entry.stage.send_replace(stage);
             }
         }
     }
 
     /// Whose link it is, of which server, how far it has come, and until when it is good.
-    pub(crate) fn look(&self, id: &str) -> Option<(&Link, watch::Receiver<Stage>, Instant)> {
+    pub(crate) fn look(
+        &self,
+        id: &str,
+    ) -> Option<(&AccountLink, watch::Receiver<AccountLinkStage>, Instant)> {
         let entry = self.0.get(id).filter(|entry| Instant::now() < entry.until)?;
         Some((&entry.link, entry.stage.subscribe(), entry.until))
     }
@@ -141,19 +144,19 @@ mod tests {
 
     use super::*;
 
-    fn account() -> Arc<Account> {
+    fn account() -> Arc<UpstreamAccount> {
         let oauth = OAuthClient::builder("https://site.example/mcp").unwrap().build();
-        Account::new(oauth, "site".into(), "site.example".into(), None)
+        UpstreamAccount::new(oauth, "site".into(), "site.example".into(), None)
     }
 
-    fn link() -> Link {
+    fn link() -> AccountLink {
         let page = url::Url::parse("https://as.example/authorize?state=x").unwrap();
-        Link::new("https://here.example user ann".into(), "site".into(), "site.example", page)
+        AccountLink::new("https://here.example user ann".into(), "site".into(), "site.example", page)
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_link_is_good_for_a_while_and_once() {
-        let (mut links, account) = (Links::default(), account());
+        let (mut links, account) = (AccountLinks::default(), account());
         let limits = AccountLimits::default();
         for id in ["old", "new"] {
             links.make(id.into(), link(), Arc::clone(&account), Some("read".into()), &limits);
@@ -171,7 +174,7 @@ mod tests {
 
     #[tokio::test]
     async fn links_are_settled_with_their_account_and_only_so_many_are_kept() {
-        let (mut links, mine, other) = (Links::default(), account(), account());
+        let (mut links, mine, other) = (AccountLinks::default(), account(), account());
         let limits = AccountLimits { max_links_per_account: 3, max_links: 5, ..AccountLimits::default() };
         links.make("other".into(), link(), other, None, &limits);
         for number in 0..20 {
@@ -179,12 +182,17 @@ mod tests {
         }
         assert_eq!(links.0.len(), 1 + 3);
         assert!(links.open("0").is_none() && links.open("19").is_some());
-        links.settle("18", Stage::Refused);
-        links.settle("19", Stage::Connected);
+        links.settle("18", AccountLinkStage::Refused);
+        links.settle("19", AccountLinkStage::Connected);
         let stage = |id: &str| *links.look(id).unwrap().1.borrow();
         assert_eq!(
             [stage("other"), stage("17"), stage("18"), stage("19")],
-            [Stage::Open, Stage::Connected, Stage::Refused, Stage::Connected]
+            [
+                AccountLinkStage::Open,
+                AccountLinkStage::Connected,
+                AccountLinkStage::Refused,
+                AccountLinkStage::Connected
+            ]
         );
         for number in 0..3 {
             links.make(format!("more {number}"), link(), account(), None, &limits);

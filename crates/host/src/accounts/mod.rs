@@ -13,55 +13,59 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use hospes_auth::client::{
-    Elsewhere, FlowError, InvalidDocument, Kept, LegacyDiscovery, OAuthClient, Settings, Store,
+    CredentialStore, DeferredSignIn, FlowError, InvalidDocument, LegacyDiscovery, OAuthClient,
+    OAuthClientSettings, StoredTokens,
 };
 use hospes_auth::metadata::ClientDocument;
-use hospes_auth::server::{AccountStatus, Connecting, Connections, Disconnected, Link, NotConnected};
-use hospes_auth::{ClientId, Clock, InvalidIdentifier, RedirectUri};
+use hospes_auth::server::{
+    AccountConnectionFuture, AccountConnections, AccountLink, AccountStatus, ConnectAccountError,
+    DisconnectResult,
+};
+use hospes_auth::{ClientId, InvalidIdentifier, RedirectUri, UnixClock};
 
-pub(crate) use account::Account;
+pub(crate) use account::UpstreamAccount;
 pub use limits::{AccountLimits, MAX_LINK_LIFETIME};
-use links::Links;
-pub(crate) use links::Stage;
+pub(crate) use links::AccountLinkStage;
+use links::AccountLinks;
 
-use crate::config::{Http, ServerConfig, Transport};
+use crate::config::{HttpTransport, ServerConfig, ServerTransport};
 
 /// The accounts of a host. Cheap to clone; all clones are the same.
 #[derive(Clone)]
-pub struct Accounts(Arc<Inner>);
+pub struct UpstreamAccounts(Arc<UpstreamAccountsInner>);
 
-struct Inner {
-    store: Arc<dyn Store>,
+struct UpstreamAccountsInner {
+    store: Arc<dyn CredentialStore>,
     /// Redirect URI for browsers, and base URL of links. None if no user signs in with a browser.
-    place: Option<Place>,
+    place: Option<ConnectUrls>,
     limits: AccountLimits,
     /// URL of the client metadata document that describes this host to authorization servers.
     document: Option<ClientId>,
-    clock: Clock,
+    clock: UnixClock,
     /// The servers at which each user has an account, once the host has started.
     servers: OnceLock<Vec<ServerConfig>>,
-    links: Mutex<Links>,
-    open: Mutex<InUse>,
+    links: Mutex<AccountLinks>,
+    open: Mutex<ActiveAccounts>,
 }
 
 /// Accounts that are in use, by server and user.
-type InUse = HashMap<(Arc<str>, Arc<str>), Weak<Account>>;
+type ActiveAccounts = HashMap<(Arc<str>, Arc<str>), Weak<UpstreamAccount>>;
 
-struct Place {
+struct ConnectUrls {
     callback: RedirectUri,
     folder: String,
 }
 
-impl Accounts {
+impl UpstreamAccounts {
     /// Creates accounts whose tokens are kept in `store`. Users are not asked to sign in until an issuer is set.
     #[must_use]
-    pub fn new(store: Arc<dyn Store>) -> Self {
-        Self(Arc::new(Inner {
+    pub fn new(store: Arc<dyn CredentialStore>) -> Self {
+        Self(Arc::new(UpstreamAccountsInner {
             store,
             place: None,
             limits: AccountLimits::default(),
             document: None,
-            clock: Clock::system(),
+            clock: UnixClock::system(),
             servers: OnceLock::new(),
             links: Mutex::default(),
             open: Mutex::default(),
@@ -76,7 +80,7 @@ impl Accounts {
     pub fn at(self, issuer: &str) -> Result<Self, InvalidIdentifier> {
         let folder = format!("{}/connect/", issuer.trim_end_matches('/'));
         let callback = RedirectUri::new(format!("{folder}callback"))?;
-        Ok(self.with(|inner| inner.place = Some(Place { callback, folder })))
+        Ok(self.with(|inner| inner.place = Some(ConnectUrls { callback, folder })))
     }
 
     /// Within these limits; [`AccountLimits::default`] without this.
@@ -99,19 +103,19 @@ impl Accounts {
     /// Why there can be none; most of all [`InvalidDocument::NoUrl`] if it was not said where it is.
     pub fn client_document(&self, more: Vec<RedirectUri>) -> Result<ClientDocument, InvalidDocument> {
         let place = self.0.place.as_ref().ok_or(InvalidDocument::NoUrl)?;
-        let mut settings = Settings::default();
+        let mut settings = OAuthClientSettings::default();
         settings.metadata_url.clone_from(&self.0.document);
         settings.document([vec![place.callback.clone()], more].concat(), None)
     }
 
     /// Sets the clock.
     #[must_use]
-    pub fn clock(self, clock: Clock) -> Self {
+    pub fn clock(self, clock: UnixClock) -> Self {
         self.with(|inner| inner.clock = clock)
     }
 
     /// Changes the settings of accounts that have not been shared yet.
-    fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
+    fn with(mut self, change: impl FnOnce(&mut UpstreamAccountsInner)) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.0) {
             change(inner);
         }
@@ -128,7 +132,7 @@ impl Accounts {
         is_there: impl Fn(&str) -> bool,
     ) -> Result<usize, hospes_auth::client::StepError> {
         let mut gone = 0;
-        for kept in Kept::all(&*self.0.store)? {
+        for kept in StoredTokens::all(&*self.0.store)? {
             let Some(user) = user_of(&kept.account, issuer) else { continue };
             if !is_there(user) {
                 kept.forget(&*self.0.store)?;
@@ -139,19 +143,19 @@ impl Accounts {
     }
 
     /// The account of a server that all share; none where the configuration says otherwise, or what is shown there.
-    pub(crate) fn shared(&self, server: &ServerConfig) -> Option<Arc<Account>> {
-        let Transport::Http(http) = &server.transport else { return None };
+    pub(crate) fn shared(&self, server: &ServerConfig) -> Option<Arc<UpstreamAccount>> {
+        let ServerTransport::Http(http) = &server.transport else { return None };
         let has_token = http.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
         if server.is_per_user() || has_token {
             return None;
         }
         let oauth = self.oauth(http, "", None)?;
-        Some(Account::new(oauth, server.name.as_str().into(), host_of(http), None))
+        Some(UpstreamAccount::new(oauth, server.name.as_str().into(), host_of(http), None))
     }
 
     /// Returns the account of one user at a server. None if users cannot sign in.
-    pub(crate) fn of(&self, server: &ServerConfig, user: &Arc<str>) -> Option<Arc<Account>> {
-        let Transport::Http(http) = &server.transport else { return None };
+    pub(crate) fn of(&self, server: &ServerConfig, user: &Arc<str>) -> Option<Arc<UpstreamAccount>> {
+        let ServerTransport::Http(http) = &server.transport else { return None };
         let place = self.0.place.as_ref()?;
         let name: Arc<str> = server.name.as_str().into();
         let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -161,13 +165,13 @@ impl Accounts {
             return Some(account);
         }
         let oauth = self.oauth(http, user, Some(place))?;
-        let owner = account::Owner { user: Arc::clone(user), accounts: Arc::downgrade(&self.0) };
-        let account = Account::new(oauth, name, host_of(http), Some(owner));
+        let owner = account::AccountOwner { user: Arc::clone(user), accounts: Arc::downgrade(&self.0) };
+        let account = UpstreamAccount::new(oauth, name, host_of(http), Some(owner));
         open.insert(key, Arc::downgrade(&account));
         Some(account)
     }
 
-    fn oauth(&self, http: &Http, account: &str, place: Option<&Place>) -> Option<OAuthClient> {
+    fn oauth(&self, http: &HttpTransport, account: &str, place: Option<&ConnectUrls>) -> Option<OAuthClient> {
         let builder = OAuthClient::builder(http.url.reveal().as_str()).ok()?;
         let builder = builder
             .store(Arc::clone(&self.0.store))
@@ -184,7 +188,7 @@ impl Accounts {
             None => builder,
         };
         Some(match place {
-            Some(place) => builder.sign_in(Elsewhere::new(place.callback.clone())).build(),
+            Some(place) => builder.sign_in(DeferredSignIn::new(place.callback.clone())).build(),
             None => builder.build(),
         })
     }
@@ -205,7 +209,7 @@ impl Accounts {
         self.links().open(id).is_some()
     }
 
-    pub(crate) fn links(&self) -> MutexGuard<'_, Links> {
+    pub(crate) fn links(&self) -> MutexGuard<'_, AccountLinks> {
         // Whole links come and go, so a panic elsewhere while it was held spoils nothing.
         self.0.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -236,8 +240,8 @@ impl Accounts {
     }
 }
 
-impl Connections for Accounts {
-    fn link(&self, id: &str) -> Option<Link> {
+impl AccountConnections for UpstreamAccounts {
+    fn link(&self, id: &str) -> Option<AccountLink> {
         self.links().open(id)
     }
 
@@ -246,45 +250,51 @@ impl Connections for Accounts {
     }
 
     fn refuse(&self, id: &str) {
-        self.links().settle(id, Stage::Refused);
+        self.links().settle(id, AccountLinkStage::Refused);
     }
 
-    fn finish<'a>(&'a self, id: &'a str, redirected: String) -> Connecting<'a> {
+    fn finish<'a>(&'a self, id: &'a str, redirected: String) -> AccountConnectionFuture<'a> {
         Box::pin(async move {
-            let account = self.links().account(id).ok_or(NotConnected::Unknown)?;
+            let account = self.links().account(id).ok_or(ConnectAccountError::Unknown)?;
             let finished = account.finish(&redirected).await;
             let stage = match &finished {
-                Ok(()) => Stage::Connected,
-                Err(NotConnected::Refused) => Stage::Refused,
-                Err(_) => Stage::Failed,
+                Ok(()) => AccountLinkStage::Connected,
+                Err(ConnectAccountError::Refused) => AccountLinkStage::Refused,
+                Err(_) => AccountLinkStage::Failed,
             };
             self.links().settle(id, stage);
             finished
         })
     }
 
-    fn accounts<'a>(&'a self, principal: &'a str) -> Connecting<'a, Vec<AccountStatus>> {
+    fn accounts<'a>(&'a self, principal: &'a str) -> AccountConnectionFuture<'a, Vec<AccountStatus>> {
         Box::pin(async move {
             self.status(&principal.into()).await.map_err(|error| {
                 tracing::error!(%error, "the accounts of a user cannot be looked up");
-                NotConnected::Failed
+                ConnectAccountError::Failed
             })
         })
     }
 
-    fn disconnect<'a>(&'a self, principal: &'a str, server: &'a str) -> Connecting<'a, Disconnected> {
+    fn disconnect<'a>(
+        &'a self,
+        principal: &'a str,
+        server: &'a str,
+    ) -> AccountConnectionFuture<'a, DisconnectResult> {
         Box::pin(async move {
             let mut servers = self.0.servers.get().into_iter().flatten();
             let Some(server) = servers.find(|known| known.name == server) else {
-                return Ok(Disconnected::Nothing);
+                return Ok(DisconnectResult::Nothing);
             };
-            let Some(account) = self.of(server, &principal.into()) else { return Ok(Disconnected::Nothing) };
+            let Some(account) = self.of(server, &principal.into()) else {
+                return Ok(DisconnectResult::Nothing);
+            };
             account.disconnect().await
         })
     }
 }
 
-impl fmt::Debug for Accounts {
+impl fmt::Debug for UpstreamAccounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Accounts").field("limits", &self.0.limits).finish_non_exhaustive()
     }
@@ -302,7 +312,7 @@ pub(crate) fn is_user(principal: &str) -> bool {
     principal.split_once(' ').is_some_and(|(_, rest)| rest.starts_with("user "))
 }
 
-fn host_of(http: &Http) -> String {
+fn host_of(http: &HttpTransport) -> String {
     let url = http.url.reveal();
     match (url.host_str(), url.port()) {
         (Some(host), Some(port)) => format!("{host}:{port}"),

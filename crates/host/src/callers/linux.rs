@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use super::process::{MAX_PARENTS, Process, Terminal, clean};
-use super::{Caller, HELPER_WORD, Unknown};
+use super::process::{MAX_PARENTS, ProcessDescription, TerminalName, clean};
+use super::{CallerLookupError, HELPER_WORD, LocalCaller};
 
 /// The longest table of sockets that is read, in bytes: some 200 000 sockets.
 const MAX_TABLE: u64 = 32 << 20;
@@ -20,10 +20,10 @@ pub(super) fn own_user() -> u32 {
     fs::metadata("/proc/self").map_or(u32::MAX, |data| data.uid())
 }
 
-pub(super) fn of_connection(local: SocketAddr, remote: SocketAddr) -> Result<Caller, Unknown> {
-    let (uid, inode) = socket(local, remote).ok_or(Unknown::Elsewhere)?;
-    let hidden = Unknown::Hidden { uid };
-    let mut found: Option<Caller> = None;
+pub(super) fn of_connection(local: SocketAddr, remote: SocketAddr) -> Result<LocalCaller, CallerLookupError> {
+    let (uid, inode) = socket(local, remote).ok_or(CallerLookupError::Elsewhere)?;
+    let hidden = CallerLookupError::Hidden { uid };
+    let mut found: Option<LocalCaller> = None;
     // A socket may be held by several: what a server holds is the server's.
     for pid in holders(uid, inode) {
         let caller = of_process(pid, uid).map_err(|_| hidden)?;
@@ -34,19 +34,19 @@ pub(super) fn of_connection(local: SocketAddr, remote: SocketAddr) -> Result<Cal
     found.ok_or(hidden)
 }
 
-pub(super) fn of_process(pid: u32, uid: u32) -> Result<Caller, Unknown> {
-    let hidden = Unknown::Hidden { uid };
+pub(super) fn of_process(pid: u32, uid: u32) -> Result<LocalCaller, CallerLookupError> {
+    let hidden = CallerLookupError::Hidden { uid };
     let line = line(pid).ok_or(hidden)?;
     let own = own_line();
     let parents = line.iter().skip(1).take(MAX_PARENTS).map(|stat| program(stat.pid, &stat.name));
     let first = line.first().ok_or(hidden)?;
-    let process = Process {
+    let process = ProcessDescription {
         pid,
         program: program(pid, &first.name),
-        terminal: Terminal::from_device(first.terminal),
+        terminal: TerminalName::from_device(first.terminal),
         parents: parents.collect(),
     };
-    Ok(Caller { uid, is_server: is_server(&line, &own), process })
+    Ok(LocalCaller { uid, is_server: is_server(&line, &own), process })
 }
 
 /// Device number of `/dev/tty`, which every process resolves to its own controlling terminal.
@@ -65,7 +65,7 @@ pub(super) fn is_at_terminal(pid: u32) -> bool {
 }
 
 /// Returns whether a line of ancestors leads through this process, or through what starts servers of another host.
-fn is_server(line: &[Stat], own: &[u32]) -> bool {
+fn is_server(line: &[ProcessStat], own: &[u32]) -> bool {
     let this = std::process::id();
     if line.first().is_some_and(|stat| stat.pid == this) {
         return false;
@@ -157,7 +157,7 @@ fn holds(pid: u32, wanted: &str) -> bool {
 
 /// The needed fields of `/proc/PID/stat`.
 #[derive(Debug, PartialEq, Eq)]
-struct Stat {
+struct ProcessStat {
     pid: u32,
     parent: u32,
     /// Its process group.
@@ -170,7 +170,7 @@ struct Stat {
 }
 
 /// A process and its ancestors up to the first; none where one of them cannot be read.
-fn line(pid: u32) -> Option<Vec<Stat>> {
+fn line(pid: u32) -> Option<Vec<ProcessStat>> {
     let mut last = None;
     for _ in 0..TRIES {
         let read = read_line(pid);
@@ -182,7 +182,7 @@ fn line(pid: u32) -> Option<Vec<Stat>> {
     None
 }
 
-fn read_line(pid: u32) -> Option<Vec<Stat>> {
+fn read_line(pid: u32) -> Option<Vec<ProcessStat>> {
     let (mut line, mut next) = (Vec::new(), pid);
     // A process whose parent lives where we do not see it has none.
     while next != 0 {
@@ -196,12 +196,12 @@ fn read_line(pid: u32) -> Option<Vec<Stat>> {
     Some(line)
 }
 
-fn stat(pid: u32) -> Option<Stat> {
+fn stat(pid: u32) -> Option<ProcessStat> {
     parse(pid, &String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?))
 }
 
 /// The name may hold anything, so what counts stands behind the last bracket.
-fn parse(pid: u32, text: &str) -> Option<Stat> {
+fn parse(pid: u32, text: &str) -> Option<ProcessStat> {
     let (before, after) = text.rsplit_once(')')?;
     let name = before.split_once('(')?.1.to_owned();
     let mut words = after.split_ascii_whitespace();
@@ -209,7 +209,7 @@ fn parse(pid: u32, text: &str) -> Option<Stat> {
     let group = words.next()?.parse().ok()?;
     let terminal = words.nth(1)?.parse().ok()?;
     let foreground = words.next()?.parse().ok()?;
-    Some(Stat { pid, parent, group, terminal, foreground, name })
+    Some(ProcessStat { pid, parent, group, terminal, foreground, name })
 }
 
 fn program(pid: u32, called: &str) -> String {
@@ -260,12 +260,12 @@ mod tests {
         for at in ["127.0.0.1:0", "[::1]:0"] {
             let (listener, there, here) = pair(at);
             let (local, remote) = (here.local_addr().unwrap(), here.peer_addr().unwrap());
-            let caller = Caller::of_connection(local, remote).unwrap();
+            let caller = LocalCaller::of_connection(local, remote).unwrap();
             assert_eq!(caller.process.pid, std::process::id());
             assert!(caller.is_same_user() && !caller.is_server, "{caller:?}");
             assert!(!caller.process.program.is_empty() && !caller.process.parents.is_empty(), "{caller:?}");
             drop((listener, there));
-            assert_eq!(Caller::of_connection(local, remote), Err(Unknown::Elsewhere));
+            assert_eq!(LocalCaller::of_connection(local, remote), Err(CallerLookupError::Elsewhere));
         }
     }
 
@@ -276,7 +276,7 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(caller.is_server, "{caller:?}");
-        assert_eq!(of_process(child.id(), 0), Err(Unknown::Hidden { uid: 0 }));
+        assert_eq!(of_process(child.id(), 0), Err(CallerLookupError::Hidden { uid: 0 }));
     }
 
     /// A server that another host started is recognized by the helper process that stays beside it.

@@ -5,19 +5,19 @@
 //! inode of the other end. The file descriptors of processes show which of them hold that socket. The helper that
 //! starts servers is the subreaper of all processes they start, so that these keep it among their ancestors.
 //!
-//! What cannot be read is [`Unknown`]: the process may have ended, be another user's, not let itself be looked at (as
+//! What cannot be read is [`CallerLookupError`]: the process may have ended, be another user's, not let itself be looked at (as
 //! `sshd` does), or live where this one does not see it.
 
-mod front;
 #[cfg(target_os = "linux")]
 mod linux;
+mod middleware;
 mod process;
 
 use std::fmt;
 use std::net::SocketAddr;
 
-pub use front::{CallerFront, Rule};
-pub use process::{Process, Terminal};
+pub use middleware::{CallerMiddleware, CallerRule};
+pub use process::{ProcessDescription, TerminalName};
 
 /// The first argument of this program where it starts a server and stays as the parent of all that comes of it: what has
 /// such an ancestor is a server of a host's, of this one's or of another.
@@ -26,7 +26,7 @@ pub const HELPER_WORD: &str = "__run-child";
 /// Reasons why the program at the other end is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Unknown {
+pub enum CallerLookupError {
     /// A system on which nothing tells it.
     #[error("this system does not say which program a connection is from")]
     System,
@@ -47,65 +47,65 @@ pub enum Unknown {
 /// The program at the other end of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Caller {
+pub struct LocalCaller {
     /// Whose socket it is, by the number of the user.
     pub uid: u32,
     /// The process that holds it; one of several that do, where one is a server of a host's that one.
-    pub process: Process,
+    pub process: ProcessDescription,
     /// True if it is a server that a host has started, this one or another.
     pub is_server: bool,
 }
 
-impl fmt::Display for Caller {
+impl fmt::Display for LocalCaller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, process {} of user {}", self.process.program, self.process.pid, self.uid)
     }
 }
 
-impl Caller {
+impl LocalCaller {
     /// The program at the other end of a TCP connection over loopback. Reads much of `/proc`, so it blocks for milliseconds.
     ///
     /// # Errors
-    /// [`Unknown`]: it is not known.
-    pub fn of_connection(local: SocketAddr, remote: SocketAddr) -> Result<Self, Unknown> {
+    /// [`CallerLookupError`]: it is not known.
+    pub fn of_connection(local: SocketAddr, remote: SocketAddr) -> Result<Self, CallerLookupError> {
         #[cfg(target_os = "linux")]
         return linux::of_connection(local, remote);
         #[cfg(not(target_os = "linux"))]
         {
             let _ = (local, remote);
-            Err(Unknown::System)
+            Err(CallerLookupError::System)
         }
     }
 
     /// The process with this id, of this user: who made a connection over a Unix socket, as the system says.
     ///
     /// # Errors
-    /// [`Unknown`]: there is no such process, or nothing of it can be read.
-    pub fn of_process(pid: u32, uid: u32) -> Result<Self, Unknown> {
+    /// [`CallerLookupError`]: there is no such process, or nothing of it can be read.
+    pub fn of_process(pid: u32, uid: u32) -> Result<Self, CallerLookupError> {
         #[cfg(target_os = "linux")]
         return linux::of_process(pid, uid);
         #[cfg(not(target_os = "linux"))]
         {
             let _ = (pid, uid);
-            Err(Unknown::System)
+            Err(CallerLookupError::System)
         }
     }
 
     /// This process.
     ///
     /// # Errors
-    /// [`Unknown`]: nothing of it can be read.
-    pub fn this() -> Result<Self, Unknown> {
+    /// [`CallerLookupError`]: nothing of it can be read.
+    pub fn this() -> Result<Self, CallerLookupError> {
         #[cfg(target_os = "linux")]
         return linux::of_process(std::process::id(), own_user());
         #[cfg(not(target_os = "linux"))]
-        Err(Unknown::System)
+        Err(CallerLookupError::System)
     }
 
     /// The terminal that it works at now: its controlling terminal, of which it is in the foreground and which is its
     /// standard input, output or error. None of what a person's programs start for themselves.
     #[must_use]
-    pub fn terminal_in_use(&self) -> Option<&Terminal> {
+    pub fn terminal_in_use(&self) -> Option<&TerminalName> {
         #[cfg(target_os = "linux")]
         return self.process.terminal.as_ref().filter(|_| linux::is_at_terminal(self.process.pid));
         #[cfg(not(target_os = "linux"))]

@@ -12,13 +12,13 @@ const MAX_NAME: usize = 48;
 /// A process, as it was when it was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Process {
+pub struct ProcessDescription {
     /// Its id.
     pub pid: u32,
     /// The name of its program's file; where that cannot be read, what the process calls itself.
     pub program: String,
     /// Its controlling terminal.
-    pub terminal: Option<Terminal>,
+    pub terminal: Option<TerminalName>,
     /// The programs that started it, the nearest first; at most three.
     pub parents: Vec<String>,
 }
@@ -26,9 +26,9 @@ pub struct Process {
 /// A terminal, `pts/3`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Terminal(String);
+pub struct TerminalName(String);
 
-impl Terminal {
+impl TerminalName {
     /// Its name below `/dev`.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -49,7 +49,7 @@ impl Terminal {
     }
 }
 
-impl Process {
+impl ProcessDescription {
     /// Returns its name and origin as text: `python3, process 5, started by bash, sshd`.
     #[must_use]
     pub fn words(&self) -> String {
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn terminals_are_called_as_below_dev() {
-        let name = |number| Terminal::from_device(number).map(|terminal| terminal.0);
+        let name = |number| TerminalName::from_device(number).map(|terminal| terminal.0);
         assert_eq!(name(0), None);
         assert_eq!(name(34_816).as_deref(), Some("pts/0"));
         assert_eq!(name(34_819).as_deref(), Some("pts/3"));

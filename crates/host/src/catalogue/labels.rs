@@ -16,13 +16,13 @@ const META_KEYS: [&str; 2] = ["ui/resourceUri", "openai/outputTemplate"];
 
 /// A URI of such a scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Labelled<'a> {
+pub(super) struct LabelledUri<'a> {
     scheme: &'a str,
     /// Everything after `://`.
     rest: &'a str,
 }
 
-impl<'a> Labelled<'a> {
+impl<'a> LabelledUri<'a> {
     /// The URI, if its scheme is one of these, in any case.
     pub(super) fn of(uri: &'a str) -> Option<Self> {
         let (scheme, rest) = uri.split_once("://")?;
@@ -45,7 +45,7 @@ impl<'a> Labelled<'a> {
 
 /// Returns whether a URI carries its label inside.
 pub(crate) fn is_labelled(uri: &str) -> bool {
-    Labelled::of(uri).is_some()
+    LabelledUri::of(uri).is_some()
 }
 
 /// The URIs that `_meta` of a tool names.
@@ -104,15 +104,15 @@ mod tests {
             "skill://{name}/{+path}",
             "ui://a/b/x",
         ] {
-            let shown = Labelled::of(uri).unwrap().with("a").unwrap();
+            let shown = LabelledUri::of(uri).unwrap().with("a").unwrap();
             let scheme = uri.split_once(':').unwrap().0;
             assert!(shown.starts_with(&format!("{scheme}://a/")), "{shown}");
-            let cut = Labelled::of(&shown).unwrap();
+            let cut = LabelledUri::of(&shown).unwrap();
             assert_eq!(cut.cut(), Some(("a", uri.to_owned())));
         }
-        assert_eq!(Labelled::of("ui://[::1]/x").unwrap().with("a"), None);
+        assert_eq!(LabelledUri::of("ui://[::1]/x").unwrap().with("a"), None);
         for other in ["file:///x", "ui:x", "uix://x", "ui", "hospes://a/ui://x"] {
-            assert_eq!(Labelled::of(other), None, "{other}");
+            assert_eq!(LabelledUri::of(other), None, "{other}");
         }
     }
 

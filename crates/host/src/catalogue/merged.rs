@@ -9,12 +9,12 @@ use hospes_model::{
 };
 
 use super::labels;
-use super::names::{Collision, Names, Prefixes};
-use super::shelf::{Item, Place, Shelf};
+use super::names::{NameCollision, ServerPrefixes, ShownNameMap};
+use super::paged_list::{CatalogueItem, ItemLocation, PagedList};
 use super::template;
-use super::uris::Uris;
+use super::uris::ResourceUriMap;
 use crate::config::ToolFilter;
-use crate::upstream::Listing;
+use crate::upstream::UpstreamListing;
 
 /// The resource that says how the servers are.
 pub const STATUS_URI: &str = "hospes://status";
@@ -23,12 +23,12 @@ pub const ACCOUNTS_URI: &str = "hospes://accounts";
 
 /// Everything offered, merged.
 #[derive(Debug)]
-pub(crate) struct Catalogue {
-    pub(crate) tools: Arc<Shelf<Tool>>,
-    pub(crate) prompts: Arc<Shelf<Prompt>>,
-    pub(crate) resources: Arc<Shelf<Resource>>,
-    pub(crate) templates: Arc<Shelf<ResourceTemplate>>,
-    pub(crate) uris: Uris,
+pub(crate) struct MergedCatalogue {
+    pub(crate) tools: Arc<PagedList<Tool>>,
+    pub(crate) prompts: Arc<PagedList<Prompt>>,
+    pub(crate) resources: Arc<PagedList<Resource>>,
+    pub(crate) templates: Arc<PagedList<ResourceTemplate>>,
+    pub(crate) uris: ResourceUriMap,
     /// Items that are not listed because their names or URIs collide or cannot carry a label; one sentence each.
     pub(crate) collisions: Vec<String>,
     /// True if every URI belongs to a single server.
@@ -37,31 +37,31 @@ pub(crate) struct Catalogue {
 
 /// Contribution of one server to the catalogue.
 #[derive(Clone, Debug)]
-pub(crate) struct Part<'a> {
+pub(crate) struct CatalogueSource<'a> {
     pub(crate) server: &'a str,
     pub(crate) filter: &'a ToolFilter,
     /// None while nothing is known of it.
-    pub(crate) listing: Option<&'a Listing>,
+    pub(crate) listing: Option<&'a UpstreamListing>,
 }
 
-impl Catalogue {
+impl MergedCatalogue {
     /// Merges `parts`, which are all servers in their order, and what is our `own`. Lists that are the same as before are kept, so that who
     /// holds them sees that nothing changed. Of `only` one server, all is shown as that server calls it.
     pub(crate) fn build(
-        prefixes: &Prefixes,
-        parts: &[Part<'_>],
+        prefixes: &ServerPrefixes,
+        parts: &[CatalogueSource<'_>],
         own: &[Resource],
         before: Option<&Self>,
         (only, page_size): (Option<&str>, usize),
     ) -> Self {
-        let known: Vec<(usize, &Part<'_>, &Listing)> =
+        let known: Vec<(usize, &CatalogueSource<'_>, &UpstreamListing)> =
             parts.iter().enumerate().filter_map(|(index, part)| Some((index, part, part.listing?))).collect();
         let positions: HashMap<&str, usize> =
             parts.iter().enumerate().map(|(index, part)| (part.server, index)).collect();
         let mut collisions = Vec::new();
 
         let uris = match only {
-            Some(server) => Uris::alone(server),
+            Some(server) => ResourceUriMap::alone(server),
             None => uris(prefixes, &known),
         };
         let show = |server: &str, uri: &str| uris.show(server, uri, &template::matches);
@@ -127,11 +127,11 @@ impl Catalogue {
             tools: kept(tools, before.map(|before| &before.tools)),
             prompts: kept(prompts, before.map(|before| &before.prompts)),
             resources: kept(
-                Shelf::new(resources, HashMap::new(), page_size),
+                PagedList::new(resources, HashMap::new(), page_size),
                 before.map(|before| &before.resources),
             ),
             templates: kept(
-                Shelf::new(templates, HashMap::new(), page_size),
+                PagedList::new(templates, HashMap::new(), page_size),
                 before.map(|before| &before.templates),
             ),
             is_alone: only.is_some() || parts.len() == 1 && !uris.has_labels(),
@@ -143,19 +143,22 @@ impl Catalogue {
 
 /// The names of tools or prompts: each under its server's prefix, or as its only server calls it.
 fn named_by<'a>(
-    prefixes: &Prefixes,
+    prefixes: &ServerPrefixes,
     only: Option<&str>,
     items: impl Iterator<Item = (&'a str, &'a str)>,
-) -> (Names, Vec<Collision>) {
+) -> (ShownNameMap, Vec<NameCollision>) {
     match only {
-        Some(_) => (Names::unchanged(items), Vec::new()),
-        None => Names::build(prefixes, items),
+        Some(_) => (ShownNameMap::unchanged(items), Vec::new()),
+        None => ShownNameMap::build(prefixes, items),
     }
 }
 
 /// The targets of the URIs of all servers, and the forms in which they are shown.
-fn uris(prefixes: &Prefixes, known: &[(usize, &Part<'_>, &Listing)]) -> Uris {
-    let of = |part: &Part<'_>, tool: &Tool| part.filter.allows(&tool.name);
+fn uris(
+    prefixes: &ServerPrefixes,
+    known: &[(usize, &CatalogueSource<'_>, &UpstreamListing)],
+) -> ResourceUriMap {
+    let of = |part: &CatalogueSource<'_>, tool: &Tool| part.filter.allows(&tool.name);
     let named = known.iter().flat_map(|(_, part, listing)| {
         let tools = listing.tools.iter().filter(|tool| !tool.meta.is_empty() && of(part, tool));
         tools.flat_map(|tool| labels::named_in(&tool.meta)).map(|uri| (part.server, uri))
@@ -166,17 +169,17 @@ fn uris(prefixes: &Prefixes, known: &[(usize, &Part<'_>, &Listing)]) -> Uris {
     let templates = known.iter().flat_map(|(_, part, listing)| {
         listing.templates.iter().map(|template| (part.server, template.uri_template.as_str()))
     });
-    Uris::build(prefixes, resources, templates).with_named(named)
+    ResourceUriMap::build(prefixes, resources, templates).with_named(named)
 }
 
-fn named<T: Item>(
+fn named<T: CatalogueItem>(
     items: &[(&str, &T)],
-    names: &Names,
+    names: &ShownNameMap,
     positions: &HashMap<&str, usize>,
     name: impl Fn(&T) -> &String,
     rename: impl Fn(&str, &T, &str) -> T,
     page_size: usize,
-) -> Shelf<T> {
+) -> PagedList<T> {
     let mut origins = HashMap::with_capacity(items.len());
     let mut shown = Vec::with_capacity(items.len());
     for (server, item) in items {
@@ -184,16 +187,16 @@ fn named<T: Item>(
         let (Some(under), Some(position)) = (names.shown(server, original), positions.get(server)) else {
             continue;
         };
-        let place = Place { server: *position, name: original.as_str().into() };
+        let place = ItemLocation { server: *position, name: original.as_str().into() };
         // A server that lists a name twice lists it once: the first.
         if origins.insert(under.into(), place).is_none() {
             shown.push(rename(server, item, under));
         }
     }
-    Shelf::new(shown, origins, page_size)
+    PagedList::new(shown, origins, page_size)
 }
 
-fn kept<T: Item>(now: Shelf<T>, before: Option<&Arc<Shelf<T>>>) -> Arc<Shelf<T>> {
+fn kept<T: CatalogueItem>(now: PagedList<T>, before: Option<&Arc<PagedList<T>>>) -> Arc<PagedList<T>> {
     match before {
         Some(before) if before.is_same(&now) => Arc::clone(before),
         _ => Arc::new(now),
@@ -216,7 +219,7 @@ pub(crate) fn accounts_resource() -> Resource {
         .with_mime_type("application/json")
 }
 
-impl Item for Tool {
+impl CatalogueItem for Tool {
     fn key(&self) -> &str {
         &self.name
     }
@@ -228,7 +231,7 @@ impl Item for Tool {
     }
 }
 
-impl Item for Prompt {
+impl CatalogueItem for Prompt {
     fn key(&self) -> &str {
         &self.name
     }
@@ -240,7 +243,7 @@ impl Item for Prompt {
     }
 }
 
-impl Item for Resource {
+impl CatalogueItem for Resource {
     fn key(&self) -> &str {
         &self.uri
     }
@@ -252,7 +255,7 @@ impl Item for Resource {
     }
 }
 
-impl Item for ResourceTemplate {
+impl CatalogueItem for ResourceTemplate {
     fn key(&self) -> &str {
         &self.uri_template
     }

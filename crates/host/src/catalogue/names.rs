@@ -7,7 +7,7 @@
 //!
 //! The rules, each of which follows from "a name depends on its server and its tool and on nothing else":
 //!
-//! 1. A [`Prefix`] never contains `__` and never ends in `_`. The first `__` of a shown name is therefore
+//! 1. A [`ServerPrefix`] never contains `__` and never ends in `_`. The first `__` of a shown name is therefore
 //!    always the seam, and one server cannot take a name away from another: it can only collide with itself.
 //!    Two servers whose prefixes are equal (ignoring case) are a [`PrefixCollision`], found before anything
 //!    starts, and so are two whose names look alike.
@@ -15,10 +15,10 @@
 //! 3. A name that is still too long, or that held anything but printable ASCII, keeps the *end* of the tool's
 //!    name, which is what tells `…_issue_create` from `…_issue_delete`, followed by `_` and eight hexadecimal
 //!    digits of a SHA-256 over both original names.
-//! 4. Two tools that end up under one name are a [`Collision`] naming both, and neither is shown: whichever
+//! 4. Two tools that end up under one name are a [`NameCollision`] naming both, and neither is shown: whichever
 //!    came first must not decide what a call does.
 //!
-//! Shown names are never parsed to find the tool; [`Names`] remembers where each came from.
+//! Shown names are never parsed to find the tool; [`ShownNameMap`] remembers where each came from.
 //!
 //! **Resource URIs** are in [`uris`](super::uris).
 
@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use hospes_policy::visible_line;
 use sha2::{Digest, Sha256};
 
-use crate::looks;
+use crate::confusables;
 
 /// The longest name shown to an application, in characters: the limit of the model APIs.
 pub const MAX_NAME: usize = 64;
@@ -43,9 +43,9 @@ const HASH_DIGITS: usize = 8;
 
 /// Part of a shown name that identifies the server.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Prefix(String);
+pub struct ServerPrefix(String);
 
-impl Prefix {
+impl ServerPrefix {
     /// The prefix of the server the operator calls `server`.
     pub fn of(server: &str) -> Self {
         let mut slug = String::with_capacity(server.len());
@@ -93,7 +93,7 @@ impl Prefix {
     }
 }
 
-impl std::fmt::Display for Prefix {
+impl std::fmt::Display for ServerPrefix {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
@@ -101,12 +101,12 @@ impl std::fmt::Display for Prefix {
 
 /// The servers' prefixes, all different.
 #[derive(Debug, Clone, Default)]
-pub struct Prefixes {
-    by_server: BTreeMap<String, Prefix>,
+pub struct ServerPrefixes {
+    by_server: BTreeMap<String, ServerPrefix>,
     by_key: HashMap<String, String>,
 }
 
-impl Prefixes {
+impl ServerPrefixes {
     /// Gives every server its prefix, or says which two would share one, or look like one.
     pub fn assign<'a>(servers: impl IntoIterator<Item = &'a str>) -> Result<Self, PrefixCollision> {
         let mut prefixes = Self::default();
@@ -116,11 +116,11 @@ impl Prefixes {
         servers.dedup();
         let mut seen: HashMap<String, &str> = HashMap::new();
         for server in servers {
-            let prefix = Prefix::of(server);
+            let prefix = ServerPrefix::of(server);
             if let Some(first) = prefixes.by_key.insert(prefix.key(), server.to_owned()) {
                 return Err(PrefixCollision::Same { prefix, first, second: server.to_owned() });
             }
-            if let Some(first) = seen.insert(looks::closely(server), server) {
+            if let Some(first) = seen.insert(confusables::closely(server), server) {
                 return Err(PrefixCollision::Alike { first: first.to_owned(), second: server.to_owned() });
             }
             prefixes.by_server.insert(server.to_owned(), prefix);
@@ -129,7 +129,7 @@ impl Prefixes {
     }
 
     /// The prefix of a server.
-    pub fn of(&self, server: &str) -> Option<&Prefix> {
+    pub fn of(&self, server: &str) -> Option<&ServerPrefix> {
         self.by_server.get(server)
     }
 
@@ -157,7 +157,7 @@ pub enum PrefixCollision {
     #[error("servers `{first}` and `{second}` would both be shown as `{prefix}`; rename one of them")]
     Same {
         /// The prefix both would have.
-        prefix: Prefix,
+        prefix: ServerPrefix,
         /// One server.
         first: String,
         /// The other.
@@ -181,21 +181,21 @@ pub enum PrefixCollision {
 /// Origin of a shown name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub struct Origin {
+pub struct NameOrigin {
     /// The server, as the operator calls it.
     pub server: String,
     /// The tool or prompt, as the server calls it.
     pub name: String,
 }
 
-impl Origin {
+impl NameOrigin {
     /// The tool or prompt `name` of `server`.
     pub fn new(server: impl Into<String>, name: impl Into<String>) -> Self {
         Self { server: server.into(), name: name.into() }
     }
 }
 
-impl std::fmt::Display for Origin {
+impl std::fmt::Display for NameOrigin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "`{}` of server `{}`", self.name, self.server)
     }
@@ -205,43 +205,43 @@ impl std::fmt::Display for Origin {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{} would all be shown as `{name}`, so none is; exclude or rename all but one", list(.origins))]
 #[non_exhaustive]
-pub struct Collision {
+pub struct NameCollision {
     /// The name they would share.
     pub name: String,
     /// Origins of the colliding items, sorted.
-    pub origins: Vec<Origin>,
+    pub origins: Vec<NameOrigin>,
 }
 
 /// The stored mapping between shown names and their origins, for one kind of thing (tools, or prompts).
 #[derive(Debug, Clone, Default)]
-pub struct Names {
-    origins: BTreeMap<String, Origin>,
-    shown: HashMap<Origin, String>,
+pub struct ShownNameMap {
+    origins: BTreeMap<String, NameOrigin>,
+    shown: HashMap<NameOrigin, String>,
 }
 
-impl Names {
+impl ShownNameMap {
     /// Names everything in `items`, which are pairs of a server and what that server calls the thing.
     ///
     /// Neither the mapping nor the collisions depend on the order of `items`. A pair given twice counts once.
     /// An item whose server has no prefix is left out.
     pub fn build<'a>(
-        prefixes: &Prefixes,
+        prefixes: &ServerPrefixes,
         items: impl IntoIterator<Item = (&'a str, &'a str)>,
-    ) -> (Self, Vec<Collision>) {
-        let mut claims: BTreeMap<String, BTreeSet<Origin>> = BTreeMap::new();
+    ) -> (Self, Vec<NameCollision>) {
+        let mut claims: BTreeMap<String, BTreeSet<NameOrigin>> = BTreeMap::new();
         for (server, item) in items {
             let Some(prefix) = prefixes.of(server) else { continue };
-            claims.entry(prefix.name(server, item)).or_default().insert(Origin::new(server, item));
+            claims.entry(prefix.name(server, item)).or_default().insert(NameOrigin::new(server, item));
         }
         let mut names = Self::default();
         let mut collisions = Vec::new();
         for (name, origins) in claims {
-            match <[Origin; 1]>::try_from(Vec::from_iter(origins)) {
+            match <[NameOrigin; 1]>::try_from(Vec::from_iter(origins)) {
                 Ok([origin]) => {
                     names.shown.insert(origin.clone(), name.clone());
                     names.origins.insert(name, origin);
                 }
-                Err(origins) => collisions.push(Collision { name, origins }),
+                Err(origins) => collisions.push(NameCollision { name, origins }),
             }
         }
         (names, collisions)
@@ -253,25 +253,25 @@ impl Names {
         let mut names = Self::default();
         for (server, item) in items {
             if !names.origins.contains_key(item) {
-                names.origins.insert(item.to_owned(), Origin::new(server, item));
-                names.shown.insert(Origin::new(server, item), item.to_owned());
+                names.origins.insert(item.to_owned(), NameOrigin::new(server, item));
+                names.shown.insert(NameOrigin::new(server, item), item.to_owned());
             }
         }
         names
     }
 
     /// Returns the origin of a shown name.
-    pub fn origin(&self, shown: &str) -> Option<&Origin> {
+    pub fn origin(&self, shown: &str) -> Option<&NameOrigin> {
         self.origins.get(shown)
     }
 
     /// The name under which a server's tool or prompt is shown.
     pub fn shown(&self, server: &str, name: &str) -> Option<&str> {
-        self.shown.get(&Origin::new(server, name)).map(String::as_str)
+        self.shown.get(&NameOrigin::new(server, name)).map(String::as_str)
     }
 
     /// All shown names with their origins, sorted by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Origin)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &NameOrigin)> {
         self.origins.iter().map(|(name, origin)| (name.as_str(), origin))
     }
 
@@ -313,7 +313,7 @@ fn spelled(first: &str, second: &str) -> String {
     format!("one is spelled `{}`, the other `{}`", spell(first), spell(second))
 }
 
-fn list(origins: &[Origin]) -> String {
+fn list(origins: &[NameOrigin]) -> String {
     let texts: Vec<String> = origins.iter().map(ToString::to_string).collect();
     texts.join(" and ")
 }
@@ -328,17 +328,17 @@ mod tests {
     }
 
     fn show(server: &str, tool: &str) -> String {
-        Prefix::of(server).name(server, tool)
+        ServerPrefix::of(server).name(server, tool)
     }
 
     /// covers: TOOL-41
     #[test]
     fn a_name_carries_the_operators_name_for_the_server() {
-        let prefixes = Prefixes::assign(["files"]).unwrap();
-        let (names, collisions) = Names::build(&prefixes, [("files", "read_file")]);
+        let prefixes = ServerPrefixes::assign(["files"]).unwrap();
+        let (names, collisions) = ShownNameMap::build(&prefixes, [("files", "read_file")]);
         assert!(collisions.is_empty());
         assert_eq!(names.shown("files", "read_file"), Some("files__read_file"));
-        assert_eq!(names.origin("files__read_file"), Some(&Origin::new("files", "read_file")));
+        assert_eq!(names.origin("files__read_file"), Some(&NameOrigin::new("files", "read_file")));
     }
 
     #[test]
@@ -390,14 +390,14 @@ mod tests {
         assert!(is_valid(&one) && is_valid(&two));
         assert_ne!(one, two);
         assert!(is_valid(&show("検索", "")));
-        assert_ne!(Prefix::of("検索"), Prefix::of("編集"));
+        assert_ne!(ServerPrefix::of("検索"), ServerPrefix::of("編集"));
     }
 
     #[test]
     fn a_collision_names_both_and_shows_neither() {
-        let prefixes = Prefixes::assign(["wiki"]).unwrap();
+        let prefixes = ServerPrefixes::assign(["wiki"]).unwrap();
         let (names, collisions) =
-            Names::build(&prefixes, [("wiki", "a_b"), ("wiki", "plain"), ("wiki", "a.b")]);
+            ShownNameMap::build(&prefixes, [("wiki", "a_b"), ("wiki", "plain"), ("wiki", "a.b")]);
         assert_eq!(names.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["wiki__plain"]);
         assert_eq!(collisions.len(), 1);
         assert_eq!(
@@ -409,12 +409,12 @@ mod tests {
 
     #[test]
     fn nothing_depends_on_the_order_of_arrival() {
-        let prefixes = Prefixes::assign(["a", "b"]).unwrap();
+        let prefixes = ServerPrefixes::assign(["a", "b"]).unwrap();
         let mut items = vec![("a", "x.y"), ("b", "x"), ("a", "x_y"), ("a", "z"), ("b", "x"), ("a", "x-y")];
-        let (first, collisions) = Names::build(&prefixes, items.clone());
+        let (first, collisions) = ShownNameMap::build(&prefixes, items.clone());
         for _ in 0..items.len() {
             items.rotate_left(1);
-            let (again, collisions_again) = Names::build(&prefixes, items.clone());
+            let (again, collisions_again) = ShownNameMap::build(&prefixes, items.clone());
             assert!(first.iter().eq(again.iter()));
             assert_eq!(collisions, collisions_again);
         }
@@ -428,7 +428,7 @@ mod tests {
         let tools = ["b__c", "c", "_c", "__c", "b_c", "__", "_", "", "b__c__d", &"t".repeat(100), "ü"];
         for one in servers {
             for two in servers {
-                if Prefix::of(one).key() == Prefix::of(two).key() {
+                if ServerPrefix::of(one).key() == ServerPrefix::of(two).key() {
                     continue;
                 }
                 for tool in tools {
@@ -443,10 +443,10 @@ mod tests {
     #[test]
     fn every_name_is_valid_and_comes_back() {
         let servers = ["a", "with space", "_", "é", &"s".repeat(200), "UPPER", "a.b", "--"];
-        let prefixes = Prefixes::assign(servers).unwrap();
+        let prefixes = ServerPrefixes::assign(servers).unwrap();
         let tools = ["t", "", " ", "a/b", &"t".repeat(MAX_NAME), &"ß".repeat(90), "x\u{0}y", "ok_name-1"];
         let items = servers.iter().flat_map(|server| tools.iter().map(move |tool| (*server, *tool)));
-        let (names, collisions) = Names::build(&prefixes, items);
+        let (names, collisions) = ShownNameMap::build(&prefixes, items);
         assert_eq!(collisions, []);
         assert_eq!(names.len(), servers.len() * tools.len());
         for (name, origin) in names.iter() {
@@ -457,37 +457,37 @@ mod tests {
 
     #[test]
     fn servers_with_one_prefix_are_refused_by_name() {
-        let collision = Prefixes::assign(["Git Hub", "other", "git_hub"]).unwrap_err();
+        let collision = ServerPrefixes::assign(["Git Hub", "other", "git_hub"]).unwrap_err();
         assert_eq!(
             collision.to_string(),
             "servers `Git Hub` and `git_hub` would both be shown as `git_hub`; rename one of them"
         );
-        assert_eq!(Prefixes::assign(["git_hub", "Git Hub"]).unwrap_err(), collision);
+        assert_eq!(ServerPrefixes::assign(["git_hub", "Git Hub"]).unwrap_err(), collision);
     }
 
     /// A person who approves a call of one server must not mistake it for the other.
     #[test]
     fn servers_whose_names_look_alike_are_refused_and_told_apart() {
         for (one, other) in [("a-b", "a_b"), ("m\u{430}il", "mail"), ("db1", "dbl"), ("x", "x\u{200b}")] {
-            let collision = Prefixes::assign(["other", one, other]).unwrap_err();
-            assert_eq!(Prefixes::assign([other, one, "other"]).unwrap_err(), collision);
+            let collision = ServerPrefixes::assign(["other", one, other]).unwrap_err();
+            assert_eq!(ServerPrefixes::assign([other, one, "other"]).unwrap_err(), collision);
             let said = collision.to_string();
             assert!(said.contains("look alike") || said.contains("would both be shown"), "{said}");
         }
         assert_eq!(
-            Prefixes::assign(["mail", "m\u{430}il"]).unwrap_err().to_string(),
+            ServerPrefixes::assign(["mail", "m\u{430}il"]).unwrap_err().to_string(),
             "the names of the servers `mail` and `m\u{430}il` look alike (one is spelled `mail`, the other `m\\u{430}il`); \
              rename one of them"
         );
         // These a person tells apart.
-        Prefixes::assign(["mail", "mall", "a-b", "ab", "db1", "db2", "検索", "編集"]).unwrap();
+        ServerPrefixes::assign(["mail", "mall", "a-b", "ab", "db1", "db2", "検索", "編集"]).unwrap();
     }
 
     #[test]
     fn a_long_server_name_is_cut_with_a_hash_and_leaves_room() {
         let (one, two) =
             (format!("{}-one", "organisation-".repeat(4)), format!("{}-two", "organisation-".repeat(4)));
-        assert_eq!(Prefix::of(&one).as_str().len(), MAX_PREFIX);
-        assert_ne!(Prefix::of(&one), Prefix::of(&two));
+        assert_eq!(ServerPrefix::of(&one).as_str().len(), MAX_PREFIX);
+        assert_ne!(ServerPrefix::of(&one), ServerPrefix::of(&two));
     }
 }

@@ -12,14 +12,14 @@ pub(crate) fn matches(template: &str, uri: &str) -> bool {
     for part in parts {
         let mut next = vec![false; text.len() + 1];
         match part {
-            Part::Literal(literal) => {
+            UriTemplatePart::Literal(literal) => {
                 for start in (0..=text.len()).filter(|start| here[*start]) {
                     if text[start..].starts_with(literal.as_bytes()) {
                         next[start + literal.len()] = true;
                     }
                 }
             }
-            Part::Expression { optional_lead, allowed } => {
+            UriTemplatePart::Expression { optional_lead, allowed } => {
                 let mut open = false;
                 for end in 0..=text.len() {
                     // An expression may also expand to nothing.
@@ -37,7 +37,7 @@ pub(crate) fn matches(template: &str, uri: &str) -> bool {
     here[text.len()]
 }
 
-enum Part<'a> {
+enum UriTemplatePart<'a> {
     Literal(&'a str),
     Expression {
         /// First character of a non-empty expansion.
@@ -46,13 +46,13 @@ enum Part<'a> {
     },
 }
 
-fn parse(template: &str) -> Option<Vec<Part<'_>>> {
+fn parse(template: &str) -> Option<Vec<UriTemplatePart<'_>>> {
     let mut parts = Vec::new();
     let mut rest = template;
     while let Some((literal, tail)) = rest.split_once('{') {
         let (expression, after) = tail.split_once('}')?;
         if !literal.is_empty() {
-            parts.push(Part::Literal(literal));
+            parts.push(UriTemplatePart::Literal(literal));
         }
         let many = expression.contains(',') || expression.contains('*');
         let (optional_lead, allowed): (_, fn(u8) -> bool) = match expression.bytes().next()? {
@@ -66,11 +66,11 @@ fn parse(template: &str) -> Option<Vec<Part<'_>>> {
             b';' => (Some(b';'), |byte| !matches!(byte, b'/' | b'?' | b'#')),
             _ => (None, |byte| !matches!(byte, b'/' | b'?' | b'#')),
         };
-        parts.push(Part::Expression { optional_lead, allowed });
+        parts.push(UriTemplatePart::Expression { optional_lead, allowed });
         rest = after;
     }
     if !rest.is_empty() {
-        parts.push(Part::Literal(rest));
+        parts.push(UriTemplatePart::Literal(rest));
     }
     Some(parts)
 }

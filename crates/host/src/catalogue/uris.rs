@@ -9,7 +9,7 @@
 //!   → hospes://backup/file:///notes.txt
 //! ```
 //!
-//! The original follows the server's [`Prefix`] character for character, nothing is percent-encoded again. So
+//! The original follows the server's [`ServerPrefix`] character for character, nothing is percent-encoded again. So
 //! unwrapping is cutting the front off, exact for every URI; a template stays a template (`{path}` expands
 //! inside a wrapped one to what it would have expanded to alone); and the result is a valid URI where the
 //! original was one, since a path may contain `:` and `//`, and a query stays the query.
@@ -32,25 +32,25 @@
 //! one renames nothing. One that comes in begins with a label, or is one that exactly one server lists, names in a tool,
 //! or has a matching template for.
 //!
-//! [`Uris::show`] is the inverse for everything a server sends, listed or not (an updated sub-resource, a link
+//! [`ResourceUriMap::show`] is the inverse for everything a server sends, listed or not (an updated sub-resource, a link
 //! in a result): it leaves the URI alone if routing it would come back to that server, and wraps it otherwise.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::labels::Labelled;
-use super::names::{Prefix, Prefixes};
+use super::labels::LabelledUri;
+use super::names::{ServerPrefix, ServerPrefixes};
 
 /// The scheme of wrapped URIs.
 pub const SCHEME: &str = "hospes";
 
 /// Decides whether a URI is an expansion of a URI template: `(template, uri)`.
-pub type Matcher<'a> = &'a dyn Fn(&str, &str) -> bool;
+pub type UriTemplateMatcher<'a> = &'a dyn Fn(&str, &str) -> bool;
 
 /// The stored mapping between shown resource URIs and the servers they belong to.
 #[derive(Debug, Clone, Default)]
-pub struct Uris {
-    prefixes: Prefixes,
+pub struct ResourceUriMap {
+    prefixes: ServerPrefixes,
     listed: HashMap<String, BTreeSet<String>>,
     /// Unwrapped templates, with the servers that offer each; wrapped ones need no entry.
     templates: BTreeMap<String, BTreeSet<String>>,
@@ -65,7 +65,7 @@ pub struct Uris {
     alone: Option<String>,
 }
 
-impl Uris {
+impl ResourceUriMap {
     /// All URIs are this server's, and shown as it writes them.
     #[must_use]
     pub fn alone(server: &str) -> Self {
@@ -76,7 +76,7 @@ impl Uris {
     ///
     /// Servers without a prefix are left out; the order does not matter.
     pub fn build<'a>(
-        prefixes: &Prefixes,
+        prefixes: &ServerPrefixes,
         resources: impl IntoIterator<Item = (&'a str, &'a str)>,
         templates: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Self {
@@ -119,23 +119,27 @@ impl Uris {
 
     /// The URI with its server's label, if its scheme wants that and it can.
     fn labelled(&self, server: &str, uri: &str) -> Option<String> {
-        let labelled = Labelled::of(uri).filter(|_| self.labels)?;
+        let labelled = LabelledUri::of(uri).filter(|_| self.labels)?;
         labelled.with(self.prefixes.of(server)?.as_str())
     }
 
     /// Returns whether a URI wants a label and cannot have one, so that it is not listed.
     pub(crate) fn is_unlabelable(&self, server: &str, uri: &str) -> bool {
-        self.labels && Labelled::of(uri).is_some() && self.labelled(server, uri).is_none()
+        self.labels && LabelledUri::of(uri).is_some() && self.labelled(server, uri).is_none()
     }
 
     /// The server behind the label of a URI, and the URI without it.
-    fn unlabelled(&self, uri: &Labelled<'_>) -> Option<Target<'_>> {
+    fn unlabelled(&self, uri: &LabelledUri<'_>) -> Option<ResourceTarget<'_>> {
         let (label, own) = uri.cut()?;
-        Some(Target { server: self.prefixes.server(label)?, uri: Cow::Owned(own) })
+        Some(ResourceTarget { server: self.prefixes.server(label)?, uri: Cow::Owned(own) })
     }
 
     /// The target of a URI that wants a label and has none: the one server that lists it, names it or has a template for it.
-    fn route_bare<'a>(&'a self, uri: &'a str, matches: Matcher<'_>) -> Result<Target<'a>, RouteError> {
+    fn route_bare<'a>(
+        &'a self,
+        uri: &'a str,
+        matches: UriTemplateMatcher<'_>,
+    ) -> Result<ResourceTarget<'a>, RouteError> {
         let exact = [&self.listed, &self.named].into_iter().filter_map(|all| all.get(uri)).flatten();
         let templates = self.templates.iter().filter(|(template, _)| matches(template, uri));
         let servers: BTreeSet<String> =
@@ -159,14 +163,18 @@ impl Uris {
     }
 
     /// The server an application's URI belongs to, and the URI as that server knows it.
-    pub fn route<'a>(&'a self, uri: &'a str, matches: Matcher<'_>) -> Result<Target<'a>, RouteError> {
+    pub fn route<'a>(
+        &'a self,
+        uri: &'a str,
+        matches: UriTemplateMatcher<'_>,
+    ) -> Result<ResourceTarget<'a>, RouteError> {
         if let Some(server) = &self.alone {
-            return Ok(Target { server, uri: uri.into() });
+            return Ok(ResourceTarget { server, uri: uri.into() });
         }
         if is_reserved(uri) {
             return self.unwrap(uri).ok_or_else(|| RouteError::Unknown { uri: uri.to_owned() });
         }
-        if let Some(labelled) = Labelled::of(uri).filter(|_| self.labels) {
+        if let Some(labelled) = LabelledUri::of(uri).filter(|_| self.labels) {
             return match self.unlabelled(&labelled) {
                 Some(target) => Ok(target),
                 None => self.route_bare(uri, matches),
@@ -189,19 +197,19 @@ impl Uris {
         }
         let mut servers = self.prefixes.servers();
         match (servers.next(), servers.next()) {
-            (Some(server), None) => Ok(Target { server, uri: uri.into() }),
+            (Some(server), None) => Ok(ResourceTarget { server, uri: uri.into() }),
             _ => Err(RouteError::Unknown { uri: uri.to_owned() }),
         }
     }
 
     /// The server an application's template (of a completion request) belongs to, and the template as that
     /// server knows it.
-    pub fn route_template<'a>(&'a self, template: &'a str) -> Result<Target<'a>, RouteError> {
+    pub fn route_template<'a>(&'a self, template: &'a str) -> Result<ResourceTarget<'a>, RouteError> {
         if let Some(server) = &self.alone {
-            return Ok(Target { server, uri: template.into() });
+            return Ok(ResourceTarget { server, uri: template.into() });
         }
         if let Some(target) =
-            Labelled::of(template).filter(|_| self.labels).and_then(|labelled| self.unlabelled(&labelled))
+            LabelledUri::of(template).filter(|_| self.labels).and_then(|labelled| self.unlabelled(&labelled))
         {
             return Ok(target);
         }
@@ -216,7 +224,7 @@ impl Uris {
     }
 
     /// The URI under which an application sees `uri` of `server`.
-    pub fn show(&self, server: &str, uri: &str, matches: Matcher<'_>) -> String {
+    pub fn show(&self, server: &str, uri: &str, matches: UriTemplateMatcher<'_>) -> String {
         if let Some(labelled) = self.labelled(server, uri) {
             return labelled;
         }
@@ -241,21 +249,26 @@ impl Uris {
     }
 
     fn wrap(&self, server: &str, uri: &str) -> String {
-        let prefix = self.prefixes.of(server).map_or_else(|| Prefix::of(server).key(), Prefix::key);
+        let prefix =
+            self.prefixes.of(server).map_or_else(|| ServerPrefix::of(server).key(), ServerPrefix::key);
         format!("{SCHEME}://{prefix}/{uri}")
     }
 
-    fn unwrap<'a>(&'a self, uri: &'a str) -> Option<Target<'a>> {
+    fn unwrap<'a>(&'a self, uri: &'a str) -> Option<ResourceTarget<'a>> {
         // Case is the scheme's only freedom; the rest must be what `wrap` wrote.
         let rest = uri.get(SCHEME.len()..)?.strip_prefix("://")?;
         let (prefix, uri) = rest.split_once('/')?;
-        Some(Target { server: self.prefixes.server(prefix)?, uri: uri.into() })
+        Some(ResourceTarget { server: self.prefixes.server(prefix)?, uri: uri.into() })
     }
 
-    fn only<'a>(&'a self, uri: &'a str, servers: &BTreeSet<String>) -> Result<Target<'a>, RouteError> {
+    fn only<'a>(
+        &'a self,
+        uri: &'a str,
+        servers: &BTreeSet<String>,
+    ) -> Result<ResourceTarget<'a>, RouteError> {
         let mut names = servers.iter().filter_map(|server| self.prefixes.canonical(server));
         match (names.next(), servers.len()) {
-            (Some(server), 1) => Ok(Target { server, uri: uri.into() }),
+            (Some(server), 1) => Ok(ResourceTarget { server, uri: uri.into() }),
             _ => Err(RouteError::Ambiguous {
                 uri: uri.to_owned(),
                 instead: servers.iter().map(|server| self.wrap(server, uri)).collect(),
@@ -267,7 +280,7 @@ impl Uris {
 /// One server's resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Target<'a> {
+pub struct ResourceTarget<'a> {
     /// The server, as the operator calls it.
     pub server: &'a str,
     /// The URI or template, as the server knows it.
@@ -339,12 +352,16 @@ mod tests {
         end > 0 && matches(after, &rest[end..])
     }
 
-    fn uris(servers: &[&'static str], resources: &[(&str, &str)], templates: &[(&str, &str)]) -> Uris {
-        let prefixes = Prefixes::assign(servers.iter().copied()).unwrap();
-        Uris::build(&prefixes, resources.iter().copied(), templates.iter().copied())
+    fn uris(
+        servers: &[&'static str],
+        resources: &[(&str, &str)],
+        templates: &[(&str, &str)],
+    ) -> ResourceUriMap {
+        let prefixes = ServerPrefixes::assign(servers.iter().copied()).unwrap();
+        ResourceUriMap::build(&prefixes, resources.iter().copied(), templates.iter().copied())
     }
 
-    fn route(uris: &Uris, uri: &str) -> Result<(String, String), RouteError> {
+    fn route(uris: &ResourceUriMap, uri: &str) -> Result<(String, String), RouteError> {
         uris.route(uri, &matches).map(|target| (target.server.to_owned(), target.uri.into_owned()))
     }
 
@@ -420,7 +437,7 @@ mod tests {
         assert_eq!(uris.show_template("b", "{+url}"), "hospes://b/{+url}");
         for (server, template) in [("a", "file:///{path}"), ("a", "mem://{+key}"), ("b", "{+url}")] {
             let shown = uris.show_template(server, template);
-            assert_eq!(uris.route_template(&shown), Ok(Target { server, uri: template.into() }));
+            assert_eq!(uris.route_template(&shown), Ok(ResourceTarget { server, uri: template.into() }));
         }
         assert!(matches!(uris.route_template("file:///{path}"), Err(RouteError::Ambiguous { .. })));
         // An expansion of the wrapped template is the wrapped expansion.
@@ -475,7 +492,7 @@ mod tests {
         let alone = uris(&["a"], &[("a", clock)], &[]);
         assert_eq!(alone.show("a", clock, &matches), clock);
         assert_eq!(route(&alone, clock), to("a", clock));
-        let alone = Uris::alone("a");
+        let alone = ResourceUriMap::alone("a");
         for uri in [clock, "hospes://a/x://y", "ui://a/x", "x"] {
             assert_eq!((alone.show("a", uri, &matches), route(&alone, uri)), (uri.to_owned(), to("a", uri)));
         }
@@ -543,7 +560,7 @@ mod tests {
                 let target = uris.route_template(&shown);
                 assert_eq!(
                     target,
-                    Ok(Target { server, uri: (*template).into() }),
+                    Ok(ResourceTarget { server, uri: (*template).into() }),
                     "{server} {template} shown as {shown}"
                 );
             }

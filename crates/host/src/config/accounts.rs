@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::table::{Report, Table};
+use super::table::{ConfigReport, SettingsTable};
 use crate::accounts::MAX_LINK_LIFETIME;
 
 /// Settings of the accounts of users at servers. Missing values default to those of
@@ -27,7 +27,7 @@ pub struct AccountsConfig {
 }
 
 /// Reads the table.
-pub(super) fn read_accounts(table: &mut Table<'_>, report: &mut Report) -> AccountsConfig {
+pub(super) fn read_accounts(table: &mut SettingsTable<'_>, report: &mut ConfigReport) -> AccountsConfig {
     let mut accounts = AccountsConfig {
         max_links: table.count(&["max_links"], report),
         max_links_per_account: table.count(&["max_links_per_account"], report),

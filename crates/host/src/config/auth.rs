@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::document::{Entry, Node, Value};
-use super::expand::Scope;
+use super::document::{ConfigEntry, ConfigNode, ConfigValue};
+use super::expand::ExpansionScope;
 use super::secret::Secret;
-use super::table::{Report, Table};
+use super::table::{ConfigReport, SettingsTable};
 
 /// Authentication settings of the endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct AuthConfig {
     pub scopes: Vec<String>,
     /// DPoP: binding of tokens to a key of the application. By default a token is bound only if the application offers
     /// a key.
-    pub dpop: Option<Dpop>,
+    pub dpop: Option<DpopRequirement>,
     /// True if DPoP proofs must carry a nonce of this host.
     pub dpop_nonces: bool,
     /// Identity providers whose word about their users is taken, from applications that are `enterprise_managed`.
@@ -71,7 +71,7 @@ pub struct AuthProvider {
     /// Additional parameters of the authorization request.
     pub parameters: Vec<(String, String)>,
     /// Users who are admitted.
-    pub allow: Allowed,
+    pub allow: AllowedUsers,
     /// Key that encrypts its tokens, if it is not [`AuthConfig::key`].
     pub key: Option<Secret>,
 }
@@ -93,7 +93,7 @@ pub struct AuthSignIn {
 /// Whom of a provider's users we let in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Allowed {
+pub enum AllowedUsers {
     /// All users who can sign in there.
     Everybody,
     /// Those of whom each of these claims has one of its values.
@@ -103,7 +103,7 @@ pub enum Allowed {
 /// Binding of tokens to a key of the application that presents them (DPoP, RFC 9449).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Dpop {
+pub enum DpopRequirement {
     /// Tokens of applications that prove possession of a key are bound. The metadata advertises this.
     Allowed,
     /// All of them.
@@ -144,7 +144,11 @@ pub struct AuthClient {
 const URL_FORM: &str = "an address such as \"https://mcp.example.org\"";
 
 /// Reads the table.
-pub(super) fn read_auth(table: &mut Table<'_>, scope: &Scope<'_>, report: &mut Report) -> AuthConfig {
+pub(super) fn read_auth(
+    table: &mut SettingsTable<'_>,
+    scope: &ExpansionScope<'_>,
+    report: &mut ConfigReport,
+) -> AuthConfig {
     refuse_combinations(table, report);
     let mut auth = AuthConfig {
         enabled: table.boolean(&["enabled"], report),
@@ -165,11 +169,11 @@ pub(super) fn read_auth(table: &mut Table<'_>, scope: &Scope<'_>, report: &mut R
     };
     if let Some(entry) = table.take(&["dpop"], report) {
         auth.dpop = match entry.node.as_str() {
-            Some("allowed") => Some(Dpop::Allowed),
-            Some("required") => Some(Dpop::Required),
+            Some("allowed") => Some(DpopRequirement::Allowed),
+            Some("required") => Some(DpopRequirement::Required),
             _ => table.invalid(&entry.node.at, &table.field(entry), "`allowed` or `required`", "", report),
         };
-        if auth.dpop == Some(Dpop::Required)
+        if auth.dpop == Some(DpopRequirement::Required)
             && let Some(tokens) = table.entry("tokens")
         {
             let expected =
@@ -202,7 +206,7 @@ pub(super) fn read_auth(table: &mut Table<'_>, scope: &Scope<'_>, report: &mut R
         }
     }
     if let Some(entry) = table.take(&["clients"], report)
-        && let Some(clients) = Table::new(&entry.node, None, "auth.clients.", report)
+        && let Some(clients) = SettingsTable::new(&entry.node, None, "auth.clients.", report)
     {
         for entry in clients.unread() {
             auth.clients.extend(client(entry, scope, report));
@@ -223,7 +227,7 @@ pub(super) fn read_auth(table: &mut Table<'_>, scope: &Scope<'_>, report: &mut R
 }
 
 /// Addresses and networks, each checked.
-fn trusted_proxies(table: &mut Table<'_>, report: &mut Report) -> Vec<String> {
+fn trusted_proxies(table: &mut SettingsTable<'_>, report: &mut ConfigReport) -> Vec<String> {
     let Some(entry) = table.take(&["trusted_proxies"], report) else { return Vec::new() };
     let texts = table.texts(entry, report).unwrap_or_default();
     let mut proxies = Vec::new();
@@ -240,8 +244,8 @@ fn trusted_proxies(table: &mut Table<'_>, report: &mut Report) -> Vec<String> {
 }
 
 /// Reports settings that have no effect in combination with another setting.
-fn refuse_combinations(table: &Table<'_>, report: &mut Report) {
-    let mut refuse = |entry: &Entry, expected: String, hint: &str| {
+fn refuse_combinations(table: &SettingsTable<'_>, report: &mut ConfigReport) {
+    let mut refuse = |entry: &ConfigEntry, expected: String, hint: &str| {
         table.invalid::<()>(&entry.node.at, &table.field(entry), expected, hint.to_owned(), report);
     };
     let of_ours = [
@@ -265,8 +269,8 @@ fn refuse_combinations(table: &Table<'_>, report: &mut Report) {
     }
 }
 
-fn client(entry: &Entry, scope: &Scope<'_>, report: &mut Report) -> Option<AuthClient> {
-    let mut table = Table::new(&entry.node, None, &format!("auth.clients.{}.", entry.key), report)?;
+fn client(entry: &ConfigEntry, scope: &ExpansionScope<'_>, report: &mut ConfigReport) -> Option<AuthClient> {
+    let mut table = SettingsTable::new(&entry.node, None, &format!("auth.clients.{}.", entry.key), report)?;
     let name = text(&mut table, "name", scope, report);
     let secret = text(&mut table, "secret", scope, report).map(Secret::new);
     let set = table.take(&["jwks"], report).and_then(|set| jwks(&table, set, scope, report));
@@ -294,10 +298,10 @@ fn client(entry: &Entry, scope: &Scope<'_>, report: &mut Report) -> Option<AuthC
 
 /// Reads a JSON Web Key Set, either as a table or as the text of a file.
 fn jwks(
-    table: &Table<'_>,
-    entry: &Entry,
-    scope: &Scope<'_>,
-    report: &mut Report,
+    table: &SettingsTable<'_>,
+    entry: &ConfigEntry,
+    scope: &ExpansionScope<'_>,
+    report: &mut ConfigReport,
 ) -> Option<serde_json::Value> {
     const FORM: &str = "a JSON Web Key Set, such as \"${file:application.jwks.json}\"";
     if entry.node.as_object().is_some() {
@@ -311,22 +315,22 @@ fn jwks(
 }
 
 /// Converts a value of the file to JSON, as written.
-fn json(node: &Node) -> serde_json::Value {
+fn json(node: &ConfigNode) -> serde_json::Value {
     match &node.value {
-        Value::Null | Value::Date => serde_json::Value::Null,
-        Value::Boolean(value) => (*value).into(),
-        Value::Number(text) => serde_json::from_str(text).unwrap_or_default(),
-        Value::String(text) => text.as_str().into(),
-        Value::Array(items) => items.iter().map(json).collect(),
-        Value::Object(entries) => {
+        ConfigValue::Null | ConfigValue::Date => serde_json::Value::Null,
+        ConfigValue::Boolean(value) => (*value).into(),
+        ConfigValue::Number(text) => serde_json::from_str(text).unwrap_or_default(),
+        ConfigValue::String(text) => text.as_str().into(),
+        ConfigValue::Array(items) => items.iter().map(json).collect(),
+        ConfigValue::Object(entries) => {
             let members = entries.iter().map(|entry| (entry.key.clone(), json(&entry.node)));
             serde_json::Value::Object(members.collect())
         }
     }
 }
 
-fn sign_in(entry: &Entry, scope: &Scope<'_>, report: &mut Report) -> Option<AuthSignIn> {
-    let mut table = Table::new(&entry.node, None, "auth.sign_in.", report)?;
+fn sign_in(entry: &ConfigEntry, scope: &ExpansionScope<'_>, report: &mut ConfigReport) -> Option<AuthSignIn> {
+    let mut table = SettingsTable::new(&entry.node, None, "auth.sign_in.", report)?;
     let client_id = text(&mut table, "client_id", scope, report);
     let client_secret = text(&mut table, "client_secret", scope, report).map(Secret::new);
     let scopes = table.strings(&["scopes"], report).unwrap_or_default();
@@ -345,8 +349,12 @@ fn revealed(texts: Vec<(String, Secret)>) -> Vec<(String, String)> {
 /// Minimum length of a key, in characters. Shorter texts can be guessed.
 const KEY_CHARACTERS: usize = 32;
 
-fn provider(entry: &Entry, scope: &Scope<'_>, report: &mut Report) -> Option<AuthProvider> {
-    let mut table = Table::new(&entry.node, None, "auth.provider.", report)?;
+fn provider(
+    entry: &ConfigEntry,
+    scope: &ExpansionScope<'_>,
+    report: &mut ConfigReport,
+) -> Option<AuthProvider> {
+    let mut table = SettingsTable::new(&entry.node, None, "auth.provider.", report)?;
     let issuer = url(&mut table, "issuer", scope, report);
     let client_id = text(&mut table, "client_id", scope, report);
     let client_secret = text(&mut table, "client_secret", scope, report).map(Secret::new);
@@ -372,7 +380,11 @@ fn provider(entry: &Entry, scope: &Scope<'_>, report: &mut Report) -> Option<Aut
 }
 
 /// Reads an encryption key.
-fn key(table: &mut Table<'_>, scope: &Scope<'_>, report: &mut Report) -> Option<Secret> {
+fn key(
+    table: &mut SettingsTable<'_>,
+    scope: &ExpansionScope<'_>,
+    report: &mut ConfigReport,
+) -> Option<Secret> {
     let entry = table.take(&["key"], report)?;
     let text = table.expanded(&entry.node, &table.field(entry), scope, report)?;
     let text = text.reveal().trim();
@@ -384,14 +396,19 @@ fn key(table: &mut Table<'_>, scope: &Scope<'_>, report: &mut Report) -> Option<
 }
 
 /// Reads which users are admitted. The setting is required, because at many providers anybody can create an account.
-fn allow(table: &mut Table<'_>, provider: &Entry, scope: &Scope<'_>, report: &mut Report) -> Option<Allowed> {
+fn allow(
+    table: &mut SettingsTable<'_>,
+    provider: &ConfigEntry,
+    scope: &ExpansionScope<'_>,
+    report: &mut ConfigReport,
+) -> Option<AllowedUsers> {
     const FORM: &str = "who is let in: claims such as { email = [\"ann@example.org\"] }, or \"everybody\"";
     let field = "auth.provider.allow";
     let Some(entry) = table.take(&["allow"], report) else {
         return table.invalid(&provider.node.at, field, FORM, "", report);
     };
     if entry.node.as_str() == Some("everybody") {
-        return Some(Allowed::Everybody);
+        return Some(AllowedUsers::Everybody);
     }
     let Some(claims) = entry.node.as_object().filter(|claims| !claims.is_empty()) else {
         return table.invalid(&entry.node.at, field, FORM, "", report);
@@ -400,7 +417,7 @@ fn allow(table: &mut Table<'_>, provider: &Entry, scope: &Scope<'_>, report: &mu
     for claim in claims {
         let field = format!("{field}.{}", claim.key);
         let nodes = match &claim.node.value {
-            Value::Array(many) => many.iter().collect(),
+            ConfigValue::Array(many) => many.iter().collect(),
             _ => vec![&claim.node],
         };
         let values: Option<Vec<String>> = nodes
@@ -409,16 +426,26 @@ fn allow(table: &mut Table<'_>, provider: &Entry, scope: &Scope<'_>, report: &mu
             .collect();
         all.push((claim.key.clone(), values?));
     }
-    Some(Allowed::Claims(all))
+    Some(AllowedUsers::Claims(all))
 }
 
-fn text(table: &mut Table<'_>, key: &'static str, scope: &Scope<'_>, report: &mut Report) -> Option<String> {
+fn text(
+    table: &mut SettingsTable<'_>,
+    key: &'static str,
+    scope: &ExpansionScope<'_>,
+    report: &mut ConfigReport,
+) -> Option<String> {
     let entry = table.take(&[key], report)?;
     let text = table.expanded(&entry.node, &table.field(entry), scope, report)?;
     Some(text.reveal().to_owned())
 }
 
-fn url(table: &mut Table<'_>, key: &'static str, scope: &Scope<'_>, report: &mut Report) -> Option<String> {
+fn url(
+    table: &mut SettingsTable<'_>,
+    key: &'static str,
+    scope: &ExpansionScope<'_>,
+    report: &mut ConfigReport,
+) -> Option<String> {
     let entry = table.take(&[key], report)?;
     let text = table.expanded(&entry.node, &table.field(entry), scope, report)?;
     let sound = url::Url::parse(text.reveal()).is_ok_and(|url| {
@@ -432,10 +459,10 @@ fn url(table: &mut Table<'_>, key: &'static str, scope: &Scope<'_>, report: &mut
 
 /// Names, each with something that must not be shown.
 fn secrets(
-    table: &mut Table<'_>,
+    table: &mut SettingsTable<'_>,
     key: &'static str,
-    scope: &Scope<'_>,
-    report: &mut Report,
+    scope: &ExpansionScope<'_>,
+    report: &mut ConfigReport,
 ) -> Vec<(String, Secret)> {
     let Some(entry) = table.take(&[key], report) else { return Vec::new() };
     let Some(entries) = entry.node.as_object() else {

@@ -6,59 +6,59 @@ use std::sync::Arc;
 use jsonc_parser::{CollectOptions, ParseOptions, ast, parse_to_ast};
 use toml::de::{DeTable, DeValue};
 
-use super::error::{ConfigError, Source};
+use super::error::{ConfigError, ConfigSource};
 
 /// A value and where it begins.
 #[derive(Debug)]
-pub(super) struct Node {
-    pub(super) at: Source,
-    pub(super) value: Value,
+pub(super) struct ConfigNode {
+    pub(super) at: ConfigSource,
+    pub(super) value: ConfigValue,
 }
 
 #[derive(Debug)]
-pub(super) enum Value {
+pub(super) enum ConfigValue {
     Null,
     Boolean(bool),
     /// The number as written, but in base ten.
     Number(String),
     String(String),
-    Array(Vec<Node>),
-    Object(Vec<Entry>),
+    Array(Vec<ConfigNode>),
+    Object(Vec<ConfigEntry>),
     Date,
 }
 
 /// A key and its value, in the order of the file.
 #[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) at: Source,
+pub(super) struct ConfigEntry {
+    pub(super) at: ConfigSource,
     pub(super) key: String,
-    pub(super) node: Node,
+    pub(super) node: ConfigNode,
 }
 
-impl Node {
+impl ConfigNode {
     /// The type, for messages.
     pub(super) fn kind(&self) -> &'static str {
         match self.value {
-            Value::Null => "null",
-            Value::Boolean(_) => "a boolean",
-            Value::Number(_) => "a number",
-            Value::String(_) => "a string",
-            Value::Array(_) => "an array",
-            Value::Object(_) => "a table",
-            Value::Date => "a date",
+            ConfigValue::Null => "null",
+            ConfigValue::Boolean(_) => "a boolean",
+            ConfigValue::Number(_) => "a number",
+            ConfigValue::String(_) => "a string",
+            ConfigValue::Array(_) => "an array",
+            ConfigValue::Object(_) => "a table",
+            ConfigValue::Date => "a date",
         }
     }
 
-    pub(super) fn as_object(&self) -> Option<&[Entry]> {
+    pub(super) fn as_object(&self) -> Option<&[ConfigEntry]> {
         match &self.value {
-            Value::Object(entries) => Some(entries),
+            ConfigValue::Object(entries) => Some(entries),
             _ => None,
         }
     }
 
     pub(super) fn as_str(&self) -> Option<&str> {
         match &self.value {
-            Value::String(text) => Some(text),
+            ConfigValue::String(text) => Some(text),
             _ => None,
         }
     }
@@ -70,47 +70,51 @@ impl Node {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Format {
+pub(super) enum ConfigFormat {
     Toml,
     Json,
     Yaml,
 }
 
 /// Finds the format by the file's extension, else by how the text begins.
-pub(super) fn format(file: &Path, text: &str) -> Format {
+pub(super) fn format(file: &Path, text: &str) -> ConfigFormat {
     let extension = file.extension().and_then(|extension| extension.to_str()).unwrap_or("");
     match extension.to_ascii_lowercase().as_str() {
-        "toml" => Format::Toml,
-        "json" | "jsonc" | "json5" => Format::Json,
-        "yaml" | "yml" => Format::Yaml,
+        "toml" => ConfigFormat::Toml,
+        "json" | "jsonc" | "json5" => ConfigFormat::Json,
+        "yaml" | "yml" => ConfigFormat::Yaml,
         _ => {
             let text = text.trim_start_matches('\u{feff}').trim_start();
             if text.starts_with(['{', '/']) {
-                Format::Json
+                ConfigFormat::Json
             } else if ["---", "extensions:", "mcpServers:"].iter().any(|head| text.starts_with(head)) {
-                Format::Yaml
+                ConfigFormat::Yaml
             } else {
-                Format::Toml
+                ConfigFormat::Toml
             }
         }
     }
 }
 
-pub(super) fn parse(file: &Arc<Path>, format: Format, text: &str) -> Result<Node, Box<ConfigError>> {
+pub(super) fn parse(
+    file: &Arc<Path>,
+    format: ConfigFormat,
+    text: &str,
+) -> Result<ConfigNode, Box<ConfigError>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let lines = Lines::new(file, text);
+    let lines = LocationIndex::new(file, text);
     match format {
-        Format::Toml => {
+        ConfigFormat::Toml => {
             let table = DeTable::parse(text).map_err(|error| ConfigError::Syntax {
                 at: lines.at(error.span().map_or(0, |span| span.start)),
                 format: "TOML",
                 message: error.message().trim_end().replace('\n', ", "),
             })?;
             let at = lines.at(0);
-            Ok(Node { at, value: Value::Object(lines.table(table.get_ref())) })
+            Ok(ConfigNode { at, value: ConfigValue::Object(lines.table(table.get_ref())) })
         }
-        Format::Yaml => super::yaml::parse(file, text),
-        Format::Json => {
+        ConfigFormat::Yaml => super::yaml::parse(file, text),
+        ConfigFormat::Json => {
             let options = ParseOptions {
                 allow_comments: true,
                 allow_trailing_commas: true,
@@ -139,36 +143,36 @@ pub(super) fn parse(file: &Arc<Path>, format: Format, text: &str) -> Result<Node
 }
 
 /// Turns byte offsets into lines and columns.
-struct Lines<'a> {
+struct LocationIndex<'a> {
     file: &'a Arc<Path>,
     text: &'a str,
     starts: Vec<usize>,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> LocationIndex<'a> {
     fn new(file: &'a Arc<Path>, text: &'a str) -> Self {
         let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(index, _)| index + 1);
         Self { file, text, starts: std::iter::once(0).chain(ends).collect() }
     }
 
-    fn at(&self, offset: usize) -> Source {
+    fn at(&self, offset: usize) -> ConfigSource {
         let line = self.starts.partition_point(|start| *start <= offset).max(1);
         let before = self.text.get(self.starts[line - 1]..offset.min(self.text.len())).unwrap_or("");
         let column = before.chars().count() + 1;
-        Source::new(
+        ConfigSource::new(
             self.file,
             u32::try_from(line).unwrap_or(u32::MAX),
             u32::try_from(column).unwrap_or(u32::MAX),
         )
     }
 
-    fn table(&self, table: &DeTable<'_>) -> Vec<Entry> {
+    fn table(&self, table: &DeTable<'_>) -> Vec<ConfigEntry> {
         let mut entries: Vec<_> = table.iter().collect();
         // The map is sorted by key; people expect the order they wrote.
         entries.sort_by_key(|(key, _)| key.span().start);
         entries
             .into_iter()
-            .map(|(key, value)| Entry {
+            .map(|(key, value)| ConfigEntry {
                 at: self.at(key.span().start),
                 key: key.get_ref().to_string(),
                 node: self.toml(value.get_ref(), value.span().start),
@@ -176,43 +180,43 @@ impl<'a> Lines<'a> {
             .collect()
     }
 
-    fn toml(&self, value: &DeValue<'_>, offset: usize) -> Node {
+    fn toml(&self, value: &DeValue<'_>, offset: usize) -> ConfigNode {
         let value = match value {
-            DeValue::String(text) => Value::String(text.to_string()),
-            DeValue::Integer(number) => Value::Number(
+            DeValue::String(text) => ConfigValue::String(text.to_string()),
+            DeValue::Integer(number) => ConfigValue::Number(
                 i64::from_str_radix(number.as_str(), number.radix())
                     .map_or_else(|_| number.to_string(), |number| number.to_string()),
             ),
-            DeValue::Float(number) => Value::Number(number.as_str().to_owned()),
-            DeValue::Boolean(value) => Value::Boolean(*value),
-            DeValue::Datetime(_) => Value::Date,
-            DeValue::Array(items) => {
-                Value::Array(items.iter().map(|item| self.toml(item.get_ref(), item.span().start)).collect())
-            }
-            DeValue::Table(table) => Value::Object(self.table(table)),
+            DeValue::Float(number) => ConfigValue::Number(number.as_str().to_owned()),
+            DeValue::Boolean(value) => ConfigValue::Boolean(*value),
+            DeValue::Datetime(_) => ConfigValue::Date,
+            DeValue::Array(items) => ConfigValue::Array(
+                items.iter().map(|item| self.toml(item.get_ref(), item.span().start)).collect(),
+            ),
+            DeValue::Table(table) => ConfigValue::Object(self.table(table)),
         };
-        Node { at: self.at(offset), value }
+        ConfigNode { at: self.at(offset), value }
     }
 
-    fn json(&self, value: &ast::Value<'_>) -> Node {
+    fn json(&self, value: &ast::Value<'_>) -> ConfigNode {
         let (range, value) = match value {
-            ast::Value::StringLit(lit) => (lit.range, Value::String(lit.value.to_string())),
-            ast::Value::NumberLit(lit) => (lit.range, Value::Number(lit.value.to_owned())),
-            ast::Value::BooleanLit(lit) => (lit.range, Value::Boolean(lit.value)),
-            ast::Value::NullKeyword(lit) => (lit.range, Value::Null),
+            ast::Value::StringLit(lit) => (lit.range, ConfigValue::String(lit.value.to_string())),
+            ast::Value::NumberLit(lit) => (lit.range, ConfigValue::Number(lit.value.to_owned())),
+            ast::Value::BooleanLit(lit) => (lit.range, ConfigValue::Boolean(lit.value)),
+            ast::Value::NullKeyword(lit) => (lit.range, ConfigValue::Null),
             ast::Value::Array(array) => {
-                (array.range, Value::Array(array.elements.iter().map(|item| self.json(item)).collect()))
+                (array.range, ConfigValue::Array(array.elements.iter().map(|item| self.json(item)).collect()))
             }
             ast::Value::Object(object) => {
-                let entries = object.properties.iter().map(|property| Entry {
+                let entries = object.properties.iter().map(|property| ConfigEntry {
                     at: self.at(property.range.start),
                     key: property.name.as_str().to_owned(),
                     node: self.json(&property.value),
                 });
-                (object.range, Value::Object(entries.collect()))
+                (object.range, ConfigValue::Object(entries.collect()))
             }
         };
-        Node { at: self.at(range.start), value }
+        ConfigNode { at: self.at(range.start), value }
     }
 }
 
@@ -220,7 +224,7 @@ impl<'a> Lines<'a> {
 mod tests {
     use super::*;
 
-    fn tree(file: &str, text: &str) -> Result<Node, String> {
+    fn tree(file: &str, text: &str) -> Result<ConfigNode, String> {
         let path: Arc<Path> = Path::new(file).into();
         parse(&path, format(&path, text), text).map_err(|error| error.to_string())
     }
@@ -234,9 +238,9 @@ mod tests {
         ] {
             let tree = tree(file, text).unwrap();
             let args = tree.get("servers").and_then(|n| n.get("one")).and_then(|n| n.get("args")).unwrap();
-            let Value::Array(items) = &args.value else { panic!("{args:?}") };
+            let ConfigValue::Array(items) = &args.value else { panic!("{args:?}") };
             assert_eq!(items[1].at.to_string(), place);
-            assert!(matches!(&items[1].value, Value::Number(n) if n == "1"));
+            assert!(matches!(&items[1].value, ConfigValue::Number(n) if n == "1"));
         }
     }
 
@@ -247,7 +251,7 @@ mod tests {
         let keys: Vec<_> = servers.as_object().unwrap().iter().map(|e| e.key.as_str()).collect();
         assert_eq!(keys, ["b", "a", "c"]);
         let number = servers.get("c").and_then(|c| c.get("x")).unwrap();
-        assert!(matches!(&number.value, Value::Number(n) if n == "16"));
+        assert!(matches!(&number.value, ConfigValue::Number(n) if n == "16"));
     }
 
     #[test]
@@ -272,7 +276,7 @@ mod tests {
         for (file, text) in
             [("a.yaml", "x"), ("a.YML", "{}"), ("config", "---\na: 1"), ("config", "extensions:\n")]
         {
-            assert_eq!(format(Path::new(file), text), Format::Yaml, "{file}");
+            assert_eq!(format(Path::new(file), text), ConfigFormat::Yaml, "{file}");
         }
     }
 

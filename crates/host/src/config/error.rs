@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 /// A place in a configuration file, printed as `file:line:column`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Source {
+pub struct ConfigSource {
     file: Arc<Path>,
     line: u32,
     column: u32,
 }
 
-impl Source {
+impl ConfigSource {
     pub(super) fn new(file: &Arc<Path>, line: u32, column: u32) -> Self {
         Self { file: Arc::clone(file), line, column }
     }
@@ -46,7 +46,7 @@ impl Source {
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for ConfigSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             0 => write!(f, "{}", self.file.display()),
@@ -58,14 +58,14 @@ impl fmt::Display for Source {
 /// A setting, as messages call it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Place {
+pub struct SettingPath {
     /// The server it belongs to, if it belongs to one.
     pub server: Option<String>,
     /// The key, with index or name where it has parts: `args[2]`, `env.TOKEN`; empty for the server itself.
     pub field: String,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SettingPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.server {
             Some(server) if self.field.is_empty() => write!(f, "server `{server}`"),
@@ -78,16 +78,16 @@ impl fmt::Display for Place {
 /// Something that was passed over while reading a file, and should be said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Warning {
+pub struct ConfigWarning {
     /// Location of the ignored setting.
-    pub at: Source,
+    pub at: ConfigSource,
     /// The server it concerns, if one.
     pub server: Option<String>,
     /// Explanation of what was ignored and why.
     pub message: String,
 }
 
-impl fmt::Display for Warning {
+impl fmt::Display for ConfigWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.at)?;
         if let Some(server) = &self.server {
@@ -116,7 +116,7 @@ pub enum ConfigError {
     #[error("{at}: the byte here is not UTF-8{hint}")]
     NotText {
         /// Location of the first invalid byte.
-        at: Source,
+        at: ConfigSource,
         /// Encoding that the file may have instead.
         hint: &'static str,
     },
@@ -132,7 +132,7 @@ pub enum ConfigError {
     #[error("{at}: not valid {format}: {message}")]
     Syntax {
         /// Location at which parsing stopped.
-        at: Source,
+        at: ConfigSource,
         /// The format it was read as.
         format: &'static str,
         /// Message of the parser.
@@ -142,7 +142,7 @@ pub enum ConfigError {
     #[error("{at}: names no servers; expected them under `mcpServers` (or `servers`, `mcp`, …){hint}")]
     NoServers {
         /// The beginning of the file.
-        at: Source,
+        at: ConfigSource,
         /// The key that may have been meant.
         hint: String,
     },
@@ -150,9 +150,9 @@ pub enum ConfigError {
     #[error("{at}: {place}: expected {expected}, found {found}")]
     WrongType {
         /// Location of the value.
-        at: Source,
+        at: ConfigSource,
         /// The setting.
-        place: Place,
+        place: SettingPath,
         /// The types that would do.
         expected: &'static str,
         /// The type it has.
@@ -162,9 +162,9 @@ pub enum ConfigError {
     #[error("{at}: {place}: expected {expected}{hint}")]
     Invalid {
         /// Location of the value.
-        at: Source,
+        at: ConfigSource,
         /// The setting.
-        place: Place,
+        place: SettingPath,
         /// Description of valid values.
         expected: String,
         /// Suggested value.
@@ -174,9 +174,9 @@ pub enum ConfigError {
     #[error("{at}: unknown key {place}{hint}")]
     UnknownKey {
         /// Location of the key.
-        at: Source,
+        at: ConfigSource,
         /// The key.
-        place: Place,
+        place: SettingPath,
         /// The key that may have been meant, or those that exist.
         hint: String,
     },
@@ -184,9 +184,9 @@ pub enum ConfigError {
     #[error("{at}: {place} is set a second time; the first is in line {first}")]
     Repeated {
         /// The second one.
-        at: Source,
+        at: ConfigSource,
         /// The setting.
-        place: Place,
+        place: SettingPath,
         /// The line of the first.
         first: u32,
     },
@@ -194,7 +194,7 @@ pub enum ConfigError {
     #[error("{at}: server `{server}` has neither `command` nor `url`{hint}")]
     NoTransport {
         /// The server's entry.
-        at: Source,
+        at: ConfigSource,
         /// The server.
         server: String,
         /// The key that may have been meant.
@@ -204,7 +204,7 @@ pub enum ConfigError {
     #[error("{at}: server `{server}` has {first} and {second}, which exclude each other")]
     Contradiction {
         /// The second one.
-        at: Source,
+        at: ConfigSource,
         /// The server.
         server: String,
         /// One setting.
@@ -216,9 +216,9 @@ pub enum ConfigError {
     #[error("{at}: {place}: the environment variable `{variable}` is not set, and no default is given")]
     Unset {
         /// Location of the text that names it.
-        at: Source,
+        at: ConfigSource,
         /// The setting.
-        place: Place,
+        place: SettingPath,
         /// The variable.
         variable: String,
     },
@@ -229,9 +229,9 @@ pub enum ConfigError {
     )]
     Input {
         /// Location of the text that names it.
-        at: Source,
+        at: ConfigSource,
         /// The setting.
-        place: Place,
+        place: SettingPath,
         /// The input's id.
         id: String,
         /// Description from the file, in parentheses.
@@ -243,9 +243,9 @@ pub enum ConfigError {
     #[error("{at}: {place}: expected {expected} in the reference that begins with `{start}`")]
     Reference {
         /// Location of the text.
-        at: Source,
+        at: ConfigSource,
         /// The setting.
-        place: Place,
+        place: SettingPath,
         /// Description of valid references.
         expected: String,
         /// The beginning of the reference, without a default.
@@ -255,9 +255,9 @@ pub enum ConfigError {
     #[error("{at}: {place}: cannot read {}", .file.display())]
     File {
         /// Location of the setting.
-        at: Source,
+        at: ConfigSource,
         /// The setting.
-        place: Place,
+        place: SettingPath,
         /// The file it names.
         file: PathBuf,
         /// Cause of the failure.
@@ -270,9 +270,9 @@ pub enum ConfigError {
         /// The server.
         name: String,
         /// Location of the first occurrence.
-        first: Source,
+        first: ConfigSource,
         /// Location of the second occurrence.
-        second: Source,
+        second: ConfigSource,
     },
     /// Two files disagree about a setting there is only one of.
     #[error("{second}: `{setting}` is already set differently in {first}")]
@@ -280,9 +280,9 @@ pub enum ConfigError {
         /// The setting.
         setting: &'static str,
         /// Location of the first occurrence.
-        first: Source,
+        first: ConfigSource,
         /// Location of the second occurrence.
-        second: Source,
+        second: ConfigSource,
     },
 }
 

@@ -21,11 +21,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::secret::Expanded;
+use super::secret::ExpandedText;
 
 /// Whose rules apply to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(super) enum ConfigDialect {
     /// Hospes' own TOML.
     Own,
     /// `mcpServers` and its relatives.
@@ -38,8 +38,8 @@ pub(super) enum Dialect {
 }
 
 /// Values to which references can refer.
-pub(super) struct Scope<'a> {
-    pub(super) dialect: Dialect,
+pub(super) struct ExpansionScope<'a> {
+    pub(super) dialect: ConfigDialect,
     /// Function that looks up `${VAR}`.
     pub(super) variable: &'a dyn Fn(&str) -> Option<String>,
     pub(super) home: Option<&'a Path>,
@@ -54,7 +54,7 @@ pub(super) struct Scope<'a> {
 
 /// Error of expanding a text.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum ExpandError {
     Unset(String),
     Input { id: String, description: String, variable: String },
     Malformed { expected: String, start: String },
@@ -63,30 +63,30 @@ pub(super) enum Failure {
 
 /// The result of expanding, and what was left as it was though it looked like a reference.
 #[derive(Debug)]
-pub(super) struct Outcome {
-    pub(super) text: Expanded,
+pub(super) struct ExpandedReferences {
+    pub(super) text: ExpandedText,
     pub(super) left: Vec<String>,
 }
 
 /// Value of a reference; `None` keeps the reference as written.
-type Found = Option<String>;
+type ReferenceValue = Option<String>;
 
 /// A reference at the beginning of a text.
-struct Reference<'t> {
+struct VariableReference<'t> {
     /// The reference as shown in messages: as written, without its default.
     shown: String,
-    found: Found,
+    found: ReferenceValue,
     /// Text after the reference.
     after: &'t str,
 }
 
-impl Scope<'_> {
+impl ExpansionScope<'_> {
     /// Replaces every reference in a text.
-    pub(super) fn expand(&self, text: &str) -> Result<Outcome, Failure> {
-        if self.dialect == Dialect::Codex {
-            return Ok(Outcome { text: Expanded::literal(text), left: Vec::new() });
+    pub(super) fn expand(&self, text: &str) -> Result<ExpandedReferences, ExpandError> {
+        if self.dialect == ConfigDialect::Codex {
+            return Ok(ExpandedReferences { text: ExpandedText::literal(text), left: Vec::new() });
         }
-        if self.dialect != Dialect::Own
+        if self.dialect != ConfigDialect::Own
             && let Some(name) = text.strip_prefix("$env:").filter(|name| is_name(name))
         {
             return self.whole(text, name);
@@ -98,7 +98,7 @@ impl Scope<'_> {
             let (before, reference) = rest.split_at(index);
             written.push_str(before);
             value.push_str(before);
-            let Some(Reference { shown, found, after }) = self.reference(reference)? else {
+            let Some(VariableReference { shown, found, after }) = self.reference(reference)? else {
                 // A lone `$` or `{`; both are one byte long.
                 let (sign, after) = reference.split_at(1);
                 written.push_str(sign);
@@ -119,34 +119,40 @@ impl Scope<'_> {
         }
         written.push_str(rest);
         value.push_str(rest);
-        if matches!(self.dialect, Dialect::Common | Dialect::Goose)
+        if matches!(self.dialect, ConfigDialect::Common | ConfigDialect::Goose)
             && text.strip_prefix('$').is_some_and(is_name)
         {
             left.push(text.to_owned());
         }
-        Ok(Outcome { text: Expanded::new(written, value), left })
+        Ok(ExpandedReferences { text: ExpandedText::new(written, value), left })
     }
 
-    fn whole(&self, text: &str, name: &str) -> Result<Outcome, Failure> {
+    fn whole(&self, text: &str, name: &str) -> Result<ExpandedReferences, ExpandError> {
         match (self.variable)(name) {
-            Some(value) => Ok(Outcome { text: Expanded::new(text.to_owned(), value), left: Vec::new() }),
-            None if self.allow_unset => {
-                Ok(Outcome { text: Expanded::literal(text), left: vec![text.to_owned()] })
+            Some(value) => {
+                Ok(ExpandedReferences { text: ExpandedText::new(text.to_owned(), value), left: Vec::new() })
             }
-            None => Err(Failure::Unset(name.to_owned())),
+            None if self.allow_unset => {
+                Ok(ExpandedReferences { text: ExpandedText::literal(text), left: vec![text.to_owned()] })
+            }
+            None => Err(ExpandError::Unset(name.to_owned())),
         }
     }
 
     /// Reads the reference at the beginning of `text`, if there is one.
-    fn reference<'t>(&self, text: &'t str) -> Result<Option<Reference<'t>>, Failure> {
-        if self.dialect == Dialect::Own && text.starts_with("$${") {
+    fn reference<'t>(&self, text: &'t str) -> Result<Option<VariableReference<'t>>, ExpandError> {
+        if self.dialect == ConfigDialect::Own && text.starts_with("$${") {
             let brace = "${".to_owned();
-            return Ok(Some(Reference { shown: brace.clone(), found: Some(brace), after: &text[3..] }));
+            return Ok(Some(VariableReference {
+                shown: brace.clone(),
+                found: Some(brace),
+                after: &text[3..],
+            }));
         }
         if let Some(inner) = text.strip_prefix("${") {
             let Some((body, after)) = inner.split_once('}') else {
                 self.foreign(text, "`}` at the end")?;
-                return Ok(Some(Reference { shown: "${".to_owned(), found: None, after: inner }));
+                return Ok(Some(VariableReference { shown: "${".to_owned(), found: None, after: inner }));
             };
             let (name, default) = match body.split_once(":-") {
                 Some((name, default)) => (name, Some(default)),
@@ -156,31 +162,35 @@ impl Scope<'_> {
             if default.is_some_and(|default| default.contains("${")) {
                 // The first `}` would end it, and what was meant is anybody's guess.
                 let expected = "a default without references".to_owned();
-                return Err(Failure::Malformed { expected, start: shown });
+                return Err(ExpandError::Malformed { expected, start: shown });
             }
-            return Ok(Some(Reference { found: self.look_up(name, default, &shown)?, shown, after }));
+            return Ok(Some(VariableReference { found: self.look_up(name, default, &shown)?, shown, after }));
         }
-        if self.dialect == Dialect::OpenCode
+        if self.dialect == ConfigDialect::OpenCode
             && let Some((body, after)) = text.strip_prefix('{').and_then(|inner| inner.split_once('}'))
             && (body.starts_with("env:") || body.starts_with("file:"))
         {
             let shown = format!("{{{body}}}");
-            return Ok(Some(Reference { found: self.look_up(body, None, &shown)?, shown, after }));
+            return Ok(Some(VariableReference { found: self.look_up(body, None, &shown)?, shown, after }));
         }
-        if self.dialect == Dialect::Gemini
+        if self.dialect == ConfigDialect::Gemini
             && let Some(inner) = text.strip_prefix('$')
         {
             let end = inner.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(inner.len());
             let (name, after) = inner.split_at(end);
             if is_name(name) {
                 let shown = format!("${name}");
-                return Ok(Some(Reference { found: self.look_up(name, None, &shown)?, shown, after }));
+                return Ok(Some(VariableReference {
+                    found: self.look_up(name, None, &shown)?,
+                    shown,
+                    after,
+                }));
             }
         }
         Ok(None)
     }
 
-    fn look_up(&self, body: &str, default: Option<&str>, shown: &str) -> Result<Found, Failure> {
+    fn look_up(&self, body: &str, default: Option<&str>, shown: &str) -> Result<ReferenceValue, ExpandError> {
         if let Some(path) = body.strip_prefix("file:") {
             let path = self.path(self.folder, path);
             return match super::read_text(&path) {
@@ -191,7 +201,7 @@ impl Scope<'_> {
                 Err(error) => match default {
                     Some(default) => Ok(Some(default.to_owned())),
                     None if self.allow_unset => Ok(None),
-                    None => Err(Failure::File(path, error)),
+                    None => Err(ExpandError::File(path, error)),
                 },
             };
         }
@@ -200,7 +210,9 @@ impl Scope<'_> {
             return match (self.variable)(&variable).or_else(|| default.map(str::to_owned)) {
                 Some(value) => Ok(Some(value)),
                 None if self.allow_unset => Ok(None),
-                None => Err(Failure::Input { id: id.to_owned(), description: self.describe(id), variable }),
+                None => {
+                    Err(ExpandError::Input { id: id.to_owned(), description: self.describe(id), variable })
+                }
             };
         }
         match body {
@@ -208,7 +220,7 @@ impl Scope<'_> {
                 return match self.home.and_then(Path::to_str) {
                     Some(home) => Ok(Some(home.to_owned())),
                     None if self.allow_unset => Ok(None),
-                    None => Err(Failure::Unset("HOME".to_owned())),
+                    None => Err(ExpandError::Unset("HOME".to_owned())),
                 };
             }
             "workspaceFolder" => return Ok(Some(self.workspace.to_string_lossy().into_owned())),
@@ -229,18 +241,18 @@ impl Scope<'_> {
             (Some(value), Some(_)) if !value.is_empty() => Ok(Some(value)),
             (_, Some(default)) => Ok(Some(default.to_owned())),
             (None, None) if self.allow_unset => Ok(None),
-            (None, None) => Err(Failure::Unset(name.to_owned())),
+            (None, None) => Err(ExpandError::Unset(name.to_owned())),
         }
     }
 
     /// A reference that means nothing: an error in our own file, left alone in others'.
-    fn foreign(&self, text: &str, expected: &str) -> Result<(), Failure> {
-        if self.dialect != Dialect::Own {
+    fn foreign(&self, text: &str, expected: &str) -> Result<(), ExpandError> {
+        if self.dialect != ConfigDialect::Own {
             return Ok(());
         }
         // What follows a reference that never ends may be a secret; the sign is enough to find it.
         let start = if text.ends_with('}') { text.to_owned() } else { "${".to_owned() };
-        Err(Failure::Malformed { expected: expected.to_owned(), start })
+        Err(ExpandError::Malformed { expected: expected.to_owned(), start })
     }
 
     fn describe(&self, id: &str) -> String {
@@ -286,8 +298,8 @@ mod tests {
         Some(value.to_owned())
     }
 
-    fn scope(dialect: Dialect) -> Scope<'static> {
-        Scope {
+    fn scope(dialect: ConfigDialect) -> ExpansionScope<'static> {
+        ExpansionScope {
             dialect,
             variable: &variable,
             home: Some(Path::new("/home/me")),
@@ -298,7 +310,7 @@ mod tests {
         }
     }
 
-    fn expand(dialect: Dialect, text: &str) -> String {
+    fn expand(dialect: ConfigDialect, text: &str) -> String {
         scope(dialect).expand(text).unwrap().text.reveal().to_owned()
     }
 
@@ -323,31 +335,31 @@ mod tests {
             ("$", "$"),
             ("$ {x} $5 }{", "$ {x} $5 }{"),
         ] {
-            assert_eq!(expand(Dialect::Own, text), expected, "{text}");
-            assert_eq!(expand(Dialect::Common, text), expected, "{text}");
+            assert_eq!(expand(ConfigDialect::Own, text), expected, "{text}");
+            assert_eq!(expand(ConfigDialect::Common, text), expected, "{text}");
         }
     }
 
     #[test]
     fn nothing_is_expanded_twice() {
-        assert_eq!(expand(Dialect::Common, "${NESTED}"), "${NAME}");
+        assert_eq!(expand(ConfigDialect::Common, "${NESTED}"), "${NAME}");
     }
 
     #[test]
     fn each_dialect_has_its_own_forms() {
         for (dialect, text, expected) in [
-            (Dialect::Own, "$${NAME}", "${NAME}"),
-            (Dialect::Common, "$${NAME}", "$value"),
-            (Dialect::Own, "$env:NAME", "$env:NAME"),
-            (Dialect::Common, "$env:NAME", "value"),
-            (Dialect::Common, "x$env:NAME", "x$env:NAME"),
-            (Dialect::Common, "$NAME", "$NAME"),
-            (Dialect::Gemini, "$NAME", "value"),
-            (Dialect::Gemini, "Bearer $NAME-$NAME.", "Bearer value-value."),
-            (Dialect::Gemini, "$5 $", "$5 $"),
-            (Dialect::OpenCode, "{env:NAME}/{x}", "value/{x}"),
-            (Dialect::Common, "{env:NAME}", "{env:NAME}"),
-            (Dialect::Codex, "${NAME} $NAME", "${NAME} $NAME"),
+            (ConfigDialect::Own, "$${NAME}", "${NAME}"),
+            (ConfigDialect::Common, "$${NAME}", "$value"),
+            (ConfigDialect::Own, "$env:NAME", "$env:NAME"),
+            (ConfigDialect::Common, "$env:NAME", "value"),
+            (ConfigDialect::Common, "x$env:NAME", "x$env:NAME"),
+            (ConfigDialect::Common, "$NAME", "$NAME"),
+            (ConfigDialect::Gemini, "$NAME", "value"),
+            (ConfigDialect::Gemini, "Bearer $NAME-$NAME.", "Bearer value-value."),
+            (ConfigDialect::Gemini, "$5 $", "$5 $"),
+            (ConfigDialect::OpenCode, "{env:NAME}/{x}", "value/{x}"),
+            (ConfigDialect::Common, "{env:NAME}", "{env:NAME}"),
+            (ConfigDialect::Codex, "${NAME} $NAME", "${NAME} $NAME"),
         ] {
             assert_eq!(expand(dialect, text), expected, "{dialect:?} {text}");
         }
@@ -356,28 +368,28 @@ mod tests {
     #[test]
     fn unset_is_an_error_in_every_form() {
         for (dialect, text) in [
-            (Dialect::Own, "a ${NONE}"),
-            (Dialect::Common, "${env:NONE}"),
-            (Dialect::Common, "$env:NONE"),
-            (Dialect::Gemini, "$NONE"),
-            (Dialect::OpenCode, "{env:NONE}"),
+            (ConfigDialect::Own, "a ${NONE}"),
+            (ConfigDialect::Common, "${env:NONE}"),
+            (ConfigDialect::Common, "$env:NONE"),
+            (ConfigDialect::Gemini, "$NONE"),
+            (ConfigDialect::OpenCode, "{env:NONE}"),
         ] {
             let failure = scope(dialect).expand(text).unwrap_err();
-            assert!(matches!(&failure, Failure::Unset(name) if name == "NONE"), "{text} {failure:?}");
+            assert!(matches!(&failure, ExpandError::Unset(name) if name == "NONE"), "{text} {failure:?}");
         }
     }
 
     #[test]
     fn unset_can_be_let_through_literally() {
         for (dialect, text) in [
-            (Dialect::Own, "a ${NONE} b"),
-            (Dialect::Common, "$env:NONE"),
-            (Dialect::Common, "${input:none}"),
-            (Dialect::Common, "${file:/none/such}"),
-            (Dialect::Gemini, "$NONE"),
-            (Dialect::OpenCode, "{env:NONE}"),
+            (ConfigDialect::Own, "a ${NONE} b"),
+            (ConfigDialect::Common, "$env:NONE"),
+            (ConfigDialect::Common, "${input:none}"),
+            (ConfigDialect::Common, "${file:/none/such}"),
+            (ConfigDialect::Gemini, "$NONE"),
+            (ConfigDialect::OpenCode, "{env:NONE}"),
         ] {
-            let outcome = Scope { allow_unset: true, ..scope(dialect) }.expand(text).unwrap();
+            let outcome = ExpansionScope { allow_unset: true, ..scope(dialect) }.expand(text).unwrap();
             assert_eq!(outcome.text.reveal(), text);
             assert_eq!(outcome.left.len(), 1, "{text}");
         }
@@ -386,9 +398,9 @@ mod tests {
     #[test]
     fn what_is_no_reference_is_an_error_at_home_and_literal_abroad() {
         for text in ["${not a name}", "${}", "${1}", "x ${NAME", "${command:pick}", "${A:=b}"] {
-            let failure = scope(Dialect::Own).expand(text).unwrap_err();
-            assert!(matches!(failure, Failure::Malformed { .. }), "{text} {failure:?}");
-            let outcome = scope(Dialect::Common).expand(text).unwrap();
+            let failure = scope(ConfigDialect::Own).expand(text).unwrap_err();
+            assert!(matches!(failure, ExpandError::Malformed { .. }), "{text} {failure:?}");
+            let outcome = scope(ConfigDialect::Common).expand(text).unwrap();
             assert_eq!(outcome.text.reveal(), text);
             assert_eq!(outcome.left.len(), 1, "{text}");
         }
@@ -396,10 +408,10 @@ mod tests {
 
     #[test]
     fn a_reference_in_a_default_is_refused_everywhere() {
-        for dialect in [Dialect::Own, Dialect::Common] {
+        for dialect in [ConfigDialect::Own, ConfigDialect::Common] {
             let failure = scope(dialect).expand("${NONE:-${NAME}}").unwrap_err();
             assert!(
-                matches!(&failure, Failure::Malformed { start, .. } if start == "${NONE}"),
+                matches!(&failure, ExpandError::Malformed { start, .. } if start == "${NONE}"),
                 "{failure:?}"
             );
         }
@@ -407,32 +419,32 @@ mod tests {
 
     #[test]
     fn what_is_written_shows_neither_values_nor_defaults() {
-        let text = scope(Dialect::Own).expand("--key=${NAME} ${NONE:-hunter2}").unwrap().text;
+        let text = scope(ConfigDialect::Own).expand("--key=${NAME} ${NONE:-hunter2}").unwrap().text;
         assert_eq!(text.written(), "--key=${NAME} ${NONE}");
     }
 
     #[test]
     fn a_dollar_name_outside_gemini_is_pointed_out() {
-        assert_eq!(scope(Dialect::Common).expand("$TOKEN").unwrap().left, ["$TOKEN"]);
-        assert!(scope(Dialect::Common).expand("costs $5").unwrap().left.is_empty());
+        assert_eq!(scope(ConfigDialect::Common).expand("$TOKEN").unwrap().left, ["$TOKEN"]);
+        assert!(scope(ConfigDialect::Common).expand("costs $5").unwrap().left.is_empty());
     }
 
     #[test]
     fn files_are_read_without_their_last_line_break() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("key"), "abc\r\n").unwrap();
-        let scope = Scope { folder: folder.path(), ..scope(Dialect::OpenCode) };
+        let scope = ExpansionScope { folder: folder.path(), ..scope(ConfigDialect::OpenCode) };
         assert_eq!(scope.expand("<${file:key}|{file:./key}>").unwrap().text.reveal(), "<abc|abc>");
         assert!(
-            matches!(scope.expand("${file:none}"), Err(Failure::File(path, _)) if path.ends_with("none"))
+            matches!(scope.expand("${file:none}"), Err(ExpandError::File(path, _)) if path.ends_with("none"))
         );
     }
 
     #[test]
     fn inputs_name_the_variable_that_answers_them() {
         let inputs = [("gh-token".to_owned(), "GitHub token".to_owned())];
-        let scope = Scope { inputs: &inputs, ..scope(Dialect::Common) };
-        let Failure::Input { id, description, variable } = scope.expand("${input:gh-token}").unwrap_err()
+        let scope = ExpansionScope { inputs: &inputs, ..scope(ConfigDialect::Common) };
+        let ExpandError::Input { id, description, variable } = scope.expand("${input:gh-token}").unwrap_err()
         else {
             panic!("expected an input")
         };
@@ -442,7 +454,7 @@ mod tests {
 
     #[test]
     fn a_tilde_is_the_home_folder() {
-        let scope = scope(Dialect::Own);
+        let scope = scope(ConfigDialect::Own);
         let base = Path::new("/base");
         assert_eq!(scope.path(base, "~"), Path::new("/home/me"));
         assert_eq!(scope.path(base, "~/x"), Path::new("/home/me/x"));

@@ -7,28 +7,28 @@
 
 use std::path::Path;
 
-use super::document::{Entry, Node, Value};
+use super::document::{ConfigEntry, ConfigNode, ConfigValue};
 use super::error::ConfigError;
-use super::expand::{Dialect, Scope};
-use super::load::Part;
+use super::expand::{ConfigDialect, ExpansionScope};
+use super::load::PartialConfig;
 use super::nearest::nearest;
-use super::server::{Defaults, read};
+use super::server::{ServerDefaults, read};
 use super::spellings::FOREIGN;
 
 const ROOTS: [&str; 5] = ["mcpServers", "servers", "mcp_servers", "mcp", "context_servers"];
 
 /// Returns true if a TOML file belongs to another application.
-pub(super) fn is_foreign_toml(file: &Path, root: &Node) -> bool {
+pub(super) fn is_foreign_toml(file: &Path, root: &ConfigNode) -> bool {
     let has = |key| root.get(key).is_some();
     let ours = has("servers") || has("endpoint") || has("defaults");
     !ours && (has("mcp_servers") || has("mcpServers") || in_folder(file, ".codex"))
 }
 
 /// Whose rules a JSON file follows, as far as the file's place tells.
-pub(super) fn dialect(file: &Path) -> Dialect {
+pub(super) fn dialect(file: &Path) -> ConfigDialect {
     let is_gemini =
         in_folder(file, ".gemini") || file.file_name().is_some_and(|n| n == "gemini-extension.json");
-    if is_gemini { Dialect::Gemini } else { Dialect::Common }
+    if is_gemini { ConfigDialect::Gemini } else { ConfigDialect::Common }
 }
 
 fn in_folder(file: &Path, name: &str) -> bool {
@@ -36,7 +36,7 @@ fn in_folder(file: &Path, name: &str) -> bool {
 }
 
 /// Reads a file that is not in Hospes' own format.
-pub(super) fn read_foreign(root: &Node, scope: &Scope<'_>, part: &mut Part) {
+pub(super) fn read_foreign(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &mut PartialConfig) {
     let found = find(root, scope.dialect);
     let local = project(root, scope.workspace);
     if found.is_none() && local.is_none() {
@@ -51,10 +51,10 @@ pub(super) fn read_foreign(root: &Node, scope: &Scope<'_>, part: &mut Part) {
     }
     let inputs = found.as_ref().and_then(|found| found.inputs).map(descriptions).unwrap_or_default();
     let dialect = match &found {
-        Some(found) if found.is_opencode => Dialect::OpenCode,
+        Some(found) if found.is_opencode => ConfigDialect::OpenCode,
         _ => scope.dialect,
     };
-    let scope = &Scope { dialect, inputs: &inputs, ..*scope };
+    let scope = &ExpansionScope { dialect, inputs: &inputs, ..*scope };
     if let Some(found) = &found {
         let mut same = root.as_object().unwrap_or_default().iter().filter(|entry| entry.key == found.key);
         if let (Some(first), Some(second)) = (same.next(), same.next()) {
@@ -66,8 +66,8 @@ pub(super) fn read_foreign(root: &Node, scope: &Scope<'_>, part: &mut Part) {
             part.report.warn(&other.at, None, message);
         }
     }
-    let mut seen: Vec<&Entry> = Vec::new();
-    let mut parts: Vec<&Entry> = Vec::new();
+    let mut seen: Vec<&ConfigEntry> = Vec::new();
+    let mut parts: Vec<&ConfigEntry> = Vec::new();
     for (node, is_local) in [(local, true), (found.as_ref().map(|found| found.node), false)] {
         let Some(node) = node else { continue };
         let Some(entries) = node.as_object() else {
@@ -86,7 +86,8 @@ pub(super) fn read_foreign(root: &Node, scope: &Scope<'_>, part: &mut Part) {
                 continue;
             }
             let before = part.report.errors.len();
-            let reading = read(&entry.key, entry, &FOREIGN, scope, Defaults::default(), &mut part.report);
+            let reading =
+                read(&entry.key, entry, &FOREIGN, scope, ServerDefaults::default(), &mut part.report);
             part.add(entry, reading, before);
         }
     }
@@ -98,41 +99,52 @@ pub(super) fn read_foreign(root: &Node, scope: &Scope<'_>, part: &mut Part) {
 }
 
 /// Goose lists what it does itself among the servers.
-fn is_part_of_goose(entry: &Entry, dialect: Dialect) -> bool {
-    let kind = entry.node.get("type").and_then(Node::as_str);
-    dialect == Dialect::Goose && matches!(kind, Some("builtin" | "platform" | "frontend" | "inline_python"))
+fn is_part_of_goose(entry: &ConfigEntry, dialect: ConfigDialect) -> bool {
+    let kind = entry.node.get("type").and_then(ConfigNode::as_str);
+    dialect == ConfigDialect::Goose
+        && matches!(kind, Some("builtin" | "platform" | "frontend" | "inline_python"))
 }
 
-struct Found<'n> {
+struct ServersTable<'n> {
     key: &'n str,
-    node: &'n Node,
-    inputs: Option<&'n Node>,
+    node: &'n ConfigNode,
+    inputs: Option<&'n ConfigNode>,
     is_opencode: bool,
 }
 
-fn find(root: &Node, dialect: Dialect) -> Option<Found<'_>> {
+fn find(root: &ConfigNode, dialect: ConfigDialect) -> Option<ServersTable<'_>> {
     let inputs = root.get("inputs");
     // Elsewhere extensions are something else.
-    let extensions = (dialect == Dialect::Goose).then_some("extensions");
+    let extensions = (dialect == ConfigDialect::Goose).then_some("extensions");
     for key in ROOTS.into_iter().chain(extensions) {
         let Some(node) = root.get(key) else { continue };
         if key == "mcp" {
             if let Some(servers) = node.get("servers").filter(|servers| servers.as_object().is_some()) {
-                return Some(Found { key, node: servers, inputs: node.get("inputs"), is_opencode: false });
+                return Some(ServersTable {
+                    key,
+                    node: servers,
+                    inputs: node.get("inputs"),
+                    is_opencode: false,
+                });
             }
-            return Some(Found { key, node, inputs, is_opencode: true });
+            return Some(ServersTable { key, node, inputs, is_opencode: true });
         }
-        return Some(Found { key, node, inputs, is_opencode: false });
+        return Some(ServersTable { key, node, inputs, is_opencode: false });
     }
     let entries = root.as_object()?;
     if let Some(entry) = entries.iter().find(|entry| entry.key.ends_with(".mcpServers")) {
-        return Some(Found { key: &entry.key, node: &entry.node, inputs, is_opencode: false });
+        return Some(ServersTable { key: &entry.key, node: &entry.node, inputs, is_opencode: false });
     }
-    are_servers(root).then_some(Found { key: "the file", node: root, inputs: None, is_opencode: false })
+    are_servers(root).then_some(ServersTable {
+        key: "the file",
+        node: root,
+        inputs: None,
+        is_opencode: false,
+    })
 }
 
 /// Other keys of the file that hold servers, too.
-fn others<'n>(root: &'n Node, chosen: &str) -> impl Iterator<Item = &'n Entry> {
+fn others<'n>(root: &'n ConfigNode, chosen: &str) -> impl Iterator<Item = &'n ConfigEntry> {
     let entries = root.as_object().unwrap_or_default();
     entries.iter().filter(move |entry| {
         entry.key != chosen && ROOTS.contains(&entry.key.as_str()) && are_servers(&entry.node)
@@ -140,27 +152,27 @@ fn others<'n>(root: &'n Node, chosen: &str) -> impl Iterator<Item = &'n Entry> {
 }
 
 /// Returns true if all entries of a table look like servers.
-fn are_servers(node: &Node) -> bool {
+fn are_servers(node: &ConfigNode) -> bool {
     let entries = node.as_object().unwrap_or_default();
-    let looks_right = |entry: &Entry| {
+    let looks_right = |entry: &ConfigEntry| {
         ["command", "url", "httpUrl", "serverUrl", "baseUrl"].iter().any(|key| entry.node.get(key).is_some())
     };
     !entries.is_empty() && entries.iter().all(looks_right)
 }
 
 /// The servers Claude Code keeps for one project in the user's file.
-fn project<'n>(root: &'n Node, workspace: &Path) -> Option<&'n Node> {
+fn project<'n>(root: &'n ConfigNode, workspace: &Path) -> Option<&'n ConfigNode> {
     let projects = root.get("projects")?.as_object()?;
     projects.iter().find(|entry| Path::new(&entry.key) == workspace)?.node.get("mcpServers")
 }
 
 /// The ids and descriptions of VS Code's `inputs`.
-fn descriptions(inputs: &Node) -> Vec<(String, String)> {
-    let Value::Array(items) = &inputs.value else { return Vec::new() };
+fn descriptions(inputs: &ConfigNode) -> Vec<(String, String)> {
+    let ConfigValue::Array(items) = &inputs.value else { return Vec::new() };
     items
         .iter()
         .filter_map(|item| {
-            let text = |key| item.get(key).and_then(Node::as_str).map(str::to_owned);
+            let text = |key| item.get(key).and_then(ConfigNode::as_str).map(str::to_owned);
             text("id").zip(text("description"))
         })
         .collect()

@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use super::accounts::AccountsConfig;
 use super::auth::AuthConfig;
-use super::document::{Entry, Format, Value, format, parse};
-use super::error::{ConfigError, ConfigErrors, Source};
-use super::expand::{Dialect, Scope};
+use super::document::{ConfigEntry, ConfigFormat, ConfigValue, format, parse};
+use super::error::{ConfigError, ConfigErrors, ConfigSource};
+use super::expand::{ConfigDialect, ExpansionScope};
 use super::foreign::{dialect, is_foreign_toml, read_foreign};
-use super::model::{Callers, Config, ConsoleConfig, Rejected, ServerConfig};
+use super::model::{AllowedCallers, ConsoleConfig, HostConfig, RejectedServer, ServerConfig};
 use super::models::ModelsConfig;
-use super::own::read_own;
-use super::server::Reading;
-use super::table::Report;
-use crate::deciders::DecisionsFrom;
+use super::native::read_own;
+use super::server::ParsedServer;
+use super::table::ConfigReport;
+use crate::deciders::DecisionSource;
 
 /// The largest configuration file, in bytes. Some applications keep their whole history in one.
 pub const MAX_FILE: usize = 16 << 20;
@@ -29,23 +29,23 @@ pub const MAX_SERVER_NAME: usize = 128;
 /// Folders in which applications keep a project's settings; the project is the folder above.
 const SETTINGS_FOLDERS: [&str; 7] = [".vscode", ".cursor", ".gemini", ".codex", ".claude", ".github", ".zed"];
 
-type Variables<'a> = Box<dyn Fn(&str) -> Option<String> + Send + Sync + 'a>;
+type VariableLookup<'a> = Box<dyn Fn(&str) -> Option<String> + Send + Sync + 'a>;
 
 /// Reads configuration files.
-pub struct Loader<'a> {
-    variables: Variables<'a>,
+pub struct ConfigLoader<'a> {
+    variables: VariableLookup<'a>,
     workspace: Option<PathBuf>,
     allow_unset: bool,
     keep_going: bool,
 }
 
-impl Default for Loader<'_> {
+impl Default for ConfigLoader<'_> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<'a> Loader<'a> {
+impl<'a> ConfigLoader<'a> {
     /// A loader that takes variables from this process's environment.
     pub fn new() -> Self {
         Self {
@@ -78,7 +78,7 @@ impl<'a> Loader<'a> {
         self
     }
 
-    /// Puts servers with a mistake into [`Config::rejected`] instead of failing for all of them.
+    /// Puts servers with a mistake into [`HostConfig::rejected`] instead of failing for all of them.
     #[must_use]
     pub fn keep_going(mut self, keep_going: bool) -> Self {
         self.keep_going = keep_going;
@@ -86,8 +86,11 @@ impl<'a> Loader<'a> {
     }
 
     /// Reads several files and merges them; a server may stand in one of them only.
-    pub fn load<P: AsRef<Path>>(&self, files: impl IntoIterator<Item = P>) -> Result<Config, ConfigErrors> {
-        let mut merge = Merge::default();
+    pub fn load<P: AsRef<Path>>(
+        &self,
+        files: impl IntoIterator<Item = P>,
+    ) -> Result<HostConfig, ConfigErrors> {
+        let mut merge = ConfigMerge::default();
         for file in files {
             let file = file.as_ref();
             match read(file) {
@@ -106,14 +109,14 @@ impl<'a> Loader<'a> {
 
     /// Reads text as if it were the content of `file`, which gives it its format, its folder and its name in
     /// messages, and need not exist.
-    pub fn parse(&self, file: impl AsRef<Path>, text: &str) -> Result<Config, ConfigErrors> {
-        let mut merge = Merge::default();
+    pub fn parse(&self, file: impl AsRef<Path>, text: &str) -> Result<HostConfig, ConfigErrors> {
+        let mut merge = ConfigMerge::default();
         merge.add(self.part(file.as_ref(), text));
         merge.finish(self.keep_going)
     }
 
-    fn part(&self, file: &Path, text: &str) -> Part {
-        let mut part = Part::default();
+    fn part(&self, file: &Path, text: &str) -> PartialConfig {
+        let mut part = PartialConfig::default();
         let name: Arc<Path> = file.into();
         let format = format(file, text);
         let root = match parse(&name, format, text) {
@@ -127,13 +130,13 @@ impl<'a> Loader<'a> {
         let folder = absolute.parent().unwrap_or_else(|| Path::new(""));
         let workspace = self.workspace.clone().unwrap_or_else(|| project_folder(folder).to_owned());
         let home = ["HOME", "USERPROFILE"].iter().find_map(|name| (self.variables)(name)).map(PathBuf::from);
-        let own = format == Format::Toml && !is_foreign_toml(&absolute, &root);
-        let scope = Scope {
+        let own = format == ConfigFormat::Toml && !is_foreign_toml(&absolute, &root);
+        let scope = ExpansionScope {
             dialect: match format {
-                Format::Toml if own => Dialect::Own,
-                Format::Toml => Dialect::Codex,
-                Format::Json => dialect(&absolute),
-                Format::Yaml => Dialect::Goose,
+                ConfigFormat::Toml if own => ConfigDialect::Own,
+                ConfigFormat::Toml => ConfigDialect::Codex,
+                ConfigFormat::Json => dialect(&absolute),
+                ConfigFormat::Yaml => ConfigDialect::Goose,
             },
             variable: &*self.variables,
             home: home.as_deref(),
@@ -151,7 +154,7 @@ impl<'a> Loader<'a> {
     }
 }
 
-impl fmt::Debug for Loader<'_> {
+impl fmt::Debug for ConfigLoader<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Loader")
             .field("workspace", &self.workspace)
@@ -188,46 +191,46 @@ fn no_text(file: &Path, bytes: &[u8], error: &std::str::Utf8Error) -> ConfigErro
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "; the file looks like UTF-16: save it as UTF-8",
         _ => "; save the file as UTF-8",
     };
-    ConfigError::NotText { at: Source::end_of(&file.into(), before), hint }
+    ConfigError::NotText { at: ConfigSource::end_of(&file.into(), before), hint }
 }
 
 /// A setting and where it stands.
 #[derive(Debug)]
-pub(super) struct Setting<T> {
+pub(super) struct LocatedSetting<T> {
     pub(super) value: T,
-    pub(super) at: Source,
+    pub(super) at: ConfigSource,
 }
 
 /// Settings of one file.
 #[derive(Debug, Default)]
-pub(super) struct Part {
-    pub(super) listen: Option<Setting<SocketAddr>>,
-    pub(super) start_wait: Option<Setting<Duration>>,
-    pub(super) callers: Option<Setting<Callers>>,
-    pub(super) auth: Option<Setting<AuthConfig>>,
-    pub(super) console: Option<Setting<ConsoleConfig>>,
-    pub(super) accounts: Option<Setting<AccountsConfig>>,
-    pub(super) audit_kept_for: Option<Setting<Duration>>,
+pub(super) struct PartialConfig {
+    pub(super) listen: Option<LocatedSetting<SocketAddr>>,
+    pub(super) start_wait: Option<LocatedSetting<Duration>>,
+    pub(super) callers: Option<LocatedSetting<AllowedCallers>>,
+    pub(super) auth: Option<LocatedSetting<AuthConfig>>,
+    pub(super) console: Option<LocatedSetting<ConsoleConfig>>,
+    pub(super) accounts: Option<LocatedSetting<AccountsConfig>>,
+    pub(super) audit_kept_for: Option<LocatedSetting<Duration>>,
     pub(super) models: ModelsConfig,
     pub(super) console_questions: Option<bool>,
-    pub(super) decisions_from: Option<DecisionsFrom>,
+    pub(super) decisions_from: Option<DecisionSource>,
     pub(super) allowed_hosts: Vec<String>,
     pub(super) allowed_origins: Vec<String>,
     servers: Vec<ServerConfig>,
-    rejected: Vec<Rejected>,
-    pub(super) report: Report,
+    rejected: Vec<RejectedServer>,
+    pub(super) report: ConfigReport,
 }
 
-impl Part {
+impl PartialConfig {
     /// Adds what was read of one server; the errors from index `before` on are its own.
-    pub(super) fn add(&mut self, entry: &Entry, reading: Option<Reading>, before: usize) {
+    pub(super) fn add(&mut self, entry: &ConfigEntry, reading: Option<ParsedServer>, before: usize) {
         let errors = self.report.errors.split_off(before);
         match reading {
-            Some(Reading::Server(server)) if errors.is_empty() => self.servers.push(*server),
-            Some(Reading::Skipped) if errors.is_empty() => {}
+            Some(ParsedServer::Server(server)) if errors.is_empty() => self.servers.push(*server),
+            Some(ParsedServer::Skipped) if errors.is_empty() => {}
             // The host is not to start without it, so it is not left out either.
             _ if is_required(entry) => self.report.errors.extend(errors),
-            _ => self.rejected.push(Rejected {
+            _ => self.rejected.push(RejectedServer {
                 name: entry.key.clone(),
                 source: entry.at.clone(),
                 errors: ConfigErrors::new(errors),
@@ -236,27 +239,27 @@ impl Part {
     }
 }
 
-fn is_required(entry: &Entry) -> bool {
+fn is_required(entry: &ConfigEntry) -> bool {
     let mut members = entry.node.as_object().unwrap_or_default().iter();
-    members.any(|member| member.key == "required" && matches!(member.node.value, Value::Boolean(true)))
+    members.any(|member| member.key == "required" && matches!(member.node.value, ConfigValue::Boolean(true)))
 }
 
 #[derive(Debug, Default)]
-struct Merge {
-    config: Config,
-    listen: Option<Setting<SocketAddr>>,
-    start_wait: Option<Setting<Duration>>,
-    callers: Option<Setting<Callers>>,
-    auth: Option<Setting<AuthConfig>>,
-    console: Option<Setting<ConsoleConfig>>,
-    accounts: Option<Setting<AccountsConfig>>,
-    audit_kept_for: Option<Setting<Duration>>,
-    names: Vec<(String, Source)>,
+struct ConfigMerge {
+    config: HostConfig,
+    listen: Option<LocatedSetting<SocketAddr>>,
+    start_wait: Option<LocatedSetting<Duration>>,
+    callers: Option<LocatedSetting<AllowedCallers>>,
+    auth: Option<LocatedSetting<AuthConfig>>,
+    console: Option<LocatedSetting<ConsoleConfig>>,
+    accounts: Option<LocatedSetting<AccountsConfig>>,
+    audit_kept_for: Option<LocatedSetting<Duration>>,
+    names: Vec<(String, ConfigSource)>,
     errors: Vec<ConfigError>,
 }
 
-impl Merge {
-    fn add(&mut self, part: Part) {
+impl ConfigMerge {
+    fn add(&mut self, part: PartialConfig) {
         self.errors.extend(part.report.errors);
         self.config.warnings.extend(part.report.warnings);
         once("endpoint.listen", &mut self.listen, part.listen, &mut self.errors);
@@ -293,7 +296,7 @@ impl Merge {
         self.config.rejected.extend(part.rejected);
     }
 
-    fn finish(mut self, keep_going: bool) -> Result<Config, ConfigErrors> {
+    fn finish(mut self, keep_going: bool) -> Result<HostConfig, ConfigErrors> {
         if !keep_going {
             for rejected in self.config.rejected.drain(..) {
                 self.errors.extend(rejected.errors.into_inner());
@@ -313,8 +316,8 @@ impl Merge {
 /// Merges a setting that may occur in one file only, or with the same value in several.
 fn once<T: PartialEq>(
     setting: &'static str,
-    known: &mut Option<Setting<T>>,
-    found: Option<Setting<T>>,
+    known: &mut Option<LocatedSetting<T>>,
+    found: Option<LocatedSetting<T>>,
     errors: &mut Vec<ConfigError>,
 ) {
     match (&known, found) {

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod auth;
+mod command_line;
 mod document;
 mod error;
 mod expand;
@@ -9,32 +10,32 @@ mod foreign;
 mod load;
 mod model;
 mod models;
+mod native;
 mod nearest;
-mod own;
 mod remote;
 mod sandbox;
 mod secret;
 mod server;
 mod spellings;
 mod table;
-mod words;
 mod yaml;
 
 #[cfg(test)]
 mod tests;
 
 pub use accounts::AccountsConfig;
-pub use auth::{Allowed, AuthClient, AuthConfig, AuthKeys, AuthProvider, AuthSignIn, Dpop};
-pub use error::{ConfigError, ConfigErrors, Place, Source, Warning};
+pub use auth::{AllowedUsers, AuthClient, AuthConfig, AuthKeys, AuthProvider, AuthSignIn, DpopRequirement};
+pub use command_line::{SplitCommandError, split_command};
+pub use error::{ConfigError, ConfigErrors, ConfigSource, ConfigWarning, SettingPath};
 use load::read_text;
-pub use load::{Loader, MAX_FILE, MAX_SERVER_NAME};
+pub use load::{ConfigLoader, MAX_FILE, MAX_SERVER_NAME};
 pub use model::{
-    AccountChoice, Builtin, Callers, Config, ConsoleConfig, EraChoice, Http, HttpClient, HttpFlavour,
-    Rejected, ServerConfig, Stdio, TargetError, Timeouts, ToolFilter, Transport,
+    AccountChoice, AllowedCallers, BuiltinTransport, ConsoleConfig, EraChoice, HostConfig, HttpFlavour,
+    HttpTransport, ParseTargetError, PreregisteredClient, RejectedServer, ServerConfig, ServerTimeouts,
+    ServerTransport, StdioTransport, ToolFilter,
 };
 pub use models::ModelsConfig;
+pub use native::{CONSOLE_FORM, HOST_FORM, ORIGIN_FORM, is_host, is_origin, parse_console, parse_listen};
 pub use nearest::nearest;
-pub use own::{CONSOLE_FORM, HOST_FORM, ORIGIN_FORM, is_host, is_origin, parse_console, parse_listen};
-pub use sandbox::Sandbox;
-pub use secret::{Expanded, Secret, ServerUrl, redact_command, redact_url};
-pub use words::{WordsError, split_command};
+pub use sandbox::SandboxConfig;
+pub use secret::{ExpandedText, Secret, ServerUrl, redact_command, redact_url};

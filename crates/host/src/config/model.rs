@@ -6,23 +6,23 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hospes_auth::client::GivenClient;
+use hospes_auth::client::PreregisteredOAuthClient;
 use hospes_auth::{ClientId, Issuer};
 
 use super::accounts::AccountsConfig;
 use super::auth::AuthConfig;
-use super::error::{ConfigErrors, Source, Warning};
+use super::command_line::{SplitCommandError, split_command};
+use super::error::{ConfigErrors, ConfigSource, ConfigWarning};
 use super::models::ModelsConfig;
-use super::sandbox::Sandbox;
-use super::secret::{Expanded, Secret, ServerUrl, redact_command};
-use super::words::{WordsError, split_command};
-use crate::deciders::DecisionsFrom;
+use super::sandbox::SandboxConfig;
+use super::secret::{ExpandedText, Secret, ServerUrl, redact_command};
+use crate::deciders::DecisionSource;
 use crate::pins::PinMode;
 
 /// Everything the host was told, from one or several files.
 #[derive(Debug, Default)]
 #[non_exhaustive]
-pub struct Config {
+pub struct HostConfig {
     /// Address on which the endpoint listens.
     pub listen: Option<SocketAddr>,
     /// Names of this machine, besides loopback, that requests may be addressed to (the `Host` header).
@@ -30,7 +30,7 @@ pub struct Config {
     /// Web origins, besides loopback, whose pages may send requests (the `Origin` header).
     pub allowed_origins: Vec<String>,
     /// Programs that may use the endpoint if no tokens of `[auth]` are required, if configured.
-    pub callers: Option<Callers>,
+    pub callers: Option<AllowedCallers>,
     /// Authentication settings of the endpoint, if configured.
     pub auth: Option<AuthConfig>,
     /// Address on which the console listens, if configured.
@@ -43,7 +43,7 @@ pub struct Config {
     /// wherever a console is served.
     pub console_questions: Option<bool>,
     /// Sources from which decisions are accepted, if configured. If several files set it, the strictest value applies.
-    pub decisions_from: Option<DecisionsFrom>,
+    pub decisions_from: Option<DecisionSource>,
     /// Models, and what servers may spend on them.
     pub models: ModelsConfig,
     /// Time that the first lists wait for servers that are being started.
@@ -51,15 +51,15 @@ pub struct Config {
     /// The servers, in the order of the files.
     pub servers: Vec<ServerConfig>,
     /// Servers with a mistake in their entry; always empty unless the loader was told to keep going.
-    pub rejected: Vec<Rejected>,
+    pub rejected: Vec<RejectedServer>,
     /// Warnings about ignored settings.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<ConfigWarning>,
 }
 
 /// Programs that may use an endpoint without sign-in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Callers {
+pub enum AllowedCallers {
     /// Programs of the user that runs the host, but for the servers that it has started; others need the endpoint's token.
     #[default]
     SameUser,
@@ -79,7 +79,7 @@ pub enum ConsoleConfig {
     Listen(SocketAddr),
 }
 
-impl Config {
+impl HostConfig {
     /// The server of that name.
     pub fn server(&self, name: &str) -> Option<&ServerConfig> {
         self.servers.iter().find(|server| server.name == name)
@@ -89,11 +89,11 @@ impl Config {
 /// A server whose entry has a mistake.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Rejected {
+pub struct RejectedServer {
     /// Its name.
     pub name: String,
     /// Location of its entry.
-    pub source: Source,
+    pub source: ConfigSource,
     /// The mistakes.
     pub errors: ConfigErrors,
 }
@@ -105,13 +105,13 @@ pub struct ServerConfig {
     /// Name of the server in the configuration.
     pub name: String,
     /// Transport that reaches the server.
-    pub transport: Transport,
+    pub transport: ServerTransport,
     /// True if the server is configured but is not started.
     pub disabled: bool,
     /// True if the host does not start without the server.
     pub required: bool,
     /// Timeouts of the server.
-    pub timeouts: Timeouts,
+    pub timeouts: ServerTimeouts,
     /// Maximum number of connections to the server.
     pub max_connections: Option<usize>,
     /// Filter of the tools that are listed.
@@ -121,27 +121,27 @@ pub struct ServerConfig {
     /// The era to speak with it, if it is not to be found out.
     pub era: Option<EraChoice>,
     /// Sandbox of the server, if it is a child process.
-    pub sandbox: Sandbox,
+    pub sandbox: SandboxConfig,
     /// Folders that it is given as roots. None if it is given those that the host gives to all servers.
     pub roots: Option<Vec<PathBuf>>,
     /// Location of its entry.
-    pub source: Source,
+    pub source: ConfigSource,
 }
 
 impl ServerConfig {
     /// A server with defaults for everything but its name and transport.
-    pub fn new(name: impl Into<String>, transport: Transport, source: Source) -> Self {
+    pub fn new(name: impl Into<String>, transport: ServerTransport, source: ConfigSource) -> Self {
         Self {
             name: name.into(),
             transport,
             disabled: false,
             required: false,
-            timeouts: Timeouts::default(),
+            timeouts: ServerTimeouts::default(),
             max_connections: None,
             tools: ToolFilter::default(),
             pins: None,
             era: None,
-            sandbox: Sandbox::default(),
+            sandbox: SandboxConfig::default(),
             roots: None,
             source,
         }
@@ -150,28 +150,28 @@ impl ServerConfig {
     /// Returns true if each user has a separate account at the server.
     #[must_use]
     pub fn is_per_user(&self) -> bool {
-        matches!(&self.transport, Transport::Http(http) if http.account == AccountChoice::PerUser)
+        matches!(&self.transport, ServerTransport::Http(http) if http.account == AccountChoice::PerUser)
     }
 }
 
 /// Transport that reaches a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Transport {
+pub enum ServerTransport {
     /// A child process, spoken to over its standard input and output.
-    Stdio(Stdio),
+    Stdio(StdioTransport),
     /// A URL.
-    Http(Http),
+    Http(HttpTransport),
     /// A server that is part of this program.
-    Builtin(Builtin),
+    Builtin(BuiltinTransport),
 }
 
-impl Transport {
+impl ServerTransport {
     /// A child process, given as a program and its arguments.
     pub fn stdio<'a>(program: &str, args: impl IntoIterator<Item = &'a str>) -> Self {
-        Self::Stdio(Stdio {
-            command: Expanded::literal(program),
-            args: args.into_iter().map(Expanded::literal).collect(),
+        Self::Stdio(StdioTransport {
+            command: ExpandedText::literal(program),
+            args: args.into_iter().map(ExpandedText::literal).collect(),
             env: BTreeMap::new(),
             cwd: None,
         })
@@ -189,7 +189,7 @@ impl Transport {
 
     /// A URL without further headers.
     pub fn http(url: url::Url) -> Self {
-        Self::Http(Http {
+        Self::Http(HttpTransport {
             url: ServerUrl::new(url),
             headers: Vec::new(),
             flavour: HttpFlavour::Any,
@@ -200,21 +200,21 @@ impl Transport {
 
     /// A target as people type it: a URL that begins with `http://` or `https://`, else a command line, taken
     /// apart as by [`split_command`].
-    pub fn target(text: &str) -> Result<Self, TargetError> {
+    pub fn target(text: &str) -> Result<Self, ParseTargetError> {
         if ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme)) {
             return Ok(Self::http(text.parse()?));
         }
         let words = split_command(text)?;
         let mut words = words.iter().map(String::as_str);
-        let program = words.next().filter(|program| !program.is_empty()).ok_or(WordsError::Empty)?;
+        let program = words.next().filter(|program| !program.is_empty()).ok_or(SplitCommandError::Empty)?;
         Ok(Self::stdio(program, words))
     }
 
     /// A server that is part of this program.
     pub fn builtin<'a>(name: &str, args: impl IntoIterator<Item = &'a str>) -> Self {
-        Self::Builtin(Builtin {
+        Self::Builtin(BuiltinTransport {
             name: name.to_owned(),
-            args: args.into_iter().map(Expanded::literal).collect(),
+            args: args.into_iter().map(ExpandedText::literal).collect(),
         })
     }
 }
@@ -222,29 +222,29 @@ impl Transport {
 /// Error of parsing a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum TargetError {
+pub enum ParseTargetError {
     /// It begins like a URL but is not a valid one.
     #[error("not a URL")]
     Url(#[from] url::ParseError),
     /// It cannot be taken apart.
     #[error("expected a URL, or {0}")]
-    Words(WordsError),
+    Words(SplitCommandError),
 }
 
-impl From<WordsError> for TargetError {
-    fn from(error: WordsError) -> Self {
+impl From<SplitCommandError> for ParseTargetError {
+    fn from(error: SplitCommandError) -> Self {
         Self::Words(error)
     }
 }
 
 /// The server as a person would write it on a command line, without secrets.
-impl fmt::Display for Transport {
+impl fmt::Display for ServerTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stdio(stdio) => f.write_str(&stdio.command_line()),
             Self::Http(http) => http.url.fmt(f),
             Self::Builtin(builtin) => {
-                let words = builtin.args.iter().map(Expanded::written);
+                let words = builtin.args.iter().map(ExpandedText::written);
                 f.write_str(&redact_command(["built-in", &builtin.name].into_iter().chain(words)))
             }
         }
@@ -254,18 +254,18 @@ impl fmt::Display for Transport {
 /// A child process.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Stdio {
+pub struct StdioTransport {
     /// The program.
-    pub command: Expanded,
+    pub command: ExpandedText,
     /// Its arguments; no shell is involved.
-    pub args: Vec<Expanded>,
+    pub args: Vec<ExpandedText>,
     /// Variables set besides the few that every child gets.
     pub env: BTreeMap<String, Secret>,
     /// The folder it starts in.
     pub cwd: Option<PathBuf>,
 }
 
-impl Stdio {
+impl StdioTransport {
     /// The command line for people: with references in place of their values, without secrets.
     pub fn command_line(&self) -> String {
         self.command_line_of(self.command.written())
@@ -273,7 +273,7 @@ impl Stdio {
 
     /// Returns the command line with another text in place of the program, such as the path of the executed file.
     pub fn command_line_of(&self, program: &str) -> String {
-        redact_command(std::iter::once(program).chain(self.args.iter().map(Expanded::written)))
+        redact_command(std::iter::once(program).chain(self.args.iter().map(ExpandedText::written)))
     }
 
     /// The names of its variables that decide which code it loads, whatever the command line says.
@@ -282,7 +282,7 @@ impl Stdio {
     }
 }
 
-impl fmt::Debug for Stdio {
+impl fmt::Debug for StdioTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // One text for the arguments: what hides a value may be the option before it.
         f.debug_struct("Stdio")
@@ -296,7 +296,7 @@ impl fmt::Debug for Stdio {
 /// A server at a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Http {
+pub struct HttpTransport {
     /// Its address.
     pub url: ServerUrl,
     /// Headers sent with every request, names as written.
@@ -306,13 +306,13 @@ pub struct Http {
     /// Account with which the server is used.
     pub account: AccountChoice,
     /// Client that is registered with its authorization server, if there is one.
-    pub client: Option<Box<HttpClient>>,
+    pub client: Option<Box<PreregisteredClient>>,
 }
 
 /// Client that was registered in advance with a server's authorization server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct HttpClient {
+pub struct PreregisteredClient {
     /// Its id.
     pub id: String,
     /// Its secret, if it has one.
@@ -321,12 +321,12 @@ pub struct HttpClient {
     pub issuer: Option<String>,
 }
 
-impl HttpClient {
+impl PreregisteredClient {
     /// Converts to the client that a sign-in expects. None if the id or the issuer is invalid, which a loaded
     /// configuration excludes.
     #[must_use]
-    pub fn given(&self) -> Option<GivenClient> {
-        let mut given = GivenClient::new(ClientId::new(&*self.id).ok()?);
+    pub fn given(&self) -> Option<PreregisteredOAuthClient> {
+        let mut given = PreregisteredOAuthClient::new(ClientId::new(&*self.id).ok()?);
         if let Some(secret) = &self.secret {
             given = given.secret(secret.reveal());
         }
@@ -364,18 +364,18 @@ pub enum HttpFlavour {
 /// A server that is part of this program.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Builtin {
+pub struct BuiltinTransport {
     /// Its name in this program.
     pub name: String,
     /// Settings of the server, in the form of command-line arguments.
-    pub args: Vec<Expanded>,
+    pub args: Vec<ExpandedText>,
 }
 
-impl fmt::Debug for Builtin {
+impl fmt::Debug for BuiltinTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builtin")
             .field("name", &self.name)
-            .field("args", &redact_command(self.args.iter().map(Expanded::written)))
+            .field("args", &redact_command(self.args.iter().map(ExpandedText::written)))
             .finish()
     }
 }
@@ -383,7 +383,7 @@ impl fmt::Debug for Builtin {
 /// Timeouts of a server. Missing values default to those of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Timeouts {
+pub struct ServerTimeouts {
     /// From starting or dialling until it is ready.
     pub connect: Option<Duration>,
     /// Timeout of one request, restarted by each progress notification.
@@ -493,33 +493,40 @@ mod tests {
 
     #[test]
     fn a_target_is_a_url_or_a_command_line() {
-        assert_eq!(Transport::target("npx -y 'a b'").unwrap(), Transport::stdio("npx", ["-y", "a b"]));
+        assert_eq!(
+            ServerTransport::target("npx -y 'a b'").unwrap(),
+            ServerTransport::stdio("npx", ["-y", "a b"])
+        );
         let url = "https://e.com/mcp";
-        assert_eq!(Transport::target(url).unwrap(), Transport::http(url.parse().unwrap()));
+        assert_eq!(ServerTransport::target(url).unwrap(), ServerTransport::http(url.parse().unwrap()));
         for (text, message) in [
             ("", "expected a URL, or the name of a program"),
             ("'' x", "expected a URL, or the name of a program"),
             ("a 'b", "expected a URL, or a closing quotation mark"),
             ("https://", "not a URL"),
         ] {
-            assert_eq!(Transport::target(text).unwrap_err().to_string(), message);
+            assert_eq!(ServerTransport::target(text).unwrap_err().to_string(), message);
         }
     }
 
     #[test]
     fn printing_a_server_gives_no_secret_away() {
-        let mut transport = Transport::stdio("npx", ["server", "--api-key", "hunter2"]);
-        if let Transport::Stdio(stdio) = &mut transport {
+        let mut transport = ServerTransport::stdio("npx", ["server", "--api-key", "hunter2"]);
+        if let ServerTransport::Stdio(stdio) = &mut transport {
             stdio.env.insert("TOKEN".into(), Secret::new("hunter2"));
         }
-        let stdio = ServerConfig::new("one", transport, Source::unwritten("a test"));
-        let mut transport = Transport::http("https://me:hunter2@e.com/mcp?key=hunter2".parse().unwrap());
-        if let Transport::Http(http) = &mut transport {
+        let stdio = ServerConfig::new("one", transport, ConfigSource::unwritten("a test"));
+        let mut transport =
+            ServerTransport::http("https://me:hunter2@e.com/mcp?key=hunter2".parse().unwrap());
+        if let ServerTransport::Http(http) = &mut transport {
             http.headers.push(("Authorization".into(), Secret::new("hunter2")));
         }
-        let http = ServerConfig::new("two", transport, Source::unwritten("a test"));
-        let builtin =
-            ServerConfig::new("three", Transport::builtin("x", ["--token", "hunter2"]), stdio.source.clone());
+        let http = ServerConfig::new("two", transport, ConfigSource::unwritten("a test"));
+        let builtin = ServerConfig::new(
+            "three",
+            ServerTransport::builtin("x", ["--token", "hunter2"]),
+            stdio.source.clone(),
+        );
         for server in [stdio, http, builtin] {
             let printed = format!("{server:?} {}", server.transport);
             assert!(!printed.contains("hunter2"), "{printed}");

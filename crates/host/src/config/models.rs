@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use hospes_models::{Account, Allowance, AllowanceConfig, Budget, Catalogue, Model, ModelConfig};
+use hospes_models::{Allowance, AllowanceConfig, Budget, BudgetAccount, Model, ModelCatalogue, ModelConfig};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
-use super::document::{Entry, Node, Value};
-use super::expand::Scope;
-use super::table::{Report, Table};
+use super::document::{ConfigEntry, ConfigNode, ConfigValue};
+use super::expand::ExpansionScope;
+use super::table::{ConfigReport, SettingsTable};
 use crate::sampling::Sampler;
 
 /// Settings of models, and of the servers' budgets for them.
@@ -35,10 +35,10 @@ impl ModelsConfig {
         let mut budget = Budget::new();
         budget.allow_servers(self.every_server);
         for (server, allowance) in self.servers {
-            budget.allow(Account::server(server), allowance);
+            budget.allow(BudgetAccount::server(server), allowance);
         }
         // Names of tables are told apart by the reader of the file.
-        let catalogue = Catalogue::new(self.models).ok()?;
+        let catalogue = ModelCatalogue::new(self.models).ok()?;
         let sampler = Sampler::new(catalogue, budget);
         Some(match self.review_timeout {
             Some(timeout) => sampler.with_review_timeout(timeout),
@@ -61,15 +61,15 @@ impl ModelsConfig {
 
 /// Reads `[models]`.
 pub(super) fn read_models(
-    table: &Table<'_>,
-    node: &Node,
-    scope: &Scope<'_>,
-    report: &mut Report,
+    table: &SettingsTable<'_>,
+    node: &ConfigNode,
+    scope: &ExpansionScope<'_>,
+    report: &mut ConfigReport,
 ) -> Vec<Model> {
     let Some(entries) = node.as_object() else {
         return report.wrong_type(node, None, "models".to_owned(), "a table").unwrap_or_default();
     };
-    let read = |entry: &Entry| {
+    let read = |entry: &ConfigEntry| {
         let path = format!("models.{}", entry.key);
         let mut config: ModelConfig = typed(table, entry, &path, report)?;
         let expanded = config.expand(|setting, text| {
@@ -99,7 +99,7 @@ pub(super) fn read_models(
 }
 
 /// Reads `[sampling]`.
-pub(super) fn read_sampling(table: &mut Table<'_>, report: &mut Report) -> ModelsConfig {
+pub(super) fn read_sampling(table: &mut SettingsTable<'_>, report: &mut ConfigReport) -> ModelsConfig {
     let mut config = ModelsConfig::default();
     if let Some(entry) = table.take(&["review_timeout"], report) {
         config.review_timeout = table.duration(entry, Duration::from_secs(1), report);
@@ -110,7 +110,7 @@ pub(super) fn read_sampling(table: &mut Table<'_>, report: &mut Report) -> Model
     if let Some(entry) = table.take(&["servers"], report) {
         match entry.node.as_object() {
             Some(entries) => {
-                let read = |entry: &Entry| {
+                let read = |entry: &ConfigEntry| {
                     let path = format!("sampling.servers.{}", entry.key);
                     Some((entry.key.clone(), allowance(table, entry, &path, report)?))
                 };
@@ -125,7 +125,12 @@ pub(super) fn read_sampling(table: &mut Table<'_>, report: &mut Report) -> Model
     config
 }
 
-fn allowance(table: &Table<'_>, entry: &Entry, path: &str, report: &mut Report) -> Option<Allowance> {
+fn allowance(
+    table: &SettingsTable<'_>,
+    entry: &ConfigEntry,
+    path: &str,
+    report: &mut ConfigReport,
+) -> Option<Allowance> {
     let config: AllowanceConfig = typed(table, entry, path, report)?;
     match config.build(path) {
         Ok(allowance) => Some(allowance),
@@ -137,10 +142,10 @@ fn allowance(table: &Table<'_>, entry: &Entry, path: &str, report: &mut Report) 
 
 /// Deserializes a table as its type. Errors name the key, never the value, which could be a secret.
 fn typed<T: DeserializeOwned>(
-    table: &Table<'_>,
-    entry: &Entry,
+    table: &SettingsTable<'_>,
+    entry: &ConfigEntry,
     path: &str,
-    report: &mut Report,
+    report: &mut ConfigReport,
 ) -> Option<T> {
     let Some(entries) = entry.node.as_object() else {
         return report.wrong_type(&entry.node, None, path.to_owned(), "a table");
@@ -165,14 +170,16 @@ fn typed<T: DeserializeOwned>(
     table.invalid(at, &field, "what this setting can be", hint, report)
 }
 
-fn json(node: &Node) -> Json {
+fn json(node: &ConfigNode) -> Json {
     match &node.value {
-        Value::Null | Value::Date => Json::Null,
-        Value::Boolean(value) => Json::Bool(*value),
-        Value::Number(text) => serde_json::from_str(text).unwrap_or_else(|_| Json::String(text.clone())),
-        Value::String(text) => Json::String(text.clone()),
-        Value::Array(items) => Json::Array(items.iter().map(json).collect()),
-        Value::Object(entries) => {
+        ConfigValue::Null | ConfigValue::Date => Json::Null,
+        ConfigValue::Boolean(value) => Json::Bool(*value),
+        ConfigValue::Number(text) => {
+            serde_json::from_str(text).unwrap_or_else(|_| Json::String(text.clone()))
+        }
+        ConfigValue::String(text) => Json::String(text.clone()),
+        ConfigValue::Array(items) => Json::Array(items.iter().map(json).collect()),
+        ConfigValue::Object(entries) => {
             Json::Object(entries.iter().map(|entry| (entry.key.clone(), json(&entry.node))).collect())
         }
     }

@@ -2,15 +2,15 @@
 
 use url::Url;
 
-use super::document::{Entry, Node, Value};
+use super::document::{ConfigEntry, ConfigNode, ConfigValue};
 use super::error::ConfigError;
-use super::model::{AccountChoice, Http, HttpClient, HttpFlavour};
+use super::model::{AccountChoice, HttpFlavour, HttpTransport, PreregisteredClient};
 use super::nearest::hint;
 use super::secret::{Secret, ServerUrl};
-use super::server::Reader;
+use super::server::ServerEntryReader;
 
-impl Reader<'_, '_, '_> {
-    pub(super) fn http(&mut self, entry: &Entry, flavour: HttpFlavour) -> Option<Http> {
+impl ServerEntryReader<'_, '_, '_> {
+    pub(super) fn http(&mut self, entry: &ConfigEntry, flavour: HttpFlavour) -> Option<HttpTransport> {
         let headers = self.headers();
         let text = self.table.expanded(&entry.node, &entry.key, self.scope, self.report)?;
         let url = match Url::parse(text.reveal()) {
@@ -30,7 +30,7 @@ impl Reader<'_, '_, '_> {
         };
         let account = self.account(&headers);
         let client = self.client(&headers);
-        Some(Http {
+        Some(HttpTransport {
             url: ServerUrl::expanded(text.written().to_owned(), url),
             headers,
             flavour,
@@ -40,7 +40,7 @@ impl Reader<'_, '_, '_> {
     }
 
     /// Reads the client that is registered with the server's authorization server.
-    fn client(&mut self, headers: &[(String, Secret)]) -> Option<Box<HttpClient>> {
+    fn client(&mut self, headers: &[(String, Secret)]) -> Option<Box<PreregisteredClient>> {
         let spellings = self.spellings;
         let mut given = None;
         let mut text = |reader: &mut Self, keys| {
@@ -86,7 +86,7 @@ impl Reader<'_, '_, '_> {
         }
         let (secret, issuer) = (secret.map(|(_, text)| text), issuer.map(|(_, text)| text));
         let issuer = issuer.map(|issuer| issuer.reveal().to_owned());
-        Some(Box::new(HttpClient { id: id.reveal().to_owned(), secret, issuer }))
+        Some(Box::new(PreregisteredClient { id: id.reveal().to_owned(), secret, issuer }))
     }
 
     fn account(&mut self, headers: &[(String, Secret)]) -> AccountChoice {
@@ -120,7 +120,7 @@ impl Reader<'_, '_, '_> {
                 Some(entries) => {
                     for (index, header) in entries.iter().enumerate() {
                         let field = format!("{}.{}", entry.key, header.key);
-                        let is_same = |first: &&Entry| first.key.eq_ignore_ascii_case(&header.key);
+                        let is_same = |first: &&ConfigEntry| first.key.eq_ignore_ascii_case(&header.key);
                         if let Some(first) = entries[..index].iter().find(is_same) {
                             self.report.repeated(header, Some(self.name), field, first);
                             continue;
@@ -148,17 +148,23 @@ impl Reader<'_, '_, '_> {
         if let Some(entry) = self.take(self.spellings.bearer_env)
             && let Some(token) = self.named_variable(&entry.node, &entry.key)
         {
-            let header = Entry {
+            let header = ConfigEntry {
                 at: entry.at.clone(),
                 key: "Authorization".to_owned(),
-                node: Node { at: entry.node.at.clone(), value: Value::Null },
+                node: ConfigNode { at: entry.node.at.clone(), value: ConfigValue::Null },
             };
             self.header(&mut headers, &header, &entry.key, Secret::new(format!("Bearer {token}")));
         }
         headers
     }
 
-    fn header(&mut self, headers: &mut Vec<(String, Secret)>, entry: &Entry, field: &str, value: Secret) {
+    fn header(
+        &mut self,
+        headers: &mut Vec<(String, Secret)>,
+        entry: &ConfigEntry,
+        field: &str,
+        value: Secret,
+    ) {
         // RFC 9110, sections 5.1 and 5.5.
         let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         if entry.key.is_empty() || !entry.key.bytes().all(is_token) {
@@ -179,7 +185,7 @@ impl Reader<'_, '_, '_> {
     }
 
     /// The value of a variable that a setting names instead of referring to it.
-    fn named_variable(&mut self, node: &Node, field: &str) -> Option<String> {
+    fn named_variable(&mut self, node: &ConfigNode, field: &str) -> Option<String> {
         let Some(name) = node.as_str() else {
             return self.report.wrong_type(node, Some(self.name), field.to_owned(), "a string");
         };

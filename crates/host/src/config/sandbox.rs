@@ -2,47 +2,48 @@
 
 use std::path::PathBuf;
 
-use hospes_sandbox::{Files, Kind, Network, Profile};
+use hospes_sandbox::{SandboxFiles, SandboxKind, SandboxNetwork, SandboxProfile};
 
-use super::document::Entry;
+use super::command_line::is_env_name;
+use super::document::ConfigEntry;
 use super::nearest::hint;
-use super::server::Reader;
-use super::table::Table;
-use super::words::is_env_name;
+use super::server::ServerEntryReader;
+use super::table::SettingsTable;
 
 /// Sandbox settings of a server that runs as a child process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Sandbox {
+pub struct SandboxConfig {
     /// Profile that is enforced.
-    pub profile: Profile,
+    pub profile: SandboxProfile,
     /// The names of our own variables that it gets, in place of the few that every child gets.
     pub environment: Option<Vec<String>>,
 }
 
-impl Reader<'_, '_, '_> {
+impl ServerEntryReader<'_, '_, '_> {
     /// The table `sandbox`.
-    pub(super) fn sandbox(&mut self) -> Sandbox {
-        let mut sandbox = Sandbox::default();
+    pub(super) fn sandbox(&mut self) -> SandboxConfig {
+        let mut sandbox = SandboxConfig::default();
         let Some(entry) = self.take(self.spellings.sandbox) else { return sandbox };
-        let Some(mut table) = Table::new(&entry.node, Some(self.name), "sandbox.", self.report) else {
+        let Some(mut table) = SettingsTable::new(&entry.node, Some(self.name), "sandbox.", self.report)
+        else {
             return sandbox;
         };
         if let Some(entry) = table.take(&["kind"], self.report) {
             let words = [
-                ("auto", Kind::Auto),
-                ("bubblewrap", Kind::Bubblewrap),
-                ("landlock", Kind::Landlock),
-                ("off", Kind::Off),
+                ("auto", SandboxKind::Auto),
+                ("bubblewrap", SandboxKind::Bubblewrap),
+                ("landlock", SandboxKind::Landlock),
+                ("off", SandboxKind::Off),
             ];
             sandbox.profile.kind = self.word(&table, entry, &words);
         }
         if let Some(entry) = table.take(&["network"], self.report) {
-            let words = [("host", Network::Host), ("none", Network::None)];
+            let words = [("host", SandboxNetwork::Host), ("none", SandboxNetwork::None)];
             sandbox.profile.network = self.word(&table, entry, &words);
         }
         if let Some(mut files) = table.table("files", self.report) {
-            let mut granted = Files::default();
+            let mut granted = SandboxFiles::default();
             granted.read = self.paths(&mut files, "read").unwrap_or_default();
             granted.write = self.paths(&mut files, "write").unwrap_or_default();
             files.refuse_unread(self.report);
@@ -59,7 +60,7 @@ impl Reader<'_, '_, '_> {
             sandbox.environment = Some(names.into_iter().map(|(name, _)| name.to_owned()).collect());
         }
         table.refuse_unread(self.report);
-        if sandbox.profile.kind == Kind::Off && sandbox.profile.is_demanding() {
+        if sandbox.profile.kind == SandboxKind::Off && sandbox.profile.is_demanding() {
             self.contradiction(entry, "`sandbox.kind` = `off`", "`sandbox.files` or `sandbox.network`");
         }
         sandbox
@@ -75,8 +76,8 @@ impl Reader<'_, '_, '_> {
 
     fn word<T: Copy + Default>(
         &mut self,
-        table: &Table<'_>,
-        entry: &Entry,
+        table: &SettingsTable<'_>,
+        entry: &ConfigEntry,
         words: &[(&'static str, T)],
     ) -> T {
         let Some(text) = entry.node.as_str() else {
@@ -92,7 +93,7 @@ impl Reader<'_, '_, '_> {
         T::default()
     }
 
-    fn paths(&mut self, table: &mut Table<'_>, key: &'static str) -> Option<Vec<PathBuf>> {
+    fn paths(&mut self, table: &mut SettingsTable<'_>, key: &'static str) -> Option<Vec<PathBuf>> {
         let entry = table.take(&[key], self.report)?;
         let field = table.field(entry);
         let items = table.items(entry, self.report)?;

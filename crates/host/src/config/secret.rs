@@ -39,12 +39,12 @@ impl fmt::Display for Secret {
 /// Printing it shows the references, as written in the file and without their defaults; only
 /// [`reveal`](Self::reveal) gives what they stand for.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
-pub struct Expanded {
+pub struct ExpandedText {
     written: String,
     value: String,
 }
 
-impl Expanded {
+impl ExpandedText {
     /// Text in which nothing was replaced.
     pub fn literal(text: impl Into<String>) -> Self {
         let value = text.into();
@@ -69,13 +69,13 @@ impl Expanded {
     }
 }
 
-impl fmt::Debug for Expanded {
+impl fmt::Debug for ExpandedText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&redact_argument(&self.written), f)
     }
 }
 
-impl fmt::Display for Expanded {
+impl fmt::Display for ExpandedText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&redact_argument(&self.written))
     }
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn expanded_text_prints_its_references() {
-        let text = Expanded::new("--root=${HOME}".into(), "--root=/home/me".into());
+        let text = ExpandedText::new("--root=${HOME}".into(), "--root=/home/me".into());
         assert_eq!(format!("{text} {text:?}"), "--root=${HOME} \"--root=${HOME}\"");
         assert_eq!(text.reveal(), "--root=/home/me");
     }

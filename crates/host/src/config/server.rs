@@ -4,21 +4,24 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::document::{Entry, Node, Value};
+use super::command_line::{is_env_name, parse_env_file, split_command};
+use super::document::{ConfigEntry, ConfigNode, ConfigValue};
 use super::error::ConfigError;
-use super::expand::{Dialect, Scope};
-use super::model::{Builtin, EraChoice, HttpFlavour, ServerConfig, Stdio, Timeouts, ToolFilter, Transport};
+use super::expand::{ConfigDialect, ExpansionScope};
+use super::model::{
+    BuiltinTransport, EraChoice, HttpFlavour, ServerConfig, ServerTimeouts, ServerTransport, StdioTransport,
+    ToolFilter,
+};
 use super::nearest::hint;
-use super::sandbox::Sandbox;
-use super::secret::{Expanded, Secret};
-use super::spellings::Spellings;
-use super::table::{Report, Table};
-use super::words::{is_env_name, parse_env_file, split_command};
+use super::sandbox::SandboxConfig;
+use super::secret::{ExpandedText, Secret};
+use super::spellings::SettingSpellings;
+use super::table::{ConfigReport, SettingsTable};
 use crate::pins::PinMode;
 use crate::settings::DEFAULT_HEALTH_CHECK;
 
 /// Result of reading an entry.
-pub(super) enum Reading {
+pub(super) enum ParsedServer {
     Server(Box<ServerConfig>),
     /// Nothing to start, and a warning that says so.
     Skipped,
@@ -26,8 +29,8 @@ pub(super) enum Reading {
 
 /// Defaults for every server of a file.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Defaults {
-    pub(super) timeouts: Timeouts,
+pub(super) struct ServerDefaults {
+    pub(super) timeouts: ServerTimeouts,
     pub(super) max_connections: Option<usize>,
     pub(super) pins: Option<PinMode>,
 }
@@ -35,13 +38,13 @@ pub(super) struct Defaults {
 /// Reads one server; mistakes go to the report.
 pub(super) fn read(
     name: &str,
-    entry: &Entry,
-    spellings: &Spellings,
-    scope: &Scope<'_>,
-    defaults: Defaults,
-    report: &mut Report,
-) -> Option<Reading> {
-    let mut table = Table::new(&entry.node, Some(name), "", report)?;
+    entry: &ConfigEntry,
+    spellings: &SettingSpellings,
+    scope: &ExpansionScope<'_>,
+    defaults: ServerDefaults,
+    report: &mut ConfigReport,
+) -> Option<ParsedServer> {
+    let mut table = SettingsTable::new(&entry.node, Some(name), "", report)?;
     if name.is_empty() || name.chars().any(char::is_control) || name.len() > super::MAX_SERVER_NAME {
         let limit = super::MAX_SERVER_NAME;
         let expected = format!("a name of 1 to {limit} bytes without control characters");
@@ -59,22 +62,22 @@ pub(super) fn read(
     }
     let disabled = disabled == Some(true) || enabled == Some(false);
     // Nobody needs the variables of a server that does not start.
-    let scope = &Scope { allow_unset: scope.allow_unset || disabled, ..*scope };
+    let scope = &ExpansionScope { allow_unset: scope.allow_unset || disabled, ..*scope };
 
     let errors_before = report.errors.len();
-    let mut reader = Reader { name, entry, spellings, scope, table: &mut table, report };
+    let mut reader = ServerEntryReader { name, entry, spellings, scope, table: &mut table, report };
     let transport = reader.transport();
-    let is_child = matches!(transport, Ok(Some(Transport::Stdio(_))));
-    let sandbox = if is_child { reader.sandbox() } else { Sandbox::default() };
+    let is_child = matches!(transport, Ok(Some(ServerTransport::Stdio(_))));
+    let sandbox = if is_child { reader.sandbox() } else { SandboxConfig::default() };
     let timeouts = reader.timeouts(defaults.timeouts);
     let max_connections = reader.table.count(spellings.max_connections, reader.report);
     let tools = reader.tools();
     let era = reader.era();
     let roots = reader.roots();
     // Other applications have no such setting, whatever they call so.
-    let pins = (scope.dialect == Dialect::Own).then(|| reader.table.pins(reader.report)).flatten();
+    let pins = (scope.dialect == ConfigDialect::Own).then(|| reader.table.pins(reader.report)).flatten();
     let required = reader.table.boolean(spellings.required, reader.report).unwrap_or(false);
-    let own = scope.dialect == Dialect::Own;
+    let own = scope.dialect == ConfigDialect::Own;
     if own {
         // Settings of another transport are known, whether or not this one asked for them.
         table.know(&[spellings.args, spellings.env, spellings.env_file, spellings.pass_env, spellings.cwd]);
@@ -86,12 +89,12 @@ pub(super) fn read(
         Ok(Some(transport)) => transport,
         Ok(None) => return None,
         // A typo in a key is already reported, with its own suggestion.
-        Err(NoTransport) if own && report.errors.len() > errors_before => return None,
-        Err(NoTransport) => {
+        Err(MissingTransport) if own && report.errors.len() > errors_before => return None,
+        Err(MissingTransport) => {
             let is_extension = table.unread().any(|unread| unread.key == "settings");
             if !own && (disabled || is_extension) {
                 report.warn(&entry.at, Some(name), "has neither `command` nor `url`, and is passed over");
-                return Some(Reading::Skipped);
+                return Some(ParsedServer::Skipped);
             }
             let hint = table.meant(&["command", "url", "httpUrl", "serverUrl", "baseUrl"]);
             report.errors.push(ConfigError::NoTransport {
@@ -121,34 +124,39 @@ pub(super) fn read(
     server.era = era;
     server.sandbox = sandbox;
     server.roots = roots;
-    Some(Reading::Server(Box::new(server)))
+    Some(ParsedServer::Server(Box::new(server)))
 }
 
 /// The entry says neither what to start nor where to connect.
-struct NoTransport;
+struct MissingTransport;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum TransportKind {
     Stdio,
     Http(HttpFlavour),
 }
 
 /// Reads the settings of one server; `remote` has those of a URL.
-pub(super) struct Reader<'r, 'n, 's> {
+pub(super) struct ServerEntryReader<'r, 'n, 's> {
     pub(super) name: &'r str,
-    entry: &'n Entry,
-    pub(super) spellings: &'r Spellings,
-    pub(super) scope: &'r Scope<'s>,
-    pub(super) table: &'r mut Table<'n>,
-    pub(super) report: &'r mut Report,
+    entry: &'n ConfigEntry,
+    pub(super) spellings: &'r SettingSpellings,
+    pub(super) scope: &'r ExpansionScope<'s>,
+    pub(super) table: &'r mut SettingsTable<'n>,
+    pub(super) report: &'r mut ConfigReport,
 }
 
-impl<'n> Reader<'_, 'n, '_> {
-    pub(super) fn take(&mut self, spellings: &[&'static str]) -> Option<&'n Entry> {
+impl<'n> ServerEntryReader<'_, 'n, '_> {
+    pub(super) fn take(&mut self, spellings: &[&'static str]) -> Option<&'n ConfigEntry> {
         self.table.take(spellings, self.report)
     }
 
-    pub(super) fn contradiction(&mut self, at: &Entry, first: impl Into<String>, second: impl Into<String>) {
+    pub(super) fn contradiction(
+        &mut self,
+        at: &ConfigEntry,
+        first: impl Into<String>,
+        second: impl Into<String>,
+    ) {
         self.report.errors.push(ConfigError::Contradiction {
             at: at.at.clone(),
             server: self.name.to_owned(),
@@ -158,18 +166,18 @@ impl<'n> Reader<'_, 'n, '_> {
     }
 
     /// `Ok(None)` means an error that has been reported.
-    fn transport(&mut self) -> Result<Option<Transport>, NoTransport> {
+    fn transport(&mut self) -> Result<Option<ServerTransport>, MissingTransport> {
         let kind = self.kind();
         let command = self.take(self.spellings.command);
         let url = self.take(self.spellings.url);
         let builtin = self.take(self.spellings.builtin);
-        let found: Vec<&Entry> = [command, url, builtin].into_iter().flatten().collect();
+        let found: Vec<&ConfigEntry> = [command, url, builtin].into_iter().flatten().collect();
         if let [first, second, ..] = found[..] {
             self.contradiction(second, format!("`{}`", first.key), format!("`{}`", second.key));
             return Ok(None);
         }
         match (kind, found.first()) {
-            (Some((kind, said)), Some(entry)) if (kind == Kind::Stdio) != command.is_some() => {
+            (Some((kind, said)), Some(entry)) if (kind == TransportKind::Stdio) != command.is_some() => {
                 let said_kind = said.node.as_str().unwrap_or_default();
                 self.contradiction(
                     entry,
@@ -194,11 +202,11 @@ impl<'n> Reader<'_, 'n, '_> {
                 ],
                 command,
             );
-            return Ok(stdio.map(Transport::Stdio));
+            return Ok(stdio.map(ServerTransport::Stdio));
         }
         if let Some(url) = url {
             let flavour = match kind {
-                Some((Kind::Http(flavour), _)) => flavour,
+                Some((TransportKind::Http(flavour), _)) => flavour,
                 _ => HttpFlavour::Any,
             };
             let http = self.http(url, flavour);
@@ -212,7 +220,7 @@ impl<'n> Reader<'_, 'n, '_> {
                 spellings.sandbox,
             ];
             self.useless(&process, url);
-            return Ok(http.map(Transport::Http));
+            return Ok(http.map(ServerTransport::Http));
         }
         if let Some(builtin) = builtin {
             let name = match builtin.node.as_str() {
@@ -236,23 +244,23 @@ impl<'n> Reader<'_, 'n, '_> {
                 spellings.sandbox,
             ];
             self.useless(&others, builtin);
-            return Ok(name
-                .zip(args)
-                .map(|(name, args)| Transport::Builtin(Builtin { name: name.to_owned(), args })));
+            return Ok(name.zip(args).map(|(name, args)| {
+                ServerTransport::Builtin(BuiltinTransport { name: name.to_owned(), args })
+            }));
         }
-        Err(NoTransport)
+        Err(MissingTransport)
     }
 
     /// Settings that say nothing about this transport: a mistake in our file, a remark in others'.
-    fn useless(&mut self, groups: &[&'static [&'static str]], because: &Entry) {
+    fn useless(&mut self, groups: &[&'static [&'static str]], because: &ConfigEntry) {
         for group in groups {
             let Some(entry) = self.take(group) else { continue };
             let is_empty = match &entry.node.value {
-                Value::Array(items) => items.is_empty(),
-                Value::Object(entries) => entries.is_empty(),
+                ConfigValue::Array(items) => items.is_empty(),
+                ConfigValue::Object(entries) => entries.is_empty(),
                 _ => false,
             };
-            if self.scope.dialect == Dialect::Own {
+            if self.scope.dialect == ConfigDialect::Own {
                 self.contradiction(entry, format!("`{}`", because.key), format!("`{}`", entry.key));
             } else if !is_empty {
                 let message = format!("`{}` is ignored beside `{}`", entry.key, because.key);
@@ -261,8 +269,8 @@ impl<'n> Reader<'_, 'n, '_> {
         }
     }
 
-    fn kind(&mut self) -> Option<(Kind, &'n Entry)> {
-        let mut said: Option<(Kind, &'n Entry)> = None;
+    fn kind(&mut self) -> Option<(TransportKind, &'n ConfigEntry)> {
+        let mut said: Option<(TransportKind, &'n ConfigEntry)> = None;
         // Some files say both `type` and `transport`; that is fine as long as they agree.
         for spelling in self.spellings.kind {
             let Some(entry) = self.take(&[spelling]) else { continue };
@@ -271,12 +279,12 @@ impl<'n> Reader<'_, 'n, '_> {
                 continue;
             };
             let kind = match text {
-                "stdio" | "local" => Kind::Stdio,
-                "http" | "remote" | "auto" => Kind::Http(HttpFlavour::Any),
+                "stdio" | "local" => TransportKind::Stdio,
+                "http" | "remote" | "auto" => TransportKind::Http(HttpFlavour::Any),
                 "streamable-http" | "streamableHttp" | "streamable_http" | "streamablehttp" => {
-                    Kind::Http(HttpFlavour::Streamable)
+                    TransportKind::Http(HttpFlavour::Streamable)
                 }
-                "sse" => Kind::Http(HttpFlavour::Sse),
+                "sse" => TransportKind::Http(HttpFlavour::Sse),
                 other => {
                     let hint = hint(other, ["stdio", "http", "streamable-http", "sse"]);
                     let expected = "`stdio`, `http`, `streamable-http` or `sse`";
@@ -286,8 +294,8 @@ impl<'n> Reader<'_, 'n, '_> {
             };
             match said {
                 Some((first, before))
-                    if (first == Kind::Stdio) != (kind == Kind::Stdio)
-                        || (matches!((first, kind), (Kind::Http(a), Kind::Http(b))
+                    if (first == TransportKind::Stdio) != (kind == TransportKind::Stdio)
+                        || (matches!((first, kind), (TransportKind::Http(a), TransportKind::Http(b))
                             if a != b && a != HttpFlavour::Any && b != HttpFlavour::Any)) =>
                 {
                     let first = before.node.as_str().unwrap_or_default();
@@ -295,14 +303,14 @@ impl<'n> Reader<'_, 'n, '_> {
                         (format!("`{}` = `{first}`", before.key), format!("`{}` = `{text}`", entry.key));
                     self.contradiction(entry, first, second);
                 }
-                Some((Kind::Http(flavour), _)) if flavour != HttpFlavour::Any => {}
+                Some((TransportKind::Http(flavour), _)) if flavour != HttpFlavour::Any => {}
                 _ => said = Some((kind, entry)),
             }
         }
         said
     }
 
-    fn stdio(&mut self, command: &'n Entry) -> Option<Stdio> {
+    fn stdio(&mut self, command: &'n ConfigEntry) -> Option<StdioTransport> {
         let words = self.command(command);
         let args = self.args();
         let mut env = self.env_file().unwrap_or_default();
@@ -312,15 +320,15 @@ impl<'n> Reader<'_, 'n, '_> {
         }
         let cwd = self.cwd();
         let (program, mut all) = words?;
-        if let Value::Object(_) = command.node.value
+        if let ConfigValue::Object(_) = command.node.value
             && let Some(node) = command.node.get("env")
         {
             self.env(node, "command.env", &mut env);
         }
         all.extend(args?);
-        let stdio = Stdio { command: program, args: all, env, cwd };
+        let stdio = StdioTransport { command: program, args: all, env, cwd };
         // In our own file somebody wrote it for us; what others' files have in them, few have looked at.
-        if self.scope.dialect != Dialect::Own {
+        if self.scope.dialect != ConfigDialect::Own {
             for name in stdio.loader_variables() {
                 let message = format!("`{name}` decides which code the program loads; see that it should");
                 self.report.warn(&command.at, Some(self.name), message);
@@ -330,13 +338,13 @@ impl<'n> Reader<'_, 'n, '_> {
     }
 
     /// The program, and what of its arguments stands in the same setting.
-    fn command(&mut self, entry: &'n Entry) -> Option<(Expanded, Vec<Expanded>)> {
-        let own = self.scope.dialect == Dialect::Own;
+    fn command(&mut self, entry: &'n ConfigEntry) -> Option<(ExpandedText, Vec<ExpandedText>)> {
+        let own = self.scope.dialect == ConfigDialect::Own;
         let has_args = self.entry.node.as_object().is_some_and(|entries| {
             entries.iter().any(|other| self.spellings.args.contains(&other.key.as_str()))
         });
         match &entry.node.value {
-            Value::String(text) => {
+            ConfigValue::String(text) => {
                 // With `args`, or as a path, the text is the program, spaces and all.
                 let head = text.split_whitespace().next().unwrap_or("");
                 let whole =
@@ -365,7 +373,7 @@ impl<'n> Reader<'_, 'n, '_> {
                 }
                 self.program(expanded)
             }
-            Value::Array(items) => {
+            ConfigValue::Array(items) => {
                 if items.is_empty() {
                     let expected = "the name of a program, then its arguments";
                     return self.table.invalid(&entry.node.at, &entry.key, expected, "", self.report);
@@ -374,7 +382,7 @@ impl<'n> Reader<'_, 'n, '_> {
                 self.program(expanded)
             }
             // An older form of Zed's: `{ path, args, env }`.
-            Value::Object(_) if !own => {
+            ConfigValue::Object(_) if !own => {
                 let Some(path) = entry.node.get("path") else {
                     return self.table.invalid(
                         &entry.node.at,
@@ -385,7 +393,7 @@ impl<'n> Reader<'_, 'n, '_> {
                     );
                 };
                 let mut expanded = vec![self.table.expanded(path, "command.path", self.scope, self.report)];
-                if let Some(Node { value: Value::Array(items), .. }) = entry.node.get("args") {
+                if let Some(ConfigNode { value: ConfigValue::Array(items), .. }) = entry.node.get("args") {
                     expanded.extend(self.expand_all(items, "command.args"));
                 }
                 self.program(expanded)
@@ -397,20 +405,20 @@ impl<'n> Reader<'_, 'n, '_> {
         }
     }
 
-    fn program(&self, words: Vec<Option<Expanded>>) -> Option<(Expanded, Vec<Expanded>)> {
+    fn program(&self, words: Vec<Option<ExpandedText>>) -> Option<(ExpandedText, Vec<ExpandedText>)> {
         let mut words = words.into_iter().collect::<Option<Vec<_>>>()?.into_iter();
         let program = words.next()?;
         let program = match program.reveal().strip_prefix("~/") {
             Some(_) => {
                 let path = self.scope.path(self.scope.folder, program.reveal());
-                Expanded::new(program.written().to_owned(), path.to_string_lossy().into_owned())
+                ExpandedText::new(program.written().to_owned(), path.to_string_lossy().into_owned())
             }
             None => program,
         };
         Some((program, words.collect()))
     }
 
-    pub(super) fn expand_all(&mut self, items: &[Node], field: &str) -> Vec<Option<Expanded>> {
+    pub(super) fn expand_all(&mut self, items: &[ConfigNode], field: &str) -> Vec<Option<ExpandedText>> {
         let mut expanded = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
             expanded.push(self.table.expanded(item, &format!("{field}[{index}]"), self.scope, self.report));
@@ -418,7 +426,7 @@ impl<'n> Reader<'_, 'n, '_> {
         expanded
     }
 
-    fn args(&mut self) -> Option<Vec<Expanded>> {
+    fn args(&mut self) -> Option<Vec<ExpandedText>> {
         let Some(entry) = self.take(self.spellings.args) else { return Some(Vec::new()) };
         let items = self.table.items(entry, self.report)?;
         self.expand_all(items, &entry.key).into_iter().collect()
@@ -433,7 +441,7 @@ impl<'n> Reader<'_, 'n, '_> {
     /// Returns the base folder of relative paths: the file's folder for Hospes' own format, the workspace for other
     /// formats.
     pub(super) fn base(&self) -> &std::path::Path {
-        if self.scope.dialect == Dialect::Own { self.scope.folder } else { self.scope.workspace }
+        if self.scope.dialect == ConfigDialect::Own { self.scope.folder } else { self.scope.workspace }
     }
 
     fn env_file(&mut self) -> Option<BTreeMap<String, Secret>> {
@@ -466,14 +474,14 @@ impl<'n> Reader<'_, 'n, '_> {
         let Some(items) = self.table.items(entry, self.report) else { return };
         for (index, item) in items.iter().enumerate() {
             // Codex also writes `{ name = "X", source = "local" }`.
-            let Some(name) = item.as_str().or_else(|| item.get("name").and_then(Node::as_str)) else {
+            let Some(name) = item.as_str().or_else(|| item.get("name").and_then(ConfigNode::as_str)) else {
                 let field = format!("{}[{index}]", entry.key);
                 self.report.wrong_type::<()>(item, Some(self.name), field, "a string");
                 continue;
             };
             match (self.scope.variable)(name) {
                 Some(value) => drop(env.insert(name.to_owned(), Secret::new(value))),
-                None if self.scope.dialect == Dialect::Goose => {
+                None if self.scope.dialect == ConfigDialect::Goose => {
                     let message = format!("`{name}` is not set here; Goose may keep it in its keyring");
                     self.report.warn(&item.at, Some(self.name), message);
                 }
@@ -482,7 +490,7 @@ impl<'n> Reader<'_, 'n, '_> {
         }
     }
 
-    fn env(&mut self, node: &Node, field: &str, env: &mut BTreeMap<String, Secret>) {
+    fn env(&mut self, node: &ConfigNode, field: &str, env: &mut BTreeMap<String, Secret>) {
         let Some(entries) = node.as_object() else {
             self.report.wrong_type::<()>(node, Some(self.name), field.to_owned(), "a table");
             return;
@@ -509,13 +517,13 @@ impl<'n> Reader<'_, 'n, '_> {
         }
     }
 
-    fn timeouts(&mut self, defaults: Timeouts) -> Timeouts {
+    fn timeouts(&mut self, defaults: ServerTimeouts) -> ServerTimeouts {
         let connect = self.timeout(self.spellings.connect_timeout);
         let request = self.timeout(self.spellings.request_timeout);
         let park = self.timeout(self.spellings.park_timeout);
         let health_check =
             self.table.interval(self.spellings.health_check, DEFAULT_HEALTH_CHECK, self.report);
-        Timeouts {
+        ServerTimeouts {
             connect: connect.or(defaults.connect),
             request: request.or(defaults.request),
             park: park.or(defaults.park),
@@ -540,7 +548,7 @@ impl<'n> Reader<'_, 'n, '_> {
     }
 
     fn tools(&mut self) -> ToolFilter {
-        if self.scope.dialect == Dialect::Own {
+        if self.scope.dialect == ConfigDialect::Own {
             let Some(mut tools) = self.table.table("tools", self.report) else {
                 return ToolFilter::default();
             };
@@ -551,7 +559,7 @@ impl<'n> Reader<'_, 'n, '_> {
         }
         // FastMCP has a table of transformations under `tools`, which is something else.
         let tools = self.entry.node.get("tools");
-        let include = if tools.is_some_and(|tools| !matches!(tools.value, Value::Array(_))) {
+        let include = if tools.is_some_and(|tools| !matches!(tools.value, ConfigValue::Array(_))) {
             let rest: Vec<_> = self.spellings.include.iter().copied().filter(|key| *key != "tools").collect();
             self.table.strings(&rest, self.report)
         } else {
@@ -578,10 +586,10 @@ impl<'n> Reader<'_, 'n, '_> {
 
 /// `timeout` is seconds to some (Cline, Roo: up to 3600) and milliseconds to others (Gemini, OpenCode). Where
 /// the file does not tell, the size does; erring towards a longer wait.
-fn is_milliseconds(entry: &Entry, dialect: Dialect) -> bool {
+fn is_milliseconds(entry: &ConfigEntry, dialect: ConfigDialect) -> bool {
     match (&entry.node.value, dialect) {
-        (_, Dialect::Gemini | Dialect::OpenCode) => true,
-        (Value::Number(number), _) => number.parse().is_ok_and(|number: f64| number > 3600.0),
+        (_, ConfigDialect::Gemini | ConfigDialect::OpenCode) => true,
+        (ConfigValue::Number(number), _) => number.parse().is_ok_and(|number: f64| number > 3600.0),
         _ => false,
     }
 }

@@ -1,52 +1,52 @@
 //! Names of a server's settings, in Hospes' own format and in others.
 
 /// Alternative spellings of one key.
-type Keys = &'static [&'static str];
+type KeySpellings = &'static [&'static str];
 
 /// The names under which an entry's settings are known.
-pub(super) struct Spellings {
-    pub(super) command: Keys,
-    pub(super) args: Keys,
-    pub(super) builtin: Keys,
-    pub(super) env: Keys,
-    pub(super) env_file: Keys,
+pub(super) struct SettingSpellings {
+    pub(super) command: KeySpellings,
+    pub(super) args: KeySpellings,
+    pub(super) builtin: KeySpellings,
+    pub(super) env: KeySpellings,
+    pub(super) env_file: KeySpellings,
     /// Names of variables to hand on from our own environment.
-    pub(super) pass_env: Keys,
-    pub(super) cwd: Keys,
+    pub(super) pass_env: KeySpellings,
+    pub(super) cwd: KeySpellings,
     /// Sandbox of a child process.
-    pub(super) sandbox: Keys,
+    pub(super) sandbox: KeySpellings,
     /// Folders that it is given as roots.
-    pub(super) roots: Keys,
-    pub(super) url: Keys,
-    pub(super) headers: Keys,
+    pub(super) roots: KeySpellings,
+    pub(super) url: KeySpellings,
+    pub(super) headers: KeySpellings,
     /// Headers whose values are names of environment variables.
-    pub(super) env_headers: Keys,
+    pub(super) env_headers: KeySpellings,
     /// The environment variable with a bearer token.
-    pub(super) bearer_env: Keys,
+    pub(super) bearer_env: KeySpellings,
     /// Account with which the server is used.
-    pub(super) account: Keys,
+    pub(super) account: KeySpellings,
     /// Client id at the server's authorization server.
-    pub(super) client_id: Keys,
-    pub(super) client_secret: Keys,
+    pub(super) client_id: KeySpellings,
+    pub(super) client_secret: KeySpellings,
     /// Issuer of that authorization server.
-    pub(super) client_issuer: Keys,
-    pub(super) kind: Keys,
-    pub(super) enabled: Keys,
-    pub(super) disabled: Keys,
-    pub(super) required: Keys,
-    pub(super) connect_timeout: Keys,
-    pub(super) request_timeout: Keys,
-    pub(super) park_timeout: Keys,
-    pub(super) health_check: Keys,
-    pub(super) max_connections: Keys,
-    pub(super) include: Keys,
-    pub(super) exclude: Keys,
-    pub(super) era: Keys,
+    pub(super) client_issuer: KeySpellings,
+    pub(super) kind: KeySpellings,
+    pub(super) enabled: KeySpellings,
+    pub(super) disabled: KeySpellings,
+    pub(super) required: KeySpellings,
+    pub(super) connect_timeout: KeySpellings,
+    pub(super) request_timeout: KeySpellings,
+    pub(super) park_timeout: KeySpellings,
+    pub(super) health_check: KeySpellings,
+    pub(super) max_connections: KeySpellings,
+    pub(super) include: KeySpellings,
+    pub(super) exclude: KeySpellings,
+    pub(super) era: KeySpellings,
     /// Read by others and of no meaning here; not worth a warning.
-    pub(super) silent: Keys,
+    pub(super) silent: KeySpellings,
 }
 
-pub(super) const OWN: Spellings = Spellings {
+pub(super) const OWN: SettingSpellings = SettingSpellings {
     command: &["command"],
     args: &["args"],
     builtin: &["builtin"],
@@ -79,7 +79,7 @@ pub(super) const OWN: Spellings = Spellings {
     silent: &[],
 };
 
-pub(super) const FOREIGN: Spellings = Spellings {
+pub(super) const FOREIGN: SettingSpellings = SettingSpellings {
     command: &["command", "cmd"],
     args: &["args", "arguments"],
     builtin: &[],

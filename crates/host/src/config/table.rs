@@ -2,24 +2,24 @@
 
 use std::time::Duration;
 
-use super::document::{Entry, Node, Value};
-use super::error::{ConfigError, Place, Source, Warning};
-use super::expand::{Failure, Scope};
+use super::document::{ConfigEntry, ConfigNode, ConfigValue};
+use super::error::{ConfigError, ConfigSource, ConfigWarning, SettingPath};
+use super::expand::{ExpandError, ExpansionScope};
 use super::nearest::hint;
-use super::secret::Expanded;
+use super::secret::ExpandedText;
 use crate::pins::PinMode;
 
 /// Errors and warnings that are found while reading.
 #[derive(Debug, Default)]
-pub(super) struct Report {
+pub(super) struct ConfigReport {
     pub(super) errors: Vec<ConfigError>,
-    pub(super) warnings: Vec<Warning>,
+    pub(super) warnings: Vec<ConfigWarning>,
 }
 
 /// A table of settings, remembering which keys were read.
-pub(super) struct Table<'n> {
+pub(super) struct SettingsTable<'n> {
     pub(super) server: Option<&'n str>,
-    entries: &'n [Entry],
+    entries: &'n [ConfigEntry],
     read: Vec<bool>,
     /// Prefix of keys in messages: `endpoint.`.
     path: String,
@@ -27,13 +27,13 @@ pub(super) struct Table<'n> {
     known: Vec<&'static str>,
 }
 
-impl<'n> Table<'n> {
+impl<'n> SettingsTable<'n> {
     /// A table, unless the value is something else.
     pub(super) fn new(
-        node: &'n Node,
+        node: &'n ConfigNode,
         server: Option<&'n str>,
         path: &str,
-        report: &mut Report,
+        report: &mut ConfigReport,
     ) -> Option<Self> {
         let Some(entries) = node.as_object() else {
             let field = path.trim_end_matches('.').to_owned();
@@ -44,10 +44,14 @@ impl<'n> Table<'n> {
     }
 
     /// The entry under one of several spellings of a key.
-    pub(super) fn take(&mut self, spellings: &[&'static str], report: &mut Report) -> Option<&'n Entry> {
+    pub(super) fn take(
+        &mut self,
+        spellings: &[&'static str],
+        report: &mut ConfigReport,
+    ) -> Option<&'n ConfigEntry> {
         self.know(&[spellings]);
         let entries = self.entries;
-        let mut found: Option<&'n Entry> = None;
+        let mut found: Option<&'n ConfigEntry> = None;
         for (index, entry) in entries.iter().enumerate() {
             if !spellings.contains(&entry.key.as_str()) {
                 continue;
@@ -62,14 +66,14 @@ impl<'n> Table<'n> {
     }
 
     /// A table under a key.
-    pub(super) fn table(&mut self, key: &'static str, report: &mut Report) -> Option<Self> {
+    pub(super) fn table(&mut self, key: &'static str, report: &mut ConfigReport) -> Option<Self> {
         let entry = self.take(&[key], report)?;
         let path = format!("{}{key}.", self.path);
         Self::new(&entry.node, self.server, &path, report)
     }
 
     /// Returns the entry under a key without marking it as read.
-    pub(super) fn entry(&self, key: &str) -> Option<&'n Entry> {
+    pub(super) fn entry(&self, key: &str) -> Option<&'n ConfigEntry> {
         self.entries.iter().find(|entry| entry.key == key)
     }
 
@@ -79,7 +83,7 @@ impl<'n> Table<'n> {
     }
 
     /// Returns the entries that have not been read.
-    pub(super) fn unread(&self) -> impl Iterator<Item = &'n Entry> {
+    pub(super) fn unread(&self) -> impl Iterator<Item = &'n ConfigEntry> {
         let entries = self.entries;
         entries.iter().zip(self.read.clone()).filter(|(_, read)| !read).map(|(entry, _)| entry)
     }
@@ -94,7 +98,7 @@ impl<'n> Table<'n> {
     }
 
     /// Reports the entries with unknown keys as mistakes.
-    pub(super) fn refuse_unread(&self, report: &mut Report) {
+    pub(super) fn refuse_unread(&self, report: &mut ConfigReport) {
         for entry in self.unread().filter(|entry| !self.known.contains(&entry.key.as_str())) {
             let mut hint = hint(&entry.key, self.known.iter().copied());
             if hint.is_empty() && !self.known.is_empty() {
@@ -118,22 +122,22 @@ impl<'n> Table<'n> {
             .unwrap_or_default()
     }
 
-    pub(super) fn place(&self, field: &str) -> Place {
-        Place { server: self.server.map(str::to_owned), field: format!("{}{field}", self.path) }
+    pub(super) fn place(&self, field: &str) -> SettingPath {
+        SettingPath { server: self.server.map(str::to_owned), field: format!("{}{field}", self.path) }
     }
 
-    pub(super) fn boolean(&mut self, spellings: &[&'static str], report: &mut Report) -> Option<bool> {
+    pub(super) fn boolean(&mut self, spellings: &[&'static str], report: &mut ConfigReport) -> Option<bool> {
         let entry = self.take(spellings, report)?;
         match entry.node.value {
-            Value::Boolean(value) => Some(value),
+            ConfigValue::Boolean(value) => Some(value),
             _ => report.wrong_type(&entry.node, self.server, self.field(entry), "true or false"),
         }
     }
 
     /// A number of things, at least one.
-    pub(super) fn count(&mut self, spellings: &[&'static str], report: &mut Report) -> Option<usize> {
+    pub(super) fn count(&mut self, spellings: &[&'static str], report: &mut ConfigReport) -> Option<usize> {
         let entry = self.take(spellings, report)?;
-        let Value::Number(number) = &entry.node.value else {
+        let ConfigValue::Number(number) = &entry.node.value else {
             return report.wrong_type(&entry.node, self.server, self.field(entry), "a number");
         };
         match number.parse::<usize>().ok().filter(|count| *count > 0) {
@@ -143,7 +147,7 @@ impl<'n> Table<'n> {
     }
 
     /// Reads the pin mode.
-    pub(super) fn pins(&mut self, report: &mut Report) -> Option<PinMode> {
+    pub(super) fn pins(&mut self, report: &mut ConfigReport) -> Option<PinMode> {
         let entry = self.take(&["pins"], report)?;
         let text = entry.node.as_str().unwrap_or_default();
         PinMode::read(text).or_else(|| {
@@ -163,12 +167,12 @@ impl<'n> Table<'n> {
         &mut self,
         spellings: &[&'static str],
         usual: Duration,
-        report: &mut Report,
+        report: &mut ConfigReport,
     ) -> Option<Duration> {
         let entry = self.take(spellings, report)?;
         match &entry.node.value {
-            Value::Boolean(false) => Some(Duration::ZERO),
-            Value::Boolean(true) => Some(usual),
+            ConfigValue::Boolean(false) => Some(Duration::ZERO),
+            ConfigValue::Boolean(true) => Some(usual),
             _ => {
                 let expected = "a time above zero such as \"30s\" or \"2m\", or false for never";
                 self.time(entry, Duration::from_secs(1), expected, report)
@@ -177,14 +181,22 @@ impl<'n> Table<'n> {
     }
 
     /// An array of strings.
-    pub(super) fn strings(&mut self, spellings: &[&'static str], report: &mut Report) -> Option<Vec<String>> {
+    pub(super) fn strings(
+        &mut self,
+        spellings: &[&'static str],
+        report: &mut ConfigReport,
+    ) -> Option<Vec<String>> {
         let entry = self.take(spellings, report)?;
         let texts = self.texts(entry, report)?;
         Some(texts.into_iter().map(|(text, _)| text.to_owned()).collect())
     }
 
     /// The strings of an array, each with its place.
-    pub(super) fn texts(&self, entry: &'n Entry, report: &mut Report) -> Option<Vec<(&'n str, &'n Source)>> {
+    pub(super) fn texts(
+        &self,
+        entry: &'n ConfigEntry,
+        report: &mut ConfigReport,
+    ) -> Option<Vec<(&'n str, &'n ConfigSource)>> {
         let items = self.items(entry, report)?;
         let mut texts = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
@@ -199,29 +211,33 @@ impl<'n> Table<'n> {
         Some(texts)
     }
 
-    pub(super) fn items(&self, entry: &'n Entry, report: &mut Report) -> Option<&'n [Node]> {
+    pub(super) fn items(
+        &self,
+        entry: &'n ConfigEntry,
+        report: &mut ConfigReport,
+    ) -> Option<&'n [ConfigNode]> {
         match &entry.node.value {
-            Value::Array(items) => Some(items),
+            ConfigValue::Array(items) => Some(items),
             _ => report.wrong_type(&entry.node, self.server, self.field(entry), "an array"),
         }
     }
 
-    pub(super) fn field(&self, entry: &Entry) -> String {
+    pub(super) fn field(&self, entry: &ConfigEntry) -> String {
         format!("{}{}", self.path, entry.key)
     }
 
     /// Expands a scalar; numbers and booleans are taken as they are written.
     pub(super) fn expanded(
         &self,
-        node: &Node,
+        node: &ConfigNode,
         field: &str,
-        scope: &Scope<'_>,
-        report: &mut Report,
-    ) -> Option<Expanded> {
+        scope: &ExpansionScope<'_>,
+        report: &mut ConfigReport,
+    ) -> Option<ExpandedText> {
         match &node.value {
-            Value::String(text) => self.expand(text, &node.at, field, scope, report),
-            Value::Number(text) => Some(Expanded::literal(text)),
-            Value::Boolean(value) => Some(Expanded::literal(value.to_string())),
+            ConfigValue::String(text) => self.expand(text, &node.at, field, scope, report),
+            ConfigValue::Number(text) => Some(ExpandedText::literal(text)),
+            ConfigValue::Boolean(value) => Some(ExpandedText::literal(value.to_string())),
             _ => report.wrong_type(node, self.server, field.to_owned(), "a string"),
         }
     }
@@ -229,17 +245,17 @@ impl<'n> Table<'n> {
     pub(super) fn expand(
         &self,
         text: &str,
-        at: &Source,
+        at: &ConfigSource,
         field: &str,
-        scope: &Scope<'_>,
-        report: &mut Report,
-    ) -> Option<Expanded> {
-        let place = Place { server: self.server.map(str::to_owned), field: field.to_owned() };
+        scope: &ExpansionScope<'_>,
+        report: &mut ConfigReport,
+    ) -> Option<ExpandedText> {
+        let place = SettingPath { server: self.server.map(str::to_owned), field: field.to_owned() };
         let at = at.clone();
         let failure = match scope.expand(text) {
             Ok(outcome) => {
                 for left in outcome.left {
-                    report.warnings.push(Warning {
+                    report.warnings.push(ConfigWarning {
                         at: at.clone(),
                         server: place.server.clone(),
                         message: format!("`{left}` in `{field}` is passed on as it is"),
@@ -250,25 +266,27 @@ impl<'n> Table<'n> {
             Err(failure) => failure,
         };
         report.errors.push(match failure {
-            Failure::Unset(variable) => ConfigError::Unset { at, place, variable },
-            Failure::Input { id, description, variable } => {
+            ExpandError::Unset(variable) => ConfigError::Unset { at, place, variable },
+            ExpandError::Input { id, description, variable } => {
                 ConfigError::Input { at, place, id, description, variable }
             }
-            Failure::Malformed { expected, start } => ConfigError::Reference { at, place, expected, start },
-            Failure::File(file, source) => ConfigError::File { at, place, file, source },
+            ExpandError::Malformed { expected, start } => {
+                ConfigError::Reference { at, place, expected, start }
+            }
+            ExpandError::File(file, source) => ConfigError::File { at, place, file, source },
         });
         None
     }
 
     pub(super) fn invalid<T>(
         &self,
-        at: &Source,
+        at: &ConfigSource,
         field: &str,
         expected: impl Into<String>,
         hint: impl Into<String>,
-        report: &mut Report,
+        report: &mut ConfigReport,
     ) -> Option<T> {
-        let place = Place { server: self.server.map(str::to_owned), field: field.to_owned() };
+        let place = SettingPath { server: self.server.map(str::to_owned), field: field.to_owned() };
         report.errors.push(ConfigError::Invalid {
             at: at.clone(),
             place,
@@ -279,21 +297,28 @@ impl<'n> Table<'n> {
     }
 
     /// A span of time: a number in `unit`s, or text such as `90s`, `500ms`, `1m30s`.
-    pub(super) fn duration(&self, entry: &Entry, unit: Duration, report: &mut Report) -> Option<Duration> {
+    pub(super) fn duration(
+        &self,
+        entry: &ConfigEntry,
+        unit: Duration,
+        report: &mut ConfigReport,
+    ) -> Option<Duration> {
         let expected = "a time above zero such as \"500ms\", \"30s\", \"2m\" or \"1h\"";
         self.time(entry, unit, expected, report)
     }
 
     fn time(
         &self,
-        entry: &Entry,
+        entry: &ConfigEntry,
         unit: Duration,
         expected: &'static str,
-        report: &mut Report,
+        report: &mut ConfigReport,
     ) -> Option<Duration> {
         let seconds = match &entry.node.value {
-            Value::Number(number) => number.parse::<f64>().ok().map(|number| number * unit.as_secs_f64()),
-            Value::String(text) => parse_duration(text),
+            ConfigValue::Number(number) => {
+                number.parse::<f64>().ok().map(|number| number * unit.as_secs_f64())
+            }
+            ConfigValue::String(text) => parse_duration(text),
             _ => {
                 return report.wrong_type(
                     &entry.node,
@@ -310,17 +335,17 @@ impl<'n> Table<'n> {
     }
 }
 
-impl Report {
+impl ConfigReport {
     pub(super) fn wrong_type<T>(
         &mut self,
-        node: &Node,
+        node: &ConfigNode,
         server: Option<&str>,
         field: String,
         expected: &'static str,
     ) -> Option<T> {
         self.errors.push(ConfigError::WrongType {
             at: node.at.clone(),
-            place: Place { server: server.map(str::to_owned), field },
+            place: SettingPath { server: server.map(str::to_owned), field },
             expected,
             found: node.kind(),
         });
@@ -328,16 +353,22 @@ impl Report {
     }
 
     /// A key that stands twice, perhaps in two spellings.
-    pub(super) fn repeated(&mut self, second: &Entry, server: Option<&str>, field: String, first: &Entry) {
+    pub(super) fn repeated(
+        &mut self,
+        second: &ConfigEntry,
+        server: Option<&str>,
+        field: String,
+        first: &ConfigEntry,
+    ) {
         self.errors.push(ConfigError::Repeated {
             at: second.at.clone(),
-            place: Place { server: server.map(str::to_owned), field },
+            place: SettingPath { server: server.map(str::to_owned), field },
             first: first.at.line(),
         });
     }
 
-    pub(super) fn warn(&mut self, at: &Source, server: Option<&str>, message: impl Into<String>) {
-        self.warnings.push(Warning {
+    pub(super) fn warn(&mut self, at: &ConfigSource, server: Option<&str>, message: impl Into<String>) {
+        self.warnings.push(ConfigWarning {
             at: at.clone(),
             server: server.map(str::to_owned),
             message: message.into(),

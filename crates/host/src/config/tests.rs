@@ -22,11 +22,11 @@ fn variable(name: &str) -> Option<String> {
     Some(value.to_owned())
 }
 
-fn loader() -> Loader<'static> {
-    Loader::new().variables(variable)
+fn loader() -> ConfigLoader<'static> {
+    ConfigLoader::new().variables(variable)
 }
 
-fn parse(file: &str, text: &str) -> Config {
+fn parse(file: &str, text: &str) -> HostConfig {
     loader().parse(file, text).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
@@ -37,38 +37,38 @@ fn errors(file: &str, text: &str) -> Vec<String> {
     }
 }
 
-fn warnings(config: &Config) -> Vec<String> {
+fn warnings(config: &HostConfig) -> Vec<String> {
     config.warnings.iter().map(ToString::to_string).collect()
 }
 
-fn stdio<'a>(config: &'a Config, name: &str) -> &'a Stdio {
+fn stdio<'a>(config: &'a HostConfig, name: &str) -> &'a StdioTransport {
     match &config.server(name).unwrap_or_else(|| panic!("{config:?}")).transport {
-        Transport::Stdio(stdio) => stdio,
+        ServerTransport::Stdio(stdio) => stdio,
         other => panic!("{other:?}"),
     }
 }
 
-fn http<'a>(config: &'a Config, name: &str) -> &'a Http {
+fn http<'a>(config: &'a HostConfig, name: &str) -> &'a HttpTransport {
     match &config.server(name).unwrap_or_else(|| panic!("{config:?}")).transport {
-        Transport::Http(http) => http,
+        ServerTransport::Http(http) => http,
         other => panic!("{other:?}"),
     }
 }
 
 /// The program with its arguments.
-fn argv(stdio: &Stdio) -> Vec<&str> {
-    std::iter::once(&stdio.command).chain(&stdio.args).map(Expanded::reveal).collect()
+fn argv(stdio: &StdioTransport) -> Vec<&str> {
+    std::iter::once(&stdio.command).chain(&stdio.args).map(ExpandedText::reveal).collect()
 }
 
-fn env(stdio: &Stdio) -> Vec<(&str, &str)> {
+fn env(stdio: &StdioTransport) -> Vec<(&str, &str)> {
     stdio.env.iter().map(|(name, value)| (name.as_str(), value.reveal())).collect()
 }
 
-fn headers(http: &Http) -> Vec<(&str, &str)> {
+fn headers(http: &HttpTransport) -> Vec<(&str, &str)> {
     http.headers.iter().map(|(name, value)| (name.as_str(), value.reveal())).collect()
 }
 
-fn names(config: &Config) -> Vec<&str> {
+fn names(config: &HostConfig) -> Vec<&str> {
     config.servers.iter().map(|server| server.name.as_str()).collect()
 }
 
@@ -88,7 +88,7 @@ fn the_documented_example_is_read() {
         _ => None,
     };
     let file = folder.path().join("hospes.toml");
-    let config = Loader::new().variables(variable).parse(&file, example).unwrap();
+    let config = ConfigLoader::new().variables(variable).parse(&file, example).unwrap();
     assert_eq!(names(&config), ["everything", "search", "notes", "tickets", "mail", "time"]);
     assert_eq!(config.listen, Some("127.0.0.1:7337".parse().unwrap()));
     assert_eq!(config.allowed_hosts, ["mcp.example.org"]);
@@ -122,7 +122,7 @@ fn the_documented_example_is_read() {
     assert_eq!(headers(tickets), [("Authorization", "Bearer t0ps3cret")]);
     assert_eq!(tickets.flavour, HttpFlavour::Streamable);
     let time = config.server("time").unwrap();
-    assert_eq!(time.transport, Transport::builtin("time", []));
+    assert_eq!(time.transport, ServerTransport::builtin("time", []));
     assert_eq!(time.timeouts.connect, Some(Duration::from_secs(15)));
     assert_eq!(time.timeouts.request, Some(Duration::from_secs(120)));
     assert!(config.warnings.is_empty(), "{:?}", config.warnings);

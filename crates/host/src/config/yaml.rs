@@ -6,91 +6,98 @@ use std::sync::Arc;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span, Tag};
 
-use super::document::{Entry, Node, Value};
-use super::error::{ConfigError, Source};
+use super::document::{ConfigEntry, ConfigNode, ConfigValue};
+use super::error::{ConfigError, ConfigSource};
 
 /// Maximum depth of nested tables and lists.
 pub(super) const MAX_DEPTH: usize = 64;
 
 /// Reads a file's one document.
-pub(super) fn parse(file: &Arc<Path>, text: &str) -> Result<Node, Box<ConfigError>> {
-    let mut tree = Tree { file, open: Vec::new(), root: None };
+pub(super) fn parse(file: &Arc<Path>, text: &str) -> Result<ConfigNode, Box<ConfigError>> {
+    let mut tree = YamlTreeBuilder { file, open: Vec::new(), root: None };
     for event in Parser::new_from_str(text) {
-        let done = event.map_err(Mistake::from).and_then(|(event, span)| tree.take(event, span));
-        done.map_err(|Mistake { at, message }| ConfigError::Syntax {
+        let done = event.map_err(YamlError::from).and_then(|(event, span)| tree.take(event, span));
+        done.map_err(|YamlError { at, message }| ConfigError::Syntax {
             at: place(file, &at),
             format: "YAML",
             message,
         })?;
     }
     let empty = || {
-        let at = Source::end_of(file, "");
+        let at = ConfigSource::end_of(file, "");
         ConfigError::Syntax { at, format: "YAML", message: "the file is empty".to_owned() }.into()
     };
     tree.root.ok_or_else(empty)
 }
 
-struct Mistake {
+struct YamlError {
     at: Marker,
     message: String,
 }
 
-impl Mistake {
+impl YamlError {
     fn new<T>(at: Marker, message: impl Into<String>) -> Result<T, Self> {
         Err(Self { at, message: message.into() })
     }
 }
 
-impl From<ScanError> for Mistake {
+impl From<ScanError> for YamlError {
     fn from(error: ScanError) -> Self {
         Self { at: *error.marker(), message: error.info().to_owned() }
     }
 }
 
 /// Builder of the tree: open collections, and the finished root.
-struct Tree<'a> {
+struct YamlTreeBuilder<'a> {
     file: &'a Arc<Path>,
-    open: Vec<Open>,
-    root: Option<Node>,
+    open: Vec<OpenCollection>,
+    root: Option<ConfigNode>,
 }
 
-enum Open {
-    List { at: Source, items: Vec<Node> },
-    Table { at: Source, entries: Vec<Entry>, key: Option<(String, Source)> },
+enum OpenCollection {
+    List { at: ConfigSource, items: Vec<ConfigNode> },
+    Table { at: ConfigSource, entries: Vec<ConfigEntry>, key: Option<(String, ConfigSource)> },
 }
 
-impl Tree<'_> {
-    fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Mistake> {
+impl YamlTreeBuilder<'_> {
+    fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), YamlError> {
         let at = || place(self.file, &span.start);
         let open = match event {
             Event::Scalar(text, style, _, tag) => {
                 return self.scalar(text, style, tag.as_deref(), span.start);
             }
-            Event::SequenceStart(..) => Open::List { at: at(), items: Vec::new() },
-            Event::MappingStart(..) => Open::Table { at: at(), entries: Vec::new(), key: None },
+            Event::SequenceStart(..) => OpenCollection::List { at: at(), items: Vec::new() },
+            Event::MappingStart(..) => OpenCollection::Table { at: at(), entries: Vec::new(), key: None },
             Event::SequenceEnd | Event::MappingEnd => {
                 let node = match self.open.pop() {
-                    Some(Open::List { at, items }) => Node { at, value: Value::Array(items) },
-                    Some(Open::Table { at, entries, .. }) => Node { at, value: Value::Object(entries) },
+                    Some(OpenCollection::List { at, items }) => {
+                        ConfigNode { at, value: ConfigValue::Array(items) }
+                    }
+                    Some(OpenCollection::Table { at, entries, .. }) => {
+                        ConfigNode { at, value: ConfigValue::Object(entries) }
+                    }
                     None => return Ok(()),
                 };
                 self.put(node);
                 return Ok(());
             }
             Event::DocumentStart(_) if self.root.is_some() => {
-                return Mistake::new(span.start, "there is more than one document");
+                return YamlError::new(span.start, "there is more than one document");
             }
             // They would make a small file large.
             Event::Alias(_) => {
-                return Mistake::new(span.start, "references (`*name`) are not read; write the value out");
+                return YamlError::new(span.start, "references (`*name`) are not read; write the value out");
             }
             _ => return Ok(()),
         };
-        if let Some(Open::Table { key: None, .. }) = self.open.last() {
-            return Mistake::new(span.start, "a key must be text");
+        if let Some(OpenCollection::Table { key: None, .. }) = self.open.last() {
+            return YamlError::new(span.start, "a key must be text");
         }
         if self.open.len() == MAX_DEPTH {
-            return Mistake::new(span.start, format!("more than {MAX_DEPTH} tables and lists in each other"));
+            return YamlError::new(
+                span.start,
+                format!("more than {MAX_DEPTH} tables and lists in each other"),
+            );
         }
         self.open.push(open);
         Ok(())
@@ -102,29 +109,29 @@ impl Tree<'_> {
         style: ScalarStyle,
         tag: Option<&Tag>,
         start: Marker,
-    ) -> Result<(), Mistake> {
+    ) -> Result<(), YamlError> {
         let at = place(self.file, &start);
-        if let Some(Open::Table { key: key @ None, entries, .. }) = self.open.last_mut() {
+        if let Some(OpenCollection::Table { key: key @ None, entries, .. }) = self.open.last_mut() {
             if entries.iter().any(|entry| entry.key == *text) {
-                return Mistake::new(start, "duplicate key");
+                return YamlError::new(start, "duplicate key");
             }
             *key = Some((text.into_owned(), at));
             return Ok(());
         }
         let value = match style {
             ScalarStyle::Plain if tag.is_none() => plain(&text),
-            _ => Value::String(text.into_owned()),
+            _ => ConfigValue::String(text.into_owned()),
         };
-        self.put(Node { at, value });
+        self.put(ConfigNode { at, value });
         Ok(())
     }
 
-    fn put(&mut self, node: Node) {
+    fn put(&mut self, node: ConfigNode) {
         match self.open.last_mut() {
-            Some(Open::List { items, .. }) => items.push(node),
-            Some(Open::Table { entries, key, .. }) => {
+            Some(OpenCollection::List { items, .. }) => items.push(node),
+            Some(OpenCollection::Table { entries, key, .. }) => {
                 if let Some((key, at)) = key.take() {
-                    entries.push(Entry { at, key, node });
+                    entries.push(ConfigEntry { at, key, node });
                 }
             }
             None => self.root = Some(node),
@@ -132,21 +139,25 @@ impl Tree<'_> {
     }
 }
 
-fn place(file: &Arc<Path>, at: &Marker) -> Source {
+fn place(file: &Arc<Path>, at: &Marker) -> ConfigSource {
     let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-    Source::new(file, number(at.line()), number(at.col() + 1))
+    ConfigSource::new(file, number(at.line()), number(at.col() + 1))
 }
 
 /// YAML 1.2.2, section 10.3.2.
-fn plain(text: &str) -> Value {
+fn plain(text: &str) -> ConfigValue {
     match text {
-        "" | "~" | "null" | "Null" | "NULL" => Value::Null,
-        "true" | "True" | "TRUE" => Value::Boolean(true),
-        "false" | "False" | "FALSE" => Value::Boolean(false),
+        "" | "~" | "null" | "Null" | "NULL" => ConfigValue::Null,
+        "true" | "True" | "TRUE" => ConfigValue::Boolean(true),
+        "false" | "False" | "FALSE" => ConfigValue::Boolean(false),
         _ => {
             let digits = text.trim_start_matches(['+', '-', '.']);
             let is_number = digits.starts_with(|c: char| c.is_ascii_digit()) && text.parse::<f64>().is_ok();
-            if is_number { Value::Number(text.to_owned()) } else { Value::String(text.to_owned()) }
+            if is_number {
+                ConfigValue::Number(text.to_owned())
+            } else {
+                ConfigValue::String(text.to_owned())
+            }
         }
     }
 }
@@ -155,7 +166,7 @@ fn plain(text: &str) -> Value {
 mod tests {
     use super::*;
 
-    fn tree(text: &str) -> Result<Node, String> {
+    fn tree(text: &str) -> Result<ConfigNode, String> {
         parse(&Path::new("a.yaml").into(), text).map_err(|error| error.to_string())
     }
 
@@ -164,7 +175,9 @@ mod tests {
         let root =
             tree("a: [1, -2.5, 1e3, '1', yes, true, ~, 1.2.3, +, \"x\\n\"]\nb: |\n  two\n  lines\nc:\n")
                 .unwrap();
-        let Some(Value::Array(items)) = root.get("a").map(|node| &node.value) else { panic!("{root:?}") };
+        let Some(ConfigValue::Array(items)) = root.get("a").map(|node| &node.value) else {
+            panic!("{root:?}")
+        };
         let shown: Vec<String> = items.iter().map(|item| format!("{:?}", item.value)).collect();
         let expected = [
             "Number(\"1\")",
@@ -179,17 +192,19 @@ mod tests {
             "String(\"x\\n\")",
         ];
         assert_eq!(shown, expected);
-        assert_eq!(root.get("b").and_then(Node::as_str), Some("two\nlines\n"));
-        assert_eq!(root.get("c").map(Node::kind), Some("null"));
+        assert_eq!(root.get("b").and_then(ConfigNode::as_str), Some("two\nlines\n"));
+        assert_eq!(root.get("c").map(ConfigNode::kind), Some("null"));
     }
 
     #[test]
     fn things_know_where_they_stand() {
         let root = tree("# x\nextensions:\n  é: {cmd: a}\n  b:\n    args:\n      - é\n").unwrap();
-        let entries = root.get("extensions").and_then(Node::as_object).unwrap();
+        let entries = root.get("extensions").and_then(ConfigNode::as_object).unwrap();
         assert_eq!(entries[0].at.to_string(), "a.yaml:3:3");
         assert_eq!(entries[0].node.get("cmd").unwrap().at.to_string(), "a.yaml:3:12");
-        let Some(Value::Array(items)) = entries[1].node.get("args").map(|node| &node.value) else { panic!() };
+        let Some(ConfigValue::Array(items)) = entries[1].node.get("args").map(|node| &node.value) else {
+            panic!()
+        };
         assert_eq!(items[0].at.to_string(), "a.yaml:6:9");
     }
 

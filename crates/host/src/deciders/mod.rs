@@ -8,14 +8,14 @@ mod tokens;
 
 use std::fmt;
 
-pub use tokens::{DecisionToken, DecisionTokens, MAX_TOKENS, TokenError};
+pub use tokens::{DecisionToken, DecisionTokenError, DecisionTokenStore, MAX_TOKENS};
 
-use crate::callers::{Caller, Unknown};
+use crate::callers::{CallerLookupError, LocalCaller};
 
 /// From where decisions are taken, `console.decisions_from`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum DecisionsFrom {
+pub enum DecisionSource {
     /// Browsers that were let in to the console, and nothing else.
     Browser,
     /// Browsers, programs at a person's terminal, and other programs that show a token that the person made.
@@ -25,7 +25,7 @@ pub enum DecisionsFrom {
     Programs,
 }
 
-impl DecisionsFrom {
+impl DecisionSource {
     /// All values, the strictest first.
     pub const ALL: [Self; 3] = [Self::Browser, Self::Terminal, Self::Programs];
 
@@ -40,7 +40,7 @@ impl DecisionsFrom {
     }
 }
 
-impl fmt::Display for DecisionsFrom {
+impl fmt::Display for DecisionSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -69,7 +69,7 @@ pub enum Decider {
 impl Decider {
     /// Describes a process, from the system's information.
     #[must_use]
-    pub fn of(caller: &Caller) -> Self {
+    pub fn of(caller: &LocalCaller) -> Self {
         let program = caller.process.words();
         match caller.terminal_in_use() {
             Some(terminal) => Self::Terminal { terminal: terminal.name().to_owned(), program },
@@ -80,9 +80,9 @@ impl Decider {
     /// This process.
     #[must_use]
     pub fn this() -> Self {
-        match Caller::this() {
+        match LocalCaller::this() {
             Ok(caller) => Self::of(&caller),
-            Err(Unknown::System) => Self::Unidentified,
+            Err(CallerLookupError::System) => Self::Unidentified,
             Err(_) => Self::Program { program: format!("process {}", std::process::id()) },
         }
     }
@@ -90,13 +90,13 @@ impl Decider {
     /// Checks that the program may decide. `token` is the name of the decision token that it has presented.
     ///
     /// # Errors
-    /// [`NotADecider`]: why not.
-    pub fn check(&self, from: DecisionsFrom, token: Option<&str>) -> Result<(), NotADecider> {
+    /// [`CheckDeciderError`]: why not.
+    pub fn check(&self, from: DecisionSource, token: Option<&str>) -> Result<(), CheckDeciderError> {
         match (from, self) {
-            (DecisionsFrom::Browser, _) => Err(NotADecider::BrowserOnly),
-            (DecisionsFrom::Programs, _) | (_, Self::Terminal { .. }) => Ok(()),
+            (DecisionSource::Browser, _) => Err(CheckDeciderError::BrowserOnly),
+            (DecisionSource::Programs, _) | (_, Self::Terminal { .. }) => Ok(()),
             _ if token.is_some() => Ok(()),
-            _ => Err(NotADecider::NoTerminal),
+            _ => Err(CheckDeciderError::NoTerminal),
         }
     }
 
@@ -104,11 +104,11 @@ impl Decider {
     /// does.
     ///
     /// # Errors
-    /// [`NotADecider`]: why not.
-    pub fn check_link(&self, from: DecisionsFrom) -> Result<(), NotADecider> {
+    /// [`CheckDeciderError`]: why not.
+    pub fn check_link(&self, from: DecisionSource) -> Result<(), CheckDeciderError> {
         match (from, self) {
-            (DecisionsFrom::Programs, _) | (_, Self::Terminal { .. }) => Ok(()),
-            _ => Err(NotADecider::NoTerminal),
+            (DecisionSource::Programs, _) | (_, Self::Terminal { .. }) => Ok(()),
+            _ => Err(CheckDeciderError::NoTerminal),
         }
     }
 
@@ -133,8 +133,8 @@ impl Decider {
 /// Reasons a program may not decide. A model may read them through the program that it runs, so they name no command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum NotADecider {
-    /// [`DecisionsFrom::Browser`] holds.
+pub enum CheckDeciderError {
+    /// [`DecisionSource::Browser`] holds.
     #[error(
         "decisions are made in the browser alone: the configuration says `decisions_from = \"browser\"`; \
          the person decides on the console's page"
@@ -157,20 +157,20 @@ mod tests {
         let terminal = Decider::Terminal { terminal: "pts/1".to_owned(), program: "hospes".to_owned() };
         let program = Decider::Program { program: "python3".to_owned() };
         for (from, who, token, may, may_link) in [
-            (DecisionsFrom::Browser, &terminal, None, false, true),
-            (DecisionsFrom::Browser, &program, Some("ci"), false, false),
-            (DecisionsFrom::Terminal, &terminal, None, true, true),
-            (DecisionsFrom::Terminal, &program, None, false, false),
-            (DecisionsFrom::Terminal, &program, Some("ci"), true, false),
-            (DecisionsFrom::Terminal, &Decider::Unidentified, None, false, false),
-            (DecisionsFrom::Terminal, &Decider::Unidentified, Some("ci"), true, false),
-            (DecisionsFrom::Programs, &program, None, true, true),
-            (DecisionsFrom::Programs, &Decider::Unidentified, None, true, true),
+            (DecisionSource::Browser, &terminal, None, false, true),
+            (DecisionSource::Browser, &program, Some("ci"), false, false),
+            (DecisionSource::Terminal, &terminal, None, true, true),
+            (DecisionSource::Terminal, &program, None, false, false),
+            (DecisionSource::Terminal, &program, Some("ci"), true, false),
+            (DecisionSource::Terminal, &Decider::Unidentified, None, false, false),
+            (DecisionSource::Terminal, &Decider::Unidentified, Some("ci"), true, false),
+            (DecisionSource::Programs, &program, None, true, true),
+            (DecisionSource::Programs, &Decider::Unidentified, None, true, true),
         ] {
             assert_eq!(who.check(from, token).is_ok(), may, "{from} {who:?} {token:?}");
             assert_eq!(who.check_link(from).is_ok(), may_link, "{from} {who:?}");
         }
-        for why in [NotADecider::BrowserOnly, NotADecider::NoTerminal] {
+        for why in [CheckDeciderError::BrowserOnly, CheckDeciderError::NoTerminal] {
             assert!(!why.to_string().contains("hospes "), "{why}");
         }
     }

@@ -33,7 +33,7 @@ pub struct DecisionToken {
 /// Error of creating or finding a token.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum TokenError {
+pub enum DecisionTokenError {
     /// The name is no name.
     #[error("a token's name has 1 to {MAX_NAME} letters, digits, `-`, `_` or `.`")]
     Name,
@@ -61,11 +61,11 @@ pub enum TokenError {
 
 /// The tokens with which programs may decide, in a file of the state folder. A host that runs reads it at each use.
 #[derive(Clone, Debug)]
-pub struct DecisionTokens {
+pub struct DecisionTokenStore {
     file: PathBuf,
 }
 
-impl DecisionTokens {
+impl DecisionTokenStore {
     /// The tokens in this file, which need not be there.
     #[must_use]
     pub fn at(file: impl AsRef<Path>) -> Self {
@@ -76,7 +76,7 @@ impl DecisionTokens {
     ///
     /// # Errors
     /// When the file cannot be read or holds something else.
-    pub fn list(&self) -> Result<Vec<DecisionToken>, TokenError> {
+    pub fn list(&self) -> Result<Vec<DecisionToken>, DecisionTokenError> {
         let file = match fs::File::open(&self.file) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -91,22 +91,27 @@ impl DecisionTokens {
     ///
     /// # Errors
     /// The name is invalid or taken, there are too many tokens, or the file cannot be written.
-    pub fn add(&self, name: &str, secret: &str, expires: Timestamp) -> Result<DecisionToken, TokenError> {
+    pub fn add(
+        &self,
+        name: &str,
+        secret: &str,
+        expires: Timestamp,
+    ) -> Result<DecisionToken, DecisionTokenError> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_plain) {
-            return Err(TokenError::Name);
+            return Err(DecisionTokenError::Name);
         }
         if secret.len() < MIN_SECRET {
-            return Err(TokenError::Short);
+            return Err(DecisionTokenError::Short);
         }
         let now = Timestamp::now();
         let mut tokens = self.list()?;
         tokens.retain(|token| token.expires > now);
         if tokens.iter().any(|token| token.name == name) {
-            return Err(TokenError::Taken(name.to_owned()));
+            return Err(DecisionTokenError::Taken(name.to_owned()));
         }
         if tokens.len() >= MAX_TOKENS {
-            return Err(TokenError::TooMany);
+            return Err(DecisionTokenError::TooMany);
         }
         let token = DecisionToken { name: name.to_owned(), created: now, expires, sha256: hash(secret) };
         tokens.push(token.clone());
@@ -118,12 +123,12 @@ impl DecisionTokens {
     ///
     /// # Errors
     /// There is no token of that name, or the file cannot be written.
-    pub fn end(&self, name: &str) -> Result<(), TokenError> {
+    pub fn end(&self, name: &str) -> Result<(), DecisionTokenError> {
         let mut tokens = self.list()?;
         let before = tokens.len();
         tokens.retain(|token| token.name != name);
         if tokens.len() == before {
-            return Err(TokenError::Missing(name.to_owned()));
+            return Err(DecisionTokenError::Missing(name.to_owned()));
         }
         self.write(&tokens)
     }
@@ -138,7 +143,7 @@ impl DecisionTokens {
         tokens.find(|token| token.sha256 == hash && token.expires > now).map(|token| token.name)
     }
 
-    fn write(&self, tokens: &[DecisionToken]) -> Result<(), TokenError> {
+    fn write(&self, tokens: &[DecisionToken]) -> Result<(), DecisionTokenError> {
         let text = serde_json::to_vec_pretty(tokens).map_err(|error| self.failed(error.into()))?;
         let written = || {
             let folder = self.file.parent().unwrap_or_else(|| Path::new("."));
@@ -158,8 +163,8 @@ impl DecisionTokens {
         written().map_err(|error| self.failed(error))
     }
 
-    fn failed(&self, source: io::Error) -> TokenError {
-        TokenError::File { file: self.file.clone(), source }
+    fn failed(&self, source: io::Error) -> DecisionTokenError {
+        DecisionTokenError::File { file: self.file.clone(), source }
     }
 }
 
@@ -179,7 +184,7 @@ mod tests {
     #[test]
     fn a_token_holds_until_it_is_ended_or_its_time_is_over() {
         let folder = tempfile::tempdir().unwrap();
-        let tokens = DecisionTokens::at(folder.path().join("state/tokens.json"));
+        let tokens = DecisionTokenStore::at(folder.path().join("state/tokens.json"));
         assert_eq!(tokens.list().unwrap(), []);
         assert_eq!(tokens.name_of(SECRET), None);
         let later = Timestamp::now() + 1.hour();
@@ -188,10 +193,10 @@ mod tests {
         assert_eq!(tokens.name_of(&SECRET[1..]), None);
         let kept = fs::read_to_string(folder.path().join("state/tokens.json")).unwrap();
         assert!(!kept.contains(SECRET), "the secret is not kept");
-        assert!(matches!(tokens.add("ci", SECRET, later), Err(TokenError::Taken(_))));
+        assert!(matches!(tokens.add("ci", SECRET, later), Err(DecisionTokenError::Taken(_))));
         tokens.end("ci").unwrap();
         assert_eq!(tokens.name_of(SECRET), None);
-        assert!(matches!(tokens.end("ci"), Err(TokenError::Missing(_))));
+        assert!(matches!(tokens.end("ci"), Err(DecisionTokenError::Missing(_))));
         tokens.add("old", SECRET, Timestamp::now() - 1.second()).unwrap();
         assert_eq!(tokens.name_of(SECRET), None, "its time is over");
         tokens.add("old", SECRET, later).unwrap();
@@ -200,16 +205,16 @@ mod tests {
     #[test]
     fn names_and_numbers_are_bounded() {
         let folder = tempfile::tempdir().unwrap();
-        let tokens = DecisionTokens::at(folder.path().join("tokens.json"));
+        let tokens = DecisionTokenStore::at(folder.path().join("tokens.json"));
         let later = Timestamp::now() + 1.hour();
         for bad in ["", "a b", "x\u{202e}", &"x".repeat(41)] {
-            assert!(matches!(tokens.add(bad, SECRET, later), Err(TokenError::Name)), "{bad}");
+            assert!(matches!(tokens.add(bad, SECRET, later), Err(DecisionTokenError::Name)), "{bad}");
         }
-        assert!(matches!(tokens.add("short", "1234", later), Err(TokenError::Short)));
+        assert!(matches!(tokens.add("short", "1234", later), Err(DecisionTokenError::Short)));
         for number in 0..MAX_TOKENS {
             tokens.add(&format!("t{number}"), &format!("{SECRET}{number}"), later).unwrap();
         }
-        assert!(matches!(tokens.add("more", SECRET, later), Err(TokenError::TooMany)));
+        assert!(matches!(tokens.add("more", SECRET, later), Err(DecisionTokenError::TooMany)));
         fs::write(folder.path().join("tokens.json"), "nonsense").unwrap();
         assert_eq!(tokens.name_of(SECRET), None, "what cannot be read lets nobody decide");
     }

@@ -9,11 +9,11 @@ use hospes::{Call, Outcome};
 use hospes_model::{CacheScope, Method, RawJson, Reply, Revision, RpcError};
 
 use super::extensions::{declared, with_shown_uris, without_meta};
-use super::forward::Way;
-use super::{Gateway, InUse};
-use crate::catalogue::{Catalogue, template_matches};
-use crate::guard::{METHOD_SUBJECT, What};
-use crate::upstream::Live;
+use super::forward::ForwardRoute;
+use super::{Gateway, ViewLease};
+use crate::catalogue::{MergedCatalogue, template_matches};
+use crate::guard::{METHOD_SUBJECT, TargetItem};
+use crate::upstream::ReadyConnection;
 
 /// The lists that are known: the method, the identifier of the extension, and the member that holds the entries.
 const LISTS: [(&str, &str, &str); 1] = [("skills/list", "io.modelcontextprotocol/skills", "skills")];
@@ -42,7 +42,7 @@ impl Gateway {
     pub(super) async fn extension_list(
         &self,
         call: &Call,
-        using: &InUse,
+        using: &ViewLease,
     ) -> Option<Result<Outcome, RpcError>> {
         let name = call.method.name();
         let (_, extension, member) = LISTS.into_iter().find(|(method, ..)| *method == name)?;
@@ -50,7 +50,7 @@ impl Gateway {
         if using.view.only.is_some() || seen.len() < 2 {
             return None;
         }
-        let has_list = |live: &Live| declared(live).any(|(identifier, _)| identifier == extension);
+        let has_list = |live: &ReadyConnection| declared(live).any(|(identifier, _)| identifier == extension);
         let servers = seen.iter().filter(|(_, live)| has_list(live)).map(|(server, _)| *server);
         let servers: Vec<usize> = servers.collect();
         if servers.is_empty() {
@@ -62,7 +62,7 @@ impl Gateway {
     async fn merged_list(
         &self,
         call: &Call,
-        using: &InUse,
+        using: &ViewLease,
         servers: &[usize],
         member: &str,
     ) -> Result<Outcome, RpcError> {
@@ -129,13 +129,13 @@ impl Gateway {
     async fn list_part(
         &self,
         call: &Call,
-        using: &InUse,
+        using: &ViewLease,
         server: usize,
         member: &str,
     ) -> Result<ListPart, Outcome> {
         let subject = format!("{METHOD_SUBJECT}{}", call.method.name());
         let shown = without_meta(call.params.raw());
-        let what = What::Method(&subject, &shown);
+        let what = TargetItem::Method(&subject, &shown);
         let mut passage = self.admit(call, server, &what, using).await?;
         let part = self.all_pages(call, using, (server, &what), member).await;
         if part.is_err()
@@ -163,8 +163,8 @@ impl Gateway {
     async fn all_pages(
         &self,
         call: &Call,
-        using: &InUse,
-        (server, what): (usize, &What<'_>),
+        using: &ViewLease,
+        (server, what): (usize, &TargetItem<'_>),
         member: &str,
     ) -> Result<ListPart, RpcError> {
         let catalogue = using.catalogue();
@@ -182,7 +182,7 @@ impl Gateway {
                 Some(cursor) => RawJson::from(serde_json::json!({ "cursor": cursor })),
             };
             let onward = Call::new(call.method.clone(), params.clone(), call.context.clone());
-            let way = Way { server, reached, catalogue: Arc::clone(&catalogue) };
+            let way = ForwardRoute { server, reached, catalogue: Arc::clone(&catalogue) };
             let json = match self.forward(onward, params, way).await? {
                 Outcome::Complete(Reply::Raw { json, .. }) => json,
                 Outcome::Failed(error) => return Err(error),
@@ -213,7 +213,7 @@ impl ListPart {
         &mut self,
         page: &RawJson,
         member: &str,
-        (server, catalogue): (&str, &Catalogue),
+        (server, catalogue): (&str, &MergedCatalogue),
     ) -> Option<Option<String>> {
         let value = |key: &str| page.members().find(|one| one.key() == key).map(|one| one.value());
         let text = |key: &str| Some(page.members().find(|one| one.key() == key)?.text()?.into_owned());

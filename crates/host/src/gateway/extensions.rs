@@ -10,13 +10,13 @@ use std::sync::Arc;
 use hospes::{Call, Context, Outcome, Service as _};
 use hospes_model::{ClientCapabilities, Method, Notification, RawJson, Reply, Revision, RpcError};
 
-use super::forward::Way;
-use super::{Gateway, InUse, Kind, not_an_object, place, rewrite, unknown_resource};
+use super::forward::ForwardRoute;
+use super::{Gateway, NamedItemKind, ViewLease, not_an_object, place, rewrite, unknown_resource};
 use crate::catalogue::names::SEPARATOR;
 use crate::catalogue::uris::RouteError;
-use crate::catalogue::{Catalogue, is_labelled, template_matches};
-use crate::guard::{METHOD_SUBJECT, What};
-use crate::upstream::{Extensions, Live};
+use crate::catalogue::{MergedCatalogue, is_labelled, template_matches};
+use crate::guard::{METHOD_SUBJECT, TargetItem};
+use crate::upstream::{Extensions, ReadyConnection};
 
 /// The longest name of such a method, in bytes.
 const MAX_METHOD_BYTES: usize = 128;
@@ -27,7 +27,7 @@ const MAX_DEPTH: usize = 4;
 
 impl Gateway {
     /// The servers that this application sees and that are connected, with what each of them declares.
-    pub(super) fn in_view(&self, using: &InUse) -> Vec<(usize, Arc<Live>)> {
+    pub(super) fn in_view(&self, using: &ViewLease) -> Vec<(usize, Arc<ReadyConnection>)> {
         let (user, abilities) = (using.view.user.as_ref(), using.view.abilities);
         let seen = self.shared.upstreams.iter().enumerate().filter(|(server, _)| using.view.sees(*server));
         let live = seen.filter_map(|(server, slot)| {
@@ -46,7 +46,7 @@ impl Gateway {
 
     /// The extensions that the servers in view have; of a server that is not connected, those that it had when it was. Settings are passed as they came where one server has the extension,
     /// and of several what is equal in all of them.
-    pub(super) fn extensions(&self, using: &InUse) -> Extensions {
+    pub(super) fn extensions(&self, using: &ViewLease) -> Extensions {
         let mut all: BTreeMap<String, Vec<RawJson>> = BTreeMap::new();
         let seen = self.in_view(using);
         for (_, live) in &seen {
@@ -70,7 +70,7 @@ impl Gateway {
     }
 
     /// A request of a method that the specification does not define.
-    pub(super) async fn unknown_method(&self, call: Call, using: &InUse) -> Result<Outcome, RpcError> {
+    pub(super) async fn unknown_method(&self, call: Call, using: &ViewLease) -> Result<Outcome, RpcError> {
         let method = call.method.clone();
         let name = method.name();
         if !is_method_name(name) {
@@ -87,7 +87,7 @@ impl Gateway {
         let (server, params) = self.addressed(&call, using, &catalogue)?;
         let subject = format!("{METHOD_SUBJECT}{name}");
         let shown = without_meta(&params);
-        let what = What::Method(&subject, &shown);
+        let what = TargetItem::Method(&subject, &shown);
         let mut passage = match self.admit(&call, server, &what, using).await {
             Ok(passage) => passage,
             Err(stopped) => return Ok(stopped),
@@ -99,7 +99,7 @@ impl Gateway {
                     reached.lease.finish();
                     return Ok(self.refuse(passage, &call, server, what, &why).await);
                 }
-                let way = Way { server, reached, catalogue: Arc::clone(&catalogue) };
+                let way = ForwardRoute { server, reached, catalogue: Arc::clone(&catalogue) };
                 self.forward(call, params, way).await
             }
             Err(unreached) => {
@@ -150,10 +150,10 @@ impl Gateway {
     }
 
     /// Tells one server, as far as the rules let it pass: nobody can be asked about a notification.
-    async fn tell(&self, server: usize, params: RawJson, call: &Call, using: &InUse) {
+    async fn tell(&self, server: usize, params: RawJson, call: &Call, using: &ViewLease) {
         let subject = format!("{METHOD_SUBJECT}{}", call.method.name());
         let shown = without_meta(&params);
-        let what = What::Notification(&subject, &shown);
+        let what = TargetItem::Notification(&subject, &shown);
         let Ok(mut passage) = self.admit(call, server, &what, using).await else { return };
         let outcome = match self.reach(server, using).await {
             Ok(mut reached) => {
@@ -189,8 +189,8 @@ impl Gateway {
     fn addressed(
         &self,
         call: &Call,
-        using: &InUse,
-        catalogue: &Catalogue,
+        using: &ViewLease,
+        catalogue: &MergedCatalogue,
     ) -> Result<(usize, RawJson), RpcError> {
         match self.named_in_params(call, using, catalogue)? {
             Some(target) => Ok(target),
@@ -202,8 +202,8 @@ impl Gateway {
     fn named_in_params(
         &self,
         call: &Call,
-        using: &InUse,
-        catalogue: &Catalogue,
+        using: &ViewLease,
+        catalogue: &MergedCatalogue,
     ) -> Result<Option<(usize, RawJson)>, RpcError> {
         let (view, params) = (call.params.view(), call.params.raw());
         let wrong = |error: serde_json::Error| not_an_object(&error);
@@ -247,8 +247,15 @@ impl Gateway {
     }
 
     /// The server of a name with a label, and what that server calls it.
-    fn named_server(&self, shown: &str, using: &InUse, catalogue: &Catalogue) -> Option<(usize, String)> {
-        let known = [Kind::Tool, Kind::Prompt].into_iter().find_map(|kind| place(catalogue, kind, shown));
+    fn named_server(
+        &self,
+        shown: &str,
+        using: &ViewLease,
+        catalogue: &MergedCatalogue,
+    ) -> Option<(usize, String)> {
+        let known = [NamedItemKind::Tool, NamedItemKind::Prompt]
+            .into_iter()
+            .find_map(|kind| place(catalogue, kind, shown));
         if let Some(known) = known {
             return Some((known.server, known.name.to_string()));
         }
@@ -257,14 +264,14 @@ impl Gateway {
     }
 
     /// The only server that a request can mean which names none.
-    fn only_candidate(&self, method: &str, using: &InUse) -> Result<usize, RpcError> {
+    fn only_candidate(&self, method: &str, using: &ViewLease) -> Result<usize, RpcError> {
         let seen = self.in_view(using);
         let family = method.split('/').next().unwrap_or_default();
         let is_of_family = |identifier: &str| {
             identifier.rsplit_once('/').is_some_and(|(_, name)| name == family) && method.contains('/')
         };
         let servers = |wanted: &dyn Fn(&str) -> bool| -> Vec<usize> {
-            let has = |live: &Live| declared(live).any(|(identifier, _)| wanted(identifier));
+            let has = |live: &ReadyConnection| declared(live).any(|(identifier, _)| wanted(identifier));
             seen.iter().filter(|(_, live)| has(live)).map(|(server, _)| *server).collect()
         };
         let extended = servers(&|_| true);
@@ -286,12 +293,12 @@ impl Gateway {
 }
 
 /// The extensions that a server declares, but for tasks, which are carried by themselves.
-pub(crate) fn declared(live: &Live) -> impl Iterator<Item = (&String, &RawJson)> {
+pub(crate) fn declared(live: &ReadyConnection) -> impl Iterator<Item = (&String, &RawJson)> {
     crate::upstream::own_extensions(live.capabilities())
 }
 
 /// Returns whether an application and a server declare a common extension.
-pub(super) fn shares_extension(live: &Live, application: &ClientCapabilities) -> bool {
+pub(super) fn shares_extension(live: &ReadyConnection, application: &ClientCapabilities) -> bool {
     declared(live).any(|(identifier, _)| application.has_extension(identifier))
 }
 
@@ -303,7 +310,7 @@ fn is_method_name(name: &str) -> bool {
 
 fn ambiguous(method: &str, servers: Vec<String>) -> RpcError {
     #[derive(serde::Serialize)]
-    struct Data {
+    struct AmbiguousServersData {
         servers: Vec<String>,
     }
     let text = format!(
@@ -311,7 +318,7 @@ fn ambiguous(method: &str, servers: Vec<String>) -> RpcError {
          server",
         servers.join(", ")
     );
-    RpcError::invalid_params(text).with_data(&Data { servers })
+    RpcError::invalid_params(text).with_data(&AmbiguousServersData { servers })
 }
 
 /// The settings as they came from one server; of several, those members that all have with equal values.

@@ -9,38 +9,43 @@ use hospes_model::{ContentBlock, InputRequest, Method, RawJson, Reply, RpcError,
 use memchr::memmem;
 use serde::Deserialize;
 
-use super::carried::Carried;
 use super::extensions::is_own;
-use super::own::{Answered, MAX_OWN_ROUNDS};
-use super::{Gateway, elicitation, spoken_for};
-use crate::catalogue::{Catalogue, show_in, template_matches};
-use crate::sampling::Cause;
-use crate::upstream::{Abilities, Lease, Live, Turn, decoded};
+use super::local_answers::{LocalAnswerOutcome, MAX_OWN_ROUNDS};
+use super::round_state::RoundState;
+use super::{Gateway, elicitation, result_identity};
+use crate::catalogue::{MergedCatalogue, show_in, template_matches};
+use crate::sampling::SamplingCause;
+use crate::upstream::{CapabilitySet, ConnectionLease, ReadyConnection, SendTurn, decoded};
 
 /// Destination of a call.
 #[derive(Debug)]
-pub(super) struct Way {
+pub(super) struct ForwardRoute {
     /// The position of the server.
     pub(super) server: usize,
-    pub(super) reached: Reached,
-    pub(super) catalogue: Arc<Catalogue>,
+    pub(super) reached: ReachedUpstream,
+    pub(super) catalogue: Arc<MergedCatalogue>,
 }
 
 /// A connection that a call may use.
 #[derive(Debug)]
-pub(super) struct Reached {
-    pub(super) lease: Lease,
-    pub(super) live: Arc<Live>,
+pub(super) struct ReachedUpstream {
+    pub(super) lease: ConnectionLease,
+    pub(super) live: Arc<ReadyConnection>,
     /// Turn in the send order; set if the call had to wait for the connection.
-    pub(super) turn: Option<Turn>,
+    pub(super) turn: Option<SendTurn>,
 }
 
 impl Gateway {
     /// Forwards the call to its server.
-    pub(super) async fn forward(&self, call: Call, params: RawJson, way: Way) -> Result<Outcome, RpcError> {
+    pub(super) async fn forward(
+        &self,
+        call: Call,
+        params: RawJson,
+        way: ForwardRoute,
+    ) -> Result<Outcome, RpcError> {
         let position = way.server;
         let server = &*self.shared.upstreams[position].server.name;
-        let Way { reached: Reached { mut lease, live, turn }, catalogue, .. } = way;
+        let ForwardRoute { reached: ReachedUpstream { mut lease, live, turn }, catalogue, .. } = way;
         let holder = live.connection.keeps_calls().then_some(live.id);
         let mut round = call.context.round();
         let roots = &self.shared.upstreams[position].roots;
@@ -77,26 +82,26 @@ impl Gateway {
                 Poll::Pending => calling.await,
             };
             let Outcome::InputRequired(questions) = outcome else { break outcome };
-            let cause = Cause { server, subject: subject.as_deref() };
+            let cause = SamplingCause { server, subject: subject.as_deref() };
             let questions = match self.screen_questions(&call, (cause, &live), questions).await {
-                Answered::Left(questions) => questions,
-                Answered::Ended(outcome) => break outcome,
-                Answered::All(round) if rounds < MAX_OWN_ROUNDS => {
+                LocalAnswerOutcome::Left(questions) => questions,
+                LocalAnswerOutcome::Ended(outcome) => break outcome,
+                LocalAnswerOutcome::All(round) if rounds < MAX_OWN_ROUNDS => {
                     call.context.begin_round(*round);
                     rounds += 1;
                     continue;
                 }
-                Answered::All(_) => {
+                LocalAnswerOutcome::All(_) => {
                     break Outcome::Failed(RpcError::internal("the server asks too often what is refused"));
                 }
             };
-            if rounds >= MAX_OWN_ROUNDS || self.own_abilities() == Abilities::NONE {
+            if rounds >= MAX_OWN_ROUNDS || self.own_abilities() == CapabilitySet::NONE {
                 break Outcome::InputRequired(questions);
             }
             match Box::pin(self.answer_own(&call, cause, questions)).await {
-                Ok(Answered::All(round)) => call.context.begin_round(*round),
-                Ok(Answered::Left(questions)) => break Outcome::InputRequired(questions),
-                Ok(Answered::Ended(outcome)) => break outcome,
+                Ok(LocalAnswerOutcome::All(round)) => call.context.begin_round(*round),
+                Ok(LocalAnswerOutcome::Left(questions)) => break Outcome::InputRequired(questions),
+                Ok(LocalAnswerOutcome::Ended(outcome)) => break outcome,
                 Err(error) => break Outcome::Failed(error),
             }
             rounds += 1;
@@ -112,12 +117,12 @@ impl Gateway {
                 if method == Method::ToolsCall {
                     look_at_result(server, &live, &params, &reply);
                 }
-                let reply = spoken_for::with_server_info(reply, down);
+                let reply = result_identity::with_server_info(reply, down);
                 self.shown(&method, reply, server, &catalogue).map(Outcome::Complete)
             }
             Outcome::InputRequired(mut questions) => {
                 let inner = questions.round.carried.as_deref();
-                let carried = Carried { server, connection: holder, inner }.write();
+                let carried = RoundState { server, connection: holder, inner }.write();
                 questions.round.carried = Some(carried);
                 for (_, request) in &mut questions.requests {
                     if let InputRequest::Elicit(params) = request {
@@ -142,7 +147,7 @@ impl Gateway {
         method: &Method,
         reply: Reply,
         server: &str,
-        catalogue: &Catalogue,
+        catalogue: &MergedCatalogue,
     ) -> Result<Reply, RpcError> {
         if catalogue.is_alone || is_own(method) {
             return Ok(reply);
@@ -177,15 +182,15 @@ impl Gateway {
 }
 
 /// Notes a structured result that breaks its tool's output schema. Only results of tools that have one are decoded.
-fn look_at_result(server: &str, live: &Live, params: &RawJson, reply: &Reply) {
+fn look_at_result(server: &str, live: &ReadyConnection, params: &RawJson, reply: &Reply) {
     #[derive(Deserialize)]
-    struct Named {
+    struct ToolNamePeek {
         name: String,
     }
     if live.results.is_empty() {
         return;
     }
-    let Ok(Named { name }) = params.decode() else { return };
+    let Ok(ToolNamePeek { name }) = params.decode() else { return };
     if !live.results.can_check(&name) {
         return;
     }
@@ -202,7 +207,7 @@ fn look_at_result(server: &str, live: &Live, params: &RawJson, reply: &Reply) {
 
 /// Returns the server's own part of the request state.
 fn back<'a>(text: &'a str, server: &str, holder: Option<u64>) -> Result<Option<&'a str>, RpcError> {
-    let Some(carried) = Carried::read(text) else {
+    let Some(carried) = RoundState::read(text) else {
         return Err(RpcError::invalid_params("the request state is none of ours"));
     };
     if carried.server != server {
@@ -238,15 +243,15 @@ fn show_block(block: &mut ContentBlock, show: &impl Fn(&str) -> String) {
 /// Returns true if all contents of the result are shown under the URI they already have.
 fn contents_stay(json: &RawJson, show: &impl Fn(&str) -> String) -> bool {
     #[derive(Deserialize)]
-    struct Result<'a> {
+    struct ReadResultPeek<'a> {
         #[serde(borrow)]
-        contents: Vec<Contents<'a>>,
+        contents: Vec<ContentUriPeek<'a>>,
     }
     #[derive(Deserialize)]
-    struct Contents<'a> {
+    struct ContentUriPeek<'a> {
         #[serde(borrow)]
         uri: Cow<'a, str>,
     }
-    let read = json.decode::<Result<'_>>();
+    let read = json.decode::<ReadResultPeek<'_>>();
     read.is_ok_and(|read| read.contents.iter().all(|contents| show(&contents.uri) == contents.uri))
 }

@@ -2,7 +2,7 @@
 
 use hospes::Call;
 use hospes_model::{RpcError, Tool};
-use hospes_proto::http::Mirror;
+use hospes_proto::http::HeaderParams;
 use serde_json::value::RawValue;
 
 /// Checks that the headers of a call agree with its arguments. Only revision 2026-07-28 has such headers, and only over
@@ -15,7 +15,7 @@ pub(super) fn check(call: &Call, tool: Option<&Tool>) -> Result<(), RpcError> {
     if call.context.peer().revision.is_legacy() {
         return Ok(());
     }
-    let Ok(params) = Mirror::of(&tool.input_schema) else { return Ok(()) };
+    let Ok(params) = HeaderParams::of(&tool.input_schema) else { return Ok(()) };
     if params.is_empty() {
         return Ok(());
     }

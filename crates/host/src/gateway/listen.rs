@@ -6,24 +6,24 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::{FuturesUnordered, SelectAll};
-use hospes::{Call, Context, Event, Outcome};
+use hospes::{Call, Context, ExchangeEvent, Outcome};
 use hospes_model::{
     Notification, ResourceUpdatedParams, RpcError, SubscriptionFilter, SubscriptionsAcknowledgedParams,
     SubscriptionsListenParams, TASKS_EXTENSION,
 };
-use hospes_store::Ending;
+use hospes_store::AuditOutcome;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{sleep, timeout};
 
 use super::extensions::declared;
-use super::followed::{Followed, Wanted};
-use super::told::{Starting, Told};
-use super::{Gateway, InUse};
-use crate::catalogue::{Catalogue, STATUS_URI, template_matches};
-use crate::guard::{Going, What};
-use crate::pins::Withheld;
-use crate::upstream::{Line, Phase, Slot, TaskHold, listen};
+use super::subscription_sink::{PendingAcknowledgement, SubscriptionSink};
+use super::task_watches::{SubscribedItems, WatchedTask};
+use super::{Gateway, ViewLease};
+use crate::catalogue::{MergedCatalogue, STATUS_URI, template_matches};
+use crate::guard::{CallTarget, TargetItem};
+use crate::pins::BlockReason;
+use crate::upstream::{SupervisedConnection, TaskHold, UpstreamEntry, UpstreamPhase, listen};
 
 /// Wait before a server's stream that ended is opened again.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -48,7 +48,7 @@ enum IfWithheld {
 
 impl Gateway {
     /// Stays pending until it is dropped.
-    pub(super) async fn listen(&self, call: &Call, using: &InUse) -> Result<Outcome, RpcError> {
+    pub(super) async fn listen(&self, call: &Call, using: &ViewLease) -> Result<Outcome, RpcError> {
         let wanted = call.decode::<SubscriptionsListenParams>()?.notifications;
         let max = MAX_RESOURCE_SUBSCRIPTIONS;
         if wanted.resource_subscriptions.len() > max {
@@ -74,20 +74,20 @@ impl Gateway {
         let status = waiting.iter().any(is_own);
         waiting.retain(|uri| !is_own(uri));
         let user = using.view.user.as_ref();
-        let line = |slot: &Slot| Some(slot.of(user)?.line(using.view.abilities));
+        let line = |slot: &UpstreamEntry| Some(slot.of(user)?.line(using.view.abilities));
         let seen = self.shared.upstreams.iter().enumerate().filter(|(server, _)| using.view.sees(*server));
         let lines = seen.map(|(server, slot)| (server, line(slot)));
         let logs = lines.filter_map(|(server, line)| line.map(|line| (server, (line.id, line.told()))));
         let logs: Vec<_> = logs.collect();
-        let told = Told::new(context);
+        let told = SubscriptionSink::new(context);
         let mut follows = FuturesUnordered::new();
-        let follow = |(server, wanted): (usize, Wanted)| {
+        let follow = |(server, wanted): (usize, SubscribedItems)| {
             let starting = told.one_starts();
             self.keep_following(server, wanted, using, &told, starting)
         };
         let (routed, denied) = self.routable(&known, &mut waiting, context, IfWithheld::Denied).await;
         follows.extend(routed.into_iter().map(follow));
-        let mut tasks: BTreeMap<usize, Wanted> = BTreeMap::new();
+        let mut tasks: BTreeMap<usize, SubscribedItems> = BTreeMap::new();
         for id in &wanted.task_ids {
             self.recall_task(id).await;
             // Somebody else's is not followed, and the acknowledgement says so.
@@ -100,7 +100,7 @@ impl Gateway {
             }
             let tasks = &mut tasks.entry(server).or_default().tasks;
             if !tasks.iter().any(|known| known.original == original) {
-                tasks.push(Followed { original, shown: id.clone(), last: None });
+                tasks.push(WatchedTask { original, shown: id.clone(), last: None });
             }
         }
         follows.extend(tasks.into_iter().map(follow));
@@ -166,12 +166,12 @@ impl Gateway {
     /// them and as they are shown. Also returns those that this application may not follow.
     async fn routable(
         &self,
-        catalogue: &Catalogue,
+        catalogue: &MergedCatalogue,
         waiting: &mut Vec<String>,
         context: &Context,
         if_withheld: IfWithheld,
-    ) -> (BTreeMap<usize, Wanted>, Vec<String>) {
-        let mut by_server: BTreeMap<usize, Wanted> = BTreeMap::new();
+    ) -> (BTreeMap<usize, SubscribedItems>, Vec<String>) {
+        let mut by_server: BTreeMap<usize, SubscribedItems> = BTreeMap::new();
         let mut denied = Vec::new();
         for uri in std::mem::take(waiting) {
             let Ok((server, original)) = self.route(catalogue, &uri) else {
@@ -184,7 +184,7 @@ impl Gateway {
                 waiting.push(uri);
                 continue;
             }
-            let withheld = withheld.as_ref().map(Withheld::as_str);
+            let withheld = withheld.as_ref().map(BlockReason::as_str);
             let is_followed = match &self.shared.guard {
                 Some(guard) => guard.follows(context, &self.subscription(server, &original), withheld).await,
                 None => withheld.is_none(),
@@ -198,8 +198,8 @@ impl Gateway {
         (by_server, denied)
     }
 
-    fn subscription<'a>(&'a self, server: usize, original: &'a str) -> Going<'a> {
-        Going::to(&self.shared.upstreams[server].server, What::Subscription(original))
+    fn subscription<'a>(&'a self, server: usize, original: &'a str) -> CallTarget<'a> {
+        CallTarget::to(&self.shared.upstreams[server].server, TargetItem::Subscription(original))
     }
 
     /// Returns true if changes of a task are reported. A task that has to end is ended instead.
@@ -207,7 +207,7 @@ impl Gateway {
         let Some(over) = self.over(server, shown, context) else { return true };
         if let Ok(Some(mut note)) = self.note_of_task(server, shown, context).await {
             note.decided("deny", &over.by);
-            note.end(Ending::Refused, None).await;
+            note.end(AuditOutcome::Refused, None).await;
         }
         let _told = self.end_task(server, (shown, original), context, &over.why);
         false
@@ -217,10 +217,10 @@ impl Gateway {
     async fn keep_following(
         &self,
         server: usize,
-        mut wanted: Wanted,
-        using: &InUse,
-        told: &Told<'_>,
-        starting: Starting,
+        mut wanted: SubscribedItems,
+        using: &ViewLease,
+        told: &SubscriptionSink<'_>,
+        starting: PendingAcknowledgement,
     ) {
         let Some(upstream) = self.shared.upstreams[server].of(using.view.user.as_ref()) else { return };
         let mut starting = Some(starting);
@@ -247,7 +247,7 @@ impl Gateway {
                         let place = (server, &*line, &hold);
                         self.follow(place, &mut wanted, using, told, &mut starting).await;
                         while kept.is_none() {
-                            if matches!(&*line.phase(), Phase::Stopped) {
+                            if matches!(&*line.phase(), UpstreamPhase::Stopped) {
                                 // With its connection a task is gone.
                                 wanted.tasks.iter().for_each(|task| self.tell_lost(task, server, told));
                                 return;
@@ -270,7 +270,7 @@ impl Gateway {
         }
     }
 
-    fn may_be_told(&self, server: usize, original: &str, told: &Told<'_>) -> bool {
+    fn may_be_told(&self, server: usize, original: &str, told: &SubscriptionSink<'_>) -> bool {
         let Some(guard) = &self.shared.guard else { return true };
         guard.still_follows(told.context, &self.subscription(server, original))
     }
@@ -282,7 +282,7 @@ impl Gateway {
         line: u64,
         mut told: Receiver<Notification>,
         call: &Call,
-        using: &InUse,
+        using: &ViewLease,
     ) {
         let (slot, context) = (&self.shared.upstreams[server], &call.context);
         let Some(upstream) = slot.of(using.view.user.as_ref()) else { return };
@@ -313,7 +313,7 @@ impl Gateway {
     }
 
     /// Returns true if the application and the server declare an extension in common.
-    fn share_extension(&self, server: usize, using: &InUse, context: &Context) -> bool {
+    fn share_extension(&self, server: usize, using: &ViewLease, context: &Context) -> bool {
         let theirs = &context.peer().capabilities;
         let seen = self.in_view(using);
         let live = seen.iter().find(|(position, _)| *position == server).map(|(_, live)| live);
@@ -323,13 +323,13 @@ impl Gateway {
     /// Follows resources or tasks of one server on one connection, until that ends or the tasks do.
     async fn follow(
         &self,
-        (server, line, hold): (usize, &Line, &TaskHold),
-        wanted: &mut Wanted,
-        using: &InUse,
-        told: &Told<'_>,
-        starting: &mut Option<Starting>,
+        (server, line, hold): (usize, &SupervisedConnection, &TaskHold),
+        wanted: &mut SubscribedItems,
+        using: &ViewLease,
+        told: &SubscriptionSink<'_>,
+        starting: &mut Option<PendingAcknowledgement>,
     ) {
-        line.wait(|phase| phase.ready().is_some() || matches!(phase, Phase::Stopped)).await;
+        line.wait(|phase| phase.ready().is_some() || matches!(phase, UpstreamPhase::Stopped)).await;
         let Some(live) = line.live() else { return };
         let resources = live.capabilities().resources.as_ref();
         let tells = resources.is_some_and(|resources| resources.subscribe == Some(true));
@@ -373,9 +373,9 @@ impl Gateway {
             };
             match event {
                 // The rules may have changed since it was followed.
-                Event::Notify(Notification::ResourceUpdated(params))
+                ExchangeEvent::Notify(Notification::ResourceUpdated(params))
                     if !self.may_be_told(server, &params.uri, told) => {}
-                Event::Notify(Notification::ResourceUpdated(mut params)) => {
+                ExchangeEvent::Notify(Notification::ResourceUpdated(mut params)) => {
                     params.uri = match uris.iter().find(|(original, _)| *original == params.uri) {
                         Some((_, shown)) => shown.clone(),
                         // A part of what was subscribed to.
@@ -386,18 +386,18 @@ impl Gateway {
                     };
                     told.tell(Notification::ResourceUpdated(params));
                 }
-                Event::Notify(Notification::TasksChanged(found)) => {
+                ExchangeEvent::Notify(Notification::TasksChanged(found)) => {
                     self.hear_change((server, hold), found, &mut wanted.tasks, using, told);
                     if follows_tasks && wanted.tasks.is_empty() {
                         return;
                     }
                 }
-                Event::Notify(Notification::SubscriptionsAcknowledged(params)) => {
+                ExchangeEvent::Notify(Notification::SubscriptionsAcknowledged(params)) => {
                     let told_of = params.notifications.resource_subscriptions;
                     let declined = uris.iter().filter(|(original, _)| !told_of.contains(original));
                     told.decline(declined.map(|(_, shown)| shown.clone()));
                     let agreed = params.notifications.task_ids;
-                    let agrees = |task: &Followed| agreed.contains(&task.original);
+                    let agrees = |task: &WatchedTask| agreed.contains(&task.original);
                     told.agree(
                         wanted.tasks.iter().filter(|task| agrees(task)).map(|task| task.shown.clone()),
                     );
@@ -415,9 +415,10 @@ impl Gateway {
                     let unknown = wanted.tasks.iter().filter(|task| !is_first || task.last.is_none());
                     asking.push(self.ask_of(&live, unknown.cloned().collect(), told.context));
                 }
-                Event::Notify(_) => {}
-                Event::Ask(_) | Event::Done(Outcome::Complete(_) | Outcome::InputRequired(_)) => return,
-                Event::Done(Outcome::Failed(error)) => {
+                ExchangeEvent::Notify(_) => {}
+                ExchangeEvent::Ask(_)
+                | ExchangeEvent::Done(Outcome::Complete(_) | Outcome::InputRequired(_)) => return,
+                ExchangeEvent::Done(Outcome::Failed(error)) => {
                     tracing::debug!(server = %line.server.name, %error, "cannot follow changes");
                     return;
                 }

@@ -4,29 +4,29 @@
 //! holds the name is written anew. Where there are rules the guard reads its arguments first, and changes nothing. Lists are merged, cut into pages and written once for each change. Questions that
 //! a server asks during a call go back to the application with a note about where they came from.
 
-mod carried;
+mod account_login;
 mod elicitation;
-mod entrance;
+mod era_fallback;
 mod extension_lists;
 mod extensions;
-mod followed;
 mod forward;
+mod gateway_state;
 mod header_params;
-mod listed;
 mod listen;
-mod older_era;
-mod own;
-mod owners;
-mod pinned;
+mod listing_differences;
+mod local_answers;
+mod pin_checks;
 mod reach;
 mod resources;
+mod result_identity;
 mod rewrite;
-mod shared;
-mod spoken_for;
+mod round_state;
+mod subscription_sink;
+mod task_owners;
+mod task_watches;
 mod tasks;
 #[cfg(test)]
 mod tests;
-mod told;
 
 use std::sync::Arc;
 
@@ -37,22 +37,22 @@ use hospes_model::{
 };
 
 use crate::catalogue::uris::RouteError;
-use crate::catalogue::{Catalogue, Place, template_matches};
+use crate::catalogue::{ItemLocation, MergedCatalogue, template_matches};
 use hospes_store::pins::ItemKind;
 
+use crate::approvals::ApprovalQueueError;
 use crate::config::nearest;
-use crate::desk::Refused;
-use crate::guard::{Admitted, Going, Origin, Passage, What, refuse};
-use crate::pins::Withheld;
-use forward::Way;
-use reach::Unreached;
-use shared::View;
-pub(crate) use shared::{InUse, Shared};
+use crate::guard::{AdmissionDecision, AdmittedCall, CallTarget, TargetItem, TaskOrigin, refuse};
+use crate::pins::BlockReason;
+use forward::ForwardRoute;
+use gateway_state::CatalogueView;
+pub(crate) use gateway_state::{GatewayState, ViewLease};
+use reach::ReachError;
 
 /// All servers as one service. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Gateway {
-    shared: Arc<Shared>,
+    shared: Arc<GatewayState>,
     /// Position of the single server that this gateway shows, under that server's own names. Without it, all servers
     /// are shown.
     only: Option<usize>,
@@ -84,26 +84,26 @@ impl Service for Gateway {
 
 /// Kind of item that is listed by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum NamedItemKind {
     Tool,
     Prompt,
 }
 
 impl Gateway {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: Arc<GatewayState>) -> Self {
         Self { shared, only: None }
     }
 
     /// The gateway of one server alone, at this position.
-    pub(crate) fn only(shared: Arc<Shared>, server: usize) -> Self {
+    pub(crate) fn only(shared: Arc<GatewayState>, server: usize) -> Self {
         Self { shared, only: Some(server) }
     }
 
     async fn answer(&self, call: Call) -> Result<Outcome, RpcError> {
         let using = self.shared.view(call.context.peer(), self.only)?;
         match call.method {
-            Method::ToolsCall => self.named(call, &using, Kind::Tool).await,
-            Method::PromptsGet => self.named(call, &using, Kind::Prompt).await,
+            Method::ToolsCall => self.named(call, &using, NamedItemKind::Tool).await,
+            Method::PromptsGet => self.named(call, &using, NamedItemKind::Prompt).await,
             Method::ResourcesRead => self.read(call, &using).await,
             Method::ToolsList => self.list(&call, &using, |all, cursor| all.tools.page(cursor)).await,
             Method::PromptsList => self.list(&call, &using, |all, cursor| all.prompts.page(cursor)).await,
@@ -122,7 +122,7 @@ impl Gateway {
 
     /// Returns the capabilities of the gateway. All of them are declared, always. A server with prompts may connect
     /// later, and an application of the older era reads the capabilities only once.
-    async fn discover(&self, using: &InUse) -> Outcome {
+    async fn discover(&self, using: &ViewLease) -> Outcome {
         let mut tools = ToolsCapability::new();
         tools.list_changed = Some(true);
         let mut prompts = PromptsCapability::new();
@@ -148,7 +148,7 @@ impl Gateway {
     }
 
     /// Returns the instructions of the servers, each under the server's name.
-    fn instructions(&self, view: &View) -> Option<String> {
+    fn instructions(&self, view: &CatalogueView) -> Option<String> {
         let mut text = String::new();
         for (server, slot) in self.shared.upstreams.iter().enumerate() {
             if !view.sees(server) {
@@ -177,8 +177,8 @@ impl Gateway {
     async fn list(
         &self,
         call: &Call,
-        using: &InUse,
-        page: impl Fn(&Catalogue, Option<&str>) -> Result<Reply, RpcError>,
+        using: &ViewLease,
+        page: impl Fn(&MergedCatalogue, Option<&str>) -> Result<Reply, RpcError>,
     ) -> Result<Outcome, RpcError> {
         let params: hospes_model::PaginatedParams = call.decode()?;
         self.shared.settle(&using.view, |slot| slot.server.start_wait).await;
@@ -186,11 +186,11 @@ impl Gateway {
         page(&catalogue, params.cursor.as_deref()).map(Outcome::Complete)
     }
 
-    async fn named(&self, call: Call, using: &InUse, kind: Kind) -> Result<Outcome, RpcError> {
+    async fn named(&self, call: Call, using: &ViewLease, kind: NamedItemKind) -> Result<Outcome, RpcError> {
         let Some(name) = call.params.view().name.as_deref() else {
             return Err(RpcError::invalid_params("invalid params at name: expected a string"));
         };
-        if kind == Kind::Tool
+        if kind == NamedItemKind::Tool
             && self.only.is_none()
             && let Some(server) = self.entrance(name, using)
         {
@@ -209,19 +209,21 @@ impl Gateway {
                     reached = Some((server, found));
                 }
                 // What it has, it shows to those who sign in.
-                Err(unreached @ Unreached { sign_in: Some(_), .. }) => return Err(unreached.into()),
+                Err(unreached @ ReachError { sign_in: Some(_), .. }) => return Err(unreached.into()),
                 // Nobody can say what it has, so it cannot be said that it does not have this.
                 Err(unreached) if self.is_unknown(server, using) => {
                     return match kind {
-                        Kind::Tool => Ok(Outcome::Complete(CallToolResult::error(unreached.why).into())),
-                        Kind::Prompt => Err(unreached.into()),
+                        NamedItemKind::Tool => {
+                            Ok(Outcome::Complete(CallToolResult::error(unreached.why).into()))
+                        }
+                        NamedItemKind::Prompt => Err(unreached.into()),
                     };
                 }
                 Err(_) => {}
             }
         }
         let Some(place) = place else { return Err(self.unknown(&catalogue, kind, name)) };
-        if kind == Kind::Tool
+        if kind == NamedItemKind::Tool
             && let Err(error) = header_params::check(&call, catalogue.tools.get(name))
         {
             if let Some((_, mut reached)) = reached {
@@ -230,8 +232,8 @@ impl Gateway {
             return Err(error);
         }
         let what = match kind {
-            Kind::Tool => What::Tool(&place.name, catalogue.tools.get(name)),
-            Kind::Prompt => What::Prompt(&place.name),
+            NamedItemKind::Tool => TargetItem::Tool(&place.name, catalogue.tools.get(name)),
+            NamedItemKind::Prompt => TargetItem::Prompt(&place.name),
         };
         let mut passage = match self.admit(&call, place.server, &what, using).await {
             Ok(passage) => passage,
@@ -268,8 +270,8 @@ impl Gateway {
             // Its server became another while the person looked at what it was.
             reached.lease.finish();
             let server = &self.shared.upstreams[place.server].server;
-            let going = Going::to(server, what);
-            let changed = Refused::Changed;
+            let going = CallTarget::to(server, what);
+            let changed = ApprovalQueueError::Changed;
             let why = (&*changed.words(), changed.decision());
             return Ok(Box::pin(refuse(self.shared.guard.as_ref(), passage, (&call, &going), why)).await);
         }
@@ -281,13 +283,14 @@ impl Gateway {
         let shown = name.to_owned();
         let outcome = match found {
             Ok(reached) => {
-                let outcome =
-                    self.forward(call, params, Way { server: place.server, reached, catalogue }).await;
-                outcome.map(|outcome| spoken_for::naming_tool(outcome, &method, &place.name, &shown))
+                let outcome = self
+                    .forward(call, params, ForwardRoute { server: place.server, reached, catalogue })
+                    .await;
+                outcome.map(|outcome| result_identity::naming_tool(outcome, &method, &place.name, &shown))
             }
-            Err(unreached @ Unreached { sign_in: Some(_), .. }) => Err(unreached.into()),
+            Err(unreached @ ReachError { sign_in: Some(_), .. }) => Err(unreached.into()),
             // A model reads this and does something else; an error of the protocol it may never see.
-            Err(Unreached { why, .. }) if kind == Kind::Tool => {
+            Err(ReachError { why, .. }) if kind == NamedItemKind::Tool => {
                 Ok(Outcome::Complete(CallToolResult::error(why).into()))
             }
             Err(unreached) => Err(unreached.into()),
@@ -297,7 +300,7 @@ impl Gateway {
         let origin = is_task.then(|| {
             let guard = self.shared.guard.as_ref()?;
             let sent = sent.members().find(|member| member.key() == "arguments").map(|member| member.value());
-            Some(Origin::new(guard, &context, (&place.name, listed.tools.get(&shown)), sent.as_ref()))
+            Some(TaskOrigin::new(guard, &context, (&place.name, listed.tools.get(&shown)), sent.as_ref()))
         });
         Ok(self.show_made(outcome, place.server, &context, origin.flatten()).await)
     }
@@ -305,14 +308,14 @@ impl Gateway {
     /// Records how a call ended, or that it waits for its user to sign in.
     async fn came_back(
         &self,
-        passage: Option<Box<Passage>>,
+        passage: Option<Box<AdmittedCall>>,
         context: &Context,
         method: &Method,
         outcome: Result<Outcome, RpcError>,
     ) -> Result<Outcome, RpcError> {
         let Some(passage) = passage else { return outcome };
         match (&self.shared.accounts, outcome) {
-            (Some(accounts), Err(error)) if entrance::is_put(accounts, context, method, &error) => {
+            (Some(accounts), Err(error)) if account_login::is_put(accounts, context, method, &error) => {
                 passage.waits_for_account(context).await;
                 Err(error)
             }
@@ -325,33 +328,33 @@ impl Gateway {
         &self,
         call: &Call,
         server: usize,
-        what: &What<'_>,
-        using: &InUse,
-    ) -> Result<Option<Box<Passage>>, Outcome> {
+        what: &TargetItem<'_>,
+        using: &ViewLease,
+    ) -> Result<Option<Box<AdmittedCall>>, Outcome> {
         if let Some(why) = self.withheld(server, what, using) {
             return Err(self.refuse(None, call, server, *what, &why).await);
         }
         let Some(guard) = &self.shared.guard else { return Ok(None) };
         let server = &self.shared.upstreams[server].server;
-        let going = Going::to(server, *what);
+        let going = CallTarget::to(server, *what);
         // Few hosts have none; those need not carry its future.
         match Box::pin(guard.admit(call, going)).await {
-            Admitted::Pass(passage) => Ok(Some(passage)),
-            Admitted::Stopped(outcome) => Err(outcome),
+            AdmissionDecision::Pass(passage) => Ok(Some(passage)),
+            AdmissionDecision::Stopped(outcome) => Err(outcome),
         }
     }
 
     /// Stops what is withheld.
     async fn refuse(
         &self,
-        passage: Option<Box<Passage>>,
+        passage: Option<Box<AdmittedCall>>,
         call: &Call,
         server: usize,
-        what: What<'_>,
-        why: &Withheld,
+        what: TargetItem<'_>,
+        why: &BlockReason,
     ) -> Outcome {
         let server = &self.shared.upstreams[server].server;
-        let going = Going::to(server, what);
+        let going = CallTarget::to(server, what);
         let said = why.words(&server.name);
         let refused = refuse(self.shared.guard.as_ref(), passage, (call, &going), (&said, why.as_str()));
         // Seldom needed; calls that go need not carry its future.
@@ -362,7 +365,7 @@ impl Gateway {
         self.shared.upstreams.iter().position(|upstream| &*upstream.server.name == server)
     }
 
-    fn route(&self, catalogue: &Catalogue, uri: &str) -> Result<(usize, String), RouteError> {
+    fn route(&self, catalogue: &MergedCatalogue, uri: &str) -> Result<(usize, String), RouteError> {
         let target = catalogue.uris.route(uri, &template_matches)?;
         match self.position(target.server) {
             Some(server) => Ok((server, target.uri.into_owned())),
@@ -370,12 +373,12 @@ impl Gateway {
         }
     }
 
-    fn unknown(&self, catalogue: &Catalogue, kind: Kind, name: &str) -> RpcError {
+    fn unknown(&self, catalogue: &MergedCatalogue, kind: NamedItemKind, name: &str) -> RpcError {
         let (word, meant) = match kind {
-            Kind::Tool => {
+            NamedItemKind::Tool => {
                 ("tool", nearest(name, catalogue.tools.items().iter().map(|tool| tool.name.as_str())))
             }
-            Kind::Prompt => {
+            NamedItemKind::Prompt => {
                 ("prompt", nearest(name, catalogue.prompts.items().iter().map(|prompt| prompt.name.as_str())))
             }
         };
@@ -400,19 +403,19 @@ impl Gateway {
     }
 }
 
-fn place(catalogue: &Catalogue, kind: Kind, name: &str) -> Option<Place> {
+fn place(catalogue: &MergedCatalogue, kind: NamedItemKind, name: &str) -> Option<ItemLocation> {
     match kind {
-        Kind::Tool => catalogue.tools.origin(name).cloned(),
-        Kind::Prompt => catalogue.prompts.origin(name).cloned(),
+        NamedItemKind::Tool => catalogue.tools.origin(name).cloned(),
+        NamedItemKind::Prompt => catalogue.prompts.origin(name).cloned(),
     }
 }
 
 fn unknown_resource(uri: &str, error: &RouteError) -> RpcError {
     #[derive(serde::Serialize)]
-    struct Data<'a> {
+    struct UnknownResourceData<'a> {
         uri: &'a str,
     }
-    RpcError::invalid_params(error.to_string()).with_data(&Data { uri })
+    RpcError::invalid_params(error.to_string()).with_data(&UnknownResourceData { uri })
 }
 
 fn not_an_object(error: &serde_json::Error) -> RpcError {

@@ -4,27 +4,27 @@ use std::sync::Arc;
 
 use hospes_model::RpcError;
 
-use super::forward::Reached;
-use super::{Gateway, InUse};
-use crate::upstream::{Line, State, UpstreamStatus, wants_sign_in};
+use super::forward::ReachedUpstream;
+use super::{Gateway, ViewLease};
+use crate::upstream::{SupervisedConnection, UpstreamState, UpstreamStatus, wants_sign_in};
 
 /// Reasons a server cannot be called.
 #[derive(Debug)]
-pub(super) struct Unreached {
+pub(super) struct ReachError {
     /// A sentence about it.
     pub(super) why: String,
     /// The server's name and the URL at which the user has to sign in first.
     pub(super) sign_in: Option<(Arc<str>, Arc<str>)>,
 }
 
-impl From<String> for Unreached {
+impl From<String> for ReachError {
     fn from(why: String) -> Self {
         Self { why, sign_in: None }
     }
 }
 
-impl From<Unreached> for RpcError {
-    fn from(unreached: Unreached) -> Self {
+impl From<ReachError> for RpcError {
+    fn from(unreached: ReachError) -> Self {
         match unreached.sign_in {
             Some((server, url)) => wants_sign_in(&server, &url),
             None => Self::internal(unreached.why),
@@ -34,7 +34,11 @@ impl From<Unreached> for RpcError {
 
 impl Gateway {
     /// Returns a connection to a server for a call, or the reason the server cannot be reached.
-    pub(super) async fn reach(&self, server: usize, using: &InUse) -> Result<Reached, Unreached> {
+    pub(super) async fn reach(
+        &self,
+        server: usize,
+        using: &ViewLease,
+    ) -> Result<ReachedUpstream, ReachError> {
         let slot = &self.shared.upstreams[server];
         let (limit, abilities) = (self.shared.settings.call_wait, using.view.abilities);
         let name = &slot.server.name;
@@ -49,7 +53,7 @@ impl Gateway {
             let lease = upstream.lease(&using.application, abilities);
             lease.map_err(|why| format!("the server `{name}` is not available now: {why}"))
         };
-        let sign_in = |line: &Line| {
+        let sign_in = |line: &SupervisedConnection| {
             let url = line.phase().sign_in().cloned()?;
             let accounts = self.shared.accounts.as_ref()?;
             accounts.id(&url).is_some_and(|id| accounts.is_open(id)).then(|| (Arc::clone(name), url))
@@ -60,7 +64,7 @@ impl Gateway {
             if let Some(sign_in) = sign_in(&taken.line) {
                 taken.finish();
                 let why = format!("the user has to sign in at `{name}` first");
-                return Err(Unreached { why, sign_in: Some(sign_in) });
+                return Err(ReachError { why, sign_in: Some(sign_in) });
             }
             let Some((live, turn)) = taken.line.ready(limit).await else { break };
             // Once it is connected it is known whether applications may share the connection.
@@ -68,7 +72,7 @@ impl Gateway {
             taken.finish();
             if Arc::ptr_eq(&fitting.line, &taken.line) {
                 fitting.begin();
-                return Ok(Reached { lease: fitting, live, turn });
+                return Ok(ReachedUpstream { lease: fitting, live, turn });
             }
             taken = fitting;
         }
@@ -77,13 +81,13 @@ impl Gateway {
         // That of this connection: another one to the same server may well be ready.
         let status = UpstreamStatus::of(&upstream.server, &taken.line.phase());
         let mut why = match (status.state, status.since_ms) {
-            (State::Starting, Some(since)) => format!(
+            (UpstreamState::Starting, Some(since)) => format!(
                 "the server `{name}` is still starting, for {} s now; a call waits {} s for it (setting call_wait): \
                  call again later",
                 since / 1000,
                 limit.as_secs()
             ),
-            (State::Ready, _) => {
+            (UpstreamState::Ready, _) => {
                 format!("the connection to the server `{name}` was lost a moment ago; call again")
             }
             (state, _) => format!("the server `{name}` is not available now ({})", state.as_str()),
@@ -92,11 +96,11 @@ impl Gateway {
             why.push_str(": ");
             why.push_str(&problem);
         }
-        Err(Unreached { why, sign_in })
+        Err(ReachError { why, sign_in })
     }
 
     /// The server that a name belongs to, if it is being started, so that it is worth to wait for it.
-    pub(super) fn starting_owner(&self, name: &str, using: &InUse) -> Option<usize> {
+    pub(super) fn starting_owner(&self, name: &str, using: &ViewLease) -> Option<usize> {
         let server = match self.only {
             Some(server) => server,
             None => {
@@ -109,7 +113,7 @@ impl Gateway {
     }
 
     /// Returns true if the server's offerings are unknown, because it has not been ready yet or has failed permanently.
-    pub(super) fn is_unknown(&self, server: usize, using: &InUse) -> bool {
+    pub(super) fn is_unknown(&self, server: usize, using: &ViewLease) -> bool {
         let upstream = self.shared.upstreams[server].of(using.view.user.as_ref());
         upstream.is_none_or(|upstream| upstream.offers(using.view.abilities).is_none())
     }

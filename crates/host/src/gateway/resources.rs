@@ -2,18 +2,18 @@
 
 use hospes::{Call, Outcome};
 use hospes_model::{
-    CacheScope, CompleteParams, CompleteResult, Completion, RawJson, ReadResourceResult, Reference, Reply,
-    ResourceContents, Revision, RpcError,
+    CacheScope, CompleteParams, CompleteResult, Completion, CompletionReference, RawJson, ReadResourceResult,
+    Reply, ResourceContents, Revision, RpcError,
 };
 
-use super::forward::Way;
-use super::{Gateway, InUse, Kind, not_an_object, rewrite, unknown_resource};
+use super::forward::ForwardRoute;
+use super::{Gateway, NamedItemKind, ViewLease, not_an_object, rewrite, unknown_resource};
 use crate::catalogue::uris::RouteError;
 use crate::catalogue::{ACCOUNTS_URI, STATUS_URI};
-use crate::guard::What;
+use crate::guard::TargetItem;
 
 impl Gateway {
-    pub(super) async fn read(&self, call: Call, using: &InUse) -> Result<Outcome, RpcError> {
+    pub(super) async fn read(&self, call: Call, using: &ViewLease) -> Result<Outcome, RpcError> {
         let Some(uri) = call.params.view().uri.as_deref() else {
             return Err(RpcError::invalid_params("invalid params at uri: expected a string"));
         };
@@ -34,7 +34,7 @@ impl Gateway {
             routed => routed,
         };
         let (server, original) = routed.map_err(|error| unknown_resource(uri, &error))?;
-        let what = What::Resource(&original);
+        let what = TargetItem::Resource(&original);
         let mut passage = match self.admit(&call, server, &what, using).await {
             Ok(passage) => passage,
             Err(stopped) => return Ok(stopped),
@@ -48,7 +48,7 @@ impl Gateway {
                     reached.lease.finish();
                     return Ok(self.refuse(passage, &call, server, what, &why).await);
                 }
-                self.forward(call, params, Way { server, reached, catalogue }).await
+                self.forward(call, params, ForwardRoute { server, reached, catalogue }).await
             }
             Err(unreached) => {
                 if let Some(passage) = &mut passage {
@@ -65,17 +65,18 @@ impl Gateway {
         }
     }
 
-    pub(super) async fn complete(&self, call: Call, using: &InUse) -> Result<Outcome, RpcError> {
+    pub(super) async fn complete(&self, call: Call, using: &ViewLease) -> Result<Outcome, RpcError> {
         let mut params: CompleteParams = call.decode()?;
         let catalogue = using.catalogue();
         let server = match &mut params.reference {
-            Reference::Prompt { name, .. } => {
+            CompletionReference::Prompt { name, .. } => {
                 let place = catalogue.prompts.origin(name);
-                let place = place.ok_or_else(|| self.unknown(&catalogue, Kind::Prompt, name))?.clone();
+                let place =
+                    place.ok_or_else(|| self.unknown(&catalogue, NamedItemKind::Prompt, name))?.clone();
                 *name = place.name.to_string();
                 place.server
             }
-            Reference::Resource { uri, .. } => {
+            CompletionReference::Resource { uri, .. } => {
                 let target =
                     catalogue.uris.route_template(uri).map_err(|error| unknown_resource(uri, &error))?;
                 let (server, original) = (self.position(target.server), target.uri.into_owned());
@@ -89,8 +90,8 @@ impl Gateway {
             }
         };
         let what = match &params.reference {
-            Reference::Prompt { name, .. } => What::PromptCompletion(name),
-            Reference::Resource { uri, .. } => What::TemplateCompletion(uri),
+            CompletionReference::Prompt { name, .. } => TargetItem::PromptCompletion(name),
+            CompletionReference::Resource { uri, .. } => TargetItem::TemplateCompletion(uri),
             _ => return Err(RpcError::internal("a reference without a place")),
         };
         let passage = match self.admit(&call, server, &what, using).await {
@@ -110,7 +111,7 @@ impl Gateway {
         let outcome = if may_complete {
             let params =
                 RawJson::from_serialize(&params).map_err(|error| RpcError::internal(error.to_string()))?;
-            self.forward(call, params, Way { server, reached, catalogue }).await
+            self.forward(call, params, ForwardRoute { server, reached, catalogue }).await
         } else {
             reached.lease.finish();
             Ok(Outcome::Complete(CompleteResult::new(Completion::new(Vec::new())).into()))

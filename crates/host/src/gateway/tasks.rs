@@ -9,14 +9,14 @@ use hospes_model::{
     CallToolResult, GetTaskResult, Method, RawJson, Reply, Revision, RpcError, TASKS_EXTENSION, TaskParams,
     TaskStatus, UpdateTaskParams, code,
 };
-use hospes_store::Ending;
+use hospes_store::AuditOutcome;
 use tokio::time::timeout;
 
-use super::forward::Way;
-use super::{Gateway, InUse, elicitation, not_an_object, rewrite};
-use crate::catalogue::Catalogue;
+use super::forward::ForwardRoute;
+use super::{Gateway, ViewLease, elicitation, not_an_object, rewrite};
+use crate::catalogue::MergedCatalogue;
 use crate::catalogue::names::SEPARATOR;
-use crate::guard::{Note, Origin, Over};
+use crate::guard::{PendingAuditEntry, TaskEndReason, TaskOrigin};
 use crate::upstream::decoded;
 
 /// Time limit for a server to cancel a task that has to end.
@@ -24,7 +24,7 @@ const END_WAIT: Duration = Duration::from_secs(10);
 
 impl Gateway {
     /// Answers `tasks/get`, `tasks/update` and `tasks/cancel`.
-    pub(super) async fn task(&self, call: Call, using: &InUse) -> Result<Outcome, RpcError> {
+    pub(super) async fn task(&self, call: Call, using: &ViewLease) -> Result<Outcome, RpcError> {
         if !call.context.peer().capabilities.has_extension(TASKS_EXTENSION) {
             return Err(not_declared());
         }
@@ -55,8 +55,8 @@ impl Gateway {
         let outcome = self.task_there(&call, (server, &shown, &original), using, &mut note).await;
         if let Some(note) = note {
             match &outcome {
-                Ok(_) => note.end(Ending::Done, None).await,
-                Err(error) => note.end(Ending::Failed, Some(error.code)).await,
+                Ok(_) => note.end(AuditOutcome::Done, None).await,
+                Err(error) => note.end(AuditOutcome::Failed, Some(error.code)).await,
             }
         }
         outcome
@@ -68,8 +68,8 @@ impl Gateway {
         &self,
         call: &Call,
         (server, shown, original): (usize, &str, &str),
-        using: &InUse,
-        note: &mut Option<Note>,
+        using: &ViewLease,
+        note: &mut Option<PendingAuditEntry>,
     ) -> Result<Outcome, RpcError> {
         let reached = self.reach(server, using).await?;
         let catalogue = using.catalogue();
@@ -78,7 +78,7 @@ impl Gateway {
         let method = call.method.clone();
         let hold = reached.lease.tasks();
         let asks = method == Method::TasksGet;
-        let way = Way { server, reached, catalogue: Arc::clone(&catalogue) };
+        let way = ForwardRoute { server, reached, catalogue: Arc::clone(&catalogue) };
         let onward = Call::new(method.clone(), call.params.raw().clone(), call.context.clone());
         let outcome = self.forward(onward, params, way).await.inspect_err(|error| {
             // To an update it may be the answers that are wrong.
@@ -122,7 +122,7 @@ impl Gateway {
         server: usize,
         shown: &str,
         context: &Context,
-    ) -> Result<Option<Note>, RpcError> {
+    ) -> Result<Option<PendingAuditEntry>, RpcError> {
         let Some(guard) = &self.shared.guard else { return Ok(None) };
         if let Some(audit) = guard.audit()
             && let Err(error) = audit.ready().await
@@ -138,7 +138,7 @@ impl Gateway {
     }
 
     /// Returns the reason that a task has to end, if there is one.
-    pub(super) fn over(&self, server: usize, shown: &str, context: &Context) -> Option<Over> {
+    pub(super) fn over(&self, server: usize, shown: &str, context: &Context) -> Option<TaskEndReason> {
         let guard = self.shared.guard.as_ref()?;
         let origin = self.shared.task_owners.origin(shown)?;
         let server = &self.shared.upstreams[server].server;
@@ -147,7 +147,7 @@ impl Gateway {
 
     /// Returns the reason that a request on a task is refused. Answers are not forwarded to a server that may not
     /// receive them.
-    fn judged(&self, server: usize, shown: &str, call: &Call) -> Option<Over> {
+    fn judged(&self, server: usize, shown: &str, call: &Call) -> Option<TaskEndReason> {
         if let Some(over) = self.over(server, shown, &call.context) {
             return Some(over);
         }
@@ -162,7 +162,7 @@ impl Gateway {
         let server = &server.name;
         let what = guard.forbids_answers(server, &call.context, &params.input_responses)?;
         let why = format!("the server wanted {what}, which is not allowed here");
-        Some(Over { by: format!("the server wanted {what}"), why })
+        Some(TaskEndReason { by: format!("the server wanted {what}"), why })
     }
 
     /// Returns a description of the first request of a task that its server may not make.
@@ -198,18 +198,18 @@ impl Gateway {
     }
 
     /// Returns the ending to record for a task's status, if it has to be recorded.
-    pub(super) fn news(&self, shown: &str, found: &GetTaskResult) -> Option<(Ending, Option<i64>)> {
+    pub(super) fn news(&self, shown: &str, found: &GetTaskResult) -> Option<(AuditOutcome, Option<i64>)> {
         let status = &found.task.status;
         if !self.shared.task_owners.is_news(shown, status) {
             return None;
         }
         let failed = || found.result.as_ref().and_then(|raw| raw.decode::<CallToolResult>().ok()?.is_error);
         Some(match status {
-            TaskStatus::InputRequired => (Ending::Asked, None),
-            TaskStatus::Cancelled => (Ending::Cancelled, None),
-            TaskStatus::Failed => (Ending::Failed, found.error.as_ref().map(|error| error.code)),
-            _ if failed() == Some(true) => (Ending::ToolError, None),
-            _ => (Ending::Done, None),
+            TaskStatus::InputRequired => (AuditOutcome::Asked, None),
+            TaskStatus::Cancelled => (AuditOutcome::Cancelled, None),
+            TaskStatus::Failed => (AuditOutcome::Failed, found.error.as_ref().map(|error| error.code)),
+            _ if failed() == Some(true) => (AuditOutcome::ToolError, None),
+            _ => (AuditOutcome::Done, None),
         })
     }
 
@@ -252,7 +252,7 @@ impl Gateway {
         outcome: Outcome,
         server: usize,
         context: &Context,
-        origin: Option<Origin>,
+        origin: Option<TaskOrigin>,
     ) -> Outcome {
         let Outcome::Complete(Reply::CreateTask(mut made)) = outcome else { return outcome };
         let server = &self.shared.upstreams[server].server;
@@ -310,7 +310,7 @@ impl Gateway {
         found: &mut GetTaskResult,
         shown: &str,
         server: usize,
-        catalogue: &Catalogue,
+        catalogue: &MergedCatalogue,
     ) -> Result<(), RpcError> {
         found.task.task_id = shown.to_owned();
         let name = &self.shared.upstreams[server].server.name;
@@ -330,9 +330,9 @@ impl Gateway {
     }
 }
 
-async fn refuse(note: Option<Note>, by: &str) {
+async fn refuse(note: Option<PendingAuditEntry>, by: &str) {
     if let Some(mut note) = note {
         note.decided("deny", by);
-        note.end(Ending::Refused, None).await;
+        note.end(AuditOutcome::Refused, None).await;
     }
 }

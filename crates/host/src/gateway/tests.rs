@@ -6,21 +6,22 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hospes::client::{CallError, List};
+use hospes::client::{CallError, ListKind};
 use hospes::model::{
-    CompleteArgument, CompleteParams, CreateMessageResult, ElicitResult, LoggingLevel, Method, Notification,
-    Reference, Revision, SamplingMessageContentBlock, SubscriptionFilter,
+    CompleteArgument, CompleteParams, CompletionReference, CreateMessageResult, ElicitResult, LoggingLevel,
+    Method, Notification, Revision, SamplingMessageContentBlock, SubscriptionFilter,
 };
 use hospes::prelude::*;
-use hospes_store::State;
+use hospes_store::StateStore;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-use crate::config::{Config, ServerConfig, Source, Transport};
+use crate::config::{ConfigSource, HostConfig, ServerConfig, ServerTransport};
 use crate::upstream::{
-    BoxFuture, ConnectProblem, Connection, Connector, State as UpState, Wish, declaring, in_memory,
+    ConnectOptions, ConnectorFuture, UpstreamConnectError, UpstreamConnection, UpstreamConnector,
+    UpstreamState as UpState, declaring, in_memory,
 };
-use crate::{Guard, Host, PinMode, Pinning, Sampler, Settings};
+use crate::{Host, HostSettings, PinMode, PinningConfig, PolicyEnforcer, Sampler};
 
 mod applications;
 mod console;
@@ -43,7 +44,7 @@ mod tainted;
 
 const ERAS: [Revision; 2] = [Revision::LATEST_LEGACY, Revision::LATEST];
 
-type Make = Arc<dyn Fn() -> Result<hospes::BoxService, ConnectProblem> + Send + Sync>;
+type Make = Arc<dyn Fn() -> Result<hospes::BoxService, UpstreamConnectError> + Send + Sync>;
 
 /// Connects to a server in this process, by the same bytes as to any other.
 #[derive(Clone)]
@@ -51,13 +52,16 @@ struct InMemory {
     make: Make,
     revision: Revision,
     delay: Duration,
-    settings: Settings,
+    settings: HostSettings,
     /// The connections there were: to end one is how its server goes away.
     made: Arc<Mutex<Vec<Client>>>,
 }
 
-impl Connector for InMemory {
-    fn connect(&self, wish: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>> {
+impl UpstreamConnector for InMemory {
+    fn connect(
+        &self,
+        wish: ConnectOptions,
+    ) -> ConnectorFuture<'_, Result<UpstreamConnection, UpstreamConnectError>> {
         Box::pin(async move {
             tokio::time::sleep(self.delay).await;
             let builder = Client::builder().revision(self.revision).park_timeout(self.settings.park_timeout);
@@ -66,7 +70,7 @@ impl Connector for InMemory {
                 .on_log(move |message| on_log(message))
                 .on_notification(move |notification| on_notification(notification));
             let client = client.in_memory((self.make)()?).await;
-            let client = client.map_err(|error| ConnectProblem::new(error.to_string()))?;
+            let client = client.map_err(|error| UpstreamConnectError::new(error.to_string()))?;
             self.made.lock().unwrap().push(client.clone());
             Ok(in_memory(&Arc::from("in memory"), client))
         })
@@ -109,11 +113,11 @@ impl Service for Recording {
 #[derive(Default)]
 struct House {
     servers: Vec<(String, Arc<InMemory>)>,
-    settings: Settings,
-    guard: Option<Arc<Guard>>,
-    pinning: Option<Pinning>,
+    settings: HostSettings,
+    guard: Option<Arc<PolicyEnforcer>>,
+    pinning: Option<PinningConfig>,
     sampler: Option<Arc<Sampler>>,
-    kept_in: Option<State>,
+    kept_in: Option<StateStore>,
     /// The file that remembers servers from one run to the next.
     memory: Option<std::path::PathBuf>,
 }
@@ -128,7 +132,7 @@ impl House {
         name: &str,
         revision: Revision,
         delay: Duration,
-        make: impl Fn() -> Result<Server, ConnectProblem> + Send + Sync + 'static,
+        make: impl Fn() -> Result<Server, UpstreamConnectError> + Send + Sync + 'static,
     ) -> Self {
         self.made_by(name, revision, delay, Arc::new(move || make().map(hospes::BoxService::new)))
     }
@@ -152,7 +156,13 @@ impl House {
     fn made_by(mut self, name: &str, revision: Revision, delay: Duration, make: Make) -> Self {
         self.servers.push((
             name.to_owned(),
-            Arc::new(InMemory { make, revision, delay, settings: Settings::default(), made: Arc::default() }),
+            Arc::new(InMemory {
+                make,
+                revision,
+                delay,
+                settings: HostSettings::default(),
+                made: Arc::default(),
+            }),
         ));
         self
     }
@@ -163,18 +173,18 @@ impl House {
         Arc::clone(&found.made)
     }
 
-    fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+    fn settings(mut self, change: impl FnOnce(&mut HostSettings)) -> Self {
         change(&mut self.settings);
         self
     }
 
-    fn guarded(mut self, guard: &Arc<Guard>) -> Self {
+    fn guarded(mut self, guard: &Arc<PolicyEnforcer>) -> Self {
         self.guard = Some(Arc::clone(guard));
         self
     }
 
-    fn pinned(mut self, state: &State, mode: PinMode) -> Self {
-        self.pinning = Some(Pinning::new(state.clone(), mode));
+    fn pinned(mut self, state: &StateStore, mode: PinMode) -> Self {
+        self.pinning = Some(PinningConfig::new(state.clone(), mode));
         self
     }
 
@@ -183,25 +193,25 @@ impl House {
         self
     }
 
-    fn kept_in(mut self, state: &State) -> Self {
+    fn kept_in(mut self, state: &StateStore) -> Self {
         self.kept_in = Some(state.clone());
         self
     }
 
     fn start(self) -> Host {
-        let mut config = Config::default();
+        let mut config = HostConfig::default();
         for (name, _) in &self.servers {
-            let source = Source::unwritten("a test");
+            let source = ConfigSource::unwritten("a test");
             // What is part of the program is not pinned.
             // Nor is it remembered.
             let transport = match self.pinning.is_some() || self.memory.is_some() {
-                true => Transport::stdio("/bin/sh", [name.as_str()]),
-                false => Transport::builtin(name, []),
+                true => ServerTransport::stdio("/bin/sh", [name.as_str()]),
+                false => ServerTransport::builtin(name, []),
             };
             config.servers.push(ServerConfig::new(name, transport, source));
         }
         let servers = self.servers;
-        let find = move |config: &ServerConfig, settings: &Settings| -> Arc<dyn Connector> {
+        let find = move |config: &ServerConfig, settings: &HostSettings| -> Arc<dyn UpstreamConnector> {
             let (_, found) = servers.iter().find(|(name, _)| *name == config.name).unwrap();
             Arc::new(InMemory { settings: settings.clone(), ..InMemory::clone(found) })
         };
@@ -418,7 +428,7 @@ async fn changes_come_through() {
         let limit = Duration::from_secs(5);
         let change = tokio::time::timeout(limit, stream.next()).await;
         assert!(matches!(change, Ok(Some(Notification::ToolsListChanged))), "{up} behind {down}: {change:?}");
-        assert_eq!(tokio::time::timeout(limit, told.recv()).await, Ok(Some(List::Tools)));
+        assert_eq!(tokio::time::timeout(limit, told.recv()).await, Ok(Some(ListKind::Tools)));
         let names: Vec<String> =
             client.tools().all().await.unwrap().into_iter().map(|tool| tool.name).collect();
         assert_eq!(names, ["one__more", "one__say"]);
@@ -489,7 +499,7 @@ async fn prompts_and_completion_go_to_their_server() {
         assert_eq!(client.prompts().all().await.unwrap()[0].name, "one__greet");
         let prompt = client.prompt("one__greet", [("day", "friday")]).await.unwrap();
         assert!(format!("{prompt:?}").contains("Greet on friday"));
-        let reference = Reference::Prompt { name: "one__greet".to_owned(), title: None };
+        let reference = CompletionReference::Prompt { name: "one__greet".to_owned(), title: None };
         let typed = CompleteArgument::new("day", "mo");
         let completed = client.complete(&CompleteParams::new(reference, typed)).await.unwrap();
         assert_eq!(completed.completion.values, ["monday"], "{up} behind {down}");
@@ -594,7 +604,7 @@ async fn a_server_that_cannot_be_reached_is_tried_again_with_growing_waits() {
         .slow("flaky", Revision::LATEST, Duration::ZERO, move || {
             noted.lock().unwrap().push(Instant::now());
             match is_broken.load(Ordering::Relaxed) {
-                true => Err(ConnectProblem::new("the cable is out")),
+                true => Err(UpstreamConnectError::new("the cable is out")),
                 false => Ok(echo("flaky")),
             }
         })

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use hospes_policy::FollowLinks;
+use hospes_policy::LinkResolver;
 
 /// Maximum number of links that one path leads through, as on Linux.
 const MAX_LINKS: usize = 40;
@@ -18,7 +18,7 @@ const MAX_ENTRIES: usize = 4096;
 #[non_exhaustive]
 pub struct LocalLinks;
 
-impl FollowLinks for LocalLinks {
+impl LinkResolver for LocalLinks {
     fn follow(&self, path: &str) -> io::Result<String> {
         let followed = follow(Path::new(path))?;
         followed.into_os_string().into_string().map_err(|_| io::Error::other("the path is not UTF-8"))
@@ -100,7 +100,9 @@ mod tests {
     use std::os::unix::fs::symlink;
     use std::sync::Arc;
 
-    use hospes_policy::{Action, Arguments, Asked, Decision, Effects, Policy, Reading};
+    use hospes_policy::{
+        CallArguments, Policy, PolicyAction, PolicyDecision, PolicyEnvironment, PolicyRequest, ToolEffectSet,
+    };
 
     use super::*;
 
@@ -115,11 +117,12 @@ mod tests {
         symlink(home.join("secret/new"), home.join("notes/dangling")).unwrap();
         symlink("loop", home.join("notes/loop")).unwrap();
         symlink("sub", home.join("notes/in")).unwrap();
-        let reading = Reading::at_home(home.to_str().unwrap()).following(Arc::new(LocalLinks));
+        let reading = PolicyEnvironment::at_home(home.to_str().unwrap()).following(Arc::new(LocalLinks));
         let decide = |rule: &str, path: String| {
             let policy = Policy::read(&format!("[[rule]]\n{rule}"), &reading).unwrap();
-            let arguments = Arguments::read(&serde_json::json!({ "path": path }).to_string()).unwrap();
-            let asked = Asked::new("s", Action::tool("t", Effects::unknown(), &arguments));
+            let arguments = CallArguments::read(&serde_json::json!({ "path": path }).to_string()).unwrap();
+            let asked =
+                PolicyRequest::new("s", PolicyAction::tool("t", ToolEffectSet::unknown(), &arguments));
             policy.decide(&asked, jiff::Timestamp::now()).decision
         };
         for (path, inside) in [
@@ -134,14 +137,14 @@ mod tests {
                 "decide = 'allow'\narguments.path = { under = '~/notes' }",
                 "decide = 'allow'\ndestinations = '~/notes'",
             ] {
-                let allowed = decide(rule, path.clone()) == Decision::Allow;
+                let allowed = decide(rule, path.clone()) == PolicyDecision::Allow;
                 assert_eq!(allowed, inside, "{rule} {path}");
             }
             for rule in [
                 "decide = 'deny'\narguments.path = { under = '~/secret' }",
                 "decide = 'deny'\ndestinations = '~/secret'",
             ] {
-                assert_eq!(decide(rule, path.clone()) == Decision::Deny, !inside, "{rule} {path}");
+                assert_eq!(decide(rule, path.clone()) == PolicyDecision::Deny, !inside, "{rule} {path}");
             }
         }
         // Wherever a reader finds the path: behind quotes, wildcards, encodings and words, and from the home folder.
@@ -163,17 +166,20 @@ mod tests {
         ] {
             for rule in ["arguments.path = { under = '~/secret' }", "destinations = '~/secret'"] {
                 let rule = format!("decide = 'deny'\n{rule}\n[[rule]]\ndecide = 'allow'");
-                assert_ne!(decide(&rule, path.clone()), Decision::Allow, "{rule} {path}");
+                assert_ne!(decide(&rule, path.clone()), PolicyDecision::Allow, "{rule} {path}");
             }
             for rule in ["arguments.path = { under = '~/notes' }", "destinations = '~/notes'"] {
                 assert_ne!(
                     decide(&format!("decide = 'allow'\n{rule}"), path.clone()),
-                    Decision::Allow,
+                    PolicyDecision::Allow,
                     "{path}"
                 );
             }
         }
         let rule = "decide = 'allow'\ndestinations = '~/notes'";
-        assert_ne!(decide(rule, home.join("notes/loop/x").to_str().unwrap().to_owned()), Decision::Allow);
+        assert_ne!(
+            decide(rule, home.join("notes/loop/x").to_str().unwrap().to_owned()),
+            PolicyDecision::Allow
+        );
     }
 }

@@ -3,23 +3,23 @@
 //! A call is looked at once it is known where it would go. The policy allows, denies or has the person asked; an approval
 //! is good for exactly this call, once. However it ends, an entry of the audit record says so.
 
-mod asking;
-mod bond;
-mod examined;
-mod flows;
-mod following;
-mod going;
+mod admitted_call;
+mod approval_binding;
+mod approval_form;
+mod approved_rounds;
+mod call_approval;
+mod call_target;
+mod data_flow;
 mod links;
-mod note;
-mod passage;
+mod pending_entry;
+mod record_check;
 mod refuse;
 mod retention;
 mod review;
-mod running;
-mod task;
+mod subscriptions;
+mod task_origin;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -27,22 +27,25 @@ use std::time::Duration;
 
 use hospes::{Call, Context, Outcome};
 use hospes_model::{InputRequest, RawJson};
-use hospes_policy::{Action, Arguments, Asked, Because, DataFlow, Decision, Effects, Policy, Verdict};
-use hospes_store::{Audit, Ending, Entry, EntryKind};
+use hospes_policy::{
+    CallArguments, DataFlowPolicy, DecisionReason, Policy, PolicyAction, PolicyDecision, PolicyRequest,
+    PolicyVerdict, ToolEffectSet,
+};
+use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, AuditOutcome};
 use jiff::Timestamp;
 
-use crate::desk::{Desk, GrantEffect, Subject};
-pub(crate) use asking::hold;
-use asking::{APPROVED, Asking, take_answer};
-use bond::Bond;
-pub(crate) use going::{Going, METHOD_SUBJECT, What};
+use crate::approvals::{ApprovalQueue, GrantEffect, GrantQuery};
+pub(crate) use admitted_call::AdmittedCall;
+use admitted_call::clipped;
+use approval_binding::ApprovalBinding;
+use approved_rounds::ApprovedRounds;
+pub(crate) use call_approval::hold;
+use call_approval::{APPROVED, CallApproval, take_answer};
+pub(crate) use call_target::{CallTarget, METHOD_SUBJECT, TargetItem};
 pub use links::LocalLinks;
-pub(crate) use note::Note;
-pub(crate) use passage::Passage;
-use passage::clipped;
+pub(crate) use pending_entry::PendingAuditEntry;
 pub(crate) use refuse::refuse;
-use running::Running;
-pub(crate) use task::{KeptOrigin, Origin, Over};
+pub(crate) use task_origin::{StoredTaskOrigin, TaskEndReason, TaskOrigin};
 
 /// Default time for a person to decide about a call: the setting `approval_timeout`. No decision counts as a denial.
 pub const DEFAULT_APPROVAL_TIMEOUT: Duration = Duration::from_secs(120);
@@ -55,37 +58,37 @@ const UNASKED: &str = "what it belongs to is asked about each time, and this can
 
 /// Decides about every call, and records it.
 #[derive(Debug)]
-pub struct Guard {
+pub struct PolicyEnforcer {
     /// None where everything may be called.
     policy: Arc<RwLock<Option<Arc<Policy>>>>,
     /// Notified whenever the rules are replaced.
     replaced: tokio::sync::watch::Sender<()>,
-    audit: Option<Audit>,
+    audit: Option<AuditLog>,
     keeps_arguments: bool,
-    desk: Desk,
+    desk: ApprovalQueue,
     answers_questions: bool,
     approval_timeout: Duration,
-    running: Running,
+    running: ApprovedRounds,
     /// Arguments approved last, by tool and application.
     last: Mutex<HashMap<String, RawJson>>,
     /// Subscriptions that have already been recorded.
-    followers: following::Followers,
+    followers: subscriptions::RecordedSubscriptions,
     /// The problem that was found when the record was gone through.
     record_problem: std::sync::OnceLock<String>,
     /// Data that each session has read.
-    flows: flows::Flows,
+    flows: data_flow::DataFlowTracker,
 }
 
 /// Decision about a call before it is sent to its server.
 #[derive(Debug)]
-pub(crate) enum Admitted {
+pub(crate) enum AdmissionDecision {
     /// It may go, once.
-    Pass(Box<Passage>),
+    Pass(Box<AdmittedCall>),
     /// It does not, or not yet.
     Stopped(Outcome),
 }
 
-impl Guard {
+impl PolicyEnforcer {
     /// With these rules; without any, everything may be called. Nothing is recorded.
     #[must_use]
     pub fn new(policy: impl Into<Option<Policy>>) -> Self {
@@ -94,20 +97,20 @@ impl Guard {
             replaced: tokio::sync::watch::Sender::default(),
             audit: None,
             keeps_arguments: false,
-            desk: Desk::new(),
+            desk: ApprovalQueue::new(),
             answers_questions: false,
             approval_timeout: DEFAULT_APPROVAL_TIMEOUT,
-            running: Running::default(),
+            running: ApprovedRounds::default(),
             last: Mutex::default(),
-            followers: following::Followers::default(),
+            followers: subscriptions::RecordedSubscriptions::default(),
             record_problem: std::sync::OnceLock::new(),
-            flows: flows::Flows::default(),
+            flows: data_flow::DataFlowTracker::default(),
         }
     }
 
     /// Records what happens.
     #[must_use]
-    pub fn with_audit(mut self, audit: Audit) -> Self {
+    pub fn with_audit(mut self, audit: AuditLog) -> Self {
         self.desk.record_in(&audit);
         self.audit = Some(audit);
         self
@@ -129,11 +132,11 @@ impl Guard {
 
     /// Sets the queue for approvals; by default the guard has its own.
     #[must_use]
-    pub fn with_desk(mut self, desk: Desk) -> Self {
+    pub fn with_desk(mut self, desk: ApprovalQueue) -> Self {
         if let Some(audit) = &self.audit {
             desk.record_in(audit);
         }
-        desk.check_with(asking::checker(Arc::clone(&self.policy)));
+        desk.check_with(call_approval::checker(Arc::clone(&self.policy)));
         self.desk = desk;
         self
     }
@@ -153,7 +156,7 @@ impl Guard {
 
     /// Returns the queue of pending approvals.
     #[must_use]
-    pub fn desk(&self) -> &Desk {
+    pub fn desk(&self) -> &ApprovalQueue {
         &self.desk
     }
 
@@ -165,7 +168,7 @@ impl Guard {
 
     /// The record of what happened, if there is one.
     #[must_use]
-    pub fn audit(&self) -> Option<&Audit> {
+    pub fn audit(&self) -> Option<&AuditLog> {
         self.audit.as_ref()
     }
 
@@ -190,63 +193,65 @@ impl Guard {
     }
 
     /// Decides whether a call may go to its target.
-    pub(crate) async fn admit(self: &Arc<Self>, call: &Call, going: Going<'_>) -> Admitted {
-        let mut passage = Passage::new(self, call, &going);
+    pub(crate) async fn admit(self: &Arc<Self>, call: &Call, going: CallTarget<'_>) -> AdmissionDecision {
+        let mut passage = AdmittedCall::new(self, call, &going);
         if let Err(error) = passage.can_be_recorded().await {
             tracing::error!(%error, "calls are not let through while they cannot be recorded");
             passage.unrecorded();
-            return Admitted::Stopped(going.refusal("what happens cannot be recorded at the moment"));
+            return AdmissionDecision::Stopped(
+                going.refusal("what happens cannot be recorded at the moment"),
+            );
         }
         // An answer to a question of ours is nobody else's, whatever the rules say by now.
         let answer = take_answer(call);
         let Some(policy) = self.policy() else {
             passage.decided("allow", "there are no rules");
-            return Admitted::Pass(Box::new(passage));
+            return AdmissionDecision::Pass(Box::new(passage));
         };
         let text = going.arguments(call);
-        let arguments = match Arguments::read(text) {
+        let arguments = match CallArguments::read(text) {
             Ok(arguments) => arguments,
             Err(error) => {
                 passage.decided("deny", "the arguments have more than one reading");
                 passage.end_refused().await;
-                return Admitted::Stopped(going.refusal(&error.to_string()));
+                return AdmissionDecision::Stopped(going.refusal(&error.to_string()));
             }
         };
         let peer = call.context.peer();
-        let asked = Asked::new(going.server, going.action(&arguments))
+        let asked = PolicyRequest::new(going.server, going.action(&arguments))
             .with_application(peer.info.as_ref().map(|info| info.name.as_str()))
             .with_principal(call.context.principal());
         let verdict = policy.decide(&asked, Timestamp::now());
         let verdict = self.weigh(&policy, &asked, &going, verdict, &mut passage);
-        if verdict.decision != Decision::Deny
+        if verdict.decision != PolicyDecision::Deny
             && let Some(stopped) = self.stopped_before_asking(&asked, &going, &verdict, &mut passage).await
         {
-            return Admitted::Stopped(stopped);
+            return AdmissionDecision::Stopped(stopped);
         }
         let bound = || {
-            let definition = bond::definition(&going);
-            (Bond::new(&policy, &asked, &going, definition.as_deref(), text), definition)
+            let definition = approval_binding::definition(&going);
+            (ApprovalBinding::new(&policy, &asked, &going, definition.as_deref(), text), definition)
         };
         // What a person was asked about is theirs to decide, though nothing would have them asked by now: what a session had
         // read before a restart, nobody knows after it. Nor do later rounds of it, which may have other arguments by then.
-        let was_asked = verdict.decision == Decision::Allow
+        let was_asked = verdict.decision == PolicyDecision::Allow
             && (answer.as_ref().is_some_and(|answer| answer.is_awaited(&self.desk, &bound().0))
                 || call.context.round().steps.contains_key(APPROVED));
         match verdict.decision {
-            Decision::Allow if !was_asked => passage.decided("allow", verdict.because.to_string()),
-            Decision::Deny => {
+            PolicyDecision::Allow if !was_asked => passage.decided("allow", verdict.because.to_string()),
+            PolicyDecision::Deny => {
                 passage.decided("deny", verdict.because.to_string());
                 passage.end_refused().await;
-                return Admitted::Stopped(going.refusal(&denial(&verdict)));
+                return AdmissionDecision::Stopped(going.refusal(&denial(&verdict)));
             }
-            Decision::Ask if !going.can_be_asked_about() => {
+            PolicyDecision::Ask if !going.can_be_asked_about() => {
                 passage.decided("deny", format!("{UNASKED}: {}", verdict.why()));
                 passage.end_refused().await;
-                return Admitted::Stopped(going.refusal(UNASKED));
+                return AdmissionDecision::Stopped(going.refusal(UNASKED));
             }
-            Decision::Allow | Decision::Ask => {
+            PolicyDecision::Allow | PolicyDecision::Ask => {
                 let (bond, definition) = bound();
-                let asking = Asking {
+                let asking = CallApproval {
                     policy: &policy,
                     verdict: &verdict,
                     going: &going,
@@ -257,26 +262,26 @@ impl Guard {
                     definition,
                 };
                 if let Err(stopped) = self.ask(call, &asking, answer, &mut passage).await {
-                    return Admitted::Stopped(stopped);
+                    return AdmissionDecision::Stopped(stopped);
                 }
             }
         }
         if verdict.review {
-            passage.review(review::Review::new(call, &going, verdict.because.to_string()));
+            passage.review(review::ResultReview::new(call, &going, verdict.because.to_string()));
         }
-        Admitted::Pass(Box::new(passage))
+        AdmissionDecision::Pass(Box::new(passage))
     }
 
     /// The verdict in the light of what its session has read; the passage knows what this brings into it.
     fn weigh(
         &self,
         policy: &Policy,
-        asked: &Asked<'_>,
-        going: &Going<'_>,
-        verdict: Verdict,
-        passage: &mut Passage,
-    ) -> Verdict {
-        if policy.data_flow() == DataFlow::Off {
+        asked: &PolicyRequest<'_>,
+        going: &CallTarget<'_>,
+        verdict: PolicyVerdict,
+        passage: &mut AdmittedCall,
+    ) -> PolicyVerdict {
+        if policy.data_flow() == DataFlowPolicy::Off {
             return verdict;
         }
         let labels = policy.labels(asked, going.known);
@@ -291,14 +296,21 @@ impl Guard {
     /// whose result needs review while no reviewer is present.
     async fn stopped_before_asking(
         &self,
-        asked: &Asked<'_>,
-        going: &Going<'_>,
-        verdict: &Verdict,
-        passage: &mut Passage,
+        asked: &PolicyRequest<'_>,
+        going: &CallTarget<'_>,
+        verdict: &PolicyVerdict,
+        passage: &mut AdmittedCall,
     ) -> Option<Outcome> {
         let (what, name) = (going.call_kind(), going.subject());
-        let subject =
-            Subject { asked, target: going.target, what, name, definition: None, strong: true, peer: None };
+        let subject = GrantQuery {
+            asked,
+            target: going.target,
+            what,
+            name,
+            definition: None,
+            strong: true,
+            peer: None,
+        };
         let why = if let Some(block) = self.desk.granted(&subject, GrantEffect::Deny) {
             passage.decided("deny", format!("blocked by {}", block.by));
             "the person has blocked it"
@@ -330,12 +342,13 @@ impl Guard {
         told: usize,
         of: usize,
     ) -> bool {
-        let verdict =
-            self.policy().map(|policy| policy.decide(&Asked::new(server, Action::Roots), Timestamp::now()));
+        let verdict = self
+            .policy()
+            .map(|policy| policy.decide(&PolicyRequest::new(server, PolicyAction::Roots), Timestamp::now()));
         // Whoever configured the host's own was asked by that; an application asks its person.
-        let denied = verdict.filter(|verdict| verdict.decision == Decision::Deny);
+        let denied = verdict.filter(|verdict| verdict.decision == PolicyDecision::Deny);
         let Some(audit) = &self.audit else { return denied.is_none() };
-        let mut entry = Entry::new(EntryKind::Roots);
+        let mut entry = AuditEntry::new(AuditEntryKind::Roots);
         entry.server = Some(server.to_owned());
         entry.subject = Some(format!("{} of {of}", if denied.is_none() { told } else { 0 }));
         entry.by = Some(match (&denied, context) {
@@ -345,7 +358,7 @@ impl Guard {
         });
         let is_allowed = denied.is_none() && (told > 0 || of == 0);
         entry.decision = Some(if is_allowed { "allow" } else { "deny" }.to_owned());
-        entry.ending = Some(if is_allowed { Ending::Done } else { Ending::Refused });
+        entry.ending = Some(if is_allowed { AuditOutcome::Done } else { AuditOutcome::Refused });
         if let Some(context) = context {
             entry.principal = context.principal().map(str::to_owned);
             let info = context.peer().info.as_ref();
@@ -360,23 +373,23 @@ impl Guard {
 
     /// Returns the verdict on a sampling request of a server. Without rules the person is asked, because sampling
     /// spends their money and may use their words.
-    pub(crate) fn of_sampling(&self, call: &Call, server: &str) -> Verdict {
-        self.of_wish(call, server, Action::Sampling)
+    pub(crate) fn of_sampling(&self, call: &Call, server: &str) -> PolicyVerdict {
+        self.of_wish(call, server, PolicyAction::Sampling)
     }
 
     /// Returns true if the current rules deny sampling, regardless of an earlier approval.
     pub(crate) fn has_forbidden_sampling(&self, call: &Call, server: &str) -> bool {
-        self.of_sampling(call, server).decision == Decision::Deny
+        self.of_sampling(call, server).decision == PolicyDecision::Deny
     }
 
     /// Returns the verdict on an elicitation of a server.
-    pub(crate) fn of_elicitation(&self, call: &Call, server: &str) -> Verdict {
-        self.of_wish(call, server, Action::Elicitation)
+    pub(crate) fn of_elicitation(&self, call: &Call, server: &str) -> PolicyVerdict {
+        self.of_wish(call, server, PolicyAction::Elicitation)
     }
 
-    fn of_wish(&self, call: &Call, server: &str, action: Action<'_>) -> Verdict {
+    fn of_wish(&self, call: &Call, server: &str, action: PolicyAction<'_>) -> PolicyVerdict {
         let peer = call.context.peer();
-        let asked = Asked::new(server, action)
+        let asked = PolicyRequest::new(server, action)
             .with_application(peer.info.as_ref().map(|info| info.name.as_str()))
             .with_principal(call.context.principal());
         let policy = self.policy().unwrap_or_else(|| Arc::new(Policy::ordinary()));
@@ -391,31 +404,35 @@ impl Guard {
         mut requests: impl Iterator<Item = &'r InputRequest>,
     ) -> Option<&'static str> {
         let policy = self.policy()?;
-        let nothing = Arguments::none();
+        let nothing = CallArguments::none();
         requests.find_map(|request| {
             let subject;
             let (action, what) = match request {
-                InputRequest::CreateMessage(_) => (Action::Sampling, "an answer of your model"),
-                InputRequest::Elicit(_) => (Action::Elicitation, "an answer of yours"),
-                InputRequest::ListRoots(_) => (Action::Roots, "your roots"),
+                InputRequest::CreateMessage(_) => (PolicyAction::Sampling, "an answer of your model"),
+                InputRequest::Elicit(_) => (PolicyAction::Elicitation, "an answer of yours"),
+                InputRequest::ListRoots(_) => (PolicyAction::Roots, "your roots"),
                 InputRequest::Other { method, .. } => {
                     subject = format!("{METHOD_SUBJECT}{method}");
-                    (Action::tool(&subject, Effects::unknown(), &nothing), "an answer of your application")
+                    (
+                        PolicyAction::tool(&subject, ToolEffectSet::unknown(), &nothing),
+                        "an answer of your application",
+                    )
                 }
                 _ => return None,
             };
-            let asked = Asked::new(server, action).with_application(application).with_principal(principal);
+            let asked =
+                PolicyRequest::new(server, action).with_application(application).with_principal(principal);
             let verdict = policy.decide(&asked, Timestamp::now());
             // What is to be asked about is: the application asks its person.
-            (verdict.decision == Decision::Deny).then_some(what)
+            (verdict.decision == PolicyDecision::Deny).then_some(what)
         })
     }
 }
 
 /// Returns the text of a denial: the reason given in the rule, which is meant for the caller.
-fn denial(verdict: &Verdict) -> String {
+fn denial(verdict: &PolicyVerdict) -> String {
     match &verdict.because {
-        Because::Rule { reason: Some(reason), .. } => format!("it is not allowed here: {reason}"),
+        DecisionReason::Rule { reason: Some(reason), .. } => format!("it is not allowed here: {reason}"),
         _ => "it is not allowed here".to_owned(),
     }
 }

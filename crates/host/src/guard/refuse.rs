@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use hospes::{Call, Outcome};
 
-use super::{Going, Guard, Passage};
+use super::{AdmittedCall, CallTarget, PolicyEnforcer};
 
 /// Refuses a call and returns its outcome. `why` is for the caller, `by` for the record. `passage` is the call's own,
 /// if it was already admitted.
 pub(crate) async fn refuse(
-    guard: Option<&Arc<Guard>>,
-    passage: Option<Box<Passage>>,
-    (call, going): (&Call, &Going<'_>),
+    guard: Option<&Arc<PolicyEnforcer>>,
+    passage: Option<Box<AdmittedCall>>,
+    (call, going): (&Call, &CallTarget<'_>),
     (why, by): (&str, &str),
 ) -> Outcome {
     let passage = match (passage, guard) {
         (Some(passage), _) => Some(*passage),
-        (None, Some(guard)) => Some(Passage::new(guard, call, going)),
+        (None, Some(guard)) => Some(AdmittedCall::new(guard, call, going)),
         (None, None) => None,
     };
     if let Some(mut passage) = passage {

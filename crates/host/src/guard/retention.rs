@@ -8,12 +8,12 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::Guard;
+use super::PolicyEnforcer;
 
 /// Interval at which entries that are too old are deleted.
 const EACH: Duration = Duration::from_secs(24 * 60 * 60);
 
-impl Guard {
+impl PolicyEnforcer {
     /// Forgets what was recorded longer ago than `kept_for`: now, and once a day for as long as the guard is there. That
     /// something was cut off, and where the record begins now, is sealed. Must be called within a runtime.
     pub fn forgetting_after(self: &Arc<Self>, kept_for: Duration) -> JoinHandle<()> {
@@ -56,31 +56,31 @@ async fn daily<F: Future<Output = ControlFlow<()>>>(mut work: impl FnMut() -> F)
 
 #[cfg(test)]
 mod tests {
-    use hospes_store::{Audit, Entry, EntryKind, Search};
+    use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, AuditQuery};
 
     use super::*;
 
     const DAY: i64 = 24 * 60 * 60 * 1_000_000;
 
-    async fn record(audit: &Audit, days_ago: i64) {
-        let mut entry = Entry::new(EntryKind::Call);
+    async fn record(audit: &AuditLog, days_ago: i64) {
+        let mut entry = AuditEntry::new(AuditEntryKind::Call);
         entry.at -= days_ago * DAY;
         audit.record(entry).await.unwrap();
     }
 
-    async fn left(audit: &Audit) -> Vec<u64> {
-        let found = audit.search(Search::new()).await.unwrap();
+    async fn left(audit: &AuditLog) -> Vec<u64> {
+        let found = audit.search(AuditQuery::new()).await.unwrap();
         found.iter().rev().map(|one| one.seq).collect()
     }
 
     #[tokio::test]
     async fn what_is_too_old_is_forgotten_and_the_rest_holds_together() {
         let folder = tempfile::tempdir().unwrap();
-        let audit = Audit::open(folder.path().join("db"), folder.path().join("key")).unwrap();
+        let audit = AuditLog::open(folder.path().join("db"), folder.path().join("key")).unwrap();
         for days_ago in [40, 31, 29, 0] {
             record(&audit, days_ago).await;
         }
-        let guard = Guard::new(None).with_audit(audit.clone());
+        let guard = PolicyEnforcer::new(None).with_audit(audit.clone());
         guard.forget(30 * EACH).await;
         assert_eq!(left(&audit).await, [3, 4]);
         guard.forget(30 * EACH).await;
@@ -93,7 +93,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn it_is_looked_at_once_and_each_day_until_the_guard_is_gone() {
-        let (guard, begun) = (Arc::new(Guard::new(None)), tokio::time::Instant::now());
+        let (guard, begun) = (Arc::new(PolicyEnforcer::new(None)), tokio::time::Instant::now());
         let (weak, mut looks) = (Arc::downgrade(&guard), Vec::new());
         let mut guard = Some(guard);
         daily(|| {

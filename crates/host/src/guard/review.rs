@@ -6,10 +6,12 @@ use hospes::{Call, Outcome};
 use hospes_model::{CallToolResult, GetPromptResult, Method, RawJson, ReadResourceResult, Reply, RpcError};
 use sha2::{Digest as _, Sha256};
 
-use super::asking::hold;
-use super::bond::asker;
-use super::{Going, Guard};
-use crate::desk::{Asking, CallKind, Card, Offers, ResultCard, Settled};
+use super::approval_binding::asker;
+use super::call_approval::hold;
+use super::{CallTarget, PolicyEnforcer};
+use crate::approvals::{
+    ApprovalCallKind, ApprovalCard, ApprovalOutcome, DecisionOptions, NewApproval, ResultCard,
+};
 use crate::upstream::decoded;
 
 /// Maximum length of a result that is shown to a person, in bytes.
@@ -17,15 +19,15 @@ const MAX_SHOWN: usize = 1024 * 1024;
 
 /// State needed to review the result of a call.
 #[derive(Debug)]
-pub(super) struct Review {
+pub(super) struct ResultReview {
     call: Call,
-    what: CallKind,
+    what: ApprovalCallKind,
     name: String,
     because: String,
 }
 
-impl Review {
-    pub(super) fn new(call: &Call, going: &Going<'_>, because: String) -> Self {
+impl ResultReview {
+    pub(super) fn new(call: &Call, going: &CallTarget<'_>, because: String) -> Self {
         let call = Call::new(call.method.clone(), call.params.raw().clone(), call.context.clone());
         Self { call, what: going.call_kind(), name: going.subject().to_owned(), because }
     }
@@ -34,7 +36,7 @@ impl Review {
     /// instead.
     pub(super) async fn reviewed(
         self,
-        guard: &Guard,
+        guard: &PolicyEnforcer,
         server: &str,
         edited: Option<&RawJson>,
         reply: Reply,
@@ -61,12 +63,12 @@ impl Review {
             because: self.because.clone(),
         };
         let reads = method.clone();
-        let asking = Asking {
+        let asking = NewApproval {
             principal: self.call.context.principal().map(str::to_owned),
             application: peer.info.as_ref().map(|info| info.name.clone()),
             server: server.to_owned(),
-            offers: Offers { edit: true, block: true, ..Offers::default() },
-            card: Card::Result(Box::new(card)),
+            offers: DecisionOptions { edit: true, block: true, ..DecisionOptions::default() },
+            card: ApprovalCard::Result(Box::new(card)),
             timeout: guard.approval_timeout.max(Duration::from_secs(1)),
             bond: Sha256::digest(shown.as_bytes()).into(),
             asker: asker(self.call.context.principal()),
@@ -82,13 +84,13 @@ impl Review {
             guard.desk.put(asking).map_err(|error| refused("nobody", error.words().into_owned()))?;
         match hold(&self.call, &waiting).await {
             // What was shown is what goes, and nothing that it had beside.
-            Ok(Settled::Allowed { edited: None, by, .. }) => {
+            Ok(ApprovalOutcome::Allowed { edited: None, by, .. }) => {
                 read(&method, &shown).map_err(|why| refused(&by, why))
             }
-            Ok(Settled::Allowed { edited: Some(edited), by, .. }) => {
+            Ok(ApprovalOutcome::Allowed { edited: Some(edited), by, .. }) => {
                 read(&method, &edited).map_err(|why| refused(&by, why))
             }
-            Ok(Settled::Denied { reason, by }) => {
+            Ok(ApprovalOutcome::Denied { reason, by }) => {
                 let why = reason.map_or_else(
                     || "the person kept it back".to_owned(),
                     |reason| format!("the person kept it back: {reason}"),
@@ -105,8 +107,8 @@ impl Review {
         let name = &self.name;
         let text = format!("`{name}` of the server `{server}` was called; its result is not shown: {why}");
         match self.what {
-            CallKind::Tool => Outcome::Complete(CallToolResult::error(text).into()),
-            CallKind::Prompt | CallKind::Resource => RpcError::invalid_request(text).into(),
+            ApprovalCallKind::Tool => Outcome::Complete(CallToolResult::error(text).into()),
+            ApprovalCallKind::Prompt | ApprovalCallKind::Resource => RpcError::invalid_request(text).into(),
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Binding of approvals to calls.
 
-use hospes_policy::{Action, Arguments, Asked, Effects, Policy, Reading};
+use hospes_policy::{CallArguments, Policy, PolicyAction, PolicyEnvironment, PolicyRequest, ToolEffectSet};
 
-use super::bond::Bond;
-use super::running::{Approved, Running};
-use super::{Going, What};
-use crate::desk::Refused;
+use super::approval_binding::ApprovalBinding;
+use super::approved_rounds::{ApprovedCall, ApprovedRounds};
+use super::{CallTarget, TargetItem};
+use crate::approvals::ApprovalQueueError;
 
-fn bond(server: &str, tool: &str, json: &str, principal: Option<&str>, policy: &str) -> Bond {
+fn bond(server: &str, tool: &str, json: &str, principal: Option<&str>, policy: &str) -> ApprovalBinding {
     bond_at("stdio /bin/serve", server, tool, json, principal, policy)
 }
 
@@ -18,15 +18,15 @@ fn bond_at(
     json: &str,
     principal: Option<&str>,
     policy: &str,
-) -> Bond {
-    let arguments = Arguments::read(json).unwrap();
-    let policy = Policy::read(policy, &Reading::default()).unwrap();
-    let asked =
-        Asked::new(server, Action::tool(tool, Effects::unknown(), &arguments)).with_principal(principal);
-    Bond::new(
+) -> ApprovalBinding {
+    let arguments = CallArguments::read(json).unwrap();
+    let policy = Policy::read(policy, &PolicyEnvironment::default()).unwrap();
+    let asked = PolicyRequest::new(server, PolicyAction::tool(tool, ToolEffectSet::unknown(), &arguments))
+        .with_principal(principal);
+    ApprovalBinding::new(
         &policy,
         &asked,
-        &Going { server, target, known: None, what: What::Tool(tool, None) },
+        &CallTarget { server, target, known: None, what: TargetItem::Tool(tool, None) },
         Some("d"),
         json,
     )
@@ -37,12 +37,14 @@ fn bond_at(
 fn whoever_asks_is_who_is_signed_in() {
     let policy = Policy::ordinary();
     let asker = |principal, application| {
-        let arguments = Arguments::none();
-        let asked = Asked::new("files", Action::tool("write", Effects::unknown(), &arguments))
-            .with_principal(principal)
-            .with_application(application);
-        let going = Going { server: "files", target: "t", known: None, what: What::Tool("write", None) };
-        Bond::new(&policy, &asked, &going, None, "{}").asker
+        let arguments = CallArguments::none();
+        let asked =
+            PolicyRequest::new("files", PolicyAction::tool("write", ToolEffectSet::unknown(), &arguments))
+                .with_principal(principal)
+                .with_application(application);
+        let going =
+            CallTarget { server: "files", target: "t", known: None, what: TargetItem::Tool("write", None) };
+        ApprovalBinding::new(&policy, &asked, &going, None, "{}").asker
     };
     assert_eq!(asker(Some("ann"), Some("a")), asker(Some("ann"), Some("b")));
     assert_eq!(asker(None, Some("a")), asker(None, None));
@@ -54,7 +56,7 @@ fn whoever_asks_is_who_is_signed_in() {
 #[tokio::test]
 async fn what_differs_in_anything_is_another_call() {
     let given = || bond("files", "write", r#"{"a":1,"b":[2]}"#, Some("alice"), "");
-    let running = Running::default();
+    let running = ApprovedRounds::default();
     for other in [
         bond("files2", "write", r#"{"a":1,"b":[2]}"#, Some("alice"), ""),
         bond_at("stdio /tmp/serve", "files", "write", r#"{"a":1,"b":[2]}"#, Some("alice"), ""),
@@ -67,13 +69,13 @@ async fn what_differs_in_anything_is_another_call() {
         bond("files", "write", r#"{"a":1,"b":[2]}"#, Some("alice"), "# other rules"),
     ] {
         assert_ne!(given().call, other.call);
-        let token = running.go_on(Approved { bond: given(), edited: None, flow: false }).unwrap();
-        assert_eq!(running.resume(&token, &other), Err(Refused::Changed));
-        assert_eq!(running.resume(&token, &given()), Err(Refused::Expired), "the try used it up");
+        let token = running.go_on(ApprovedCall { bond: given(), edited: None, flow: false }).unwrap();
+        assert_eq!(running.resume(&token, &other), Err(ApprovalQueueError::Changed));
+        assert_eq!(running.resume(&token, &given()), Err(ApprovalQueueError::Expired), "the try used it up");
     }
-    let token = running.go_on(Approved { bond: given(), edited: None, flow: false }).unwrap();
-    let approved = Approved { bond: given(), edited: None, flow: false };
+    let token = running.go_on(ApprovedCall { bond: given(), edited: None, flow: false }).unwrap();
+    let approved = ApprovedCall { bond: given(), edited: None, flow: false };
     assert_eq!(running.resume(&token, &given()), Ok(approved));
-    assert_eq!(running.resume(&token, &given()), Err(Refused::Expired), "used");
-    assert_eq!(running.resume("forged", &given()), Err(Refused::Expired));
+    assert_eq!(running.resume(&token, &given()), Err(ApprovalQueueError::Expired), "used");
+    assert_eq!(running.resume("forged", &given()), Err(ApprovalQueueError::Expired));
 }

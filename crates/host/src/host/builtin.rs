@@ -5,16 +5,18 @@ use std::sync::Arc;
 use hospes::{Call, Context, Peer, Service};
 use hospes_model::{Implementation, Method, RawJson, Reply, Revision, meta_key};
 
-use hospes_policy::Labels;
+use hospes_policy::FlowLabels;
 
-use super::Builtins;
-use crate::config::Transport;
-use crate::upstream::{BoxFuture, ConnectProblem, Connection, Connector, Wish, complete};
+use super::BuiltinFactory;
+use crate::config::ServerTransport;
+use crate::upstream::{
+    ConnectOptions, ConnectorFuture, UpstreamConnectError, UpstreamConnection, UpstreamConnector, complete,
+};
 
 /// The data labels of a server that is part of the program; none of other servers. An operator's labels take precedence.
 #[must_use]
-pub fn labels(transport: &Transport) -> Option<Labels> {
-    let Transport::Builtin(builtin) = transport else { return None };
+pub fn labels(transport: &ServerTransport) -> Option<FlowLabels> {
+    let ServerTransport::Builtin(builtin) = transport else { return None };
     let (private, untrusted, outbound) = match builtin.name.as_str() {
         // They serve what is the person's, and reach nothing but that.
         "files" | "git" | "memory" => (true, false, false),
@@ -22,34 +24,37 @@ pub fn labels(transport: &Transport) -> Option<Labels> {
         "time" => (false, false, false),
         _ => return None,
     };
-    Some(Labels { private, untrusted, outbound })
+    Some(FlowLabels { private, untrusted, outbound })
 }
 
 /// Connector that creates a built-in server on demand.
 pub(super) struct BuiltinConnector {
     pub(super) name: String,
     pub(super) args: Vec<String>,
-    pub(super) builtins: Builtins,
+    pub(super) builtins: BuiltinFactory,
 }
 
-impl Connector for BuiltinConnector {
+impl UpstreamConnector for BuiltinConnector {
     fn is_shared(&self) -> bool {
         true
     }
 
-    fn connect(&self, wish: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>> {
+    fn connect(
+        &self,
+        wish: ConnectOptions,
+    ) -> ConnectorFuture<'_, Result<UpstreamConnection, UpstreamConnectError>> {
         Box::pin(async move {
             let service = (self.builtins)(&self.name, &self.args)
-                .map_err(|error| ConnectProblem::new(error.to_string()))?;
+                .map_err(|error| UpstreamConnectError::new(error.to_string()))?;
             let info = Some(crate::implementation());
             let peer = Arc::new(Peer::new(Revision::LATEST, info, wish.abilities.capabilities()));
             let call = Call::new(Method::Discover, RawJson::empty_object(), Context::new(peer));
             let reply = complete(&Method::Discover, service.call(call).await)
-                .map_err(|error| ConnectProblem::new(error.message.into_owned()))?;
+                .map_err(|error| UpstreamConnectError::new(error.message.into_owned()))?;
             let Reply::Discover(discovered) = reply else {
-                return Err(ConnectProblem::new("the answer to server/discover is another"));
+                return Err(UpstreamConnectError::new("the answer to server/discover is another"));
             };
-            let mut connection = Connection::new(service, Revision::LATEST);
+            let mut connection = UpstreamConnection::new(service, Revision::LATEST);
             connection.server = discovered.meta.read::<Implementation>(meta_key::SERVER_INFO);
             connection.capabilities = discovered.capabilities;
             connection.instructions = discovered.instructions;

@@ -14,13 +14,13 @@ use std::fmt;
 
 use aws_lc_rs::digest::{Context, SHA256};
 use hospes_model::{RawJson, Resource};
-use hospes_store::pins::{Definition, Digest, ItemKind};
+use hospes_store::pins::{ItemDefinition, ItemKind, Sha256Digest};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Serialize, de};
 use serde_json::Value;
 
 use crate::config::ToolFilter;
-use crate::upstream::Listing;
+use crate::upstream::UpstreamListing;
 
 /// Members that the first version did not hash.
 const PASSED_OVER_FIRST: [&str; 2] = ["icons", "_meta"];
@@ -33,16 +33,16 @@ const MAX_WHOLE: u64 = 1 << 53;
 
 /// The hashes of what one connection offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Hashes {
-    pub(crate) instructions: Option<Digest>,
-    tools: HashMap<Box<str>, Digest>,
-    prompts: HashMap<Box<str>, Digest>,
-    templates: HashMap<Box<str>, Digest>,
-    resources: HashMap<Box<str>, Digest>,
+pub(crate) struct DefinitionHashes {
+    pub(crate) instructions: Option<Sha256Digest>,
+    tools: HashMap<Box<str>, Sha256Digest>,
+    prompts: HashMap<Box<str>, Sha256Digest>,
+    templates: HashMap<Box<str>, Sha256Digest>,
+    resources: HashMap<Box<str>, Sha256Digest>,
 }
 
-impl Hashes {
-    pub(crate) fn of(definitions: &[Definition]) -> Self {
+impl DefinitionHashes {
+    pub(crate) fn of(definitions: &[ItemDefinition]) -> Self {
         let mut hashes = Self::default();
         for one in definitions {
             let map = match one.kind {
@@ -60,7 +60,7 @@ impl Hashes {
         hashes
     }
 
-    pub(crate) fn get(&self, kind: ItemKind, name: &str) -> Option<Digest> {
+    pub(crate) fn get(&self, kind: ItemKind, name: &str) -> Option<Sha256Digest> {
         match kind {
             ItemKind::Tool => self.tools.get(name).copied(),
             ItemKind::Prompt => self.prompts.get(name).copied(),
@@ -72,13 +72,13 @@ impl Hashes {
     }
 
     /// All of them.
-    pub(crate) fn all(&self) -> impl Iterator<Item = Digest> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = Sha256Digest> {
         let named = self.tools.values().chain(self.prompts.values()).chain(self.templates.values());
         named.chain(self.resources.values()).chain(&self.instructions).copied()
     }
 
     /// Returns whether every resource of a listing is pinned.
-    pub(crate) fn covers_resources(&self, listing: &Listing) -> bool {
+    pub(crate) fn covers_resources(&self, listing: &UpstreamListing) -> bool {
         self.resources.len() >= listing.resources.len()
     }
 }
@@ -86,9 +86,9 @@ impl Hashes {
 /// Computes the definitions of all pinned items of a connection. Tools that are not listed are excluded.
 pub(crate) fn definitions(
     instructions: Option<&str>,
-    listing: &Listing,
+    listing: &UpstreamListing,
     filter: &ToolFilter,
-) -> Vec<Definition> {
+) -> Vec<ItemDefinition> {
     let mut all = Vec::new();
     if let Some(said) = instructions.filter(|said| !said.trim().is_empty()) {
         all.push(definition(ItemKind::Instructions, "", &serde_json::json!({ "instructions": said })));
@@ -100,7 +100,7 @@ pub(crate) fn definitions(
     all.extend(templates.map(|one| definition(ItemKind::Template, &one.uri_template, one)));
     let resources = listing.resources.iter().take(MAX_RESOURCES);
     all.extend(
-        resources.map(|one| hashed(ItemKind::Resource, &one.uri, &without_state(one), Version::Second)),
+        resources.map(|one| hashed(ItemKind::Resource, &one.uri, &without_state(one), HashVersion::Second)),
     );
     all
 }
@@ -119,21 +119,21 @@ fn without_state(resource: &Resource) -> Resource {
 
 /// Versions of the hash of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
+enum HashVersion {
     First,
     Second,
 }
 
-fn definition(kind: ItemKind, name: &str, item: &impl Serialize) -> Definition {
-    let earlier = hashed(kind, name, item, Version::First).hash;
-    hashed(kind, name, item, Version::Second).with_earlier(earlier)
+fn definition(kind: ItemKind, name: &str, item: &impl Serialize) -> ItemDefinition {
+    let earlier = hashed(kind, name, item, HashVersion::First).hash;
+    hashed(kind, name, item, HashVersion::Second).with_earlier(earlier)
 }
 
-fn hashed(kind: ItemKind, name: &str, item: &impl Serialize, version: Version) -> Definition {
+fn hashed(kind: ItemKind, name: &str, item: &impl Serialize, version: HashVersion) -> ItemDefinition {
     let mut context = Context::new(&SHA256);
     let (mark, passed_over) = match version {
-        Version::First => (b"hospes pin 1\n", &PASSED_OVER_FIRST[..]),
-        Version::Second => (b"hospes pin 2\n", &[][..]),
+        HashVersion::First => (b"hospes pin 1\n", &PASSED_OVER_FIRST[..]),
+        HashVersion::Second => (b"hospes pin 2\n", &[][..]),
     };
     context.update(mark);
     context.update(kind.as_str().as_bytes());
@@ -159,7 +159,7 @@ fn hashed(kind: ItemKind, name: &str, item: &impl Serialize, version: Version) -
     };
     let mut bytes = [0; 32];
     bytes.copy_from_slice(context.finish().as_ref());
-    Definition::new(kind, name, Digest::new(bytes), text)
+    ItemDefinition::new(kind, name, Sha256Digest::new(bytes), text)
 }
 
 /// The canonical form, and the text as it came where that has more than one reading.
@@ -177,19 +177,19 @@ fn canonical(item: &impl Serialize, passed_over: &[&str]) -> Result<(String, Opt
 
 /// Returns true if JSON parsers may disagree on this JSON.
 pub(super) fn has_other_readings(json: &str) -> bool {
-    serde_json::from_str::<Plain>(json).is_err()
+    serde_json::from_str::<UnambiguousJson>(json).is_err()
 }
 
 /// JSON that every reader reads alike.
-struct Plain;
+struct UnambiguousJson;
 
-impl<'de> Deserialize<'de> for Plain {
+impl<'de> Deserialize<'de> for UnambiguousJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Self)
     }
 }
 
-impl<'de> Visitor<'de> for Plain {
+impl<'de> Visitor<'de> for UnambiguousJson {
     type Value = Self;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -250,7 +250,7 @@ mod tests {
         Tool::new("read", RawJson::parse(schema.to_owned()).unwrap()).with_description("Reads.")
     }
 
-    fn hash(tool: &Tool) -> Digest {
+    fn hash(tool: &Tool) -> Sha256Digest {
         definition(ItemKind::Tool, &tool.name, tool).hash
     }
 
@@ -331,11 +331,11 @@ mod tests {
 
     #[test]
     fn instructions_prompts_and_templates_are_pinned_and_hidden_tools_are_not() {
-        let listing = Listing {
+        let listing = UpstreamListing {
             tools: Arc::new(vec![tool("{}"), Tool::new("secret", RawJson::empty_object())]),
             prompts: Arc::new(vec![hospes_model::Prompt::new("greet")]),
             templates: Arc::new(vec![hospes_model::ResourceTemplate::new("file:///{path}", "files")]),
-            ..Listing::default()
+            ..UpstreamListing::default()
         };
         let filter = ToolFilter { exclude: vec!["secret".to_owned()], ..ToolFilter::default() };
         let all = definitions(Some("Be kind."), &listing, &filter);
@@ -347,7 +347,7 @@ mod tests {
             (ItemKind::Template, "file:///{path}"),
         ];
         assert_eq!(names, expected);
-        let hashes = Hashes::of(&all);
+        let hashes = DefinitionHashes::of(&all);
         assert_eq!(hashes.get(ItemKind::Tool, "read"), Some(all[1].hash));
         assert_eq!((hashes.get(ItemKind::Tool, "secret"), hashes.all().count()), (None, 4));
         assert_ne!(definitions(Some("Be cruel."), &listing, &filter)[0].hash, all[0].hash);

@@ -8,10 +8,10 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use aws_lc_rs::digest::{Context, SHA256};
-use hospes_store::pins::{Digest, Fingerprint};
+use hospes_store::pins::{ServerFingerprint, Sha256Digest};
 
 use super::scripts::scripts;
-use crate::config::{Stdio, Transport};
+use crate::config::{ServerTransport, StdioTransport};
 
 /// The largest program that is hashed.
 const MAX_PROGRAM: u64 = 1 << 30;
@@ -24,38 +24,38 @@ const MAX_PROGRAMS: usize = 256;
 ///
 /// References to variables count as they are written, for what they stand for may be secret and change; of the
 /// environment and of headers the names count.
-pub(crate) fn fingerprint(transport: &Transport) -> Fingerprint {
+pub(crate) fn fingerprint(transport: &ServerTransport) -> ServerFingerprint {
     let shown = transport.to_string();
     match transport {
-        Transport::Stdio(stdio) => {
+        ServerTransport::Stdio(stdio) => {
             let program = program(stdio);
             let target = target_of(transport, program.as_deref());
             let hash = program.as_deref().and_then(|program| hash_all(program, &scripts(stdio, program)));
             let program = program.map(|program| program.to_string_lossy().into_owned());
-            Fingerprint::new(target, shown).with_program(program, hash)
+            ServerFingerprint::new(target, shown).with_program(program, hash)
         }
-        Transport::Http(_) => Fingerprint::new(target_of(transport, None), shown),
-        Transport::Builtin(_) => {
+        ServerTransport::Http(_) => ServerFingerprint::new(target_of(transport, None), shown),
+        ServerTransport::Builtin(_) => {
             let target = target_of(transport, None);
-            Fingerprint::new(target, format!("{shown} {}", env!("CARGO_PKG_VERSION")))
+            ServerFingerprint::new(target, format!("{shown} {}", env!("CARGO_PKG_VERSION")))
         }
     }
 }
 
 /// Computes the hash of a server's command line or URL, as in its [`fingerprint`]. It distinguishes servers of the same
 /// name. Does not read the program.
-pub(crate) fn target(transport: &Transport) -> Digest {
+pub(crate) fn target(transport: &ServerTransport) -> Sha256Digest {
     let program = match transport {
-        Transport::Stdio(stdio) => program(stdio),
+        ServerTransport::Stdio(stdio) => program(stdio),
         _ => None,
     };
     target_of(transport, program.as_deref())
 }
 
-fn target_of(transport: &Transport, program: Option<&Path>) -> Digest {
-    let mut target = Target(Context::new(&SHA256));
+fn target_of(transport: &ServerTransport, program: Option<&Path>) -> Sha256Digest {
+    let mut target = FingerprintHasher(Context::new(&SHA256));
     match transport {
-        Transport::Stdio(stdio) => {
+        ServerTransport::Stdio(stdio) => {
             target.add("stdio");
             target.add(&program.unwrap_or_else(|| Path::new(stdio.command.reveal())).to_string_lossy());
             stdio.args.iter().for_each(|arg| target.add(arg.written()));
@@ -64,7 +64,7 @@ fn target_of(transport: &Transport, program: Option<&Path>) -> Digest {
             target.add("cwd");
             target.add(&stdio.cwd.as_deref().map(Path::to_string_lossy).unwrap_or_default());
         }
-        Transport::Http(http) => {
+        ServerTransport::Http(http) => {
             target.add("http");
             target.add(http.url.written());
             // Where it really leads, without what might be secret.
@@ -72,7 +72,7 @@ fn target_of(transport: &Transport, program: Option<&Path>) -> Digest {
             http.headers.iter().for_each(|(name, _)| target.add(&name.to_ascii_lowercase()));
         }
         // Not which release it is of: what it offers is compared by itself, and a person is not asked anew about the rest.
-        Transport::Builtin(builtin) => {
+        ServerTransport::Builtin(builtin) => {
             target.add("builtin");
             target.add(&builtin.name);
             builtin.args.iter().for_each(|arg| target.add(arg.written()));
@@ -81,27 +81,27 @@ fn target_of(transport: &Transport, program: Option<&Path>) -> Digest {
     target.finish()
 }
 
-struct Target(Context);
+struct FingerprintHasher(Context);
 
-impl Target {
+impl FingerprintHasher {
     fn add(&mut self, part: &str) {
         self.0.update(&(part.len() as u64).to_be_bytes());
         self.0.update(part.as_bytes());
     }
 
-    fn finish(self) -> Digest {
+    fn finish(self) -> Sha256Digest {
         digest(self.0)
     }
 }
 
-fn digest(context: Context) -> Digest {
+fn digest(context: Context) -> Sha256Digest {
     let mut bytes = [0; 32];
     bytes.copy_from_slice(context.finish().as_ref());
-    Digest::new(bytes)
+    Sha256Digest::new(bytes)
 }
 
 /// The file that is executed, found as the system finds it.
-fn program(stdio: &Stdio) -> Option<PathBuf> {
+fn program(stdio: &StdioTransport) -> Option<PathBuf> {
     let command = Path::new(stdio.command.reveal());
     if command.components().count() > 1 || command.is_absolute() {
         let folder = stdio.cwd.clone().or_else(|| std::env::current_dir().ok())?;
@@ -136,14 +136,14 @@ fn is_program(file: &Path) -> bool {
 }
 
 /// File metadata that distinguish versions of a file without reading it.
-type Stamp = (u64, Option<SystemTime>, u64, i128);
+type FileStamp = (u64, Option<SystemTime>, u64, i128);
 
 /// Interpreters are large, and many servers share one.
-static KNOWN: LazyLock<Mutex<HashMap<PathBuf, (Stamp, Digest)>>> = LazyLock::new(Mutex::default);
+static KNOWN: LazyLock<Mutex<HashMap<PathBuf, (FileStamp, Sha256Digest)>>> = LazyLock::new(Mutex::default);
 
 /// The hash of a program: its own where it is all there is, else that of its hash and those of its scripts. None where one
 /// of them cannot be read whole.
-fn hash_all(program: &Path, scripts: &[PathBuf]) -> Option<Digest> {
+fn hash_all(program: &Path, scripts: &[PathBuf]) -> Option<Sha256Digest> {
     let program = hash(program)?;
     if scripts.is_empty() {
         return Some(program);
@@ -157,7 +157,7 @@ fn hash_all(program: &Path, scripts: &[PathBuf]) -> Option<Digest> {
 }
 
 /// The hash of a file; none where it cannot be read whole.
-fn hash(path: &Path) -> Option<Digest> {
+fn hash(path: &Path) -> Option<Sha256Digest> {
     let mut file = File::open(path).ok()?;
     let found = file.metadata().ok().filter(|found| found.is_file() && found.len() <= MAX_PROGRAM)?;
     let stamp = stamp(&found);
@@ -190,14 +190,14 @@ fn hash(path: &Path) -> Option<Digest> {
 }
 
 #[cfg(unix)]
-fn stamp(found: &Metadata) -> Stamp {
+fn stamp(found: &Metadata) -> FileStamp {
     use std::os::unix::fs::MetadataExt as _;
     let changed = i128::from(found.ctime()) * 1_000_000_000 + i128::from(found.ctime_nsec());
     (found.len(), found.modified().ok(), found.ino(), changed)
 }
 
 #[cfg(not(unix))]
-fn stamp(found: &Metadata) -> Stamp {
+fn stamp(found: &Metadata) -> FileStamp {
     (found.len(), found.modified().ok(), 0, 0)
 }
 
@@ -207,17 +207,19 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::config::{Expanded, Secret};
+    use crate::config::{ExpandedText, Secret};
 
     fn script(file: &Path, text: &str) {
         std::fs::write(file, text).unwrap();
         std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o700)).unwrap();
     }
 
-    fn stdio(command: &str, args: &[&str], path: &Path) -> Transport {
-        let Transport::Stdio(mut stdio) = Transport::stdio(command, args.iter().copied()) else { panic!() };
+    fn stdio(command: &str, args: &[&str], path: &Path) -> ServerTransport {
+        let ServerTransport::Stdio(mut stdio) = ServerTransport::stdio(command, args.iter().copied()) else {
+            panic!()
+        };
         stdio.env.insert("PATH".to_owned(), Secret::new(path.to_str().unwrap()));
-        Transport::Stdio(stdio)
+        ServerTransport::Stdio(stdio)
     }
 
     #[test]
@@ -262,9 +264,9 @@ mod tests {
             "package/index.js",
         ];
         let hash_of = |command: &str, args: &[&str]| {
-            let Transport::Stdio(mut stdio) = stdio(command, args, folder.path()) else { panic!() };
+            let ServerTransport::Stdio(mut stdio) = stdio(command, args, folder.path()) else { panic!() };
             stdio.cwd = Some(folder.path().to_owned());
-            fingerprint(&Transport::Stdio(stdio)).program_hash.unwrap()
+            fingerprint(&ServerTransport::Stdio(stdio)).program_hash.unwrap()
         };
         for (command, args, counts) in [
             ("python3.12", &["server.py", "--db", "notes.db"][..], &["server.py"][..]),
@@ -293,8 +295,9 @@ mod tests {
     /// A lasting decision used to end with each release.
     #[test]
     fn a_built_in_server_is_its_name_and_its_settings_in_every_release() {
-        let target =
-            |name: &str, args: &[&str]| target(&Transport::builtin(name, args.iter().copied())).to_string();
+        let target = |name: &str, args: &[&str]| {
+            target(&ServerTransport::builtin(name, args.iter().copied())).to_string()
+        };
         let given = target("files", &["--write", "/srv/notes"]);
         assert_eq!(given, "f2dc939b7b6f1f015b5f16f5cb01e4c4eb2f0e8054b182504640eec48b496cae");
         for (name, args) in [
@@ -311,28 +314,28 @@ mod tests {
     #[test]
     fn another_command_line_is_another_target_and_a_renewed_secret_is_not() {
         let folder = tempfile::tempdir().unwrap();
-        let target = |transport: &Transport| fingerprint(transport).target;
+        let target = |transport: &ServerTransport| fingerprint(transport).target;
         let given = stdio("sh", &["-c", "x"], folder.path());
         let others = [
             stdio("sh", &["-c x"], folder.path()),
             stdio("sh", &["-c", "x", "y"], folder.path()),
             stdio("bash", &["-c", "x"], folder.path()),
-            Transport::stdio("sh", ["-c", "x"]),
+            ServerTransport::stdio("sh", ["-c", "x"]),
         ];
         for other in &others {
             assert_ne!(target(&given), target(other), "{other}");
         }
         let with = |value: &str| {
-            let Transport::Stdio(mut stdio) = Transport::stdio("sh", []) else { panic!() };
-            stdio.args.push(Expanded::literal("${KEY}"));
+            let ServerTransport::Stdio(mut stdio) = ServerTransport::stdio("sh", []) else { panic!() };
+            stdio.args.push(ExpandedText::literal("${KEY}"));
             stdio.env.insert("TOKEN".to_owned(), Secret::new(value));
-            Transport::Stdio(stdio)
+            ServerTransport::Stdio(stdio)
         };
         assert_eq!(target(&with("a")), target(&with("b")));
-        let url = |text: &str| Transport::target(text).unwrap();
+        let url = |text: &str| ServerTransport::target(text).unwrap();
         assert_ne!(target(&url("https://a.example/mcp")), target(&url("https://b.example/mcp")));
         assert_ne!(target(&url("https://a.example/mcp")), target(&url("https://a.example/mcp2")));
-        let unreadable = fingerprint(&Transport::stdio("/no/such/program", []));
+        let unreadable = fingerprint(&ServerTransport::stdio("/no/such/program", []));
         assert_eq!(
             (unreadable.program.as_deref(), unreadable.program_hash),
             (Some("/no/such/program"), None)

@@ -3,42 +3,44 @@
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use hospes_store::pins::{Definition, Fingerprint, ItemKind, ServerState, Sighting, Trust};
+use hospes_store::pins::{
+    ItemDefinition, ItemKind, ServerFingerprint, ServerPinState, ServerSighting, TrustMode,
+};
 use tokio::sync::watch;
 
 use super::PinMode;
-use super::book::Book;
-use super::definition::{Hashes, definitions};
+use super::definition::{DefinitionHashes, definitions};
 use super::fingerprint::fingerprint;
-use super::shown::shown;
-use super::standing::{Standing, Withheld};
-use crate::config::{ServerConfig, ToolFilter, Transport};
-use crate::upstream::{ConnectProblem, Listing};
+use super::pin_store::PinStore;
+use super::redacted_listing::shown;
+use super::status::{BlockReason, PinStatus};
+use crate::config::{ServerConfig, ServerTransport, ToolFilter};
+use crate::upstream::{UpstreamConnectError, UpstreamListing};
 
 /// Instruction for a person about a blocked server, as the end of a sentence. Models can read it, so it names no
 /// command.
 pub const PERSON_LOOKS: &str = "the person looks at it in the console and accepts or rejects it there";
 
 /// Enforcement of one server's pins.
-pub(crate) struct Gate {
+pub(crate) struct PinGate {
     pub(crate) server: Arc<str>,
-    transport: Transport,
+    transport: ServerTransport,
     filter: ToolFilter,
-    trust: Trust,
-    book: Arc<Book>,
+    trust: TrustMode,
+    book: Arc<PinStore>,
     /// Fingerprint of the last start.
-    fingerprint: Mutex<Option<Fingerprint>>,
-    standing: RwLock<Arc<Standing>>,
+    fingerprint: Mutex<Option<ServerFingerprint>>,
+    standing: RwLock<Arc<PinStatus>>,
     changes: watch::Sender<u64>,
     /// Held while the pins are read and the status is set, so that an older status cannot overwrite a newer one.
     turn: tokio::sync::Mutex<()>,
 }
 
-impl Gate {
+impl PinGate {
     /// None where nothing is pinned, and for what is part of the program, which is trusted as the program is.
-    pub(crate) fn of(config: &ServerConfig, mode: PinMode, book: &Arc<Book>) -> Option<Arc<Self>> {
+    pub(crate) fn of(config: &ServerConfig, mode: PinMode, book: &Arc<PinStore>) -> Option<Arc<Self>> {
         let trust = config.pins.unwrap_or(mode).trust()?;
-        if matches!(config.transport, Transport::Builtin(_)) {
+        if matches!(config.transport, ServerTransport::Builtin(_)) {
             return None;
         }
         Some(Arc::new(Self {
@@ -48,7 +50,7 @@ impl Gate {
             trust,
             book: Arc::clone(book),
             fingerprint: Mutex::default(),
-            standing: RwLock::new(Arc::new(Standing::unseen())),
+            standing: RwLock::new(Arc::new(PinStatus::unseen())),
             changes: watch::Sender::default(),
             turn: tokio::sync::Mutex::default(),
         }))
@@ -59,32 +61,32 @@ impl Gate {
     /// # Errors
     /// The server must not be started: it was rejected, its program differs from the accepted one, or the pins cannot
     /// be read.
-    pub(crate) async fn begin(&self) -> Result<bool, ConnectProblem> {
+    pub(crate) async fn begin(&self) -> Result<bool, UpstreamConnectError> {
         let turn = self.turn.lock().await;
         let transport = self.transport.clone();
         // Reads the whole program.
         let found = tokio::task::spawn_blocking(move || fingerprint(&transport)).await;
-        let found = found.map_err(|_| ConnectProblem::new("its program cannot be read"))?;
+        let found = found.map_err(|_| UpstreamConnectError::new("its program cannot be read"))?;
         *self.fingerprint.lock().unwrap_or_else(PoisonError::into_inner) = Some(found.clone());
         let known = self.book.store.server(&self.server, found.target).await;
         let mut known = known.map_err(|error| self.unreadable(&error))?;
         if known.as_ref().is_some_and(|known| known.fingerprint != found || !known.is_current) {
             // What it is started with now is what a person has to decide about.
-            let mut sighting = Sighting::new(&*self.server, found.clone(), "");
+            let mut sighting = ServerSighting::new(&*self.server, found.clone(), "");
             sighting.is_whole = false;
             let seen = self.book.see(sighting, self.trust).await.map_err(|error| self.unreadable(&error))?;
             known = Some(seen.server);
         }
-        let standing = Standing::of(known.as_ref(), &found);
+        let standing = PinStatus::of(known.as_ref(), &found);
         let whole = standing.whole().cloned();
         self.set(standing);
         drop(turn);
         // Taken as it is when it is first seen.
-        let is_new = known.is_none_or(|known| known.state == ServerState::New);
+        let is_new = known.is_none_or(|known| known.state == ServerPinState::New);
         match whole {
-            Some(Withheld::NewServer) if is_new => Ok(self.trust == Trust::Ask),
+            Some(BlockReason::NewServer) if is_new => Ok(self.trust == TrustMode::Ask),
             None => Ok(false),
-            Some(why) => Err(ConnectProblem::new(format!("it is not started: {}", why.as_str()))
+            Some(why) => Err(UpstreamConnectError::new(format!("it is not started: {}", why.as_str()))
                 .with_hint(Some(PERSON_LOOKS))
                 .withheld()),
         }
@@ -97,26 +99,27 @@ impl Gate {
     pub(crate) async fn see(
         &self,
         instructions: Option<&str>,
-        listing: &Listing,
+        listing: &UpstreamListing,
         sight: String,
-    ) -> Result<Arc<Hashes>, ConnectProblem> {
+    ) -> Result<Arc<DefinitionHashes>, UpstreamConnectError> {
         let _turn = self.turn.lock().await;
         let fingerprint =
-            self.fingerprint().ok_or_else(|| ConnectProblem::new("its fingerprint is not known"))?;
+            self.fingerprint().ok_or_else(|| UpstreamConnectError::new("its fingerprint is not known"))?;
         let (instructions, listing, filter) =
             (instructions.map(str::to_owned), listing.clone(), self.filter.clone());
         let is_whole = listing.lost() == 0;
         let work = move || {
-            let all: Vec<Definition> = definitions(instructions.as_deref(), &listing, &filter);
-            let hashes = Arc::new(Hashes::of(&all));
+            let all: Vec<ItemDefinition> = definitions(instructions.as_deref(), &listing, &filter);
+            let hashes = Arc::new(DefinitionHashes::of(&all));
             (all, hashes)
         };
         let done = tokio::task::spawn_blocking(work).await;
-        let (definitions, hashes) = done.map_err(|_| ConnectProblem::new("its lists cannot be hashed"))?;
-        let mut sighting = Sighting::new(&*self.server, fingerprint.clone(), sight);
+        let (definitions, hashes) =
+            done.map_err(|_| UpstreamConnectError::new("its lists cannot be hashed"))?;
+        let mut sighting = ServerSighting::new(&*self.server, fingerprint.clone(), sight);
         (sighting.definitions, sighting.is_whole) = (definitions, is_whole);
         let seen = self.book.see(sighting, self.trust).await.map_err(|error| self.unreadable(&error))?;
-        self.set(Standing::of(Some(&seen.server), &fingerprint));
+        self.set(PinStatus::of(Some(&seen.server), &fingerprint));
         Ok(hashes)
     }
 
@@ -125,33 +128,33 @@ impl Gate {
         let _turn = self.turn.lock().await;
         let Some(fingerprint) = self.fingerprint() else { return };
         match self.book.store.server(&self.server, fingerprint.target).await {
-            Ok(server) => self.set(Standing::of(server.as_ref(), &fingerprint)),
+            Ok(server) => self.set(PinStatus::of(server.as_ref(), &fingerprint)),
             Err(error) => drop(self.unreadable(&error)),
         }
     }
 
-    fn unreadable(&self, error: &hospes_store::StoreError) -> ConnectProblem {
-        let why = super::book::chain(error);
+    fn unreadable(&self, error: &hospes_store::StoreError) -> UpstreamConnectError {
+        let why = super::pin_store::chain(error);
         tracing::error!(server = %self.server, error = %why, "the pins cannot be read: nothing of the server is used");
-        let problem = ConnectProblem::new(format!("it cannot be read what was accepted of it: {why}"));
-        self.set(Standing::unreadable(why));
+        let problem = UpstreamConnectError::new(format!("it cannot be read what was accepted of it: {why}"));
+        self.set(PinStatus::unreadable(why));
         problem
     }
 
     pub(crate) fn is_unreadable(&self) -> bool {
-        matches!(self.standing().whole(), Some(Withheld::Unreadable(_)))
+        matches!(self.standing().whole(), Some(BlockReason::Unreadable(_)))
     }
 
     /// Returns the fingerprint of the last start.
-    pub(crate) fn fingerprint(&self) -> Option<Fingerprint> {
+    pub(crate) fn fingerprint(&self) -> Option<ServerFingerprint> {
         self.fingerprint.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn standing(&self) -> Arc<Standing> {
+    pub(crate) fn standing(&self) -> Arc<PinStatus> {
         Arc::clone(&self.standing.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn set(&self, standing: Standing) {
+    fn set(&self, standing: PinStatus) {
         {
             let mut now = self.standing.write().unwrap_or_else(PoisonError::into_inner);
             if **now == standing {
@@ -174,29 +177,33 @@ impl Gate {
     pub(crate) fn wants_another(&self, is_quarantined: bool) -> bool {
         match self.standing().whole() {
             None => is_quarantined,
-            Some(Withheld::NewServer) => !is_quarantined && self.trust == Trust::Ask,
-            Some(Withheld::RejectedServer | Withheld::Replaced) => true,
+            Some(BlockReason::NewServer) => !is_quarantined && self.trust == TrustMode::Ask,
+            Some(BlockReason::RejectedServer | BlockReason::Replaced) => true,
             Some(_) => false,
         }
     }
 
     /// Returns true if the server may be started, as far as is known.
     pub(crate) fn may_start(&self) -> bool {
-        !matches!(self.standing().whole(), Some(Withheld::RejectedServer | Withheld::Replaced))
+        !matches!(self.standing().whole(), Some(BlockReason::RejectedServer | BlockReason::Replaced))
     }
 
     /// Returns the reason for which the whole server is blocked, if it is.
-    pub(crate) fn whole(&self) -> Option<Withheld> {
+    pub(crate) fn whole(&self) -> Option<BlockReason> {
         self.standing().whole().cloned()
     }
 
     /// Returns the reason for which an item is blocked, given the hashes of its connection.
-    pub(crate) fn item(&self, hashes: &Hashes, kind: ItemKind, name: &str) -> Option<Withheld> {
+    pub(crate) fn item(&self, hashes: &DefinitionHashes, kind: ItemKind, name: &str) -> Option<BlockReason> {
         self.standing().item(kind, name, hashes.get(kind, name))
     }
 
     /// Returns the listing of a connection without blocked content.
-    pub(crate) fn shown<'l>(&self, listing: &'l Listing, hashes: &Hashes) -> Cow<'l, Listing> {
+    pub(crate) fn shown<'l>(
+        &self,
+        listing: &'l UpstreamListing,
+        hashes: &DefinitionHashes,
+    ) -> Cow<'l, UpstreamListing> {
         let standing = self.standing();
         if standing.accepts_all(hashes.all()) && hashes.covers_resources(listing) {
             return Cow::Borrowed(listing);
@@ -208,7 +215,7 @@ impl Gate {
     pub(crate) fn warning(&self) -> Option<String> {
         let standing = self.standing();
         let what = match (standing.whole(), standing.waiting) {
-            (Some(Withheld::NewServer), _) => {
+            (Some(BlockReason::NewServer), _) => {
                 "nobody has accepted this server yet, so nothing of it can be called".to_owned()
             }
             (Some(why), _) => format!("{}, so nothing of it can be called", why.as_str()),
@@ -224,7 +231,7 @@ impl Gate {
     }
 }
 
-impl std::fmt::Debug for Gate {
+impl std::fmt::Debug for PinGate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Gate").field("server", &self.server).finish_non_exhaustive()
     }

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::definition::has_other_readings;
 use super::packages::PackageRun;
-use crate::looks;
+use crate::confusables;
 
 /// Maximum number of lints of one item.
 const MAX_LINTS: usize = 20;
@@ -69,11 +69,11 @@ pub struct Lint {
 
 /// Names of the other servers, and of their tools.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Neighbours(pub(crate) Vec<(String, Vec<String>)>);
+pub(crate) struct NeighbourTools(pub(crate) Vec<(String, Vec<String>)>);
 
 /// Returns the lints of a definition.
-pub(crate) fn lints(name: &str, definition: Option<&str>, neighbours: &Neighbours) -> Vec<Lint> {
-    let mut found = Found::default();
+pub(crate) fn lints(name: &str, definition: Option<&str>, neighbours: &NeighbourTools) -> Vec<Lint> {
+    let mut found = LintCollector::default();
     if let Some(other) = confusable(name, neighbours) {
         found.add(LintKind::Confusable, "name", other);
     }
@@ -88,7 +88,7 @@ pub(crate) fn lints(name: &str, definition: Option<&str>, neighbours: &Neighbour
     let value: Value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
     let mut texts = Vec::new();
     gather(&value, String::new(), &mut texts);
-    let mentions = Mentions::new(neighbours);
+    let mentions = MentionPatterns::new(neighbours);
     for (at, text, is_key) in texts {
         look(&at, text, is_key, &mentions, &mut found);
     }
@@ -110,7 +110,7 @@ pub(crate) fn command_lints(shown: &str) -> Vec<Lint> {
     static SET: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         PATTERNS.iter().filter_map(|(pattern, why)| Some((Regex::new(pattern).ok()?, *why))).collect()
     });
-    let mut found = Found::default();
+    let mut found = LintCollector::default();
     for (pattern, why) in SET.iter() {
         if pattern.is_match(shown) {
             found.add(LintKind::Command, "command", (*why).to_owned());
@@ -142,11 +142,11 @@ fn is_loopback(url: &str) -> bool {
 }
 
 #[derive(Default)]
-struct Found {
+struct LintCollector {
     lints: Vec<Lint>,
 }
 
-impl Found {
+impl LintCollector {
     fn add(&mut self, kind: LintKind, at: &str, text: String) {
         let known = |lint: &Lint| lint.kind == kind && lint.at == at;
         if self.lints.len() < MAX_LINTS && !self.lints.iter().any(known) {
@@ -178,7 +178,7 @@ fn gather<'v>(value: &'v Value, at: String, texts: &mut Vec<(String, &'v str, bo
     }
 }
 
-fn look(at: &str, text: &str, is_key: bool, mentions: &Mentions<'_>, found: &mut Found) {
+fn look(at: &str, text: &str, is_key: bool, mentions: &MentionPatterns<'_>, found: &mut LintCollector) {
     if let Some(hidden) = hidden(text) {
         found.add(LintKind::Hidden, at, format!("hidden characters: {}", excerpt(text, hidden)));
     }
@@ -249,14 +249,14 @@ fn imperative(text: &str) -> Option<usize> {
 }
 
 /// Names that identify another server.
-struct Mentions<'n> {
-    neighbours: &'n Neighbours,
+struct MentionPatterns<'n> {
+    neighbours: &'n NeighbourTools,
     /// Those of their tools whose names are not everyday words, each with its server.
     tools: Vec<(&'n str, &'n str)>,
 }
 
-impl<'n> Mentions<'n> {
-    fn new(neighbours: &'n Neighbours) -> Self {
+impl<'n> MentionPatterns<'n> {
+    fn new(neighbours: &'n NeighbourTools) -> Self {
         let all = neighbours.0.iter();
         let tools = all.flat_map(|(server, tools)| tools.iter().map(|tool| (server.as_str(), tool.as_str())));
         Self { neighbours, tools: tools.filter(|(_, tool)| !tool.is_empty()).collect() }
@@ -301,11 +301,11 @@ fn is_quoted(text: &str, name: &str) -> bool {
 }
 
 /// The name of another server's tool that this one could be taken for.
-fn confusable(name: &str, neighbours: &Neighbours) -> Option<String> {
-    let own = looks::loosely(name);
+fn confusable(name: &str, neighbours: &NeighbourTools) -> Option<String> {
+    let own = confusables::loosely(name);
     let all = neighbours.0.iter();
     let mut all = all.flat_map(|(server, tools)| tools.iter().map(move |tool| (server, tool)));
-    if let Some((server, tool)) = all.find(|(_, tool)| looks::loosely(tool) == own) {
+    if let Some((server, tool)) = all.find(|(_, tool)| confusables::loosely(tool) == own) {
         return Some(match tool == name {
             true => format!("the server `{server}` has a tool of the same name"),
             false => format!("it looks like `{}` of the server `{server}`", visible_line(tool)),
@@ -367,9 +367,9 @@ mod tests {
         found: Vec<LintKind>,
     }
 
-    fn neighbours() -> Neighbours {
+    fn neighbours() -> NeighbourTools {
         let tools = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        Neighbours(vec![
+        NeighbourTools(vec![
             ("mail".to_owned(), tools(&["send_email", "search"])),
             ("github".to_owned(), tools(&["create_issue", "mergePullRequest"])),
         ])
@@ -397,8 +397,8 @@ mod tests {
     #[test]
     fn what_has_two_readings_or_is_not_kept_is_said() {
         let twice = r#"{"name":"x","description":"a","description":"b"}"#;
-        assert_eq!(lints("x", Some(twice), &Neighbours::default())[0].kind, LintKind::Readings);
-        assert_eq!(lints("x", None, &Neighbours::default())[0].kind, LintKind::NotKept);
+        assert_eq!(lints("x", Some(twice), &NeighbourTools::default())[0].kind, LintKind::Readings);
+        assert_eq!(lints("x", None, &NeighbourTools::default())[0].kind, LintKind::NotKept);
     }
 
     #[test]

@@ -8,33 +8,33 @@
 //!
 //! Calls look in memory only. What is kept is in the host's state, which other processes may change at any time.
 
-mod book;
 mod definition;
 mod fingerprint;
 mod gate;
-mod handle;
 mod lint;
+mod manager;
 mod packages;
+mod pin_store;
+mod redacted_listing;
 mod scripts;
-mod shown;
-mod standing;
+mod status;
 mod view;
 
-use hospes_store::pins::Trust;
-use hospes_store::{Audit, State};
+use hospes_store::pins::TrustMode;
+use hospes_store::{AuditLog, StateStore};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use book::{Book, follow};
-pub(crate) use definition::Hashes;
+pub(crate) use definition::DefinitionHashes;
 pub(crate) use fingerprint::target;
-pub(crate) use gate::Gate;
 pub use gate::PERSON_LOOKS;
-pub(crate) use handle::Member;
-pub use handle::{Pins, PinsError};
-pub use hospes_store::pins::{Digest, ItemKind, ItemState, Recorded};
+pub(crate) use gate::PinGate;
+pub use hospes_store::pins::{ItemKind, ItemPinState, RecordedDefinition, Sha256Digest};
 pub use lint::{Lint, LintKind};
-pub(crate) use standing::Withheld;
-pub use view::{Change, Difference, PinState, PinnedItem, PinnedServer};
+pub(crate) use manager::PinMember;
+pub use manager::{PinManager, PinManagerError};
+pub(crate) use pin_store::{PinStore, follow};
+pub(crate) use status::BlockReason;
+pub use view::{DefinitionChange, DefinitionDifference, PinState, PinnedItem, PinnedServer};
 
 /// Mode in which a server's definitions are accepted when they are first seen: the setting `pins`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -70,10 +70,10 @@ impl PinMode {
         Self::ALL.into_iter().find(|mode| mode.as_str() == text)
     }
 
-    fn trust(self) -> Option<Trust> {
+    fn trust(self) -> Option<TrustMode> {
         match self {
-            Self::Ask => Some(Trust::Ask),
-            Self::FirstUse => Some(Trust::FirstUse),
+            Self::Ask => Some(TrustMode::Ask),
+            Self::FirstUse => Some(TrustMode::FirstUse),
             Self::Off => None,
         }
     }
@@ -81,16 +81,16 @@ impl PinMode {
 
 /// Configuration of pinning: the store of the pins and the mode of acceptance.
 #[derive(Clone, Debug)]
-pub struct Pinning {
-    state: State,
+pub struct PinningConfig {
+    state: StateStore,
     mode: PinMode,
-    audit: Option<Audit>,
+    audit: Option<AuditLog>,
 }
 
-impl Pinning {
+impl PinningConfig {
     /// In this state.
     #[must_use]
-    pub fn new(state: State, mode: PinMode) -> Self {
+    pub fn new(state: StateStore, mode: PinMode) -> Self {
         Self { state, mode, audit: None }
     }
 
@@ -100,21 +100,21 @@ impl Pinning {
         self.mode
     }
 
-    pub(crate) fn or_audit(mut self, audit: Option<&Audit>) -> Self {
+    pub(crate) fn or_audit(mut self, audit: Option<&AuditLog>) -> Self {
         self.audit = self.audit.or_else(|| audit.cloned());
         self
     }
 
     /// Records what is accepted, rejected and changed here, in place of the record of the host's guard.
     #[must_use]
-    pub fn with_audit(mut self, audit: Audit) -> Self {
+    pub fn with_audit(mut self, audit: AuditLog) -> Self {
         self.audit = Some(audit);
         self
     }
 
     /// The pins without a host: what was last seen of each server, by any.
     #[must_use]
-    pub fn offline(&self) -> Pins {
-        Pins::new(std::sync::Arc::new(Book::new(self, std::sync::Arc::default())), None)
+    pub fn offline(&self) -> PinManager {
+        PinManager::new(std::sync::Arc::new(PinStore::new(self, std::sync::Arc::default())), None)
     }
 }

@@ -12,22 +12,22 @@ use serde_json::Value;
 pub(super) struct PackageRun {
     /// The runner with its subcommand: `npx`, `uv tool run`.
     runner: &'static str,
-    ecosystem: Ecosystem,
+    ecosystem: PackageEcosystem,
     /// Package with its version, as written in the command line.
     package: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ecosystem {
+enum PackageEcosystem {
     Npm,
     Python,
 }
 
 /// A way to run a package: the words that begin it, and the flags before the package that take a value.
-struct Runner {
+struct PackageRunner {
     words: &'static [&'static str],
     shown: &'static str,
-    ecosystem: Ecosystem,
+    ecosystem: PackageEcosystem,
     /// Flags whose value is the package, in place of the first argument.
     packages: &'static [&'static str],
     /// Other flags that take a value.
@@ -55,7 +55,7 @@ const UV_VALUED: &[&str] = &[
     "--cache-dir",
 ];
 
-const RUNNERS: &[Runner] = &[
+const RUNNERS: &[PackageRunner] = &[
     npm(&["npx"], "npx"),
     npm(&["bunx"], "bunx"),
     npm(&["pnpx"], "pnpx"),
@@ -69,8 +69,14 @@ const RUNNERS: &[Runner] = &[
     python(&["pipx", "run"], "pipx run", &["--spec"], &["--python", "--index-url", "-i", "--pip-args"]),
 ];
 
-const fn npm(words: &'static [&'static str], shown: &'static str) -> Runner {
-    Runner { words, shown, ecosystem: Ecosystem::Npm, packages: NPM_PACKAGES, valued: NPM_VALUED }
+const fn npm(words: &'static [&'static str], shown: &'static str) -> PackageRunner {
+    PackageRunner {
+        words,
+        shown,
+        ecosystem: PackageEcosystem::Npm,
+        packages: NPM_PACKAGES,
+        valued: NPM_VALUED,
+    }
 }
 
 const fn python(
@@ -78,8 +84,8 @@ const fn python(
     shown: &'static str,
     packages: &'static [&'static str],
     valued: &'static [&'static str],
-) -> Runner {
-    Runner { words, shown, ecosystem: Ecosystem::Python, packages, valued }
+) -> PackageRunner {
+    PackageRunner { words, shown, ecosystem: PackageEcosystem::Python, packages, valued }
 }
 
 impl PackageRun {
@@ -112,11 +118,13 @@ impl PackageRun {
     /// Returns true if the version is exact, so that each start runs the same one.
     fn is_exact(&self) -> bool {
         let version = match self.ecosystem {
-            Ecosystem::Npm => self.package.rsplit_once('@').filter(|(name, _)| !name.is_empty()),
-            Ecosystem::Python => self.package.split_once("==").or_else(|| self.package.rsplit_once('@')),
+            PackageEcosystem::Npm => self.package.rsplit_once('@').filter(|(name, _)| !name.is_empty()),
+            PackageEcosystem::Python => {
+                self.package.split_once("==").or_else(|| self.package.rsplit_once('@'))
+            }
         };
         // In npm `1.2` is every `1.2.x`.
-        let parts = if self.ecosystem == Ecosystem::Npm { 3 } else { 2 };
+        let parts = if self.ecosystem == PackageEcosystem::Npm { 3 } else { 2 };
         version.is_some_and(|(_, version)| is_version(version, parts))
     }
 
@@ -139,7 +147,7 @@ impl PackageRun {
             );
         }
         let exact = match (self.ecosystem, *runner) {
-            (Ecosystem::Python, "pipx run") => format!("{}==1.2.3", self.name()),
+            (PackageEcosystem::Python, "pipx run") => format!("{}==1.2.3", self.name()),
             _ => format!("{}@1.2.3", self.name()),
         };
         format!(
@@ -151,7 +159,7 @@ impl PackageRun {
     /// The files of the package where it is installed in this folder, as `npx` then runs them: its description, its
     /// programs, and the versions and hashes of all that is installed beside it. None where it is not.
     pub(super) fn installed_files(&self, folder: &Path) -> Vec<PathBuf> {
-        if self.ecosystem != Ecosystem::Npm
+        if self.ecosystem != PackageEcosystem::Npm
             || self.name().split('/').any(|part| matches!(part, "" | "." | ".."))
         {
             return Vec::new();
@@ -175,7 +183,7 @@ impl PackageRun {
 /// Number of programs of one package that are hashed.
 const MAX_PROGRAMS: usize = 8;
 
-impl Runner {
+impl PackageRunner {
     fn run(&self, package: &str) -> Option<PackageRun> {
         let is_path =
             package.starts_with(['.', '/', '~']) || package.contains("://") || package.contains('\\');

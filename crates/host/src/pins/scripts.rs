@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::packages::PackageRun;
-use crate::config::Stdio;
+use crate::config::StdioTransport;
 
 /// Maximum number of files of a command line that are looked at.
 const MAX_FILES: usize = 16;
@@ -30,7 +30,7 @@ const IN_FOLDERS: [&str; 5] = ["__main__.py", "package.json", "index.js", "index
 ///
 /// What such a file loads in turn is not among them, nor what `npx`, `uvx` and their like fetch by its name. A package that
 /// is installed in the folder of the server, where `npx` runs it from, is.
-pub(super) fn scripts(stdio: &Stdio, program: &Path) -> Vec<PathBuf> {
+pub(super) fn scripts(stdio: &StdioTransport, program: &Path) -> Vec<PathBuf> {
     let Some(folder) = stdio.cwd.clone().or_else(|| std::env::current_dir().ok()) else { return Vec::new() };
     let mut is_next = is_interpreter(program);
     let args = stdio.args.iter().map(|arg| arg.reveal()).take(MAX_FILES * 16);

@@ -1,11 +1,14 @@
 //! Pins as people and programs look at them.
 
 use hospes_policy::visible;
-use hospes_store::pins::{Digest, Fingerprint, Item, ItemKind, ItemState, Recorded, Server, ServerState};
+use hospes_store::pins::{
+    ItemKind, ItemPinState, RecordedDefinition, ServerFingerprint, ServerPinState, Sha256Digest, StoredItem,
+    StoredServer,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::lint::{Lint, Neighbours, command_lints, lints};
+use super::lint::{Lint, NeighbourTools, command_lints, lints};
 
 /// Pin state of a server, or of one of its items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -47,12 +50,12 @@ pub struct PinnedServer {
     /// True if the server is built into the program and trusted as the program is.
     pub is_builtin: bool,
     /// Hash to pass in order to accept the server with all of its current items.
-    pub hash: Digest,
+    pub hash: Sha256Digest,
     /// Fingerprint of the server: its command line or URL, and its program.
-    pub fingerprint: Fingerprint,
+    pub fingerprint: ServerFingerprint,
     /// Fingerprint that was accepted, if it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub before: Option<Fingerprint>,
+    pub before: Option<ServerFingerprint>,
     /// Lints of the fingerprint.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lints: Vec<Lint>,
@@ -78,10 +81,10 @@ pub struct PinnedItem {
     /// Pin state of the item.
     pub state: PinState,
     /// Hash to pass in order to accept the item.
-    pub hash: Digest,
+    pub hash: Sha256Digest,
     /// Hash that was accepted last, if it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub before: Option<Digest>,
+    pub before: Option<Sha256Digest>,
     /// Lints of the definition.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lints: Vec<Lint>,
@@ -99,7 +102,7 @@ pub struct PinnedItem {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Difference {
+pub struct DefinitionDifference {
     /// The item.
     pub item: PinnedItem,
     /// The definition that was accepted last; none where none was, or where it is not kept.
@@ -109,13 +112,13 @@ pub struct Difference {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
     /// Locations at which the two differ.
-    pub changes: Vec<Change>,
+    pub changes: Vec<DefinitionChange>,
 }
 
 /// One place where two definitions differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Change {
+pub struct DefinitionChange {
     /// The place: `description`, `inputSchema.properties.path`.
     pub at: String,
     /// Previous value, with hidden characters made visible; none if there was no value.
@@ -131,7 +134,7 @@ const MAX_CHANGES: usize = 200;
 
 impl PinnedServer {
     /// Creates the entry of a built-in server.
-    pub(super) fn builtin(server: &str, fingerprint: Fingerprint) -> Self {
+    pub(super) fn builtin(server: &str, fingerprint: ServerFingerprint) -> Self {
         Self {
             server: server.to_owned(),
             state: PinState::Accepted,
@@ -148,10 +151,10 @@ impl PinnedServer {
 
     /// A server that was seen. `same` are all that were seen under its name.
     pub(super) fn of(
-        server: &Server,
-        history: &[Recorded],
-        same: &[Server],
-        neighbours: &Neighbours,
+        server: &StoredServer,
+        history: &[RecordedDefinition],
+        same: &[StoredServer],
+        neighbours: &NeighbourTools,
     ) -> Self {
         let items: Vec<PinnedItem> = server
             .items
@@ -166,15 +169,15 @@ impl PinnedServer {
                 .with_program(server.fingerprint.program.clone(), server.accepted_program)
         });
         let other = same.iter().filter(|other| {
-            other.state == ServerState::Accepted && other.fingerprint.target != server.fingerprint.target
+            other.state == ServerPinState::Accepted && other.fingerprint.target != server.fingerprint.target
         });
         let other = other.max_by_key(|other| other.decided_at).map(|other| other.fingerprint.clone());
-        let before = replaced.or_else(|| other.filter(|_| server.state == ServerState::New));
+        let before = replaced.or_else(|| other.filter(|_| server.state == ServerPinState::New));
         let waits = items.iter().any(|item| matches!(item.state, PinState::New | PinState::Changed));
         let state = match server.state {
-            ServerState::Rejected => PinState::Rejected,
-            ServerState::Accepted if before.is_none() && !waits => PinState::Accepted,
-            ServerState::Accepted => PinState::Changed,
+            ServerPinState::Rejected => PinState::Rejected,
+            ServerPinState::Accepted if before.is_none() && !waits => PinState::Accepted,
+            ServerPinState::Accepted => PinState::Changed,
             _ if before.is_some() => PinState::Changed,
             _ => PinState::New,
         };
@@ -193,8 +196,8 @@ impl PinnedServer {
     }
 }
 
-fn item_of(item: &Item, history: &[Recorded], neighbours: &Neighbours) -> PinnedItem {
-    let same = |one: &&Recorded| one.item.kind == item.kind && one.item.name == item.name;
+fn item_of(item: &StoredItem, history: &[RecordedDefinition], neighbours: &NeighbourTools) -> PinnedItem {
+    let same = |one: &&RecordedDefinition| one.item.kind == item.kind && one.item.name == item.name;
     let text = history.iter().filter(same).find(|one| one.item.hash == item.hash);
     let text = text.and_then(|one| one.definition.as_deref());
     let before = accepted_before(item, history).map(|one| one.item.hash);
@@ -202,8 +205,8 @@ fn item_of(item: &Item, history: &[Recorded], neighbours: &Neighbours) -> Pinned
         kind: item.kind,
         name: item.name.clone(),
         state: match item.state {
-            ItemState::Accepted => PinState::Accepted,
-            ItemState::Rejected => PinState::Rejected,
+            ItemPinState::Accepted => PinState::Accepted,
+            ItemPinState::Rejected => PinState::Rejected,
             _ if before.is_some() => PinState::Changed,
             _ => PinState::New,
         },
@@ -217,16 +220,19 @@ fn item_of(item: &Item, history: &[Recorded], neighbours: &Neighbours) -> Pinned
 }
 
 /// Returns the definition that was accepted last under the name of an item that is not accepted.
-fn accepted_before<'h>(item: &Item, history: &'h [Recorded]) -> Option<&'h Recorded> {
+fn accepted_before<'h>(
+    item: &StoredItem,
+    history: &'h [RecordedDefinition],
+) -> Option<&'h RecordedDefinition> {
     let same = history
         .iter()
         .filter(|one| one.item.kind == item.kind && one.item.name == item.name && one.item.hash != item.hash);
-    same.filter(|one| one.item.state == ItemState::Accepted).max_by_key(|one| one.item.decided_at)
+    same.filter(|one| one.item.state == ItemPinState::Accepted).max_by_key(|one| one.item.decided_at)
 }
 
-impl Difference {
-    pub(super) fn of(item: &Item, history: &[Recorded], neighbours: &Neighbours) -> Self {
-        let read = |one: &Recorded| {
+impl DefinitionDifference {
+    pub(super) fn of(item: &StoredItem, history: &[RecordedDefinition], neighbours: &NeighbourTools) -> Self {
+        let read = |one: &RecordedDefinition| {
             let text = one.definition.as_deref()?;
             Some(serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned())))
         };
@@ -241,7 +247,7 @@ impl Difference {
 }
 
 /// Finds where two values differ, as deep inside as can be told.
-fn compare(at: &str, before: Option<&Value>, after: Option<&Value>, changes: &mut Vec<Change>) {
+fn compare(at: &str, before: Option<&Value>, after: Option<&Value>, changes: &mut Vec<DefinitionChange>) {
     if before == after || changes.len() >= MAX_CHANGES {
         return;
     }
@@ -266,7 +272,11 @@ fn compare(at: &str, before: Option<&Value>, after: Option<&Value>, changes: &mu
                 compare(name, None, Some(value), changes);
             }
         }
-        _ => changes.push(Change { at: visible(at), before: before.map(text), after: after.map(text) }),
+        _ => changes.push(DefinitionChange {
+            at: visible(at),
+            before: before.map(text),
+            after: after.map(text),
+        }),
     }
 }
 

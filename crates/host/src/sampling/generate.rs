@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use hospes::Call;
 use hospes_model::{CreateMessageParams, CreateMessageResult, RpcError};
-use hospes_models::{Account, Choice, Estimate, Money, Spent, Usage};
+use hospes_models::{ActualUsage, BudgetAccount, ModelChoice, Money, RequestEstimate, TokenUsage};
 use jiff::Timestamp;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::Sampler;
-use super::purse::PurseError;
+use super::budget_store::BudgetStoreError;
 
 /// Interval between progress notifications while a model generates an answer.
 const REMINDER: Duration = Duration::from_secs(5);
 
 /// Answer of a model, with its usage and cost.
-pub(super) struct Generated {
+pub(super) struct GeneratedMessage {
     pub(super) result: CreateMessageResult,
-    pub(super) usage: Option<Usage>,
+    pub(super) usage: Option<TokenUsage>,
     pub(super) cost: Money,
 }
 
@@ -26,21 +26,21 @@ impl Sampler {
         &self,
         call: &Call,
         model: &str,
-        accounts: &[Account],
+        accounts: &[BudgetAccount],
         params: &CreateMessageParams,
-    ) -> Result<Generated, RpcError> {
+    ) -> Result<GeneratedMessage, RpcError> {
         let found = self.catalogue.get(model);
         let model = found.ok_or_else(|| RpcError::invalid_params(format!("there is no model `{model}`")))?;
         // The person may have changed what is sent, and others may have spent meanwhile.
-        let estimate = Estimate::of(model, params);
+        let estimate = RequestEstimate::of(model, params);
         let mut aside = self.purse.set_aside(accounts, &estimate).await.map_err(|error| match error {
-            PurseError::Refused(refused) => RpcError::invalid_request(refused.to_string()),
+            BudgetStoreError::Refused(refused) => RpcError::invalid_request(refused.to_string()),
             unknown => RpcError::internal(unknown.to_string()),
         })?;
         // Whoever goes away from here on pays for all of it: nobody knows what it took.
         aside.begin();
         self.history.changed();
-        let mut say = |_: hospes_models::Delta<'_>| {};
+        let mut say = |_: hospes_models::AnswerDelta<'_>| {};
         let mut generating = model.provider.generate(params, &mut say);
         let mut reminders = interval_at(Instant::now() + REMINDER, REMINDER);
         reminders.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -58,18 +58,18 @@ impl Sampler {
         drop(generating);
         match outcome {
             Ok(answer) => {
-                let cost = aside.settle(Spent::of_answer(&answer, &estimate)).await;
-                Ok(Generated { usage: answer.usage, result: answer.result, cost })
+                let cost = aside.settle(ActualUsage::of_answer(&answer, &estimate)).await;
+                Ok(GeneratedMessage { usage: answer.usage, result: answer.result, cost })
             }
             Err(failure) => {
-                aside.settle(Spent::of_failure(&failure)).await;
+                aside.settle(ActualUsage::of_failure(&failure)).await;
                 Err(RpcError::internal(format!("the model gave no answer: {}", failure.error)))
             }
         }
     }
 
     /// Describes the rest of the accounts' budgets.
-    pub(super) fn remaining(&self, accounts: &[Account]) -> String {
+    pub(super) fn remaining(&self, accounts: &[BudgetAccount]) -> String {
         let (budget, now) = (self.purse.view(), Timestamp::now());
         let each = accounts.iter().map(|account| match budget.left(account, now) {
             None => format!("{account}: nothing is set"),
@@ -89,12 +89,12 @@ impl Sampler {
         &self,
         name: &str,
         params: &CreateMessageParams,
-        choice: &Choice<'_>,
-    ) -> Option<Estimate> {
+        choice: &ModelChoice<'_>,
+    ) -> Option<RequestEstimate> {
         if choice.model.name == name {
-            return Some(Estimate::of(choice.model, params));
+            return Some(RequestEstimate::of(choice.model, params));
         }
-        self.catalogue.get(name).map(|model| Estimate::of(model, params))
+        self.catalogue.get(name).map(|model| RequestEstimate::of(model, params))
     }
 }
 
@@ -102,19 +102,21 @@ impl Sampler {
 mod tests {
     use std::sync::Arc;
 
-    use hospes_models::{Allowance, Budget, Catalogue, Model, Scripted};
+    use hospes_models::{Allowance, Budget, Model, ModelCatalogue, ScriptedProvider};
 
     use super::*;
 
     #[test]
     fn money_that_is_left_names_its_currency() {
-        let catalogue =
-            Catalogue::new([Model::shared("small", Arc::new(Scripted::repeating(["Yes."])) as _)]);
+        let catalogue = ModelCatalogue::new([Model::shared(
+            "small",
+            Arc::new(ScriptedProvider::repeating(["Yes."])) as _,
+        )]);
         let mut budget = Budget::new();
         let allowance = Allowance::money(Money::units(1.5).unwrap()).and_tokens(1000);
-        budget.allow(Account::server("notes"), allowance);
+        budget.allow(BudgetAccount::server("notes"), allowance);
         let sampler = Sampler::new(catalogue.unwrap(), budget);
-        let said = sampler.remaining(&[Account::server("notes")]);
+        let said = sampler.remaining(&[BudgetAccount::server("notes")]);
         assert!(said.ends_with("1000 tokens and 1.50 in the currency of your prices"), "{said}");
     }
 }

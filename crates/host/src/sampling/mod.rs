@@ -3,9 +3,9 @@
 //! A person sees the request, the chosen model with the reason, and the maximum cost. The person then sees the answer
 //! before the server gets it. Both can be edited or denied. A server's budget is zero until it is set.
 
+mod budget_store;
 mod generate;
 mod overview;
-mod purse;
 mod review;
 
 use std::sync::Arc;
@@ -13,16 +13,19 @@ use std::time::Duration;
 
 use hospes::Call;
 use hospes_model::{CreateMessageParams, CreateMessageResult, IncludeContext, RpcError, code};
-use hospes_models::{Account, Budget, Catalogue, Choice, Money};
-use hospes_policy::Decision;
-use hospes_store::{Ending, Entry, EntryKind, State};
+use hospes_models::{Budget, BudgetAccount, ModelCatalogue, ModelChoice, Money};
+use hospes_policy::PolicyDecision;
+use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome, StateStore};
 use jiff::Timestamp;
 
-use crate::guard::{Guard, Note};
-use overview::{History, Mark};
-use purse::Purse;
+use crate::guard::{PendingAuditEntry, PolicyEnforcer};
+use budget_store::BudgetStore;
+use overview::{SamplingHistory, SamplingInProgress};
 
-pub use overview::{AllowanceOverview, BudgetOverview, Chosen, ChosenState, ModelOverview, Overview};
+pub use overview::{
+    AllowanceOverview, BudgetOverview, ModelOverview, SamplingEntryState, SamplingHistoryEntry,
+    SamplingOverview,
+};
 
 /// Time that a person has for each review of a server's sampling request: the setting `review_timeout`. Without a
 /// decision the request is denied.
@@ -31,25 +34,25 @@ pub const DEFAULT_REVIEW_TIMEOUT: Duration = Duration::from_secs(300);
 /// Models, and what servers may spend on them.
 #[derive(Debug)]
 pub struct Sampler {
-    catalogue: Catalogue,
-    purse: Purse,
-    history: History,
+    catalogue: ModelCatalogue,
+    purse: BudgetStore,
+    history: SamplingHistory,
     review_timeout: Duration,
 }
 
 /// Origin of a sampling request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cause<'a> {
+pub(crate) struct SamplingCause<'a> {
     pub(crate) server: &'a str,
     /// The tool, prompt or URI whose call it comes from.
     pub(crate) subject: Option<&'a str>,
 }
 
 /// Decisions about a sampling request.
-struct Plan<'a> {
-    choice: Choice<'a>,
+struct SamplingPlan<'a> {
+    choice: ModelChoice<'a>,
     /// Accounts that are charged.
-    accounts: Vec<Account>,
+    accounts: Vec<BudgetAccount>,
     context: Option<IncludeContext>,
     /// True if a person reviews the request.
     asks: bool,
@@ -61,17 +64,17 @@ impl Sampler {
     /// These models, for what the budget allows. What is spent is forgotten when this is dropped, unless it is
     /// [kept](Self::kept_in).
     #[must_use]
-    pub fn new(catalogue: Catalogue, budget: Budget) -> Self {
-        let (purse, history) = (Purse::new(budget, None), History::default());
+    pub fn new(catalogue: ModelCatalogue, budget: Budget) -> Self {
+        let (purse, history) = (BudgetStore::new(budget, None), SamplingHistory::default());
         Self { catalogue, purse, history, review_timeout: DEFAULT_REVIEW_TIMEOUT }
     }
 
     /// Keeps what is spent in the host's state: it is known after a restart, and to other processes that share the state.
     /// While it cannot be read or written nothing is spent.
     #[must_use]
-    pub fn kept_in(mut self, state: &State) -> Self {
+    pub fn kept_in(mut self, state: &StateStore) -> Self {
         let budget = self.purse.view().clone();
-        self.purse = Purse::new(budget, Some(state.budgets()));
+        self.purse = BudgetStore::new(budget, Some(state.budgets()));
         self
     }
 
@@ -84,7 +87,7 @@ impl Sampler {
 
     /// The models.
     #[must_use]
-    pub fn catalogue(&self) -> &Catalogue {
+    pub fn catalogue(&self) -> &ModelCatalogue {
         &self.catalogue
     }
 
@@ -99,39 +102,39 @@ impl Sampler {
     /// An error for the server, with the code -1 if a person or a rule denied the request.
     pub(crate) async fn answer(
         &self,
-        guard: &Arc<Guard>,
+        guard: &Arc<PolicyEnforcer>,
         call: &Call,
-        cause: Cause<'_>,
+        cause: SamplingCause<'_>,
         params: CreateMessageParams,
     ) -> Result<CreateMessageResult, RpcError> {
-        let mut entry = Entry::new(EntryKind::Sampling);
+        let mut entry = AuditEntry::new(AuditEntryKind::Sampling);
         entry.server = Some(cause.server.to_owned());
         entry.principal = call.context.principal().map(str::to_owned);
-        let mut note = Note::new(guard, entry);
+        let mut note = PendingAuditEntry::new(guard, entry);
         let answered = self.answer_noted(guard, call, cause, params, &mut note).await;
         match &answered {
-            Ok(_) => note.end(Ending::Done, None).await,
-            Err(error) if error.code == code::USER_REJECTED => note.end(Ending::Refused, None).await,
-            Err(error) => note.end(Ending::Failed, Some(error.code)).await,
+            Ok(_) => note.end(AuditOutcome::Done, None).await,
+            Err(error) if error.code == code::USER_REJECTED => note.end(AuditOutcome::Refused, None).await,
+            Err(error) => note.end(AuditOutcome::Failed, Some(error.code)).await,
         }
         answered
     }
 
     async fn answer_noted(
         &self,
-        guard: &Arc<Guard>,
+        guard: &Arc<PolicyEnforcer>,
         call: &Call,
-        cause: Cause<'_>,
+        cause: SamplingCause<'_>,
         mut params: CreateMessageParams,
-        note: &mut Note,
+        note: &mut PendingAuditEntry,
     ) -> Result<CreateMessageResult, RpcError> {
         let verdict = guard.of_sampling(call, cause.server);
         let because = verdict.because.to_string();
         note.decided(&verdict.decision.to_string(), &because);
-        if verdict.decision == Decision::Deny {
+        if verdict.decision == PolicyDecision::Deny {
             return Err(rejected("it is not allowed here"));
         }
-        let asks = verdict.decision == Decision::Ask;
+        let asks = verdict.decision == PolicyDecision::Ask;
         let reviews = asks || verdict.review;
         if reviews && !guard.desk().is_attended() {
             note.decided("deny", "nobody is there to be asked");
@@ -147,12 +150,12 @@ impl Sampler {
         let model = choice.model.name.clone();
         note.subject(&model);
         let mark = self.history.begin(cause.server, cause.subject, &model, choice.reason.to_string());
-        let plan = Plan { choice, accounts, context, asks, reviews };
+        let plan = SamplingPlan { choice, accounts, context, asks, reviews };
         let answered = self.answer_chosen(guard, call, cause, params, &plan, (note, &mark)).await;
         mark.end(match &answered {
-            Ok(_) => ChosenState::Answered,
-            Err(error) if error.code == code::USER_REJECTED => ChosenState::Refused,
-            Err(_) => ChosenState::Failed,
+            Ok(_) => SamplingEntryState::Answered,
+            Err(error) if error.code == code::USER_REJECTED => SamplingEntryState::Refused,
+            Err(_) => SamplingEntryState::Failed,
         });
         answered
     }
@@ -160,17 +163,17 @@ impl Sampler {
     /// Answers the request with the chosen model.
     async fn answer_chosen(
         &self,
-        guard: &Arc<Guard>,
+        guard: &Arc<PolicyEnforcer>,
         call: &Call,
-        cause: Cause<'_>,
+        cause: SamplingCause<'_>,
         mut params: CreateMessageParams,
-        plan: &Plan<'_>,
-        (note, mark): (&mut Note, &Mark),
+        plan: &SamplingPlan<'_>,
+        (note, mark): (&mut PendingAuditEntry, &SamplingInProgress),
     ) -> Result<CreateMessageResult, RpcError> {
-        let Plan { choice, accounts, context, asks, reviews } = plan;
+        let SamplingPlan { choice, accounts, context, asks, reviews } = plan;
         let mut model = choice.model.name.clone();
         if *asks {
-            let asked = review::Request { cause, choice, accounts, context: context.as_ref() };
+            let asked = review::SamplingReviewContext { cause, choice, accounts, context: context.as_ref() };
             let (edited, other, by) =
                 self.review_request(guard, call, &asked, &params).await.inspect_err(|_| {
                     note.decided("deny", "the person");
@@ -193,14 +196,18 @@ impl Sampler {
     }
 
     /// Returns the accounts that are charged: the server, and the signed-in user if an allowance is set for it.
-    fn accounts(&self, call: &Call, server: &str) -> Vec<Account> {
-        let mut accounts = vec![Account::server(server)];
-        let principal = call.context.principal().map(Account::principal);
+    fn accounts(&self, call: &Call, server: &str) -> Vec<BudgetAccount> {
+        let mut accounts = vec![BudgetAccount::server(server)];
+        let principal = call.context.principal().map(BudgetAccount::principal);
         accounts.extend(principal.filter(|account| self.purse.view().allowance(account).is_some()));
         accounts
     }
 
-    fn choose(&self, params: &CreateMessageParams, accounts: &[Account]) -> Result<Choice<'_>, RpcError> {
+    fn choose(
+        &self,
+        params: &CreateMessageParams,
+        accounts: &[BudgetAccount],
+    ) -> Result<ModelChoice<'_>, RpcError> {
         let (budget, now) = (self.purse.view().clone(), Timestamp::now());
         let affordable = |_: &_, estimate: &_| {
             budget.check(accounts, estimate, now).map_err(|refused| refused.to_string())

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hospes_models::{Account, Allowance, Budget, Model, Usage};
+use hospes_models::{Allowance, Budget, BudgetAccount, Model, TokenUsage};
 use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::watch;
@@ -18,7 +18,7 @@ const MAX_LATELY: usize = 50;
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Overview {
+pub struct SamplingOverview {
     /// The models, in the order of the configuration.
     pub models: Vec<ModelOverview>,
     /// Time that a person has for each review of a request, in milliseconds.
@@ -30,7 +30,7 @@ pub struct Overview {
     /// True if spending persists across restarts.
     pub is_kept: bool,
     /// History of sampling requests, the newest first: at most 50, none from before the host started.
-    pub lately: Vec<Chosen>,
+    pub lately: Vec<SamplingHistoryEntry>,
 }
 
 /// A configured model, without secrets.
@@ -110,7 +110,7 @@ pub struct BudgetOverview {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Chosen {
+pub struct SamplingHistoryEntry {
     /// Counts the choices.
     pub number: u64,
     /// Time of the request.
@@ -126,7 +126,7 @@ pub struct Chosen {
     /// True if the person named this model in place of the chosen one.
     pub is_named: bool,
     /// State of the request.
-    pub state: ChosenState,
+    pub state: SamplingEntryState,
     /// Tokens that were sent and received, where the provider said so.
     pub usage: Option<(u64, u64)>,
     /// Cost of the request; none without prices.
@@ -137,7 +137,7 @@ pub struct Chosen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum ChosenState {
+pub enum SamplingEntryState {
     /// It waits for a person or for the model.
     UnderWay,
     /// The server got an answer.
@@ -152,29 +152,35 @@ pub enum ChosenState {
 
 /// History of sampling requests. Cheap to clone; all clones share one history.
 #[derive(Clone, Debug, Default)]
-pub(super) struct History(Arc<Lately>);
+pub(super) struct SamplingHistory(Arc<SamplingHistoryInner>);
 
 #[derive(Debug, Default)]
-struct Lately {
+struct SamplingHistoryInner {
     /// The newest last.
-    chosen: Mutex<VecDeque<Chosen>>,
+    chosen: Mutex<VecDeque<SamplingHistoryEntry>>,
     changes: watch::Sender<u64>,
 }
 
 /// One that is under way. Dropped before it has ended, it was cancelled.
-pub(super) struct Mark {
-    history: History,
+pub(super) struct SamplingInProgress {
+    history: SamplingHistory,
     number: u64,
 }
 
-impl History {
-    pub(super) fn begin(&self, server: &str, cause: Option<&str>, model: &str, reason: String) -> Mark {
+impl SamplingHistory {
+    pub(super) fn begin(
+        &self,
+        server: &str,
+        cause: Option<&str>,
+        model: &str,
+        reason: String,
+    ) -> SamplingInProgress {
         let mut chosen = self.chosen();
         let number = chosen.back().map_or(1, |last| last.number + 1);
         if chosen.len() >= MAX_LATELY {
             chosen.pop_front();
         }
-        chosen.push_back(Chosen {
+        chosen.push_back(SamplingHistoryEntry {
             number,
             at: Timestamp::now(),
             server: server.to_owned(),
@@ -182,25 +188,25 @@ impl History {
             model: model.to_owned(),
             reason,
             is_named: false,
-            state: ChosenState::UnderWay,
+            state: SamplingEntryState::UnderWay,
             usage: None,
             cost: None,
         });
         drop(chosen);
         self.changed();
-        Mark { history: self.clone(), number }
+        SamplingInProgress { history: self.clone(), number }
     }
 
     pub(super) fn changed(&self) {
         self.0.changes.send_modify(|count| *count += 1);
     }
 
-    fn chosen(&self) -> MutexGuard<'_, VecDeque<Chosen>> {
+    fn chosen(&self) -> MutexGuard<'_, VecDeque<SamplingHistoryEntry>> {
         self.0.chosen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Mark {
+impl SamplingInProgress {
     pub(super) fn named(&self, model: &str) {
         self.change(|chosen| {
             chosen.is_named |= chosen.model != model;
@@ -208,18 +214,18 @@ impl Mark {
         });
     }
 
-    pub(super) fn answered(&self, usage: Option<Usage>, cost: Option<String>) {
+    pub(super) fn answered(&self, usage: Option<TokenUsage>, cost: Option<String>) {
         self.change(|chosen| {
             chosen.usage = usage.map(|usage| (usage.input_tokens, usage.output_tokens));
             chosen.cost = cost;
         });
     }
 
-    pub(super) fn end(self, state: ChosenState) {
+    pub(super) fn end(self, state: SamplingEntryState) {
         self.change(|chosen| chosen.state = state);
     }
 
-    fn change(&self, change: impl FnOnce(&mut Chosen)) {
+    fn change(&self, change: impl FnOnce(&mut SamplingHistoryEntry)) {
         if let Some(chosen) = self.history.chosen().iter_mut().find(|chosen| chosen.number == self.number) {
             change(chosen);
         }
@@ -227,11 +233,11 @@ impl Mark {
     }
 }
 
-impl Drop for Mark {
+impl Drop for SamplingInProgress {
     fn drop(&mut self) {
         self.change(|chosen| {
-            if chosen.state == ChosenState::UnderWay {
-                chosen.state = ChosenState::Cancelled;
+            if chosen.state == SamplingEntryState::UnderWay {
+                chosen.state = SamplingEntryState::Cancelled;
             }
         });
     }
@@ -242,12 +248,15 @@ impl Sampler {
     ///
     /// # Errors
     /// In words, when what was spent cannot be read.
-    pub async fn overview<'s>(&self, servers: impl IntoIterator<Item = &'s str>) -> Result<Overview, String> {
+    pub async fn overview<'s>(
+        &self,
+        servers: impl IntoIterator<Item = &'s str>,
+    ) -> Result<SamplingOverview, String> {
         self.purse.refresh().await.map_err(|error| error.to_string())?;
         let (budget, now) = (self.purse.view(), Timestamp::now());
-        let mut accounts: BTreeSet<Account> = servers.into_iter().map(Account::server).collect();
+        let mut accounts: BTreeSet<BudgetAccount> = servers.into_iter().map(BudgetAccount::server).collect();
         accounts.extend(budget.accounts().cloned());
-        Ok(Overview {
+        Ok(SamplingOverview {
             models: self.catalogue.iter().map(ModelOverview::new).collect(),
             review_timeout_ms: millis(self.review_timeout),
             every_server: budget.of_every_server().map(AllowanceOverview::new),
@@ -297,7 +306,7 @@ impl AllowanceOverview {
 }
 
 impl BudgetOverview {
-    fn new(budget: &Budget, account: &Account, now: Timestamp) -> Self {
+    fn new(budget: &Budget, account: &BudgetAccount, now: Timestamp) -> Self {
         let (standing, left) = (budget.standing(account, now), budget.left(account, now));
         Self {
             account: account.to_string(),

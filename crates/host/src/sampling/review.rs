@@ -2,26 +2,29 @@
 
 use hospes::{Call, redact};
 use hospes_model::{CreateMessageParams, CreateMessageResult, IncludeContext, RawJson, RpcError};
-use hospes_models::{Account, Choice, Money};
+use hospes_models::{BudgetAccount, ModelChoice, Money};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use super::generate::Generated;
-use super::{Cause, Sampler, rejected};
-use crate::desk::{Asking, Card, Check, Offers, Refused, SamplingRequestCard, SamplingResultCard, Settled};
-use crate::guard::{Guard, hold};
+use super::generate::GeneratedMessage;
+use super::{Sampler, SamplingCause, rejected};
+use crate::approvals::{
+    ApprovalCard, ApprovalOutcome, ApprovalQueueError, DecisionOptions, EditCheck, NewApproval,
+    SamplingRequestCard, SamplingResultCard,
+};
+use crate::guard::{PolicyEnforcer, hold};
 
 /// Details of a request that the person is shown besides its params.
-pub(super) struct Request<'a> {
-    pub(super) cause: Cause<'a>,
-    pub(super) choice: &'a Choice<'a>,
-    pub(super) accounts: &'a [Account],
+pub(super) struct SamplingReviewContext<'a> {
+    pub(super) cause: SamplingCause<'a>,
+    pub(super) choice: &'a ModelChoice<'a>,
+    pub(super) accounts: &'a [BudgetAccount],
     pub(super) context: Option<&'a IncludeContext>,
 }
 
 /// An edit names another model beside what is to be sent.
 #[derive(Deserialize)]
-struct Named {
+struct EditedModelName {
     model: Option<String>,
 }
 
@@ -30,12 +33,12 @@ impl Sampler {
     /// approval.
     pub(super) async fn review_request(
         &self,
-        guard: &Guard,
+        guard: &PolicyEnforcer,
         call: &Call,
-        asked: &Request<'_>,
+        asked: &SamplingReviewContext<'_>,
         params: &CreateMessageParams,
     ) -> Result<(CreateMessageParams, Option<String>, String), RpcError> {
-        let Request { cause, choice, accounts, context } = *asked;
+        let SamplingReviewContext { cause, choice, accounts, context } = *asked;
         let request = written(params)?;
         let card = SamplingRequestCard {
             cause: cause.subject.map(str::to_owned),
@@ -53,15 +56,15 @@ impl Sampler {
         };
         let models: Vec<String> = card.models.clone();
         let most = params.max_tokens;
-        let check: Check = Box::new(move |edited| read_request(edited, most, &models).map(drop));
-        let card = Card::SamplingRequest(Box::new(card));
+        let check: EditCheck = Box::new(move |edited| read_request(edited, most, &models).map(drop));
+        let card = ApprovalCard::SamplingRequest(Box::new(card));
         let waiting = self.put(guard, call, cause.server, card, &request, check)?;
         match hold(call, &waiting).await {
-            Ok(Settled::Allowed { .. }) if guard.has_forbidden_sampling(call, cause.server) => {
+            Ok(ApprovalOutcome::Allowed { .. }) if guard.has_forbidden_sampling(call, cause.server) => {
                 Err(rejected("the rules have changed meanwhile"))
             }
-            Ok(Settled::Allowed { edited: None, by, .. }) => Ok((params.clone(), None, by)),
-            Ok(Settled::Allowed { edited: Some(edited), by, .. }) => {
+            Ok(ApprovalOutcome::Allowed { edited: None, by, .. }) => Ok((params.clone(), None, by)),
+            Ok(ApprovalOutcome::Allowed { edited: Some(edited), by, .. }) => {
                 let models: Vec<String> = self.catalogue.iter().map(|model| model.name.clone()).collect();
                 let (edited, model) =
                     read_request(&edited, most, &models).map_err(RpcError::invalid_params)?;
@@ -78,11 +81,11 @@ impl Sampler {
     /// Returns the result that the person approved for the server.
     pub(super) async fn review_result(
         &self,
-        guard: &Guard,
+        guard: &PolicyEnforcer,
         call: &Call,
-        cause: Cause<'_>,
+        cause: SamplingCause<'_>,
         params: &CreateMessageParams,
-        generated: Generated,
+        generated: GeneratedMessage,
     ) -> Result<CreateMessageResult, RpcError> {
         let result = written(&generated.result)?;
         let card = SamplingResultCard {
@@ -93,15 +96,15 @@ impl Sampler {
             usage: generated.usage.map(|usage| (usage.input_tokens, usage.output_tokens)),
             cost: Some(generated.cost).filter(|cost| *cost != Money::ZERO).map(|cost| cost.to_string()),
         };
-        let check: Check = Box::new(|edited| read_result(edited).map(drop));
-        let card = Card::SamplingResult(Box::new(card));
+        let check: EditCheck = Box::new(|edited| read_result(edited).map(drop));
+        let card = ApprovalCard::SamplingResult(Box::new(card));
         let waiting = self.put(guard, call, cause.server, card, &result, check)?;
         match hold(call, &waiting).await {
-            Ok(Settled::Allowed { .. }) if guard.has_forbidden_sampling(call, cause.server) => {
+            Ok(ApprovalOutcome::Allowed { .. }) if guard.has_forbidden_sampling(call, cause.server) => {
                 Err(rejected("the rules have changed meanwhile"))
             }
-            Ok(Settled::Allowed { edited: None, .. }) => Ok(generated.result),
-            Ok(Settled::Allowed { edited: Some(edited), .. }) => {
+            Ok(ApprovalOutcome::Allowed { edited: None, .. }) => Ok(generated.result),
+            Ok(ApprovalOutcome::Allowed { edited: Some(edited), .. }) => {
                 read_result(&edited).map_err(RpcError::invalid_params)
             }
             denied => Err(denial(denied)),
@@ -110,18 +113,18 @@ impl Sampler {
 
     fn put(
         &self,
-        guard: &Guard,
+        guard: &PolicyEnforcer,
         call: &Call,
         server: &str,
-        card: Card,
+        card: ApprovalCard,
         shown: &RawJson,
-        check: Check,
-    ) -> Result<crate::desk::Waiting, RpcError> {
-        let asking = Asking {
+        check: EditCheck,
+    ) -> Result<crate::approvals::ApprovalWaiter, RpcError> {
+        let asking = NewApproval {
             principal: call.context.principal().map(str::to_owned),
             application: call.context.peer().info.as_ref().map(|info| info.name.clone()),
             server: server.to_owned(),
-            offers: Offers { edit: true, ..Offers::default() },
+            offers: DecisionOptions { edit: true, ..DecisionOptions::default() },
             card,
             timeout: self.review_timeout,
             bond: Sha256::digest(shown.as_bytes()).into(),
@@ -139,9 +142,9 @@ impl Sampler {
     }
 }
 
-fn denial(settled: Result<Settled, Refused>) -> RpcError {
+fn denial(settled: Result<ApprovalOutcome, ApprovalQueueError>) -> RpcError {
     match settled {
-        Ok(Settled::Denied { reason: Some(reason), .. }) => rejected(&reason),
+        Ok(ApprovalOutcome::Denied { reason: Some(reason), .. }) => rejected(&reason),
         Ok(_) => rejected("the person said no"),
         Err(_) => rejected("nobody decided in time (setting review_timeout)"),
     }
@@ -157,7 +160,7 @@ fn read_request(
     most: u64,
     models: &[String],
 ) -> Result<(CreateMessageParams, Option<String>), String> {
-    let named: Named = edited.decode().map_err(|error| error.to_string())?;
+    let named: EditedModelName = edited.decode().map_err(|error| error.to_string())?;
     let params: CreateMessageParams = edited.decode().map_err(|error| error.to_string())?;
     if params.max_tokens > most {
         return Err(format!("maxTokens can only be made smaller than {most}"));

@@ -7,7 +7,10 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::Host;
-use crate::upstream::{BoxFuture, ConnectProblem, Connection, Connector, State, Wish};
+use crate::upstream::{
+    ConnectOptions, ConnectorFuture, UpstreamConnectError, UpstreamConnection, UpstreamConnector,
+    UpstreamState,
+};
 
 /// Cannot be connected until `mended`, and counts what it opens and closes.
 #[derive(Default)]
@@ -17,15 +20,18 @@ struct Counting {
     closed: Arc<AtomicUsize>,
 }
 
-impl Connector for Counting {
-    fn connect(&self, _: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>> {
+impl UpstreamConnector for Counting {
+    fn connect(
+        &self,
+        _: ConnectOptions,
+    ) -> ConnectorFuture<'_, Result<UpstreamConnection, UpstreamConnectError>> {
         Box::pin(async move {
             if !self.mended.load(Ordering::SeqCst) {
-                return Err(ConnectProblem::new("it is broken"));
+                return Err(UpstreamConnectError::new("it is broken"));
             }
             self.opened.fetch_add(1, Ordering::SeqCst);
             let service = BoxService::new(hospes::Server::new("steady", "1"));
-            let mut connection = Connection::new(service, Revision::LATEST);
+            let mut connection = UpstreamConnection::new(service, Revision::LATEST);
             let closed = Arc::clone(&self.closed);
             connection.close = Box::new(move || {
                 closed.fetch_add(1, Ordering::SeqCst);
@@ -38,7 +44,7 @@ impl Connector for Counting {
 
 fn host(connector: &Arc<Counting>) -> Host {
     let text = r#"{ "mcpServers": { "a": { "command": "x" } } }"#;
-    let config = crate::config::Loader::new().parse("mcp.json", text).unwrap();
+    let config = crate::config::ConfigLoader::new().parse("mcp.json", text).unwrap();
     let connector = Arc::clone(connector);
     Host::builder(config).connectors(move |_, _| Arc::clone(&connector) as _).start().unwrap()
 }
@@ -54,11 +60,11 @@ async fn until(host: &Host, wanted: impl Fn(&crate::upstream::UpstreamStatus) ->
 async fn a_server_that_had_failed_for_good_is_started_at_once_when_a_person_wants_it() {
     let connector = Arc::new(Counting::default());
     let host = host(&connector);
-    until(&host, |server| server.state == State::Failed).await;
+    until(&host, |server| server.state == UpstreamState::Failed).await;
     connector.mended.store(true, Ordering::SeqCst);
     let asked = Instant::now();
     host.restart("a").unwrap();
-    until(&host, |server| server.state == State::Ready && server.failures == 0).await;
+    until(&host, |server| server.state == UpstreamState::Ready && server.failures == 0).await;
     assert!(asked.elapsed() < Duration::from_secs(1), "it waited {:?}", asked.elapsed());
 }
 
@@ -67,15 +73,18 @@ async fn a_server_that_is_well_is_closed_and_opened_once_for_one_wish() {
     let connector = Arc::new(Counting::default());
     connector.mended.store(true, Ordering::SeqCst);
     let host = host(&connector);
-    until(&host, |server| server.state == State::Ready).await;
+    until(&host, |server| server.state == UpstreamState::Ready).await;
     let asked = Instant::now();
     host.restart("a").unwrap();
-    until(&host, |server| server.state == State::Ready && connector.opened.load(Ordering::SeqCst) == 2).await;
+    until(&host, |server| {
+        server.state == UpstreamState::Ready && connector.opened.load(Ordering::SeqCst) == 2
+    })
+    .await;
     // No failure of the server's, so no pause.
     assert!(asked.elapsed() < Duration::from_secs(1), "it waited {:?}", asked.elapsed());
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert_eq!(connector.opened.load(Ordering::SeqCst), 2);
     assert_eq!(connector.closed.load(Ordering::SeqCst), 1);
     assert_eq!(host.status().servers[0].failures, 0);
-    assert_eq!(host.restart("b"), Err(NoSuchServer("b".to_owned())));
+    assert_eq!(host.restart("b"), Err(UnknownServerError("b".to_owned())));
 }

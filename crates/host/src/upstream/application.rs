@@ -10,14 +10,14 @@ use hospes_model::Implementation;
 /// An application of the older era is its session. One of 2026-07-28 says with each request what it is, and nothing
 /// more; two of them that say the same, for the same person, are one to everybody.
 #[derive(Clone, Debug)]
-pub(crate) enum Application {
+pub(crate) enum ApplicationIdentity {
     /// The peer of its session.
     Session(Weak<Peer>),
     /// The application's description of itself, and the signed-in principal.
     Named { principal: Option<Arc<str>>, info: Option<Arc<Implementation>> },
 }
 
-impl Application {
+impl ApplicationIdentity {
     pub(crate) fn of(peer: &Arc<Peer>) -> Self {
         if peer.revision.is_legacy() {
             return Self::Session(Arc::downgrade(peer));
@@ -31,7 +31,7 @@ impl Application {
     }
 }
 
-impl PartialEq for Application {
+impl PartialEq for ApplicationIdentity {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             // The memory of a peer is not used again while somebody remembers it, so the address is its name.

@@ -19,7 +19,7 @@ pub const DEFAULT_QUARANTINE_DELAY: Duration = Duration::from_secs(300);
 /// The settings of [`Backoff`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Policy {
+pub struct BackoffPolicy {
     /// The first wait; each further one is twice as long.
     pub first: Duration,
     /// The longest wait.
@@ -32,7 +32,7 @@ pub struct Policy {
     pub quarantine: Duration,
 }
 
-impl Default for Policy {
+impl Default for BackoffPolicy {
     fn default() -> Self {
         Self {
             first: DEFAULT_FIRST_DELAY,
@@ -49,7 +49,7 @@ impl Default for Policy {
 /// and breaks at once.
 #[derive(Clone, Debug)]
 pub struct Backoff {
-    policy: Policy,
+    policy: BackoffPolicy,
     failures: u32,
     random: u64,
 }
@@ -57,7 +57,7 @@ pub struct Backoff {
 /// Reaction to a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Verdict {
+pub struct BackoffDecision {
     /// Number of failures in a row.
     pub failures: u32,
     /// Delay before the next attempt.
@@ -69,19 +69,19 @@ pub struct Verdict {
 impl Backoff {
     /// No failures yet.
     #[must_use]
-    pub fn new(policy: Policy) -> Self {
+    pub fn new(policy: BackoffPolicy) -> Self {
         Self::seeded(policy, RandomState::new().build_hasher().finish())
     }
 
     /// Creates a back-off with predictable jitter.
     #[must_use]
-    pub fn seeded(policy: Policy, seed: u64) -> Self {
+    pub fn seeded(policy: BackoffPolicy, seed: u64) -> Self {
         // The generator below never leaves zero.
         Self { policy, failures: 0, random: seed | 1 }
     }
 
     /// The server could not be started, or went away after `up` in health.
-    pub fn failed(&mut self, up: Option<Duration>) -> Verdict {
+    pub fn failed(&mut self, up: Option<Duration>) -> BackoffDecision {
         if up.is_some_and(|up| up >= self.policy.healthy_after) {
             self.failures = 0;
         }
@@ -95,7 +95,7 @@ impl Backoff {
         };
         // Between half and the whole of it.
         let delay = base.mul_f64(0.5 + self.fraction() / 2.0);
-        Verdict { failures: self.failures, delay, quarantined }
+        BackoffDecision { failures: self.failures, delay, quarantined }
     }
 
     /// Between 0 and 1, by xorshift.
@@ -111,14 +111,14 @@ impl Backoff {
 mod tests {
     use super::*;
 
-    fn delays(seed: u64, times: usize) -> Vec<Verdict> {
-        let mut backoff = Backoff::seeded(Policy::default(), seed);
+    fn delays(seed: u64, times: usize) -> Vec<BackoffDecision> {
+        let mut backoff = Backoff::seeded(BackoffPolicy::default(), seed);
         std::iter::repeat_with(|| backoff.failed(None)).take(times).collect()
     }
 
     #[test]
     fn each_wait_is_about_twice_the_last_until_the_longest() {
-        let policy = Policy { quarantine_after: u32::MAX, ..Policy::default() };
+        let policy = BackoffPolicy { quarantine_after: u32::MAX, ..BackoffPolicy::default() };
         let mut backoff = Backoff::seeded(policy, 7);
         for failure in 0..40 {
             let nominal = policy.first.saturating_mul(1 << failure.min(20)).min(policy.max);
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn only_time_in_health_is_forgiveness() {
-        let mut backoff = Backoff::seeded(Policy::default(), 7);
+        let mut backoff = Backoff::seeded(BackoffPolicy::default(), 7);
         backoff.failed(None);
         backoff.failed(None);
         let short = DEFAULT_HEALTHY_AFTER - Duration::from_millis(1);

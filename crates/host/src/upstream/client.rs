@@ -9,17 +9,20 @@ use hospes::{BoxService, Call, Context, Outcome, Service};
 use hospes_model::{
     ElicitUrlParams, Era, Method, Notification, RootsCapability, RpcError, ServerCapabilities,
 };
-use hospes_sandbox::Helper;
+use hospes_sandbox::SandboxHelper;
 use tokio::sync::watch;
 
-use super::abilities::Abilities;
-use super::connector::{BoxFuture, ConnectProblem, Connection, Connector, Entrances, Wish};
-use super::launches::Launches;
-use super::process::Process;
-use crate::accounts::Account;
-use crate::config::{Builtin, EraChoice, Http, HttpFlavour, ServerConfig, Transport};
-use crate::roots::Told;
-use crate::settings::Settings;
+use super::capability_set::CapabilitySet;
+use super::connector::{
+    ConnectOptions, ConnectorFuture, SignInChanges, UpstreamConnectError, UpstreamConnection,
+    UpstreamConnector,
+};
+use super::launch_recorder::LaunchRecorder;
+use super::process::ServerProcess;
+use crate::accounts::UpstreamAccount;
+use crate::config::{BuiltinTransport, EraChoice, HttpFlavour, HttpTransport, ServerConfig, ServerTransport};
+use crate::roots::RootsPolicy;
+use crate::settings::HostSettings;
 
 /// Time by which the client's limit is shorter than the connector's, so that the client can report the cause.
 const HEADSTART: Duration = Duration::from_secs(1);
@@ -28,7 +31,7 @@ const HEADSTART: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 struct ClientConnector {
     name: Arc<str>,
-    start: Start,
+    start: ConnectTarget,
     era: Option<Era>,
     /// True if the configuration says that the server speaks HTTP+SSE.
     sse: bool,
@@ -36,47 +39,53 @@ struct ClientConnector {
     request_timeout: Option<Duration>,
     park_timeout: Duration,
     health_check: Option<HealthCheck>,
-    roots: Told,
-    account: Option<Arc<Account>>,
-    launches: Option<Arc<Launches>>,
+    roots: RootsPolicy,
+    account: Option<Arc<UpstreamAccount>>,
+    launches: Option<Arc<LaunchRecorder>>,
 }
 
 /// Target of the connection.
 #[derive(Debug)]
-enum Start {
+enum ConnectTarget {
     /// Always the same.
     Target(Target),
     /// A process, which is looked for, and what confines it, each time anew.
-    Process { config: Box<ServerConfig>, helper: Option<Helper>, last: Mutex<Option<Arc<Process>>> },
+    Process {
+        config: Box<ServerConfig>,
+        helper: Option<SandboxHelper>,
+        last: Mutex<Option<Arc<ServerProcess>>>,
+    },
 }
 
-impl Start {
-    fn new(config: &ServerConfig, settings: &Settings, account: Option<&Arc<Account>>) -> Self {
+impl ConnectTarget {
+    fn new(config: &ServerConfig, settings: &HostSettings, account: Option<&Arc<UpstreamAccount>>) -> Self {
         match (&config.transport, account) {
-            (Transport::Stdio(_), _) => {
+            (ServerTransport::Stdio(_), _) => {
                 let (config, helper) = (Box::new(config.clone()), settings.helper.clone());
                 Self::Process { config, helper, last: Mutex::default() }
             }
-            (Transport::Http(http), Some(account)) => {
+            (ServerTransport::Http(http), Some(account)) => {
                 Self::Target(at_url(http).authorizer(Arc::clone(account) as _).into())
             }
-            (Transport::Http(http), None) => Self::Target(at_url(http).into()),
-            (Transport::Builtin(builtin), _) => Self::Target(part_of_us(builtin)),
+            (ServerTransport::Http(http), None) => Self::Target(at_url(http).into()),
+            (ServerTransport::Builtin(builtin), _) => Self::Target(part_of_us(builtin)),
         }
     }
 
-    async fn target(&self) -> Result<Target, ConnectProblem> {
+    async fn target(&self) -> Result<Target, UpstreamConnectError> {
         let (config, helper, last) = match self {
             Self::Target(target) => return Ok(target.clone()),
             Self::Process { config, helper, last } => (config.clone(), helper.clone(), last),
         };
         // It looks at files, and may start a program to find out what works here.
         let found = tokio::task::spawn_blocking(move || match &config.transport {
-            Transport::Stdio(stdio) => super::process::start(&config, stdio, helper.as_ref()).map(Some),
-            Transport::Http(_) | Transport::Builtin(_) => Ok(None),
+            ServerTransport::Stdio(stdio) => super::process::start(&config, stdio, helper.as_ref()).map(Some),
+            ServerTransport::Http(_) | ServerTransport::Builtin(_) => Ok(None),
         });
-        let found = found.await.map_err(|error| ConnectProblem::new(error.to_string()))??;
-        let Some((target, process)) = found else { return Err(ConnectProblem::new("it is no program")) };
+        let found = found.await.map_err(|error| UpstreamConnectError::new(error.to_string()))??;
+        let Some((target, process)) = found else {
+            return Err(UpstreamConnectError::new("it is no program"));
+        };
         *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(process));
         Ok(target)
     }
@@ -85,17 +94,17 @@ impl Start {
 /// Returns a connector for a child process or a URL.
 pub(crate) fn client_connector(
     config: &ServerConfig,
-    settings: &Settings,
-    roots: &Told,
-    account: Option<Arc<Account>>,
-    launches: Option<Arc<Launches>>,
-) -> Arc<dyn Connector> {
+    settings: &HostSettings,
+    roots: &RootsPolicy,
+    account: Option<Arc<UpstreamAccount>>,
+    launches: Option<Arc<LaunchRecorder>>,
+) -> Arc<dyn UpstreamConnector> {
     let connect_timeout = config.timeouts.connect.unwrap_or(settings.connect_timeout);
     Arc::new(ClientConnector {
         name: config.name.as_str().into(),
-        start: Start::new(config, settings, account.as_ref()),
+        start: ConnectTarget::new(config, settings, account.as_ref()),
         era: config.era.map(EraChoice::era),
-        sse: matches!(&config.transport, Transport::Http(http) if http.flavour == HttpFlavour::Sse),
+        sse: matches!(&config.transport, ServerTransport::Http(http) if http.flavour == HttpFlavour::Sse),
         connect_timeout: connect_timeout.saturating_sub(HEADSTART).max(connect_timeout / 2),
         request_timeout: config.timeouts.request.or(settings.request_timeout),
         park_timeout: config.timeouts.park.unwrap_or(settings.park_timeout),
@@ -118,36 +127,41 @@ fn health_check(interval: Option<Duration>) -> Option<HealthCheck> {
 ///
 /// # Errors
 /// When there is no such program, or what it may touch cannot be enforced: it must not be started.
-pub fn target(config: &ServerConfig, helper: Option<&Helper>) -> Result<Target, ConnectProblem> {
+pub fn target(config: &ServerConfig, helper: Option<&SandboxHelper>) -> Result<Target, UpstreamConnectError> {
     Ok(match &config.transport {
-        Transport::Stdio(stdio) => super::process::start(config, stdio, helper)?.0,
-        Transport::Http(http) => at_url(http).into(),
-        Transport::Builtin(builtin) => part_of_us(builtin),
+        ServerTransport::Stdio(stdio) => super::process::start(config, stdio, helper)?.0,
+        ServerTransport::Http(http) => at_url(http).into(),
+        ServerTransport::Builtin(builtin) => part_of_us(builtin),
     })
 }
 
-fn at_url(http: &Http) -> hospes::client::Url {
+fn at_url(http: &HttpTransport) -> hospes::client::UrlTarget {
     let target = Target::url(http.url.reveal().as_str()).shown_as(http.url.to_string());
     http.headers.iter().fold(target, |target, (name, value)| target.header(name, value.reveal()))
 }
 
-fn part_of_us(builtin: &Builtin) -> Target {
+fn part_of_us(builtin: &BuiltinTransport) -> Target {
     Target::Invalid { text: builtin.name.clone(), why: "it is part of this program".to_owned() }
 }
 
-impl Connector for ClientConnector {
-    fn process(&self) -> Option<Arc<Process>> {
+impl UpstreamConnector for ClientConnector {
+    fn process(&self) -> Option<Arc<ServerProcess>> {
         match &self.start {
-            Start::Target(_) => None,
-            Start::Process { last, .. } => last.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            ConnectTarget::Target(_) => None,
+            ConnectTarget::Process { last, .. } => {
+                last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+            }
         }
     }
 
-    fn changes(&self) -> Option<watch::Receiver<Entrances>> {
+    fn changes(&self) -> Option<watch::Receiver<SignInChanges>> {
         self.account.as_ref().map(|account| account.changes())
     }
 
-    fn connect(&self, wish: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>> {
+    fn connect(
+        &self,
+        wish: ConnectOptions,
+    ) -> ConnectorFuture<'_, Result<UpstreamConnection, UpstreamConnectError>> {
         Box::pin(async move {
             let name = Arc::clone(&self.name);
             let (on_log, on_notification) = (Arc::clone(&wish.on_log), Arc::clone(&wish.on_notification));
@@ -197,7 +211,7 @@ impl Connector for ClientConnector {
                 let shown = shown.unwrap_or(&text).lines();
                 let shown: Vec<&str> =
                     shown.filter(|line| sign_in.is_none_or(|url| !line.contains(url))).collect();
-                ConnectProblem::new(shown.join("\n")).with_hint(hint).with_sign_in(sign_in)
+                UpstreamConnectError::new(shown.join("\n")).with_hint(hint).with_sign_in(sign_in)
             })?;
             Ok(connection(&self.name, client))
         })
@@ -207,7 +221,7 @@ impl Connector for ClientConnector {
 /// Declares the capabilities of a connection for applications with these abilities.
 pub(crate) fn declaring(
     mut builder: ClientBuilder,
-    mut abilities: Abilities,
+    mut abilities: CapabilitySet,
     roots: &[PathBuf],
 ) -> ClientBuilder {
     if !roots.is_empty() {
@@ -225,7 +239,7 @@ pub(crate) fn declaring(
 }
 
 /// A client whose own failures say which server they are about: an application sees many behind one endpoint.
-struct Named {
+struct NamedClientService {
     name: Arc<str>,
     client: Client,
     /// Number of calls in progress.
@@ -233,22 +247,22 @@ struct Named {
 }
 
 /// A call that is under way.
-struct UnderWay(Arc<watch::Sender<usize>>);
+struct InFlightCall(Arc<watch::Sender<usize>>);
 
-impl UnderWay {
+impl InFlightCall {
     fn begin(calls: &Arc<watch::Sender<usize>>) -> Self {
         calls.send_modify(|calls| *calls += 1);
         Self(Arc::clone(calls))
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for InFlightCall {
     fn drop(&mut self) {
         self.0.send_modify(|calls| *calls -= 1);
     }
 }
 
-impl Service for Named {
+impl Service for NamedClientService {
     async fn notified(&self, notification: Notification, context: Context) {
         self.client.notified(notification, context).await;
     }
@@ -256,7 +270,7 @@ impl Service for Named {
     async fn call(&self, call: Call) -> Outcome {
         // Whoever listens does so until the connection is closed.
         let listens = call.method == Method::SubscriptionsListen;
-        let _under_way = (!listens).then(|| UnderWay::begin(&self.calls));
+        let _under_way = (!listens).then(|| InFlightCall::begin(&self.calls));
         Outcome::Failed(match self.client.forward(call).await {
             Ok(outcome) => return outcome,
             Err(CallError::Rpc(error)) => error,
@@ -282,11 +296,12 @@ pub(crate) fn wants_sign_in(name: &str, url: &str) -> RpcError {
 }
 
 /// A client as a connection to the server of this name.
-pub(crate) fn connection(name: &Arc<str>, client: Client) -> Connection {
+pub(crate) fn connection(name: &Arc<str>, client: Client) -> UpstreamConnection {
     let calls = Arc::new(watch::Sender::new(0));
-    let named = Named { name: Arc::clone(name), client: client.clone(), calls: Arc::clone(&calls) };
+    let named =
+        NamedClientService { name: Arc::clone(name), client: client.clone(), calls: Arc::clone(&calls) };
     let service = BoxService::new(named);
-    let mut connection = Connection::new(service, client.revision());
+    let mut connection = UpstreamConnection::new(service, client.revision());
     connection.sse = client.is_over_sse();
     connection.server = client.server_info().cloned();
     connection.capabilities = client.capabilities().cloned().unwrap_or_else(ServerCapabilities::new);
@@ -317,7 +332,7 @@ pub(crate) fn connection(name: &Arc<str>, client: Client) -> Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Loader;
+    use crate::config::ConfigLoader;
 
     #[tokio::test]
     async fn what_a_failed_connection_says_holds_no_secret() {
@@ -325,7 +340,7 @@ mod tests {
             "a": { "command": "/no/such/program", "args": ["--token", "${KEY}", "${KEY}"] },
             "b": { "url": "http://127.0.0.1:9/${KEY}/mcp?key=${KEY}" }
         } }"#;
-        let loader = Loader::new().variables(|name| (name == "KEY").then(|| "hunter2".to_owned()));
+        let loader = ConfigLoader::new().variables(|name| (name == "KEY").then(|| "hunter2".to_owned()));
         let config = loader.parse("mcp.json", text).unwrap();
         assert_eq!(config.servers.len(), 2);
         for server in &config.servers {

@@ -8,17 +8,20 @@ use hospes::BoxService;
 use hospes_model::{Implementation, LogMessageParams, Notification, Revision, ServerCapabilities};
 use tokio::sync::watch;
 
-use super::abilities::Abilities;
-use super::memory::Known;
-use super::process::Process;
+use super::capability_set::CapabilitySet;
+use super::process::ServerProcess;
+use super::server_memory::KnownProtocol;
 
 /// A future that owns its type no more.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type ConnectorFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Creates connections to one server.
-pub trait Connector: Send + Sync + 'static {
+pub trait UpstreamConnector: Send + Sync + 'static {
     /// Connects. Dropping the future gives up and leaves nothing behind.
-    fn connect(&self, wish: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>>;
+    fn connect(
+        &self,
+        wish: ConnectOptions,
+    ) -> ConnectorFuture<'_, Result<UpstreamConnection, UpstreamConnectError>>;
 
     /// Returns true if one connection can serve applications with different abilities, because each call declares its
     /// application's abilities anew.
@@ -27,13 +30,13 @@ pub trait Connector: Send + Sync + 'static {
     }
 
     /// Returns how the process of the last connection was started, if there was one.
-    fn process(&self) -> Option<Arc<Process>> {
+    fn process(&self) -> Option<Arc<ServerProcess>> {
         None
     }
 
     /// Returns a receiver of sign-in changes at the server. A connection that waits for a sign-in is then tried again.
     /// An open one reads its lists again. If the account changed, it is closed and opened anew.
-    fn changes(&self) -> Option<watch::Receiver<Entrances>> {
+    fn changes(&self) -> Option<watch::Receiver<SignInChanges>> {
         None
     }
 }
@@ -41,7 +44,7 @@ pub trait Connector: Send + Sync + 'static {
 /// Counters of sign-in changes at a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Entrances {
+pub struct SignInChanges {
     /// Number of changes.
     pub times: u64,
     /// Number of changes of identity: the account was signed out or may have been replaced by another.
@@ -51,29 +54,29 @@ pub struct Entrances {
 /// Options for a new connection.
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct Wish {
+pub struct ConnectOptions {
     /// Capabilities that may be declared to the server, and no others.
-    pub abilities: Abilities,
+    pub abilities: CapabilitySet,
     /// True if the server has not been accepted yet. It is then told nothing, not even roots.
     pub quarantined: bool,
     /// Protocol that the server spoke last time.
-    pub known: Option<Known>,
+    pub known: Option<KnownProtocol>,
     /// Receiver of log messages that belong to no call.
-    pub on_log: OnLog,
+    pub on_log: ServerLogCallback,
     /// Receiver of notifications that belong to no call and that the specification does not define.
-    pub on_notification: OnNotification,
+    pub on_notification: ServerNotificationCallback,
 }
 
 /// Callback that receives a log message.
-pub type OnLog = Arc<dyn Fn(LogMessageParams) + Send + Sync>;
+pub type ServerLogCallback = Arc<dyn Fn(LogMessageParams) + Send + Sync>;
 
 /// Callback that receives a notification.
-pub type OnNotification = Arc<dyn Fn(Notification) + Send + Sync>;
+pub type ServerNotificationCallback = Arc<dyn Fn(Notification) + Send + Sync>;
 
-impl Wish {
+impl ConnectOptions {
     /// A connection on which these abilities are declared.
     #[must_use]
-    pub fn new(abilities: Abilities) -> Self {
+    pub fn new(abilities: CapabilitySet) -> Self {
         Self {
             abilities,
             quarantined: false,
@@ -88,34 +91,34 @@ impl Wish {
     pub fn in_quarantine(mut self, quarantined: bool) -> Self {
         self.quarantined = quarantined;
         if quarantined {
-            self.abilities = Abilities::NONE;
+            self.abilities = CapabilitySet::NONE;
         }
         self
     }
 
     /// Sets the remembered protocol.
     #[must_use]
-    pub fn with_known(mut self, known: Option<Known>) -> Self {
+    pub fn with_known(mut self, known: Option<KnownProtocol>) -> Self {
         self.known = known;
         self
     }
 
     /// Sets the receiver of extension notifications.
     #[must_use]
-    pub fn with_on_notification(mut self, on_notification: OnNotification) -> Self {
+    pub fn with_on_notification(mut self, on_notification: ServerNotificationCallback) -> Self {
         self.on_notification = on_notification;
         self
     }
 
     /// Sets the receiver of log messages.
     #[must_use]
-    pub fn with_on_log(mut self, on_log: OnLog) -> Self {
+    pub fn with_on_log(mut self, on_log: ServerLogCallback) -> Self {
         self.on_log = on_log;
         self
     }
 }
 
-impl fmt::Debug for Wish {
+impl fmt::Debug for ConnectOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Wish")
             .field("abilities", &self.abilities)
@@ -126,7 +129,7 @@ impl fmt::Debug for Wish {
 
 /// A connection that stands.
 #[non_exhaustive]
-pub struct Connection {
+pub struct UpstreamConnection {
     /// Answers calls.
     pub service: BoxService,
     /// Negotiated protocol revision.
@@ -142,16 +145,16 @@ pub struct Connection {
     /// Returns the number of calls on the connection that wait while their questions are answered elsewhere.
     pub parked: Box<dyn Fn() -> usize + Send + Sync>,
     /// Resolves once no call is under way, but for those that listen.
-    pub settled: Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>,
+    pub settled: Box<dyn Fn() -> ConnectorFuture<'static, ()> + Send + Sync>,
     /// Returns true if the connection is closed.
     pub is_closed: Box<dyn Fn() -> bool + Send + Sync>,
     /// Resolves with the reason once the connection is gone.
-    pub closed: Box<dyn Fn() -> BoxFuture<'static, String> + Send + Sync>,
+    pub closed: Box<dyn Fn() -> ConnectorFuture<'static, String> + Send + Sync>,
     /// Closes it and waits until nothing of it is left.
-    pub close: Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>,
+    pub close: Box<dyn Fn() -> ConnectorFuture<'static, ()> + Send + Sync>,
 }
 
-impl Connection {
+impl UpstreamConnection {
     /// Creates a connection that closes when it is dropped and never breaks by itself.
     #[must_use]
     pub fn new(service: BoxService, revision: Revision) -> Self {
@@ -172,8 +175,8 @@ impl Connection {
 
     /// Returns the protocol to remember for the server.
     #[must_use]
-    pub fn known(&self) -> Known {
-        Known { era: self.revision.era(), sse: self.sse }
+    pub fn known(&self) -> KnownProtocol {
+        KnownProtocol { era: self.revision.era(), sse: self.sse }
     }
 
     /// Returns true if a call that has asked a question can only continue on the connection where it began. Since
@@ -184,7 +187,7 @@ impl Connection {
     }
 }
 
-impl fmt::Debug for Connection {
+impl fmt::Debug for UpstreamConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection")
             .field("revision", &self.revision)
@@ -197,7 +200,7 @@ impl fmt::Debug for Connection {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]
-pub struct ConnectProblem {
+pub struct UpstreamConnectError {
     /// Description of the failure, for people.
     pub message: Arc<str>,
     /// Suggested remedy.
@@ -210,7 +213,7 @@ pub struct ConnectProblem {
     pub unenforceable: bool,
 }
 
-impl ConnectProblem {
+impl UpstreamConnectError {
     /// A problem without a hint.
     #[must_use]
     pub fn new(message: impl Into<Arc<str>>) -> Self {

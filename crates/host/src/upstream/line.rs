@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use hospes::{Call, Context, Exchange};
 use hospes_model::{Method, Notification, RawJson, SubscriptionFilter, SubscriptionsListenParams};
-use hospes_policy::Labels;
+use hospes_policy::FlowLabels;
 use tokio::sync::{Notify, OwnedMutexGuard, Semaphore, broadcast, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::abilities::Abilities;
-use super::backoff::Policy;
-use super::connector::{Connection, Connector};
-use super::launches::Launches;
-use super::memory::Memory;
-use super::phase::{Epoch, Live, Phase};
-use crate::pins::Gate;
+use super::backoff::BackoffPolicy;
+use super::capability_set::CapabilitySet;
+use super::connector::{UpstreamConnection, UpstreamConnector};
+use super::launch_recorder::LaunchRecorder;
+use super::phase::{ReadyConnection, UpstreamEpoch, UpstreamPhase};
+use super::server_memory::ServerMemory;
+use crate::pins::PinGate;
 
 /// A call may bring forward the next try of a server that waits, but no sooner than this after the last one.
 const NUDGE_AFTER: Duration = Duration::from_secs(5);
@@ -29,26 +29,26 @@ const MAX_LOGS: usize = 256;
 
 /// Properties that all connections of a server share.
 #[derive(Clone, Debug)]
-pub(crate) struct Server {
+pub(crate) struct UpstreamServer {
     pub(crate) name: Arc<str>,
     /// Whose account is used there, where each user has one.
     pub(crate) user: Option<Arc<str>>,
     /// Accepted definition of the server; none if nothing is pinned.
-    pub(crate) gate: Option<Arc<Gate>>,
+    pub(crate) gate: Option<Arc<PinGate>>,
     /// The server as it may be shown.
     pub(crate) shown: String,
     /// The hash of its command line or URL: what a person decided about a server is not decided about another that takes
     /// its name. Whether anything is pinned makes no difference.
     pub(crate) target: Arc<str>,
     /// Recorder of the server's launches and connections.
-    pub(crate) launches: Option<Arc<Launches>>,
+    pub(crate) launches: Option<Arc<LaunchRecorder>>,
     /// Labels of the server's data; set if the server is built into the program.
-    pub(crate) known: Option<Labels>,
+    pub(crate) known: Option<FlowLabels>,
     /// Transport: `stdio`, `http` or `builtin`.
     pub(crate) transport: &'static str,
     /// Under what its era and transport are remembered.
     pub(crate) definition: Option<String>,
-    pub(crate) policy: Policy,
+    pub(crate) policy: BackoffPolicy,
     /// From starting or dialling until its lists are read.
     pub(crate) connect_timeout: Duration,
     /// Time that the first lists wait for the server.
@@ -61,7 +61,7 @@ pub(crate) struct Server {
     pub(crate) older: Arc<watch::Sender<bool>>,
 }
 
-impl Server {
+impl UpstreamServer {
     /// Reconnects all connections of newer eras in the older era. Returns true if this was not requested before.
     pub(crate) fn speak_older(&self) -> bool {
         !self.older.send_replace(true)
@@ -69,14 +69,14 @@ impl Server {
 }
 
 /// A supervised connection.
-pub(crate) struct Line {
+pub(crate) struct SupervisedConnection {
     /// A number that no other line of this process has.
     pub(crate) id: u64,
-    pub(crate) server: Arc<Server>,
-    pub(crate) abilities: Abilities,
-    phase: watch::Sender<Phase>,
+    pub(crate) server: Arc<UpstreamServer>,
+    pub(crate) abilities: CapabilitySet,
+    phase: watch::Sender<UpstreamPhase>,
     /// Counter of changes, shared by all connections; an increment makes views rebuild their catalogues.
-    epoch: Arc<Epoch>,
+    epoch: Arc<UpstreamEpoch>,
     stop: watch::Sender<bool>,
     /// Counts how often a person wanted it started anew.
     restart: watch::Sender<u64>,
@@ -95,12 +95,12 @@ pub(crate) struct Line {
 
 /// The right to send what waited for the connection before whatever came after it.
 #[derive(Debug)]
-pub(crate) struct Turn {
-    line: Arc<Line>,
+pub(crate) struct SendTurn {
+    line: Arc<SupervisedConnection>,
     held: Option<OwnedMutexGuard<()>>,
 }
 
-impl Drop for Turn {
+impl Drop for SendTurn {
     fn drop(&mut self) {
         // Not before the next one is woken: whoever comes now stands behind it.
         self.held = None;
@@ -108,21 +108,21 @@ impl Drop for Turn {
     }
 }
 
-impl Line {
+impl SupervisedConnection {
     /// Begins to connect.
     pub(crate) fn start(
-        server: Arc<Server>,
-        abilities: Abilities,
-        connector: Arc<dyn Connector>,
-        memory: Arc<Memory>,
-        epoch: Arc<Epoch>,
+        server: Arc<UpstreamServer>,
+        abilities: CapabilitySet,
+        connector: Arc<dyn UpstreamConnector>,
+        memory: Arc<ServerMemory>,
+        epoch: Arc<UpstreamEpoch>,
     ) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let line = Arc::new(Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             server,
             abilities,
-            phase: watch::Sender::new(Phase::Starting {
+            phase: watch::Sender::new(UpstreamPhase::Starting {
                 since: Instant::now(),
                 failures: 0,
                 last: None,
@@ -143,12 +143,12 @@ impl Line {
     }
 
     /// Returns the current phase.
-    pub(crate) fn phase(&self) -> watch::Ref<'_, Phase> {
+    pub(crate) fn phase(&self) -> watch::Ref<'_, UpstreamPhase> {
         self.phase.borrow()
     }
 
     /// The connection, where there is one.
-    pub(crate) fn live(&self) -> Option<Arc<Live>> {
+    pub(crate) fn live(&self) -> Option<Arc<ReadyConnection>> {
         self.phase.borrow().ready().cloned()
     }
 
@@ -158,14 +158,17 @@ impl Line {
     }
 
     /// Waits until the phase is one that `wanted` takes.
-    pub(crate) async fn wait(&self, wanted: impl FnMut(&Phase) -> bool) {
+    pub(crate) async fn wait(&self, wanted: impl FnMut(&UpstreamPhase) -> bool) {
         // The sender is ours, so there is always one.
         let _ = self.phase.subscribe().wait_for(wanted).await;
     }
 
     /// Waits for the connection, at most `limit`. Calls that had to wait are sent one after the other, in their order:
     /// each holds the returned turn until it is sent.
-    pub(crate) async fn ready(self: &Arc<Self>, limit: Duration) -> Option<(Arc<Live>, Option<Turn>)> {
+    pub(crate) async fn ready(
+        self: &Arc<Self>,
+        limit: Duration,
+    ) -> Option<(Arc<ReadyConnection>, Option<SendTurn>)> {
         if self.queued.load(Ordering::Acquire) == 0
             && let Some(live) = self.standing()
         {
@@ -173,19 +176,19 @@ impl Line {
         }
         // One more try is waited for, not a row of them.
         let failures = match &*self.phase() {
-            Phase::Starting { failures, .. } | Phase::Waiting { failures, .. } => *failures,
-            Phase::Ready(_) | Phase::Stopped => 1,
+            UpstreamPhase::Starting { failures, .. } | UpstreamPhase::Waiting { failures, .. } => *failures,
+            UpstreamPhase::Ready(_) | UpstreamPhase::Stopped => 1,
         };
         let until = Instant::now() + limit;
         self.queued.fetch_add(1, Ordering::AcqRel);
-        let mut turn = Turn { line: Arc::clone(self), held: None };
-        let settled = |phase: &Phase| match phase {
-            Phase::Ready(live) => !(live.connection.is_closed)(),
-            Phase::Stopped => true,
-            Phase::Waiting { failures: now, until: next, tried, problem, .. } => {
+        let mut turn = SendTurn { line: Arc::clone(self), held: None };
+        let settled = |phase: &UpstreamPhase| match phase {
+            UpstreamPhase::Ready(live) => !(live.connection.is_closed)(),
+            UpstreamPhase::Stopped => true,
+            UpstreamPhase::Waiting { failures: now, until: next, tried, problem, .. } => {
                 problem.withheld || *now > failures || (*next).min(*tried + NUDGE_AFTER) > until
             }
-            Phase::Starting { .. } => false,
+            UpstreamPhase::Starting { .. } => false,
         };
         let ready = async {
             turn.held = Some(Arc::clone(&self.turn).lock_owned().await);
@@ -199,7 +202,7 @@ impl Line {
     }
 
     /// The connection, unless it is gone: it may have broken a moment ago, and the supervisor not have heard yet.
-    fn standing(&self) -> Option<Arc<Live>> {
+    fn standing(&self) -> Option<Arc<ReadyConnection>> {
         self.live().filter(|live| !(live.connection.is_closed)())
     }
 
@@ -233,7 +236,7 @@ impl Line {
     /// Asks it to stop, and waits until nothing is left of it.
     pub(crate) async fn stop(&self) {
         self.begin_stop();
-        self.wait(|phase| matches!(phase, Phase::Stopped)).await;
+        self.wait(|phase| matches!(phase, UpstreamPhase::Stopped)).await;
     }
 
     /// Closes the connection, if there is one, and connects anew at once, whatever came before.
@@ -241,7 +244,7 @@ impl Line {
         self.restart.send_modify(|times| *times += 1);
     }
 
-    fn set(&self, phase: Phase) {
+    fn set(&self, phase: UpstreamPhase) {
         self.phase.send_replace(phase);
         self.epoch.bump();
     }
@@ -252,14 +255,18 @@ impl Line {
 }
 
 /// A call that stays pending and brings changes.
-pub(crate) fn listen(connection: &Connection, filter: SubscriptionFilter, context: Context) -> Exchange {
+pub(crate) fn listen(
+    connection: &UpstreamConnection,
+    filter: SubscriptionFilter,
+    context: Context,
+) -> Exchange {
     let params = RawJson::from_serialize(&SubscriptionsListenParams::new(filter));
     let params = params.unwrap_or_else(|_| RawJson::empty_object());
     let call = Call::new(Method::SubscriptionsListen, params, context);
     Exchange::new(connection.service.clone(), call)
 }
 
-impl std::fmt::Debug for Line {
+impl std::fmt::Debug for SupervisedConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Line")
             .field("server", &self.server.name)

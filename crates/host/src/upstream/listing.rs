@@ -7,12 +7,12 @@ use std::sync::Arc;
 use hospes::client::{UNREADABLE_ENTRIES, read_list};
 use hospes::{BoxService, Call, Context, Outcome, Peer, Service};
 use hospes_model::{
-    Answer, Meta, Method, Prompt, RawJson, Reply, Resource, ResourceTemplate, Revision, RpcError,
+    Meta, Method, PeerResult, Prompt, RawJson, Reply, Resource, ResourceTemplate, Revision, RpcError,
     ServerCapabilities, Tool, code,
 };
 
-use super::abilities::Abilities;
-use crate::catalogue::Item;
+use super::capability_set::CapabilitySet;
+use crate::catalogue::CatalogueItem;
 
 /// The most pages that are read of one list.
 pub const MAX_PAGES: usize = 256;
@@ -22,7 +22,7 @@ pub const MAX_ITEMS: usize = 10_000;
 /// Items that a server offers.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Listing {
+pub struct UpstreamListing {
     /// Its tools.
     pub tools: Arc<Vec<Tool>>,
     /// Its prompts.
@@ -32,13 +32,13 @@ pub struct Listing {
     /// Its templates of resources.
     pub templates: Arc<Vec<ResourceTemplate>>,
     /// Entries and lists that could not be read; all others are available.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ListProblem>,
 }
 
 /// Something in a list that cannot be read, or a whole list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Problem {
+pub struct ListProblem {
     /// The method of the list.
     pub list: &'static str,
     /// Description of the problem.
@@ -47,25 +47,25 @@ pub struct Problem {
     pub whole: bool,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ListProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.list, self.text)
     }
 }
 
-impl Listing {
+impl UpstreamListing {
     /// Number of lists that could not be read at all.
     pub(crate) fn lost(&self) -> usize {
         self.problems.iter().filter(|problem| problem.whole).count()
     }
 
     /// The lists that could not be read at all.
-    pub(crate) fn lost_kinds(&self) -> Kinds {
+    pub(crate) fn lost_kinds(&self) -> ListKinds {
         let is_lost = |of: &[Method]| {
             let mut names = of.iter().filter_map(|method| method.info()).map(|info| info.name);
             names.any(|name| self.problems.iter().any(|problem| problem.whole && problem.list == name))
         };
-        Kinds {
+        ListKinds {
             tools: is_lost(&[Method::ToolsList]),
             prompts: is_lost(&[Method::PromptsList]),
             resources: is_lost(&[Method::ResourcesList, Method::ResourceTemplatesList]),
@@ -76,7 +76,7 @@ impl Listing {
 /// Selection of lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "plain data: the three lists that can change")]
-pub struct Kinds {
+pub struct ListKinds {
     /// The tools.
     pub tools: bool,
     /// The prompts.
@@ -85,7 +85,7 @@ pub struct Kinds {
     pub resources: bool,
 }
 
-impl Kinds {
+impl ListKinds {
     /// The lists a server with these capabilities has.
     #[must_use]
     pub fn offered(capabilities: &ServerCapabilities) -> Self {
@@ -121,19 +121,19 @@ impl Kinds {
 
 /// Reads lists of one server.
 #[derive(Debug)]
-pub(crate) struct Reader<'a> {
+pub(crate) struct ListReader<'a> {
     pub(crate) service: &'a BoxService,
     pub(crate) peer: Arc<Peer>,
 }
 
-impl<'a> Reader<'a> {
-    pub(crate) fn new(service: &'a BoxService, abilities: Abilities) -> Self {
+impl<'a> ListReader<'a> {
+    pub(crate) fn new(service: &'a BoxService, abilities: CapabilitySet) -> Self {
         Self { service, peer: peer(abilities) }
     }
 
     /// Reads the lists in `kinds` into `listing`. A list that cannot be read keeps what it had, and an entry that
     /// cannot be read is left out; either is a problem told, and takes nothing else with it.
-    pub(crate) async fn read(&self, kinds: Kinds, listing: &mut Listing) {
+    pub(crate) async fn read(&self, kinds: ListKinds, listing: &mut UpstreamListing) {
         let tools = async { if kinds.tools { Some(self.tools().await) } else { None } };
         let prompts = async { if kinds.prompts { Some(self.prompts().await) } else { None } };
         let resources = async { if kinds.resources { Some(self.resources().await) } else { None } };
@@ -145,13 +145,13 @@ impl<'a> Reader<'a> {
         settle(&Method::ResourcesList, resources, &mut listing.resources, problems);
         // Not every server with resources has templates, and some say so in this way.
         let templates = templates.map(|read| match read {
-            Err(error) if error.code == code::METHOD_NOT_FOUND => Ok(Pages::default()),
+            Err(error) if error.code == code::METHOD_NOT_FOUND => Ok(FetchedList::default()),
             read => read,
         });
         settle(&Method::ResourceTemplatesList, templates, &mut listing.templates, problems);
     }
 
-    async fn tools(&self) -> Result<Pages<Tool>, RpcError> {
+    async fn tools(&self) -> Result<FetchedList<Tool>, RpcError> {
         let read = self.pages(Method::ToolsList, |reply| match reply {
             Reply::ListTools(list) => Some((list.tools, list.next_cursor, list.meta)),
             _ => None,
@@ -166,7 +166,7 @@ impl<'a> Reader<'a> {
         Ok(tools)
     }
 
-    async fn prompts(&self) -> Result<Pages<Prompt>, RpcError> {
+    async fn prompts(&self) -> Result<FetchedList<Prompt>, RpcError> {
         self.pages(Method::PromptsList, |reply| match reply {
             Reply::ListPrompts(list) => Some((list.prompts, list.next_cursor, list.meta)),
             _ => None,
@@ -174,7 +174,7 @@ impl<'a> Reader<'a> {
         .await
     }
 
-    async fn resources(&self) -> Result<Pages<Resource>, RpcError> {
+    async fn resources(&self) -> Result<FetchedList<Resource>, RpcError> {
         self.pages(Method::ResourcesList, |reply| match reply {
             Reply::ListResources(list) => Some((list.resources, list.next_cursor, list.meta)),
             _ => None,
@@ -182,7 +182,7 @@ impl<'a> Reader<'a> {
         .await
     }
 
-    async fn templates(&self) -> Result<Pages<ResourceTemplate>, RpcError> {
+    async fn templates(&self) -> Result<FetchedList<ResourceTemplate>, RpcError> {
         self.pages(Method::ResourceTemplatesList, |reply| match reply {
             Reply::ListResourceTemplates(list) => {
                 Some((list.resource_templates, list.next_cursor, list.meta))
@@ -192,12 +192,12 @@ impl<'a> Reader<'a> {
         .await
     }
 
-    async fn pages<T: Item>(
+    async fn pages<T: CatalogueItem>(
         &self,
         method: Method,
         take: impl Fn(Reply) -> Option<(Vec<T>, Option<String>, Meta)>,
-    ) -> Result<Pages<T>, RpcError> {
-        let mut all = Pages::default();
+    ) -> Result<FetchedList<T>, RpcError> {
+        let mut all = FetchedList::default();
         let mut seen = HashSet::new();
         let mut cursor: Option<String> = None;
         loop {
@@ -242,13 +242,13 @@ impl<'a> Reader<'a> {
 }
 
 /// A list as it was read.
-struct Pages<T> {
+struct FetchedList<T> {
     items: Vec<T>,
     /// Problems with entries of the list.
     problems: Vec<String>,
 }
 
-impl<T> Default for Pages<T> {
+impl<T> Default for FetchedList<T> {
     fn default() -> Self {
         Self { items: Vec::new(), problems: Vec::new() }
     }
@@ -257,9 +257,9 @@ impl<T> Default for Pages<T> {
 /// Replaces a list that was read again, and its problems.
 fn settle<T>(
     method: &Method,
-    read: Option<Result<Pages<T>, RpcError>>,
+    read: Option<Result<FetchedList<T>, RpcError>>,
     list: &mut Arc<Vec<T>>,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<ListProblem>,
 ) {
     let Some(read) = read else { return };
     let name = method.info().map_or("", |info| info.name);
@@ -268,16 +268,16 @@ fn settle<T>(
         Ok(pages) => {
             *list = Arc::new(pages.items);
             let found = pages.problems.into_iter();
-            problems.extend(found.map(|text| Problem { list: name, text, whole: false }));
+            problems.extend(found.map(|text| ListProblem { list: name, text, whole: false }));
         }
         Err(error) => {
-            problems.push(Problem { list: name, text: error.message.into_owned(), whole: true });
+            problems.push(ListProblem { list: name, text: error.message.into_owned(), whole: true });
         }
     }
 }
 
 /// The host itself, asking for a list.
-pub(crate) fn peer(abilities: Abilities) -> Arc<Peer> {
+pub(crate) fn peer(abilities: CapabilitySet) -> Arc<Peer> {
     Arc::new(Peer::new(Revision::LATEST, Some(crate::implementation()), abilities.capabilities()))
 }
 
@@ -294,7 +294,7 @@ pub(crate) fn complete(method: &Method, outcome: Outcome) -> Result<Reply, RpcEr
 pub(crate) fn decoded(method: &Method, reply: Reply) -> Result<Reply, RpcError> {
     match reply {
         Reply::Raw { revision, json, .. } => match read_list(method, revision, &json) {
-            Ok(Answer::Complete(reply)) => Ok(reply),
+            Ok(PeerResult::Complete(reply)) => Ok(reply),
             Ok(_) => Err(RpcError::internal(format!("the answer to {method} is not the result"))),
             Err(error) => Err(RpcError::internal(hospes::Error::new(error).to_string())),
         },

@@ -1,52 +1,53 @@
 //! The servers behind the host: started all at once, watched, and started again when they go away.
 //!
 //! Each server has a *primary* connection, which starts with the host and is kept up permanently. A server learns the
-//! client's capabilities when the connection opens, or with every request on it. Every other set of [`Abilities`] that
+//! client's capabilities when the connection opens, or with every request on it. Every other set of [`CapabilitySet`] that
 //! an application comes with has a further connection, opened on first use and closed when idle. The last set is
 //! remembered, and the next run begins with it. The connection pool assigns the calls of applications to connections.
 
-mod abilities;
 mod application;
 mod backoff;
+mod capability_set;
 mod client;
+mod connection_pool;
 mod connector;
-mod declared;
-mod ear;
-mod launches;
+mod extension_sets;
+mod launch_recorder;
 mod line;
+mod list_changes;
 mod listing;
-mod memory;
 mod phase;
 mod process;
-mod results;
-mod seats;
+mod result_validator;
 mod server;
-mod slot;
+mod server_memory;
 mod status;
+mod upstream_entry;
 
-pub use abilities::Abilities;
-pub(crate) use application::Application;
+pub(crate) use application::ApplicationIdentity;
 pub use backoff::{
-    Backoff, DEFAULT_FIRST_DELAY, DEFAULT_HEALTHY_AFTER, DEFAULT_MAX_DELAY, DEFAULT_QUARANTINE_AFTER,
-    DEFAULT_QUARANTINE_DELAY, Policy, Verdict,
+    Backoff, BackoffDecision, BackoffPolicy, DEFAULT_FIRST_DELAY, DEFAULT_HEALTHY_AFTER, DEFAULT_MAX_DELAY,
+    DEFAULT_QUARANTINE_AFTER, DEFAULT_QUARANTINE_DELAY,
 };
+pub use capability_set::CapabilitySet;
 pub use client::target;
 pub(crate) use client::{client_connector, wants_sign_in};
 #[cfg(test)]
 pub(crate) use client::{connection as in_memory, declaring};
+pub(crate) use connection_pool::{ConnectionLease, TaskHold};
 pub use connector::{
-    BoxFuture, ConnectProblem, Connection, Connector, Entrances, OnLog, OnNotification, Wish,
+    ConnectOptions, ConnectorFuture, ServerLogCallback, ServerNotificationCallback, SignInChanges,
+    UpstreamConnectError, UpstreamConnection, UpstreamConnector,
 };
-pub(crate) use declared::{Settings as Extensions, own_extensions};
+pub(crate) use extension_sets::{ExtensionSettings as Extensions, own_extensions};
 pub use hospes_model::Era;
-pub(crate) use launches::Launches;
-pub(crate) use line::{Line, Server, Turn, listen};
-pub use listing::{Kinds, Listing, MAX_ITEMS, MAX_PAGES, Problem};
+pub(crate) use launch_recorder::LaunchRecorder;
+pub(crate) use line::{SendTurn, SupervisedConnection, UpstreamServer, listen};
+pub use listing::{ListKinds, ListProblem, MAX_ITEMS, MAX_PAGES, UpstreamListing};
 pub(crate) use listing::{complete, decoded};
-pub use memory::{Known, MAX_REMEMBERED, Memory, definition};
-pub(crate) use phase::{Epoch, Live, Phase};
-pub use process::{Process, guarded};
-pub(crate) use seats::{Lease, TaskHold};
+pub(crate) use phase::{ReadyConnection, UpstreamEpoch, UpstreamPhase};
+pub use process::{ServerProcess, guarded};
 pub(crate) use server::Upstream;
-pub(crate) use slot::Slot;
-pub use status::{State, UpstreamStatus};
+pub use server_memory::{KnownProtocol, MAX_REMEMBERED, ServerMemory, definition};
+pub use status::{UpstreamState, UpstreamStatus};
+pub(crate) use upstream_entry::UpstreamEntry;

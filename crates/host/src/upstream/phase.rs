@@ -6,16 +6,16 @@ use hospes_model::{Implementation, Revision, ServerCapabilities};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::connector::{ConnectProblem, Connection};
-use super::listing::Listing;
-use super::results::Results;
-use crate::pins::Hashes;
+use super::connector::{UpstreamConnectError, UpstreamConnection};
+use super::listing::UpstreamListing;
+use super::result_validator::ResultValidator;
+use crate::pins::DefinitionHashes;
 
 /// Counts the changes of all lines.
 #[derive(Debug, Default)]
-pub(crate) struct Epoch(watch::Sender<u64>);
+pub(crate) struct UpstreamEpoch(watch::Sender<u64>);
 
-impl Epoch {
+impl UpstreamEpoch {
     pub(crate) fn now(&self) -> u64 {
         *self.0.borrow()
     }
@@ -31,29 +31,29 @@ impl Epoch {
 
 /// Phase of a supervised connection.
 #[derive(Clone, Debug)]
-pub(crate) enum Phase {
+pub(crate) enum UpstreamPhase {
     /// Being connected.
     Starting {
         since: Instant,
         /// Number of failures before.
         failures: u32,
         /// The connection before it went away.
-        last: Option<Arc<Live>>,
+        last: Option<Arc<ReadyConnection>>,
         /// True if the last attempt needed a sign-in.
         wanted_sign_in: bool,
     },
     /// Connected.
-    Ready(Arc<Live>),
+    Ready(Arc<ReadyConnection>),
     /// Not connected; there will be another try.
     Waiting {
         /// Start of the last attempt.
         tried: Instant,
         until: Instant,
         failures: u32,
-        problem: ConnectProblem,
+        problem: UpstreamConnectError,
         /// True if attempts are rare because the server counts as failed.
         quarantined: bool,
-        last: Option<Arc<Live>>,
+        last: Option<Arc<ReadyConnection>>,
     },
     /// Given up because it is not wanted any more.
     Stopped,
@@ -61,21 +61,21 @@ pub(crate) enum Phase {
 
 /// A connection with what the server offers.
 #[derive(Debug)]
-pub(crate) struct Live {
+pub(crate) struct ReadyConnection {
     /// A number that no other connection of this process has.
     pub(crate) id: u64,
-    pub(crate) connection: Arc<Connection>,
-    pub(crate) listing: Listing,
+    pub(crate) connection: Arc<UpstreamConnection>,
+    pub(crate) listing: UpstreamListing,
     /// The hashes of what is listed, where it is pinned.
-    pub(crate) hashes: Arc<Hashes>,
+    pub(crate) hashes: Arc<DefinitionHashes>,
     /// Validation of results against output schemas.
-    pub(crate) results: Results,
+    pub(crate) results: ResultValidator,
     /// True if the connection was made in quarantine, without declaring any abilities.
     pub(crate) quarantined: bool,
     pub(crate) since: Instant,
 }
 
-impl Live {
+impl ReadyConnection {
     pub(crate) fn revision(&self) -> Revision {
         self.connection.revision
     }
@@ -89,9 +89,9 @@ impl Live {
     }
 }
 
-impl Phase {
+impl UpstreamPhase {
     /// The connection, where there is one.
-    pub(crate) fn ready(&self) -> Option<&Arc<Live>> {
+    pub(crate) fn ready(&self) -> Option<&Arc<ReadyConnection>> {
         match self {
             Self::Ready(live) => Some(live),
             _ => None,
@@ -100,7 +100,7 @@ impl Phase {
 
     /// Returns the connection whose lists are offered, or were before it went away; a restart does not remove items
     /// from lists. A server that counts as failed offers nothing.
-    pub(crate) fn offers(&self) -> Option<&Arc<Live>> {
+    pub(crate) fn offers(&self) -> Option<&Arc<ReadyConnection>> {
         match self {
             Self::Ready(live) => Some(live),
             Self::Starting { last, .. } | Self::Waiting { last, quarantined: false, .. } => last.as_ref(),

@@ -3,18 +3,18 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use hospes::client::{Command, Launcher, Target};
-use hospes_sandbox::{Confinement, ENV_PREFIX, Helper, Unenforceable};
+use hospes::client::{CommandTarget, Launcher, Target};
+use hospes_sandbox::{Confinement, ENV_PREFIX, SandboxError, SandboxHelper};
 use serde::{Deserialize, Serialize};
 
-use super::connector::ConnectProblem;
-use crate::config::{Sandbox, ServerConfig, Stdio};
+use super::connector::UpstreamConnectError;
+use crate::config::{SandboxConfig, ServerConfig, StdioTransport};
 
 /// Launch of a server's process, in a form for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Process {
+pub struct ServerProcess {
     /// The whole command line, with the file that the program is, without secrets.
     pub command: String,
     /// Sandbox of the process; none if it is unconfined.
@@ -25,7 +25,7 @@ pub struct Process {
     pub loader_variables: Vec<String>,
 }
 
-impl Process {
+impl ServerProcess {
     /// Returns the permissions of the process as text.
     #[must_use]
     pub fn may(&self) -> String {
@@ -41,9 +41,9 @@ impl Process {
 /// Returns the target that the client starts for this server. May block.
 pub(super) fn start(
     config: &ServerConfig,
-    stdio: &Stdio,
-    helper: Option<&Helper>,
-) -> Result<(Target, Process), ConnectProblem> {
+    stdio: &StdioTransport,
+    helper: Option<&SandboxHelper>,
+) -> Result<(Target, ServerProcess), UpstreamConnectError> {
     let shown = config.transport.to_string();
     let mut command = Target::command(stdio.command.reveal())
         .args(stdio.args.iter().map(|arg| arg.reveal()))
@@ -57,13 +57,13 @@ pub(super) fn start(
     }
     let (command, sandbox) = guarded(command, &config.sandbox, helper).map_err(|problem| {
         let message = format!("cannot connect to {shown} (spawn): {}", problem.message);
-        let why = ConnectProblem::new(message).with_hint(problem.hint);
+        let why = UpstreamConnectError::new(message).with_hint(problem.hint);
         if problem.unenforceable { why.unenforceable() } else { why }
     })?;
     // What a reference stands for is not shown.
     let written = stdio.command.written();
     let file = command.program.to_string_lossy();
-    let process = Process {
+    let process = ServerProcess {
         command: stdio.command_line_of(if written.contains(['$', '{']) { written } else { &file }),
         sandbox,
         loader_variables: stdio.loader_variables().map(str::to_owned).collect(),
@@ -76,19 +76,19 @@ pub(super) fn start(
 /// # Errors
 /// When there is no such program, or what it may touch cannot be enforced: it must not be started.
 pub fn guarded(
-    mut command: Command,
-    sandbox: &Sandbox,
-    helper: Option<&Helper>,
-) -> Result<(Command, Option<Confinement>), ConnectProblem> {
-    let unenforceable = |error: Unenforceable| {
-        ConnectProblem::new(error.to_string()).with_hint(Some(error.hint())).unenforceable()
+    mut command: CommandTarget,
+    sandbox: &SandboxConfig,
+    helper: Option<&SandboxHelper>,
+) -> Result<(CommandTarget, Option<Confinement>), UpstreamConnectError> {
+    let unenforceable = |error: SandboxError| {
+        UpstreamConnectError::new(error.to_string()).with_hint(Some(error.hint())).unenforceable()
     };
     if cfg!(unix) {
         command.program = resolved(&command)?.into_os_string();
     }
     let Some(helper) = helper else {
         return match sandbox.profile.is_demanding() {
-            true => Err(unenforceable(Unenforceable::NoHelper)),
+            true => Err(unenforceable(SandboxError::NoHelper)),
             false => Ok((command, None)),
         };
     };
@@ -97,7 +97,7 @@ pub fn guarded(
     Ok((command.launched_by(launcher), Some(launch.confinement)))
 }
 
-fn resolved(command: &Command) -> Result<PathBuf, ConnectProblem> {
+fn resolved(command: &CommandTarget) -> Result<PathBuf, UpstreamConnectError> {
     let own = command.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
     let is_inherited =
         command.inherited.as_ref().is_none_or(|names| names.iter().any(|name| name == OsStr::new("PATH")));
@@ -106,7 +106,7 @@ fn resolved(command: &Command) -> Result<PathBuf, ConnectProblem> {
     let cwd = command.cwd.as_deref().map_or_else(|| here.clone(), |folder| here.join(folder));
     let problem = |hint: String| {
         let program = command.program.to_string_lossy();
-        ConnectProblem::new(format!("{program} could not be started")).with_hint(Some(hint))
+        UpstreamConnectError::new(format!("{program} could not be started")).with_hint(Some(hint))
     };
     if !cwd.is_dir() {
         return Err(problem(format!("the folder {} does not exist", cwd.display())));

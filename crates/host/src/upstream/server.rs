@@ -3,49 +3,49 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::abilities::Abilities;
-use super::application::Application;
-use super::connector::Connector;
-use super::line::{Line, Server};
-use super::listing::Listing;
-use super::memory::Memory;
-use super::phase::{Epoch, Live};
-use super::seats::{Full, Lease, Seats};
+use super::application::ApplicationIdentity;
+use super::capability_set::CapabilitySet;
+use super::connection_pool::{ConnectionLease, ConnectionPool, PoolExhaustedError};
+use super::connector::UpstreamConnector;
+use super::line::{SupervisedConnection, UpstreamServer};
+use super::listing::UpstreamListing;
+use super::phase::{ReadyConnection, UpstreamEpoch};
+use super::server_memory::ServerMemory;
 use super::status::UpstreamStatus;
 
 /// A server and its connections.
 pub(crate) struct Upstream {
-    pub(crate) server: Arc<Server>,
+    pub(crate) server: Arc<UpstreamServer>,
     /// Maximum number of connections.
     max_connections: usize,
-    connector: Arc<dyn Connector>,
-    memory: Arc<Memory>,
-    epoch: Arc<Epoch>,
-    seats: Mutex<Seats>,
+    connector: Arc<dyn UpstreamConnector>,
+    memory: Arc<ServerMemory>,
+    epoch: Arc<UpstreamEpoch>,
+    seats: Mutex<ConnectionPool>,
 }
 
 impl Upstream {
     /// Begins to connect.
     pub(crate) fn start(
-        server: Arc<Server>,
-        connector: Arc<dyn Connector>,
-        memory: Arc<Memory>,
-        epoch: Arc<Epoch>,
+        server: Arc<UpstreamServer>,
+        connector: Arc<dyn UpstreamConnector>,
+        memory: Arc<ServerMemory>,
+        epoch: Arc<UpstreamEpoch>,
         max_connections: usize,
     ) -> Self {
-        let line = Line::start(
+        let line = SupervisedConnection::start(
             Arc::clone(&server),
             memory.abilities(),
             Arc::clone(&connector),
             Arc::clone(&memory),
             Arc::clone(&epoch),
         );
-        let seats = Mutex::new(Seats::new(line));
+        let seats = Mutex::new(ConnectionPool::new(line));
         Self { server, max_connections, connector, memory, epoch, seats }
     }
 
     /// The connection for the lists of applications with these abilities, opened if it has to be.
-    pub(crate) fn line(&self, abilities: Abilities) -> Arc<Line> {
+    pub(crate) fn line(&self, abilities: CapabilitySet) -> Arc<SupervisedConnection> {
         let mut seats = self.seats();
         if self.connector.is_shared() {
             return Arc::clone(seats.primary());
@@ -56,7 +56,7 @@ impl Upstream {
     /// The connection whose lists are shown to applications with these abilities: the one for them, and while that
     /// offers nothing, for example because it is still starting, any other connection that is ready. So a server that is
     /// ready for anybody is listed for everybody; calls wait for the right connection.
-    pub(crate) fn offers(&self, abilities: Abilities) -> Option<Arc<Live>> {
+    pub(crate) fn offers(&self, abilities: CapabilitySet) -> Option<Arc<ReadyConnection>> {
         let line = self.line(abilities);
         if let Some(live) = line.phase().offers() {
             return Some(Arc::clone(live));
@@ -67,17 +67,25 @@ impl Upstream {
     }
 
     /// The connection that this application has for itself, if it has one.
-    pub(crate) fn own(&self, application: &Application, abilities: Abilities) -> Option<Arc<Line>> {
+    pub(crate) fn own(
+        &self,
+        application: &ApplicationIdentity,
+        abilities: CapabilitySet,
+    ) -> Option<Arc<SupervisedConnection>> {
         self.seats().own(application, abilities).cloned()
     }
 
     /// Returns true if another application uses the connection of that number for its calls.
-    pub(crate) fn is_anothers(&self, line: u64, application: &Application) -> bool {
+    pub(crate) fn is_anothers(&self, line: u64, application: &ApplicationIdentity) -> bool {
         self.seats().holder(line).is_some_and(|holder| holder != application)
     }
 
     /// A connection for a call of this application, opened if it has to be.
-    pub(crate) fn lease(&self, application: &Application, abilities: Abilities) -> Result<Lease, String> {
+    pub(crate) fn lease(
+        &self,
+        application: &ApplicationIdentity,
+        abilities: CapabilitySet,
+    ) -> Result<ConnectionLease, String> {
         let mut seats = self.seats();
         if self.connector.is_shared() {
             let abilities = seats.primary().abilities;
@@ -88,7 +96,7 @@ impl Upstream {
         }
         let (max, idle) = (self.max_connections, self.server.idle_after);
         let lease = seats.lease_own(application, abilities, (max, idle), || self.open(abilities));
-        let (lease, gone) = lease.map_err(|Full { for_tasks }| {
+        let (lease, gone) = lease.map_err(|PoolExhaustedError { for_tasks }| {
             let mut why = format!(
                 "{max} applications use it at once, each over a connection of its own (setting max_connections)"
             );
@@ -107,9 +115,9 @@ impl Upstream {
         Ok(lease)
     }
 
-    fn open(&self, abilities: Abilities) -> Arc<Line> {
+    fn open(&self, abilities: CapabilitySet) -> Arc<SupervisedConnection> {
         tracing::debug!(server = %self.server.name, %abilities, "one more connection");
-        Line::start(
+        SupervisedConnection::start(
             Arc::clone(&self.server),
             abilities,
             Arc::clone(&self.connector),
@@ -128,7 +136,7 @@ impl Upstream {
     }
 
     /// Returns the items that the server offers, or offered before it went away.
-    pub(crate) fn listing(&self) -> Option<Listing> {
+    pub(crate) fn listing(&self) -> Option<UpstreamListing> {
         self.seats().primary().phase().offers().map(|live| live.listing.clone())
     }
 
@@ -144,25 +152,28 @@ impl Upstream {
 
     /// Removes connections for abilities that no view has any more. They are not handed out again, and the caller stops
     /// them.
-    pub(crate) fn release(&self, is_wanted: &impl Fn(Abilities) -> bool) -> Vec<Arc<Line>> {
+    pub(crate) fn release(
+        &self,
+        is_wanted: &impl Fn(CapabilitySet) -> bool,
+    ) -> Vec<Arc<SupervisedConnection>> {
         self.seats().release(is_wanted)
     }
 
     /// Removes connections of applications that no longer call.
-    pub(crate) fn sweep(&self, idle: Duration) -> Vec<Arc<Line>> {
+    pub(crate) fn sweep(&self, idle: Duration) -> Vec<Arc<SupervisedConnection>> {
         self.seats().sweep(idle)
     }
 
     /// Closes everything and waits until nothing is left.
     pub(crate) async fn stop(&self) {
-        let all: Vec<Arc<Line>> = {
+        let all: Vec<Arc<SupervisedConnection>> = {
             let seats = self.seats();
             seats.others().chain([seats.primary()]).cloned().collect()
         };
         futures::future::join_all(all.iter().map(|line| line.stop())).await;
     }
 
-    fn seats(&self) -> MutexGuard<'_, Seats> {
+    fn seats(&self) -> MutexGuard<'_, ConnectionPool> {
         // Only whole entries come and go, so a panic elsewhere while it was held spoils nothing.
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -170,7 +181,7 @@ impl Upstream {
 
 /// Returns true if the server's questions do not name their call. Before its revision is known there is no call to ask
 /// about.
-fn is_ambiguous(line: &Arc<Line>) -> bool {
+fn is_ambiguous(line: &Arc<SupervisedConnection>) -> bool {
     line.phase().offers().is_some_and(|live| live.connection.keeps_calls())
 }
 

@@ -3,15 +3,15 @@
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::line::Server;
-use super::phase::Phase;
-use super::process::Process;
+use super::line::UpstreamServer;
+use super::phase::UpstreamPhase;
+use super::process::ServerProcess;
 
 /// State of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum State {
+pub enum UpstreamState {
     /// Being connected.
     Starting,
     /// Connected.
@@ -26,7 +26,7 @@ pub enum State {
     Stopped,
 }
 
-impl State {
+impl UpstreamState {
     /// The word for it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -54,7 +54,7 @@ pub struct UpstreamStatus {
     #[serde(default)]
     pub transport: String,
     /// State of the server.
-    pub state: State,
+    pub state: UpstreamState,
     /// The revision that is spoken with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
@@ -92,7 +92,7 @@ pub struct UpstreamStatus {
     pub connections: usize,
     /// Last launch of the server's process, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub process: Option<Process>,
+    pub process: Option<ServerProcess>,
     /// Folders that the server is told of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roots: Vec<String>,
@@ -106,18 +106,18 @@ pub struct UpstreamStatus {
 
 impl UpstreamStatus {
     /// Returns the status of a server with per-user accounts, which connects when a user arrives.
-    pub(crate) fn per_user(server: &Server, users: usize) -> Self {
-        let mut status = Self::of(server, &Phase::Stopped);
-        (status.state, status.connections, status.users) = (State::Ready, users, Some(users));
+    pub(crate) fn per_user(server: &UpstreamServer, users: usize) -> Self {
+        let mut status = Self::of(server, &UpstreamPhase::Stopped);
+        (status.state, status.connections, status.users) = (UpstreamState::Ready, users, Some(users));
         status
     }
 
-    pub(crate) fn of(server: &Server, phase: &Phase) -> Self {
+    pub(crate) fn of(server: &UpstreamServer, phase: &UpstreamPhase) -> Self {
         let mut status = Self {
             name: server.name.to_string(),
             target: server.shown.clone(),
             transport: server.transport.to_owned(),
-            state: State::Stopped,
+            state: UpstreamState::Stopped,
             revision: None,
             implementation: None,
             tools: 0,
@@ -138,31 +138,31 @@ impl UpstreamStatus {
         };
         let millis = |duration: std::time::Duration| u64::try_from(duration.as_millis()).ok();
         match phase {
-            Phase::Starting { since, failures, .. } => {
-                status.state = State::Starting;
+            UpstreamPhase::Starting { since, failures, .. } => {
+                status.state = UpstreamState::Starting;
                 status.since_ms = millis(since.elapsed());
                 status.failures = *failures;
             }
-            Phase::Ready(live) => {
-                status.state = State::Ready;
+            UpstreamPhase::Ready(live) => {
+                status.state = UpstreamState::Ready;
                 status.since_ms = millis(live.since.elapsed());
                 status.warnings = live.listing.problems.iter().map(ToString::to_string).collect();
                 status.warnings.extend(live.results.warnings());
             }
-            Phase::Waiting { until, failures, problem, quarantined, .. } => {
+            UpstreamPhase::Waiting { until, failures, problem, quarantined, .. } => {
                 status.state = match problem.withheld {
-                    true => State::Withheld,
-                    false if *quarantined => State::Failed,
-                    false => State::Retrying,
+                    true => UpstreamState::Withheld,
+                    false if *quarantined => UpstreamState::Failed,
+                    false => UpstreamState::Retrying,
                 };
                 status.failures = *failures;
                 status.next_try_ms = millis(until.saturating_duration_since(Instant::now()));
                 status.problem = Some(problem.message.to_string());
                 status.hint = problem.hint.as_deref().map(str::to_owned);
             }
-            Phase::Stopped => {}
+            UpstreamPhase::Stopped => {}
         }
-        if status.state == State::Withheld {
+        if status.state == UpstreamState::Withheld {
             (status.next_try_ms, status.failures) = (None, 0);
         } else if phase.offers().is_some()
             && let Some(warning) = server.gate.as_ref().and_then(|gate| gate.warning())

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use hospes::client::Client;
 use hospes_auth::client::{
-    Elsewhere, FlowError, GivenClient, Kept as Tokens, MemoryStore, OAuthClient, Store,
+    CredentialStore, DeferredSignIn, FlowError, MemoryCredentialStore, OAuthClient, PreregisteredOAuthClient,
+    StoredTokens as Tokens,
 };
 use hospes_auth::{ClientId, RedirectUri};
 use hospes_host::catalogue::ACCOUNTS_URI;
-use hospes_host::config::Loader;
-use hospes_host::{AccountLimits, Accounts, Host};
+use hospes_host::config::ConfigLoader;
+use hospes_host::{AccountLimits, Host, UpstreamAccounts};
 use hospes_model::Revision;
 use serde_json::{Value, json};
 
@@ -158,13 +159,13 @@ async fn a_session_ends_with_the_account_that_it_was_for() {
 #[tokio::test]
 async fn a_session_ends_when_another_program_signs_in_as_somebody_else() {
     let site = Site::listing_openly().await;
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store: Arc<dyn CredentialStore> = Arc::new(MemoryCredentialStore::new());
     // The same place, as another program has it.
     let sign_in = async |name: &str| {
         let here = RedirectUri::new(HERE).unwrap();
-        let given = GivenClient::new(ClientId::new(GIVEN).unwrap()).secret("s3cret");
+        let given = PreregisteredOAuthClient::new(ClientId::new(GIVEN).unwrap()).secret("s3cret");
         let oauth = OAuthClient::builder(&site.url()).unwrap().client(given).store(Arc::clone(&store));
-        let oauth = oauth.sign_in(Elsewhere::new(here)).build();
+        let oauth = oauth.sign_in(DeferredSignIn::new(here)).build();
         let Err(FlowError::Visit(page)) = oauth.sign_in(None).await else { panic!("nobody was asked") };
         let browser = Browser::default().user(&site.origin, name, "there");
         let back = browser.stop_at(HERE).agree(page.as_str()).await;
@@ -172,8 +173,8 @@ async fn a_session_ends_when_another_program_signs_in_as_somebody_else() {
     };
     sign_in("alice-there").await;
     let text = format!("[servers.site]\nurl = \"{}\"\nera = \"legacy\"\n", site.url());
-    let config = Loader::new().parse("hospes.toml", &text).unwrap();
-    let host = Host::builder(config).accounts(Accounts::new(Arc::clone(&store))).start().unwrap();
+    let config = ConfigLoader::new().parse("hospes.toml", &text).unwrap();
+    let host = Host::builder(config).accounts(UpstreamAccounts::new(Arc::clone(&store))).start().unwrap();
     let client = Client::builder().in_memory(host.gateway()).await.unwrap();
     asked_until(&client, |said| said == "alice-there").await;
     sign_in("bob-there").await;

@@ -3,7 +3,7 @@
 
 use hospes::client::Client;
 use hospes_auth::ClientId;
-use hospes_auth::client::Kept as Tokens;
+use hospes_auth::client::StoredTokens as Tokens;
 use hospes_model::Revision;
 
 use crate::site::{DOCUMENT, GIVEN, Gate, Kept, Site};
@@ -72,7 +72,8 @@ async fn a_wrong_secret_connects_nothing() {
 #[tokio::test]
 async fn where_documents_are_read_nobody_registers() {
     let site = Site::new().await;
-    let described = |accounts: hospes_host::Accounts| accounts.described_at(ClientId::new(DOCUMENT).unwrap());
+    let described =
+        |accounts: hospes_host::UpstreamAccounts| accounts.described_at(ClientId::new(DOCUMENT).unwrap());
     let (gate, kept) = Gate::told(&site, described, "").await;
     *site.web.0.lock().unwrap() = Some(gate.origin.clone());
     let (alice, pages) = gate.willing("alice", Revision::LATEST).await;
@@ -85,7 +86,8 @@ async fn where_documents_are_read_nobody_registers() {
 #[tokio::test]
 async fn a_document_that_cannot_be_reached_connects_nothing() {
     let site = Site::new().await;
-    let described = |accounts: hospes_host::Accounts| accounts.described_at(ClientId::new(DOCUMENT).unwrap());
+    let described =
+        |accounts: hospes_host::UpstreamAccounts| accounts.described_at(ClientId::new(DOCUMENT).unwrap());
     let (gate, kept) = Gate::told(&site, described, "").await;
     let alice = gate.application("alice", Client::builder()).await;
     let link = gate.link(&says(&alice, "site__whoami").await);

@@ -137,7 +137,7 @@ async fn a_link_that_is_too_old_opens_nothing() {
     let site = Site::new().await;
     let mut limits = AccountLimits::default();
     limits.link_lifetime = Duration::ZERO;
-    let old = |accounts: hospes_host::Accounts| accounts.limits(limits);
+    let old = |accounts: hospes_host::UpstreamAccounts| accounts.limits(limits);
     let gate = Gate::with(&site, &Kept::new(), "127.0.0.1:0", old).await;
     let alice = gate.application("alice", Client::builder()).await;
     let said = call(&alice, "site__whoami").await;

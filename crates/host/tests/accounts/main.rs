@@ -13,7 +13,7 @@ mod site;
 use std::sync::Arc;
 
 use hospes::client::Client;
-use hospes_auth::client::Kept as Tokens;
+use hospes_auth::client::StoredTokens as Tokens;
 use hospes_model::{CallToolResult, ElicitAction, ElicitParams, ElicitResult, Revision};
 use serde_json::json;
 use tokio::sync::Notify;

@@ -4,19 +4,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hospes::client::{Client, ClientBuilder, Target, Url as UrlTarget};
-use hospes::transport::http_server::{CallGuard, Endpoint, Front, FrontFuture, HttpServer};
+use hospes::client::{Client, ClientBuilder, Target, UrlTarget};
+use hospes::transport::http_server::{CallGuard, Endpoint, HttpMiddleware, HttpServer, MiddlewareFuture};
 use hospes::{Context, Server};
-use hospes_auth::client::Store;
-use hospes_auth::resource::{AnyOf, Guard, Principal, Refused, Schemes, ScopeRules, StaticTokens};
-use hospes_auth::server::{
-    AuthServer, Client as AsClient, MemoryStore, PasswordHash, ServerSettings, SignIn, Store as Records,
+use hospes_auth::client::CredentialStore;
+use hospes_auth::resource::{
+    AcceptedSchemes, AnyTokenVerifier, BearerAuth, BearerAuthError, ScopeRules, StaticTokenVerifier,
+    TokenPrincipal,
 };
-use hospes_auth::{ClientId, Fetch, FetchFuture, Issuer, RedirectUri, Resource, Scopes};
-use hospes_host::config::Loader;
-use hospes_host::{Accounts, Guard as Rules, Host};
+use hospes_auth::server::{
+    AuthServer, AuthServerSettings, AuthStore as Records, LocalSignIn, MemoryAuthStore, PasswordHash,
+    RegisteredClient as AsClient,
+};
+use hospes_auth::{ClientId, FetchFuture, HttpFetch, Issuer, RedirectUri, Resource, Scopes};
+use hospes_host::config::ConfigLoader;
+use hospes_host::{Host, PolicyEnforcer as Rules, UpstreamAccounts};
 use hospes_model::{ElicitParams, ElicitResult, Revision};
-use hospes_policy::{Policy, Reading};
+use hospes_policy::{Policy, PolicyEnvironment};
 use http::header::AUTHORIZATION;
 use tokio::net::TcpListener;
 use tokio::sync::Barrier;
@@ -38,16 +42,16 @@ struct Ear<F> {
 pub(crate) struct Heard {
     pub(crate) method: http::Method,
     pub(crate) session: String,
-    /// Value of the `Authorization` header.
+    /// Value of the `EndpointAuthorization` header.
     pub(crate) shown: Option<String>,
 }
 
-impl<F: Front> Front for Ear<F> {
+impl<F: HttpMiddleware> HttpMiddleware for Ear<F> {
     fn receive<'a>(
         &'a self,
         endpoint: &'a Endpoint,
         request: &'a mut http::Request<hyper::body::Incoming>,
-    ) -> FrontFuture<'a> {
+    ) -> MiddlewareFuture<'a> {
         let shown = request.headers().get(AUTHORIZATION).map(|value| value.to_str().unwrap().to_owned());
         if let Some(session) = request.headers().get("mcp-session-id") {
             let (session, method) = (session.to_str().unwrap().to_owned(), request.method().clone());
@@ -62,8 +66,11 @@ impl<F: Front> Front for Ear<F> {
         if let Some(metadata) = self.lists_openly.clone().filter(|_| is_nobody) {
             request.extensions_mut().insert(CallGuard::new(move |method, _| match method.name() {
                 "tools/call" => {
-                    let refused =
-                        Refused::NoToken.response(&metadata, &Scopes::parse("use"), Schemes::Bearer);
+                    let refused = BearerAuthError::NoToken.response(
+                        &metadata,
+                        &Scopes::parse("use"),
+                        AcceptedSchemes::Bearer,
+                    );
                     Err(Box::new(refused))
                 }
                 _ => Ok(()),
@@ -77,7 +84,7 @@ impl<F: Front> Front for Ear<F> {
 /// A server at which everybody has an account: `NAME-there` with the password `there`.
 pub(crate) struct Site {
     pub(crate) origin: String,
-    /// All headers and paths of requests; `Authorization` values are also collected separately.
+    /// All headers and paths of requests; `EndpointAuthorization` values are also collected separately.
     pub(crate) heard: Arc<Mutex<Vec<String>>>,
     /// The requests of its sessions.
     pub(crate) sessions: Arc<Mutex<Vec<Heard>>>,
@@ -97,14 +104,14 @@ pub(crate) const DOCUMENT: &str = "https://gate.example/connect/client.json";
 #[derive(Clone, Default)]
 pub(crate) struct Web(pub(crate) Arc<Mutex<Option<String>>>);
 
-impl Fetch for Web {
-    fn fetch(&self, request: hospes_auth::Request) -> FetchFuture<'_> {
+impl HttpFetch for Web {
+    fn fetch(&self, request: hospes_auth::FetchRequest) -> FetchFuture<'_> {
         assert_eq!(request.url.as_str(), DOCUMENT);
         let origin = self.0.lock().unwrap().clone();
         Box::pin(async move {
             let origin = origin.ok_or("nobody was reached there")?;
             let page = Browser::default().open(&format!("{origin}/connect/client.json")).await;
-            let mut response = hospes_auth::Response::new(page.status.try_into()?, page.text);
+            let mut response = hospes_auth::FetchResponse::new(page.status.try_into()?, page.text);
             response.headers.insert("content-type", page.kind.parse()?);
             Ok(response)
         })
@@ -126,7 +133,7 @@ impl Site {
         let origin = format!("http://{}", listener.local_addr().unwrap());
         let (issuer, resource) =
             (Issuer::new(&*origin).unwrap(), Resource::new(format!("{origin}/mcp")).unwrap());
-        let mut settings = ServerSettings::new(issuer.clone(), resource.clone())
+        let mut settings = AuthServerSettings::new(issuer.clone(), resource.clone())
             .scope("use", "Use it")
             .scope("admin", "Change what matters");
         settings.registration = true;
@@ -134,12 +141,12 @@ impl Site {
         settings.clients = vec![AsClient::confidential(ClientId::new(GIVEN).unwrap(), "s3cret", vec![here])];
         let users = ["alice-there", "bob-there"].map(|name| (name.to_owned(), hash("there")));
         let web = Web::default();
-        let server = AuthServer::new(settings, Arc::new(MemoryStore::new()), SignIn::users(users))
+        let server = AuthServer::new(settings, Arc::new(MemoryAuthStore::new()), LocalSignIn::users(users))
             .unwrap()
             .fetching(web.clone());
         let tokens = server.tokens_for([resource.clone()]);
         let rules = ScopeRules::default().always(Scopes::parse("use")).tool("admin", Scopes::parse("admin"));
-        let guard = Guard::builder(resource, vec![issuer], tokens).rules(rules).build();
+        let guard = BearerAuth::builder(resource, vec![issuer], tokens).rules(rules).build();
         let whoami = |ctx: Context| async move { who(&ctx) };
         let admin_calls: Arc<AtomicUsize> = Arc::default();
         let (counted, everybody) =
@@ -206,7 +213,7 @@ fn hash(password: &str) -> PasswordHash {
 /// A gateway before a site. Its users are `alice` and `bob`, with the password `here`.
 pub(crate) struct Gate {
     pub(crate) origin: String,
-    pub(crate) accounts: Accounts,
+    pub(crate) accounts: UpstreamAccounts,
     pub(crate) host: Host,
     pub(crate) site: String,
     task: JoinHandle<()>,
@@ -215,15 +222,15 @@ pub(crate) struct Gate {
 /// State that outlives a gateway.
 #[derive(Clone)]
 pub(crate) struct Kept {
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn CredentialStore>,
     pub(crate) records: Arc<dyn Records>,
 }
 
 impl Kept {
     pub(crate) fn new() -> Self {
         Self {
-            store: Arc::new(hospes_auth::client::MemoryStore::new()),
-            records: Arc::new(MemoryStore::new()),
+            store: Arc::new(hospes_auth::client::MemoryCredentialStore::new()),
+            records: Arc::new(MemoryAuthStore::new()),
         }
     }
 }
@@ -237,21 +244,21 @@ impl Gate {
         site: &Site,
         kept: &Kept,
         address: &str,
-        change: impl FnOnce(Accounts) -> Accounts,
+        change: impl FnOnce(UpstreamAccounts) -> UpstreamAccounts,
     ) -> Self {
         Self::made(site, kept, address, change, None, "").await
     }
 
     /// With rules about calls.
     pub(crate) async fn ruled(site: &Site, rules: &str) -> Self {
-        let rules = Rules::new(Policy::read(rules, &Reading::default()).unwrap());
+        let rules = Rules::new(Policy::read(rules, &PolicyEnvironment::default()).unwrap());
         Self::made(site, &Kept::new(), "127.0.0.1:0", |accounts| accounts, Some(Arc::new(rules)), "").await
     }
 
     /// With more in the server's entry of the configuration; and what it keeps.
     pub(crate) async fn told(
         site: &Site,
-        change: impl FnOnce(Accounts) -> Accounts,
+        change: impl FnOnce(UpstreamAccounts) -> UpstreamAccounts,
         entry: &str,
     ) -> (Self, Kept) {
         let kept = Kept::new();
@@ -262,7 +269,7 @@ impl Gate {
         site: &Site,
         kept: &Kept,
         address: &str,
-        change: impl FnOnce(Accounts) -> Accounts,
+        change: impl FnOnce(UpstreamAccounts) -> UpstreamAccounts,
         rules: Option<Arc<Rules>>,
         entry: &str,
     ) -> Self {
@@ -270,25 +277,25 @@ impl Gate {
         let origin = format!("http://{}", listener.local_addr().unwrap());
         let (issuer, resource) =
             (Issuer::new(&*origin).unwrap(), Resource::new(format!("{origin}/mcp")).unwrap());
-        let accounts = change(Accounts::new(Arc::clone(&kept.store)).at(&origin).unwrap());
+        let accounts = change(UpstreamAccounts::new(Arc::clone(&kept.store)).at(&origin).unwrap());
         let users = ["alice", "bob"].map(|name| (name.to_owned(), hash("here")));
-        let settings = ServerSettings::new(issuer.clone(), resource.clone());
-        let server = AuthServer::new(settings, Arc::clone(&kept.records), SignIn::users(users))
+        let settings = AuthServerSettings::new(issuer.clone(), resource.clone());
+        let server = AuthServer::new(settings, Arc::clone(&kept.records), LocalSignIn::users(users))
             .unwrap()
             .connecting(Arc::new(accounts.clone()));
         let server = match accounts.client_document(Vec::new()) {
             Ok(document) => server.publishing(document),
             Err(_) => server,
         };
-        let mut machine = Principal::new(issuer.clone(), "robot");
+        let mut machine = TokenPrincipal::new(issuer.clone(), "robot");
         machine.is_client = true;
-        let tokens = ["alice", "bob"].iter().fold(StaticTokens::none(), |tokens, name| {
-            tokens.with(&format!("token-of-{name}"), Principal::new(issuer.clone(), *name))
+        let tokens = ["alice", "bob"].iter().fold(StaticTokenVerifier::none(), |tokens, name| {
+            tokens.with(&format!("token-of-{name}"), TokenPrincipal::new(issuer.clone(), *name))
         });
-        let tokens = AnyOf::none().or(tokens.with("token-of-robot", machine));
-        let guard = Guard::builder(resource, vec![issuer], tokens).build();
+        let tokens = AnyTokenVerifier::none().or(tokens.with("token-of-robot", machine));
+        let guard = BearerAuth::builder(resource, vec![issuer], tokens).build();
         let text = format!("[servers.site]\nurl = \"{}\"\naccount = \"per-user\"\n{entry}\n", site.url());
-        let config = Loader::new().parse("hospes.toml", &text).unwrap();
+        let config = ConfigLoader::new().parse("hospes.toml", &text).unwrap();
         let host = Host::builder(config).accounts(accounts.clone());
         let host = match rules {
             Some(rules) => host.guard(rules),

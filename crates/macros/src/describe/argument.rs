@@ -10,7 +10,7 @@ use syn::{
 };
 
 use super::text;
-use crate::options::{Item, Options, Value};
+use crate::options::{AttributeOption, AttributeOptions, OptionValue};
 
 const OPTIONS: &[&str] = &[
     "name",
@@ -32,17 +32,17 @@ const OPTIONS: &[&str] = &[
 const EXTRACTORS: &[&str] = &["Args", "RawJson", "State", "Extension", "Uri", "Typed", "ServerHandle"];
 
 /// One argument of a method.
-pub(crate) enum Input {
+pub(crate) enum MethodInput {
     /// `&Context` or `Context`.
     Context { by_ref: bool },
     /// `State<T>`, `Args<T>` and the like: handed to the method as they come.
     Extractor { ident: Ident, ty: Box<Type>, is_args: bool, by_ref: bool },
     /// Argument that the peer sends under a name.
-    Plain(Box<Argument>),
+    Plain(Box<PeerArgument>),
 }
 
 /// An argument that the peer sends.
-pub(crate) struct Argument {
+pub(crate) struct PeerArgument {
     /// Name of the argument in the method.
     pub(crate) ident: Ident,
     /// Name of the argument for the peer.
@@ -50,7 +50,7 @@ pub(crate) struct Argument {
     /// The type that is decoded.
     pub(crate) ty: Type,
     /// Form in which the method takes the argument.
-    pub(crate) lent: Lent,
+    pub(crate) lent: ArgumentPassing,
     pub(crate) description: Option<TokenStream>,
     pub(crate) title: Option<Expr>,
     /// Default of an omitted argument; `None` inside means the type's own default.
@@ -63,7 +63,7 @@ pub(crate) struct Argument {
 
 /// Form in which a method takes a decoded value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lent {
+pub(crate) enum ArgumentPassing {
     /// By value.
     Given,
     /// Takes a reference.
@@ -73,7 +73,7 @@ pub(crate) enum Lent {
 }
 
 /// Removes the attributes of this crate from the argument and describes it.
-pub(crate) fn describe(argument: &mut PatType) -> Result<Input> {
+pub(crate) fn describe(argument: &mut PatType) -> Result<MethodInput> {
     let attrs = std::mem::take(&mut argument.attrs);
     match from_call(&attrs)? {
         None => {}
@@ -95,7 +95,7 @@ pub(crate) fn describe(argument: &mut PatType) -> Result<Input> {
 /// Returns true if the argument is declared as taken from the call, false if as sent by the peer, and none if neither.
 fn from_call(attrs: &[Attribute]) -> Result<Option<bool>> {
     for attr in attrs.iter().filter(|attr| attr.path().is_ident("arg")) {
-        let mut options = Options::of("arg", attr)?;
+        let mut options = AttributeOptions::of("arg", attr)?;
         let Some(span) = options.span("from_call") else { continue };
         let taken = options.flag("from_call")?;
         if taken == Some(true) && (!options.is_empty() || attrs.len() > 1) {
@@ -110,17 +110,17 @@ fn from_call(attrs: &[Attribute]) -> Result<Option<bool>> {
 }
 
 /// An argument of a type with `FromCall`, as the method writes it.
-fn extractor(pattern: &Pat, ty: &Type) -> Input {
+fn extractor(pattern: &Pat, ty: &Type) -> MethodInput {
     let (ty, by_ref) = match ty {
         Type::Reference(reference) => (&*reference.elem, true),
         ty => (ty, false),
     };
     let ident = Ident::new("extracted", pattern.span());
-    Input::Extractor { ident, ty: Box::new(ty.clone()), is_args: false, by_ref }
+    MethodInput::Extractor { ident, ty: Box::new(ty.clone()), is_args: false, by_ref }
 }
 
 /// An argument that the peer sends.
-fn sent(argument: &mut PatType, attrs: Vec<Attribute>) -> Result<Input> {
+fn sent(argument: &mut PatType, attrs: Vec<Attribute>) -> Result<MethodInput> {
     let Pat::Ident(pattern) = &*argument.pat else {
         return Err(Error::new_spanned(
             &argument.pat,
@@ -129,11 +129,11 @@ fn sent(argument: &mut PatType, attrs: Vec<Attribute>) -> Result<Input> {
     };
     let ident = pattern.ident.clone();
     let (ty, lent) = owned(&argument.ty)?;
-    let (mut options, mut foreign, mut kept) = (Options::none("arg"), Vec::new(), Vec::new());
+    let (mut options, mut foreign, mut kept) = (AttributeOptions::none("arg"), Vec::new(), Vec::new());
     let description = text::doc(&attrs);
     for attr in attrs {
         if attr.path().is_ident("arg") {
-            options = Options::of("arg", &attr)?;
+            options = AttributeOptions::of("arg", &attr)?;
         } else if attr.path().is_ident("serde") || attr.path().is_ident("schemars") {
             foreign.push(attr);
         } else if !attr.path().is_ident("doc") {
@@ -147,9 +147,9 @@ fn sent(argument: &mut PatType, attrs: Vec<Attribute>) -> Result<Input> {
     let title = options.expr("title")?;
     let default = match options.take("default") {
         None => None,
-        Some(Item { value: Value::Nothing, .. }) => Some(None),
-        Some(Item { value: Value::Is(value), .. }) => Some(Some(*value)),
-        Some(Item { name, .. }) => {
+        Some(AttributeOption { value: OptionValue::Nothing, .. }) => Some(None),
+        Some(AttributeOption { value: OptionValue::Is(value), .. }) => Some(Some(*value)),
+        Some(AttributeOption { name, .. }) => {
             return Err(Error::new(name.span(), "`default` stands alone, or as `default = value`"));
         }
     };
@@ -157,8 +157,10 @@ fn sent(argument: &mut PatType, attrs: Vec<Attribute>) -> Result<Input> {
     for word in ["range", "length", "regex"] {
         match options.take(word) {
             None => {}
-            Some(Item { name, value: Value::List(inner) }) => schema.push(quote!(#name(#inner))),
-            Some(Item { name, .. }) => {
+            Some(AttributeOption { name, value: OptionValue::List(inner) }) => {
+                schema.push(quote!(#name(#inner)))
+            }
+            Some(AttributeOption { name, .. }) => {
                 return Err(Error::new(
                     name.span(),
                     format!("`{word}` has its bounds in parentheses: `{word}(…)`"),
@@ -183,7 +185,7 @@ fn sent(argument: &mut PatType, attrs: Vec<Attribute>) -> Result<Input> {
     }
     let _ = options.take("from_call");
     options.finish(OPTIONS)?;
-    Ok(Input::Plain(Box::new(Argument {
+    Ok(MethodInput::Plain(Box::new(PeerArgument {
         ident,
         name,
         ty,
@@ -197,19 +199,19 @@ fn sent(argument: &mut PatType, attrs: Vec<Attribute>) -> Result<Input> {
 }
 
 /// Describes an argument that is recognized by its type and not sent by the peer.
-fn special(pattern: &Pat, ty: &Type) -> Option<Input> {
+fn special(pattern: &Pat, ty: &Type) -> Option<MethodInput> {
     let (ty, by_ref) = match ty {
         Type::Reference(reference) => (&*reference.elem, true),
         ty => (ty, false),
     };
     let mut name = last_segment(ty)?;
     if name == "Context" {
-        return Some(Input::Context { by_ref });
+        return Some(MethodInput::Context { by_ref });
     }
     if name == "Option" {
         name = only_parameter(ty).and_then(last_segment).filter(|inner| inner == "Extension")?;
     }
-    EXTRACTORS.contains(&name.as_str()).then(|| Input::Extractor {
+    EXTRACTORS.contains(&name.as_str()).then(|| MethodInput::Extractor {
         ident: Ident::new("extracted", pattern.span()),
         is_args: name == "Args" || name == "RawJson",
         ty: Box::new(ty.clone()),
@@ -229,9 +231,9 @@ fn only_parameter(ty: &Type) -> Option<&Type> {
 }
 
 /// Returns the type that is decoded, and the form in which the method takes it.
-fn owned(ty: &Type) -> Result<(Type, Lent)> {
+fn owned(ty: &Type) -> Result<(Type, ArgumentPassing)> {
     match ty {
-        Type::Reference(reference) => Ok((pointee(reference)?, Lent::Whole)),
+        Type::Reference(reference) => Ok((pointee(reference)?, ArgumentPassing::Whole)),
         Type::ImplTrait(_) => Err(Error::new_spanned(
             ty,
             "the peer's JSON is decoded into this argument, so its type has to be written out",
@@ -241,10 +243,10 @@ fn owned(ty: &Type) -> Result<(Type, Lent)> {
                 && let Some(Type::Reference(reference)) = only_parameter(other)
             {
                 let inner = pointee(reference)?;
-                return Ok((parse_quote!(::std::option::Option<#inner>), Lent::Inside));
+                return Ok((parse_quote!(::std::option::Option<#inner>), ArgumentPassing::Inside));
             }
             refuse_self(other)?;
-            Ok((other.clone(), Lent::Given))
+            Ok((other.clone(), ArgumentPassing::Given))
         }
     }
 }

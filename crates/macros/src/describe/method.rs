@@ -11,9 +11,9 @@ use syn::{
     Token,
 };
 
-use super::argument::{self, Argument, Input};
+use super::argument::{self, MethodInput, PeerArgument};
 use super::text;
-use crate::options::{Item, Mistakes, Options, Value};
+use crate::options::{AttributeOption, AttributeOptions, ErrorCollector, OptionValue};
 
 const TOOL: &[&str] = &[
     "name",
@@ -33,28 +33,28 @@ const PROMPT: &[&str] = &["name", "title", "description", "inline"];
 const MAX_NAME: usize = 128;
 
 /// A method that the peer can reach.
-pub(crate) struct Method {
+pub(crate) struct HandlerMethod {
     pub(crate) ident: Ident,
     pub(crate) cfgs: Vec<Attribute>,
     pub(crate) has_self: bool,
     pub(crate) is_async: bool,
     /// True if a method that is not async runs in the connection's task.
     pub(crate) is_inline: bool,
-    pub(crate) inputs: Vec<Input>,
+    pub(crate) inputs: Vec<MethodInput>,
     pub(crate) description: Option<TokenStream>,
     /// Span of the return type, for the error if it cannot be returned.
     pub(crate) returned: Span,
-    pub(crate) kind: Kind,
+    pub(crate) kind: MethodKind,
 }
 
-pub(crate) enum Kind {
-    Tool(Tool),
-    Resource(Resource),
-    Prompt(Prompt),
-    Complete(Complete),
+pub(crate) enum MethodKind {
+    Tool(ToolMethod),
+    Resource(ResourceMethod),
+    Prompt(PromptMethod),
+    Complete(CompletionMethod),
 }
 
-pub(crate) struct Tool {
+pub(crate) struct ToolMethod {
     pub(crate) name: LitStr,
     pub(crate) title: Option<Expr>,
     /// The builder's methods with their values, of the hints that are given.
@@ -65,7 +65,7 @@ pub(crate) struct Tool {
     pub(crate) ask_first: bool,
 }
 
-pub(crate) struct Resource {
+pub(crate) struct ResourceMethod {
     pub(crate) uri: LitStr,
     pub(crate) variables: Vec<String>,
     pub(crate) name: LitStr,
@@ -73,28 +73,28 @@ pub(crate) struct Resource {
     pub(crate) mime: Option<Expr>,
 }
 
-pub(crate) struct Prompt {
+pub(crate) struct PromptMethod {
     pub(crate) name: LitStr,
     pub(crate) title: Option<Expr>,
 }
 
-pub(crate) struct Complete {
+pub(crate) struct CompletionMethod {
     /// Methods and their arguments.
     pub(crate) targets: Vec<(Ident, Ident)>,
     span: Span,
 }
 
-impl Method {
+impl HandlerMethod {
     /// The arguments that the peer sends.
-    pub(crate) fn arguments(&self) -> impl Iterator<Item = &Argument> {
+    pub(crate) fn arguments(&self) -> impl Iterator<Item = &PeerArgument> {
         self.inputs.iter().filter_map(|input| match input {
-            Input::Plain(argument) => Some(&**argument),
+            MethodInput::Plain(argument) => Some(&**argument),
             _ => None,
         })
     }
 }
 
-impl Kind {
+impl MethodKind {
     /// Returns the kind of the method and its name, which must be unique.
     pub(crate) fn name(&self) -> Option<(&'static str, String)> {
         match self {
@@ -117,7 +117,7 @@ impl Kind {
 
 /// Removes the attributes of this crate from the method and its arguments, and describes it. Returns none if the method
 /// is not for the peer, or has a mistake.
-pub(crate) fn describe(function: &mut ImplItemFn, mistakes: &mut Mistakes) -> Option<Method> {
+pub(crate) fn describe(function: &mut ImplItemFn, mistakes: &mut ErrorCollector) -> Option<HandlerMethod> {
     let (ours, others): (Vec<_>, Vec<_>) = function.attrs.drain(..).partition(|attr| role(attr).is_some());
     function.attrs = others;
     let attr = match ours.as_slice() {
@@ -144,12 +144,12 @@ pub(crate) fn describe(function: &mut ImplItemFn, mistakes: &mut Mistakes) -> Op
             inputs.extend(mistakes.keep(argument::describe(argument)));
         }
     }
-    let Described { kind, description, inline } = mistakes.keep(kind(attr, &function.sig.ident))?;
+    let MethodAttribute { kind, description, inline } = mistakes.keep(kind(attr, &function.sig.ident))?;
     check_inputs(&kind, &inputs, mistakes);
     if let (Some(span), Some(_)) = (inline, &function.sig.asyncness) {
         mistakes.say(span, "`inline` is for methods that are not `async`; these run in place anyway");
     }
-    Some(Method {
+    Some(HandlerMethod {
         ident: function.sig.ident.clone(),
         cfgs: function.attrs.iter().filter(|attr| attr.path().is_ident("cfg")).cloned().collect(),
         has_self: function.sig.receiver().is_some(),
@@ -170,7 +170,7 @@ fn role(attr: &Attribute) -> Option<&'static str> {
 }
 
 /// `#[arg]` on a method that is not for the peer would otherwise be rustc's to explain.
-fn refuse_strays(function: &mut ImplItemFn, mistakes: &mut Mistakes) {
+fn refuse_strays(function: &mut ImplItemFn, mistakes: &mut ErrorCollector) {
     for argument in &mut function.sig.inputs {
         let FnArg::Typed(argument) = argument else { continue };
         argument.attrs.retain(|attr| {
@@ -209,31 +209,31 @@ fn check_signature(function: &ImplItemFn) -> Result<()> {
 }
 
 /// Content of the attribute of one method.
-struct Described {
-    kind: Kind,
+struct MethodAttribute {
+    kind: MethodKind,
     description: Option<TokenStream>,
     /// Span of the option that runs the method in the connection's task.
     inline: Option<Span>,
 }
 
-impl Described {
-    fn new(kind: Kind, description: Option<Expr>, inline: Option<Span>) -> Self {
+impl MethodAttribute {
+    fn new(kind: MethodKind, description: Option<Expr>, inline: Option<Span>) -> Self {
         Self { kind, description: description.map(|text| quote!(#text)), inline }
     }
 }
 
 /// Returns the span of `inline` if it is present and not false.
-fn inline(options: &mut Options) -> Result<Option<Span>> {
+fn inline(options: &mut AttributeOptions) -> Result<Option<Span>> {
     let span = options.span("inline");
     Ok(span.zip(options.flag("inline")?).and_then(|(span, yes)| yes.then_some(span)))
 }
 
 /// The kind of method that the attribute makes, with what else the attribute says.
-fn kind(attr: &Attribute, ident: &Ident) -> Result<Described> {
+fn kind(attr: &Attribute, ident: &Ident) -> Result<MethodAttribute> {
     let own = || LitStr::new(&ident.unraw().to_string(), ident.span());
     match role(attr) {
         Some("tool") => {
-            let mut options = Options::of("tool", attr)?;
+            let mut options = AttributeOptions::of("tool", attr)?;
             let name = options.text("name")?.unwrap_or_else(own);
             check_tool_name(&name)?;
             let mut hints = Vec::new();
@@ -255,8 +255,8 @@ fn kind(attr: &Attribute, ident: &Ident) -> Result<Described> {
             }
             let inline = inline(&mut options)?;
             options.finish(TOOL)?;
-            let tool = Tool { name, title, hints, task, ask_first };
-            Ok(Described::new(Kind::Tool(tool), description, inline))
+            let tool = ToolMethod { name, title, hints, task, ask_first };
+            Ok(MethodAttribute::new(MethodKind::Tool(tool), description, inline))
         }
         Some("resource") => {
             let missing = "a resource needs its URI: `#[resource(\"scheme://path/{variable}\")]`";
@@ -269,7 +269,7 @@ fn kind(attr: &Attribute, ident: &Ident) -> Result<Described> {
                 if !input.is_empty() {
                     input.parse::<Token![,]>()?;
                 }
-                Ok((uri, Options::parse("resource", input)?))
+                Ok((uri, AttributeOptions::parse("resource", input)?))
             })?;
             let variables = text::variables(&uri.value()).map_err(|why| Error::new(uri.span(), why))?;
             if !uri.value().contains(':') && !uri.value().starts_with('{') {
@@ -283,37 +283,41 @@ fn kind(attr: &Attribute, ident: &Ident) -> Result<Described> {
             let mime = options.expr("mime")?;
             let inline = inline(&mut options)?;
             options.finish(RESOURCE)?;
-            let resource = Resource { uri, variables, name, title, mime };
-            Ok(Described::new(Kind::Resource(resource), description, inline))
+            let resource = ResourceMethod { uri, variables, name, title, mime };
+            Ok(MethodAttribute::new(MethodKind::Resource(resource), description, inline))
         }
         Some("prompt") => {
-            let mut options = Options::of("prompt", attr)?;
+            let mut options = AttributeOptions::of("prompt", attr)?;
             let name = options.text("name")?.unwrap_or_else(own);
             let (title, description) = (options.expr("title")?, options.expr("description")?);
             let inline = inline(&mut options)?;
             options.finish(PROMPT)?;
-            Ok(Described::new(Kind::Prompt(Prompt { name, title }), description, inline))
+            Ok(MethodAttribute::new(MethodKind::Prompt(PromptMethod { name, title }), description, inline))
         }
         _ => {
             let wanted = "say what is completed: `#[complete(method.argument, …)]`";
             let syn::Meta::List(list) = &attr.meta else { return Err(Error::new_spanned(attr, wanted)) };
-            let targets = list.parse_args_with(Punctuated::<Target, Token![,]>::parse_terminated)?;
+            let targets = list.parse_args_with(Punctuated::<ArgumentPath, Token![,]>::parse_terminated)?;
             if targets.is_empty() {
                 return Err(Error::new_spanned(attr, wanted));
             }
             let targets = targets.into_iter().map(|target| (target.method, target.argument)).collect();
-            Ok(Described::new(Kind::Complete(Complete { targets, span: attr.span() }), None, None))
+            Ok(MethodAttribute::new(
+                MethodKind::Complete(CompletionMethod { targets, span: attr.span() }),
+                None,
+                None,
+            ))
         }
     }
 }
 
 /// `task`, or `task = "optional"`, `"required"`, `"forbidden"`.
-fn task_support(options: &mut Options) -> Result<Option<Ident>> {
-    let Some(Item { name, value }) = options.take("task") else { return Ok(None) };
+fn task_support(options: &mut AttributeOptions) -> Result<Option<Ident>> {
+    let Some(AttributeOption { name, value }) = options.take("task") else { return Ok(None) };
     let wanted = "`task` stands alone, or is \"optional\", \"required\" or \"forbidden\"";
-    let Value::Is(value) = value else {
+    let OptionValue::Is(value) = value else {
         return match value {
-            Value::Nothing => Ok(Some(Ident::new("Optional", name.span()))),
+            OptionValue::Nothing => Ok(Some(Ident::new("Optional", name.span()))),
             _ => Err(Error::new(name.span(), wanted)),
         };
     };
@@ -331,12 +335,12 @@ fn task_support(options: &mut Options) -> Result<Option<Ident>> {
 }
 
 /// `method.argument`.
-struct Target {
+struct ArgumentPath {
     method: Ident,
     argument: Ident,
 }
 
-impl Parse for Target {
+impl Parse for ArgumentPath {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let wanted = "what is completed is written `method.argument`";
         let method = input.parse().map_err(|error: Error| Error::new(error.span(), wanted))?;
@@ -359,10 +363,10 @@ fn check_tool_name(name: &LitStr) -> Result<()> {
 }
 
 /// Checks that the arguments suit the kind of the method.
-fn check_inputs(kind: &Kind, inputs: &[Input], mistakes: &mut Mistakes) {
+fn check_inputs(kind: &MethodKind, inputs: &[MethodInput], mistakes: &mut ErrorCollector) {
     let plain = || {
         inputs.iter().filter_map(|input| match input {
-            Input::Plain(argument) => Some(argument),
+            MethodInput::Plain(argument) => Some(argument),
             _ => None,
         })
     };
@@ -372,7 +376,7 @@ fn check_inputs(kind: &Kind, inputs: &[Input], mistakes: &mut Mistakes) {
         }
     }
     let whole = inputs.iter().find_map(|input| match input {
-        Input::Extractor { ty, is_args: true, .. } => Some(ty),
+        MethodInput::Extractor { ty, is_args: true, .. } => Some(ty),
         _ => None,
     });
     if let (Some(ty), Some(argument)) = (whole, plain().next()) {
@@ -380,7 +384,7 @@ fn check_inputs(kind: &Kind, inputs: &[Input], mistakes: &mut Mistakes) {
         mistakes.add(Error::new_spanned(ty, message));
     }
     match kind {
-        Kind::Resource(resource) => {
+        MethodKind::Resource(resource) => {
             for argument in plain().filter(|argument| !resource.variables.contains(&argument.name)) {
                 let has = if resource.variables.is_empty() {
                     "which has no variables".to_owned()
@@ -392,7 +396,7 @@ fn check_inputs(kind: &Kind, inputs: &[Input], mistakes: &mut Mistakes) {
                 mistakes.say(argument.ident.span(), message);
             }
         }
-        Kind::Complete(_) => {
+        MethodKind::Complete(_) => {
             for argument in plain().skip(1) {
                 let message = "completions are made of one argument: what has been typed so far, as `&str`";
                 mistakes.say(argument.ident.span(), message);

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use super::*;
 use Revision::{V2025_06_18, V2025_11_25, V2026_07_28};
 
-fn decode(method: &Method, from: Revision, json: &Value) -> Result<Answer, AnswerError> {
-    Answer::decode(method, from, &RawJson::from(json.clone()))
+fn decode(method: &Method, from: Revision, json: &Value) -> Result<PeerResult, PeerResultError> {
+    PeerResult::decode(method, from, &RawJson::from(json.clone()))
 }
 
 fn complete(method: &Method, from: Revision, json: &Value) -> Reply {
     match decode(method, from, json) {
-        Ok(Answer::Complete(reply)) => reply,
+        Ok(PeerResult::Complete(reply)) => reply,
         other => panic!("{method} from {from}: {other:?}"),
     }
 }
@@ -95,13 +95,13 @@ fn the_type_of_a_result_has_the_last_word() {
     let odd = |result_type: &str| json!({ "content": 5, "requestState": "s", "resultType": result_type });
     assert!(matches!(
         decode(&Method::ToolsCall, V2026_07_28, &odd("input_required")),
-        Ok(Answer::InputRequired(_))
+        Ok(PeerResult::InputRequired(_))
     ));
     for (result_type, wrong_shape) in [("complete", true), ("other", false)] {
         let refused = decode(&Method::ToolsCall, V2026_07_28, &odd(result_type)).unwrap_err();
-        assert_eq!(matches!(refused, AnswerError::Shape { .. }), wrong_shape, "{result_type}: {refused}");
+        assert_eq!(matches!(refused, PeerResultError::Shape { .. }), wrong_shape, "{result_type}: {refused}");
         assert_eq!(
-            matches!(refused, AnswerError::ResultType { .. }),
+            matches!(refused, PeerResultError::ResultType { .. }),
             !wrong_shape,
             "{result_type}: {refused}"
         );
@@ -110,9 +110,9 @@ fn the_type_of_a_result_has_the_last_word() {
     // The same of a method that only the peers know; and an older peer may use the word for itself.
     let own = Method::from_name("acme/do");
     let plain = |from, result_type: &str| decode(&own, from, &json!({ "resultType": result_type, "x": 1 }));
-    assert!(matches!(plain(V2026_07_28, "complete"), Ok(Answer::Complete(Reply::Raw { .. }))));
-    assert!(matches!(plain(V2026_07_28, "other"), Err(AnswerError::ResultType { .. })));
-    assert!(matches!(plain(V2025_06_18, "other"), Ok(Answer::Complete(Reply::Raw { .. }))));
+    assert!(matches!(plain(V2026_07_28, "complete"), Ok(PeerResult::Complete(Reply::Raw { .. }))));
+    assert!(matches!(plain(V2026_07_28, "other"), Err(PeerResultError::ResultType { .. })));
+    assert!(matches!(plain(V2025_06_18, "other"), Ok(PeerResult::Complete(Reply::Raw { .. }))));
 }
 
 #[test]

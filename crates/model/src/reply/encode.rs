@@ -5,22 +5,22 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde::ser::Error as _;
 
-use super::{Answer, AnswerError, Reply, plain};
+use super::{PeerResult, PeerResultError, Reply, text_result};
 use crate::revision::step::Lower;
 use crate::revision::v2025_11_25::{WireCreateTask, WireTask, WireTaskWithMeta, WireTasks};
 use crate::types::*;
 use crate::write::write_rest;
-use crate::{Method, RawJson, Revision, Unsayable, UnsayableKind, meta_key};
+use crate::{LoweringError, LoweringErrorKind, Method, RawJson, Revision, meta_key};
 
 /// Server metadata that is added to results that do not set it themselves.
 #[derive(Clone, Debug)]
-pub struct Stamp {
+pub struct ServerStamp {
     pub(super) server_info: Option<Box<[u8]>>,
     ttl_ms: u64,
     cache_scope: CacheScope,
 }
 
-impl Stamp {
+impl ServerStamp {
     /// Names the server (DISC-05) and allows no caching of results.
     #[must_use]
     pub fn new(server_info: &RawJson) -> Self {
@@ -52,17 +52,17 @@ pub enum EncodeError {
     Json(#[from] serde_json::Error),
     /// The peer's revision has no such result.
     #[error(transparent)]
-    Unsayable(#[from] Unsayable),
+    Unsayable(#[from] LoweringError),
     /// It asks for nothing and has no state to come back with (MRTR-03).
     #[error("an input-required result must have questions or state")]
     NothingAsked,
     /// It came from a peer of another revision, and is not what its method says.
     #[error("the result of another peer cannot be read")]
-    Foreign(#[from] AnswerError),
+    Foreign(#[from] PeerResultError),
 }
 
 /// A result that the encoder knows the inside of. `_meta` is its first member wherever it is written.
-trait Body: Lower + Serialize {
+trait EncodableResult: Lower + Serialize {
     fn meta(&self) -> &Meta;
 
     /// Cache settings of the result; `None` for results that may not have any.
@@ -73,7 +73,7 @@ trait Body: Lower + Serialize {
 
 macro_rules! body {
     ($($type:ident)+) => {$(
-        impl Body for $type {
+        impl EncodableResult for $type {
             fn meta(&self) -> &Meta {
                 &self.meta
             }
@@ -83,7 +83,7 @@ macro_rules! body {
 
 macro_rules! cached_body {
     ($($type:ident)+) => {$(
-        impl Body for $type {
+        impl EncodableResult for $type {
             fn meta(&self) -> &Meta {
                 &self.meta
             }
@@ -113,7 +113,7 @@ impl Reply {
         &self,
         method: &Method,
         to: Revision,
-        stamp: &Stamp,
+        stamp: &ServerStamp,
         out: &mut Vec<u8>,
     ) -> Result<(), EncodeError> {
         let start = out.len();
@@ -128,15 +128,15 @@ impl Reply {
         &self,
         method: &Method,
         to: Revision,
-        stamp: &Stamp,
+        stamp: &ServerStamp,
         out: &mut Vec<u8>,
     ) -> Result<(), EncodeError> {
         let only = |fits: bool| {
-            if fits { Ok(()) } else { Err(Unsayable::new(to, UnsayableKind::Result)) }
+            if fits { Ok(()) } else { Err(LoweringError::new(to, LoweringErrorKind::Result)) }
         };
         match self {
             Self::Empty => body(&EmptyResult::new(), to, stamp, out),
-            Self::CallTool(result) if plain::write(result, to, stamp, out) => Ok(()),
+            Self::CallTool(result) if text_result::write(result, to, stamp, out) => Ok(()),
             Self::CallTool(result) => body(result, to, stamp, out),
             Self::ListTools(result) => body(result.as_ref(), to, stamp, out),
             Self::ListPrompts(result) => body(result.as_ref(), to, stamp, out),
@@ -183,7 +183,7 @@ impl Reply {
         }
     }
 
-    fn write_task(&self, to: Revision, stamp: &Stamp, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    fn write_task(&self, to: Revision, stamp: &ServerStamp, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         match (self, to) {
             (Self::CreateTask(result), Revision::V2026_07_28) => {
                 modern(result.lowered(to).as_ref(), ResultType::Task, stamp, out)
@@ -210,7 +210,7 @@ impl Reply {
                     WireTasks { meta: result.meta.clone(), tasks, next_cursor: result.next_cursor.clone() };
                 Ok(serde_json::to_writer(out, &wire)?)
             }
-            _ => Err(Unsayable::new(to, UnsayableKind::Task).into()),
+            _ => Err(LoweringError::new(to, LoweringErrorKind::Task).into()),
         }
     }
 }
@@ -221,10 +221,10 @@ impl InputRequiredResult {
     /// # Errors
     /// When there is neither an input request nor a state, or when an input request is of an unknown method. Also when
     /// it cannot be written as JSON. Nothing is left behind then.
-    pub fn encode(&self, stamp: &Stamp, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    pub fn encode(&self, stamp: &ServerStamp, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         #[derive(Serialize, Clone)]
         #[serde(rename_all = "camelCase")]
-        struct Questions<'a> {
+        struct InputRequiredBody<'a> {
             #[serde(rename = "_meta", skip_serializing_if = "Meta::is_empty")]
             meta: &'a Meta,
             #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
@@ -241,10 +241,13 @@ impl InputRequiredResult {
             .input_requests
             .iter()
             .map(|(key, request)| Ok((key.as_str(), request.lowered(to)?)))
-            .collect::<Result<_, UnsayableKind>>()
-            .map_err(|kind| Unsayable::new(to, kind))?;
-        let value =
-            Questions { meta: &self.meta, input_requests, request_state: self.request_state.as_deref() };
+            .collect::<Result<_, LoweringErrorKind>>()
+            .map_err(|kind| LoweringError::new(to, kind))?;
+        let value = InputRequiredBody {
+            meta: &self.meta,
+            input_requests,
+            request_state: self.request_state.as_deref(),
+        };
         let start = out.len();
         let written = write_modern(&value, &self.meta, None, ResultType::InputRequired, stamp, out);
         if written.is_err() {
@@ -262,7 +265,12 @@ enum ResultType {
     Task,
 }
 
-fn body<T: Body>(value: &T, to: Revision, stamp: &Stamp, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+fn body<T: EncodableResult>(
+    value: &T,
+    to: Revision,
+    stamp: &ServerStamp,
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
     let value = value.lowered(to);
     if to.is_legacy() {
         return Ok(serde_json::to_writer(out, value.as_ref())?);
@@ -270,10 +278,10 @@ fn body<T: Body>(value: &T, to: Revision, stamp: &Stamp, out: &mut Vec<u8>) -> R
     modern(value.as_ref(), ResultType::Complete, stamp, out)
 }
 
-fn modern<T: Body>(
+fn modern<T: EncodableResult>(
     value: &T,
     result_type: ResultType,
-    stamp: &Stamp,
+    stamp: &ServerStamp,
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
     let cache = value
@@ -289,7 +297,7 @@ fn write_modern<T: Serialize>(
     meta: &Meta,
     cache: Option<(u64, CacheScope)>,
     result_type: ResultType,
-    stamp: &Stamp,
+    stamp: &ServerStamp,
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
     const META: &[u8] = b"\"_meta\":{";
@@ -328,7 +336,7 @@ fn write_modern<T: Serialize>(
 }
 
 /// The questions of a task, as 2026-07-28 has them.
-fn trim_questions(result: &mut Cow<'_, GetTaskResult>, to: Revision) -> Result<(), Unsayable> {
+fn trim_questions(result: &mut Cow<'_, GetTaskResult>, to: Revision) -> Result<(), LoweringError> {
     if result.input_requests.is_empty() {
         return Ok(());
     }
@@ -336,8 +344,8 @@ fn trim_questions(result: &mut Cow<'_, GetTaskResult>, to: Revision) -> Result<(
         .input_requests
         .iter()
         .map(|(key, request)| Ok((key.clone(), request.lowered(to)?.into_owned())))
-        .collect::<Result<_, UnsayableKind>>()
-        .map_err(|kind| Unsayable::new(to, kind))?;
+        .collect::<Result<_, LoweringErrorKind>>()
+        .map_err(|kind| LoweringError::new(to, kind))?;
     result.to_mut().input_requests = questions;
     Ok(())
 }
@@ -348,16 +356,16 @@ pub(super) fn foreign(
     from: Revision,
     json: &RawJson,
     to: Revision,
-    stamp: &Stamp,
+    stamp: &ServerStamp,
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
-    match Answer::decode(method, from, json)? {
+    match PeerResult::decode(method, from, json)? {
         // A method whose result only the two peers know: nothing but the frame is ours.
-        Answer::Complete(Reply::Raw { json, .. }) => reframe(from, &json, to, stamp, out),
-        Answer::Complete(reply) => reply.write(method, to, stamp, out),
-        Answer::Task(task) => Reply::from(task).write(method, to, stamp, out),
+        PeerResult::Complete(Reply::Raw { json, .. }) => reframe(from, &json, to, stamp, out),
+        PeerResult::Complete(reply) => reply.write(method, to, stamp, out),
+        PeerResult::Task(task) => Reply::from(task).write(method, to, stamp, out),
         // One revision alone has these, and within a revision results are forwarded as they came.
-        Answer::InputRequired(_) => Err(Unsayable::new(to, UnsayableKind::InputRequired).into()),
+        PeerResult::InputRequired(_) => Err(LoweringError::new(to, LoweringErrorKind::InputRequired).into()),
     }
 }
 
@@ -365,7 +373,7 @@ fn reframe(
     from: Revision,
     json: &RawJson,
     to: Revision,
-    stamp: &Stamp,
+    stamp: &ServerStamp,
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
     if from.is_legacy() == to.is_legacy() {
@@ -381,13 +389,13 @@ fn reframe(
         return Ok(());
     }
     #[derive(serde::Deserialize)]
-    struct OnlyMeta {
+    struct ResultMetaPeek {
         #[serde(default, rename = "_meta", deserialize_with = "crate::types::lenient::or_default")]
         meta: Meta,
     }
     // Where it has metadata of its own, that stays as it is: it need not be the first member.
-    let has_meta = !json.decode::<OnlyMeta>()?.meta.is_empty();
-    let anonymous = Stamp::anonymous();
+    let has_meta = !json.decode::<ResultMetaPeek>()?.meta.is_empty();
+    let anonymous = ServerStamp::anonymous();
     let stamp = if has_meta { &anonymous } else { stamp };
     write_modern(json, &Meta::new(), None, ResultType::Complete, stamp, out)
 }
@@ -397,7 +405,7 @@ fn reframe(
 pub(super) fn general(
     result: &CallToolResult,
     to: Revision,
-    stamp: &Stamp,
+    stamp: &ServerStamp,
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
     body(result, to, stamp, out)

@@ -1,17 +1,17 @@
 //! Results: encoded as any revision has them, decoded by their method.
 
-mod answer;
-mod bridge;
 mod encode;
-mod plain;
+mod peer_result;
 mod prepared;
+mod text_result;
+mod translator;
 
 use std::sync::Arc;
 
-pub use answer::{Answer, AnswerError};
-pub use bridge::Bridge;
-pub use encode::{EncodeError, Stamp};
-pub use prepared::Prepared;
+pub use encode::{EncodeError, ServerStamp};
+pub use peer_result::{PeerResult, PeerResultError};
+pub use prepared::PreparedResult;
+pub use translator::ResultTranslator;
 
 use crate::types::*;
 use crate::{RawJson, Revision};
@@ -63,10 +63,10 @@ pub enum Reply {
         /// The result.
         json: RawJson,
         /// Translator into other revisions; set by [`Reply::raw`].
-        bridge: Bridge,
+        bridge: ResultTranslator,
     },
     /// A result that is written once and sent often.
-    Prepared(Arc<Prepared>),
+    Prepared(Arc<PreparedResult>),
 }
 
 macro_rules! from_result {
@@ -97,7 +97,7 @@ from_result!(
     CreateTaskResult => CreateTask(Box::new),
     GetTaskResult => GetTask(Box::new),
     ListTasksResult => ListTasks(Box::new),
-    Prepared => Prepared(Arc::new),
+    PreparedResult => Prepared(Arc::new),
 );
 
 impl From<EmptyResult> for Reply {
@@ -107,8 +107,8 @@ impl From<EmptyResult> for Reply {
     }
 }
 
-impl From<Arc<Prepared>> for Reply {
-    fn from(prepared: Arc<Prepared>) -> Self {
+impl From<Arc<PreparedResult>> for Reply {
+    fn from(prepared: Arc<PreparedResult>) -> Self {
         Self::Prepared(prepared)
     }
 }

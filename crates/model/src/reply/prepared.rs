@@ -4,19 +4,19 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 
-use super::{EncodeError, Reply, Stamp};
+use super::{EncodeError, Reply, ServerStamp};
 use crate::{Method, Revision};
 
 /// A result with the bytes it has in each revision, written when they are first asked for.
 ///
 /// The bytes hold the stamp of that first time: a prepared result belongs to one server and to one method.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedResult {
     reply: Reply,
     bytes: [OnceLock<Bytes>; Revision::ALL.len()],
 }
 
-impl Prepared {
+impl PreparedResult {
     /// Keeps a result; nothing is written yet.
     #[must_use]
     pub fn new(reply: impl Into<Reply>) -> Self {
@@ -33,7 +33,7 @@ impl Prepared {
     ///
     /// # Errors
     /// As [`Reply::encode`]; a failure is not remembered.
-    pub fn bytes(&self, method: &Method, to: Revision, stamp: &Stamp) -> Result<Bytes, EncodeError> {
+    pub fn bytes(&self, method: &Method, to: Revision, stamp: &ServerStamp) -> Result<Bytes, EncodeError> {
         let slot = &self.bytes[to.index()];
         if let Some(bytes) = slot.get() {
             return Ok(bytes.clone());
@@ -44,7 +44,7 @@ impl Prepared {
     }
 }
 
-impl PartialEq for Prepared {
+impl PartialEq for PreparedResult {
     /// Compares the results; bytes that were already encoded do not matter.
     fn eq(&self, other: &Self) -> bool {
         self.reply == other.reply

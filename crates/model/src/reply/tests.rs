@@ -1,10 +1,10 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Id, Method, RpcError};
+use crate::{Method, RequestId, RpcError};
 
-fn stamp() -> Stamp {
-    Stamp::new(&RawJson::parse(r#"{"name":"s","version":"1"}"#).unwrap())
+fn stamp() -> ServerStamp {
+    ServerStamp::new(&RawJson::parse(r#"{"name":"s","version":"1"}"#).unwrap())
 }
 
 fn encode(reply: &Reply, method: &Method, to: Revision) -> String {
@@ -18,8 +18,8 @@ fn raw(value: Value) -> RawJson {
 }
 
 fn complete(method: &Method, from: Revision, json: Value) -> Reply {
-    match Answer::decode(method, from, &raw(json)).unwrap() {
-        Answer::Complete(reply) => reply,
+    match PeerResult::decode(method, from, &raw(json)).unwrap() {
+        PeerResult::Complete(reply) => reply,
         other => panic!("{other:?}"),
     }
 }
@@ -46,7 +46,9 @@ fn a_modern_result_says_its_type_and_who_answers() {
     );
     assert_eq!(encode(&Reply::Empty, &Method::Ping, Revision::V2025_11_25), "{}");
     let mut out = Vec::new();
-    Reply::Empty.encode(&Method::TasksUpdate, Revision::V2026_07_28, &Stamp::anonymous(), &mut out).unwrap();
+    Reply::Empty
+        .encode(&Method::TasksUpdate, Revision::V2026_07_28, &ServerStamp::anonymous(), &mut out)
+        .unwrap();
     assert_eq!(out, br#"{"resultType":"complete"}"#);
 }
 
@@ -130,7 +132,8 @@ fn the_type_of_a_result_is_taken_from_the_method_and_its_tag() {
         "b": {"method": "roots/list"},
         "c": {"method": "mind/read", "params": {}},
     }});
-    let Answer::InputRequired(asked) = Answer::decode(&Method::ToolsCall, modern, &raw(ask.clone())).unwrap()
+    let PeerResult::InputRequired(asked) =
+        PeerResult::decode(&Method::ToolsCall, modern, &raw(ask.clone())).unwrap()
     else {
         panic!("questions")
     };
@@ -140,28 +143,35 @@ fn the_type_of_a_result_is_taken_from_the_method_and_its_tag() {
     assert!(matches!(asked.input_requests["c"], InputRequest::Other { .. }));
     // Even where it looks like the method's own result.
     let both = json!({"content": content, "resultType": "input_required", "requestState": "s"});
-    assert!(matches!(Answer::decode(&Method::ToolsCall, modern, &raw(both)), Ok(Answer::InputRequired(_))));
     assert!(matches!(
-        Answer::decode(&Method::ToolsList, modern, &raw(ask.clone())),
-        Err(AnswerError::ResultType { .. })
+        PeerResult::decode(&Method::ToolsCall, modern, &raw(both)),
+        Ok(PeerResult::InputRequired(_))
     ));
-    assert!(matches!(Answer::decode(&Method::Ping, modern, &raw(ask)), Err(AnswerError::ResultType { .. })));
+    assert!(matches!(
+        PeerResult::decode(&Method::ToolsList, modern, &raw(ask.clone())),
+        Err(PeerResultError::ResultType { .. })
+    ));
+    assert!(matches!(
+        PeerResult::decode(&Method::Ping, modern, &raw(ask)),
+        Err(PeerResultError::ResultType { .. })
+    ));
 
     let task = json!({"resultType": "task", "taskId": "t", "status": "working", "createdAt": "c",
         "lastUpdatedAt": "u", "ttlMs": null, "pollIntervalMs": 7});
-    let Answer::Task(made) = Answer::decode(&Method::ToolsCall, modern, &raw(task.clone())).unwrap() else {
+    let PeerResult::Task(made) = PeerResult::decode(&Method::ToolsCall, modern, &raw(task.clone())).unwrap()
+    else {
         panic!("a task")
     };
     assert_eq!(
         (made.task.task_id.as_str(), made.task.ttl_ms, made.task.poll_interval_ms),
         ("t", None, Some(7))
     );
-    assert!(Answer::decode(&Method::PromptsGet, modern, &raw(task)).is_err());
+    assert!(PeerResult::decode(&Method::PromptsGet, modern, &raw(task)).is_err());
 
     for odd in
         [json!({"resultType": "other", "content": content}), json!({"resultType": 5, "content": content})]
     {
-        assert!(Answer::decode(&Method::ToolsCall, modern, &raw(odd.clone())).is_err(), "{odd}");
+        assert!(PeerResult::decode(&Method::ToolsCall, modern, &raw(odd.clone())).is_err(), "{odd}");
     }
     // An older peer may use the word for itself.
     let reply = complete(
@@ -171,12 +181,12 @@ fn the_type_of_a_result_is_taken_from_the_method_and_its_tag() {
     );
     assert!(matches!(reply, Reply::CallTool(_)));
     assert!(matches!(
-        Answer::decode(&Method::ToolsCall, Revision::V2025_11_25, &raw(json!({"tools": []}))),
-        Err(AnswerError::Shape { .. })
+        PeerResult::decode(&Method::ToolsCall, Revision::V2025_11_25, &raw(json!({"tools": []}))),
+        Err(PeerResultError::Shape { .. })
     ));
     for not_an_object in [json!([]), json!(null), json!("x")] {
-        assert!(Answer::decode(&Method::ToolsCall, modern, &raw(not_an_object.clone())).is_err());
-        assert!(Answer::decode(&Method::Ping, modern, &raw(not_an_object)).is_err());
+        assert!(PeerResult::decode(&Method::ToolsCall, modern, &raw(not_an_object.clone())).is_err());
+        assert!(PeerResult::decode(&Method::Ping, modern, &raw(not_an_object)).is_err());
     }
 }
 
@@ -195,7 +205,7 @@ fn a_task_has_the_shape_of_its_revision() {
         r#"{"taskId":"t","status":"working","createdAt":"c","lastUpdatedAt":"c","ttl":5,"pollInterval":7}"#;
     let text = encode(&created, &Method::ToolsCall, Revision::V2025_11_25);
     assert_eq!(text, format!(r#"{{"task":{old}}}"#));
-    let back = Answer::decode_task(&Method::ToolsCall, &RawJson::parse(text).unwrap()).unwrap();
+    let back = PeerResult::decode_task(&Method::ToolsCall, &RawJson::parse(text).unwrap()).unwrap();
     assert_eq!(back.task, task);
 
     let status = Reply::from(GetTaskResult::new(task.clone()).with_result(RawJson::empty_object()));
@@ -273,8 +283,9 @@ fn a_foreign_result_is_spliced_in_its_own_revision_and_rewritten_in_others() {
 
 #[test]
 fn a_prepared_list_is_written_once_for_each_revision() {
-    let prepared =
-        Prepared::new(ListToolsResult::new(vec![Tool::new("t", RawJson::empty_object()).with_title("T")]));
+    let prepared = PreparedResult::new(ListToolsResult::new(vec![
+        Tool::new("t", RawJson::empty_object()).with_title("T"),
+    ]));
     let first = prepared.bytes(&Method::ToolsList, Revision::V2025_11_25, &stamp()).unwrap();
     let again = prepared.bytes(&Method::ToolsList, Revision::V2025_11_25, &stamp()).unwrap();
     assert_eq!(first.as_ptr(), again.as_ptr());
@@ -317,7 +328,7 @@ fn questions_travel_inside_a_result() {
 fn a_question_needs_no_state_and_state_no_question() {
     let encode = |result: InputRequiredResult| {
         let mut out = Vec::new();
-        result.encode(&Stamp::anonymous(), &mut out).unwrap();
+        result.encode(&ServerStamp::anonymous(), &mut out).unwrap();
         String::from_utf8(out).unwrap()
     };
     let mut asked = InputRequiredResult::new();
@@ -368,8 +379,8 @@ fn a_result_of_another_revision_is_refused() {
 fn replies_are_the_same_when_they_say_the_same() {
     let forwarded = || Reply::raw(Revision::V2025_06_18, raw(json!({ "x": 1 })));
     assert_eq!(forwarded(), forwarded());
-    assert!(format!("{:?}", forwarded()).contains("Bridge"), "{:?}", forwarded());
-    let prepared = |text: &str| Prepared::new(CallToolResult::text(text));
+    assert!(format!("{:?}", forwarded()).contains("ResultTranslator"), "{:?}", forwarded());
+    let prepared = |text: &str| PreparedResult::new(CallToolResult::text(text));
     let written = prepared("a");
     written.bytes(&Method::ToolsCall, Revision::LATEST, &stamp()).unwrap();
     assert_eq!(written, prepared("a"), "what has been written of it does not matter");
@@ -379,5 +390,5 @@ fn replies_are_the_same_when_they_say_the_same() {
 #[test]
 fn a_reply_is_small() {
     assert!(size_of::<Reply>() <= 112, "{}", size_of::<Reply>());
-    assert_eq!(size_of::<Id>(), 16);
+    assert_eq!(size_of::<RequestId>(), 16);
 }

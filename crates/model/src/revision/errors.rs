@@ -55,11 +55,11 @@ fn in_specification_range(code: i64) -> bool {
 
 fn names_uri(error: &RpcError) -> bool {
     #[derive(Deserialize)]
-    struct Data {
+    struct UriDataPeek {
         #[serde(rename = "uri")]
         _uri: String,
     }
-    error.data.as_ref().is_some_and(|data| data.decode::<Data>().is_ok())
+    error.data.as_ref().is_some_and(|data| data.decode::<UriDataPeek>().is_ok())
 }
 
 /// An internal error that says the same, with the original where its data was.
@@ -74,10 +74,10 @@ impl RpcError {
     #[must_use]
     pub fn resource_not_found(uri: &str) -> Self {
         #[derive(serde::Serialize)]
-        struct Data<'a> {
+        struct ResourceNotFoundData<'a> {
             uri: &'a str,
         }
-        Self::invalid_params(format!("resource not found: {uri}")).with_data(&Data { uri })
+        Self::invalid_params(format!("resource not found: {uri}")).with_data(&ResourceNotFoundData { uri })
     }
 
     /// The request needs what the client did not declare (CAP-13).
@@ -85,7 +85,7 @@ impl RpcError {
     pub fn missing_client_capability(required: &ClientCapabilities) -> Self {
         #[derive(serde::Serialize)]
         #[serde(rename_all = "camelCase")]
-        struct Data<'a> {
+        struct MissingCapabilityData<'a> {
             required_capabilities: &'a RawJson,
         }
         let required = RawJson::from_serialize(required).unwrap_or_else(|_| RawJson::empty_object());
@@ -110,32 +110,32 @@ impl RpcError {
             }
         };
         Self::new(code::MISSING_CLIENT_CAPABILITY, message)
-            .with_data(&Data { required_capabilities: &required })
+            .with_data(&MissingCapabilityData { required_capabilities: &required })
     }
 
     /// The revision asked for is not spoken here (VER-12).
     #[must_use]
     pub fn unsupported_version(requested: &str, supported: &[Revision]) -> Self {
         #[derive(serde::Serialize)]
-        struct Data<'a> {
+        struct UnsupportedVersionData<'a> {
             supported: &'a [Revision],
             requested: &'a str,
         }
         Self::new(code::UNSUPPORTED_VERSION, "unsupported protocol version")
-            .with_data(&Data { supported, requested })
+            .with_data(&UnsupportedVersionData { supported, requested })
     }
 
     /// The URLs that `-32042` of 2025-11-25 wants the person to go to; none for any other error.
     #[must_use]
     pub fn url_elicitations(&self) -> Option<Vec<ElicitUrlParams>> {
         #[derive(Deserialize)]
-        struct Data {
+        struct UrlElicitationsPeek {
             elicitations: Vec<ElicitParams>,
         }
         if self.code != code::URL_ELICITATION_REQUIRED {
             return None;
         }
-        let data: Data = self.data.as_ref()?.decode().ok()?;
+        let data: UrlElicitationsPeek = self.data.as_ref()?.decode().ok()?;
         data.elicitations
             .into_iter()
             .map(|params| match params {
@@ -149,12 +149,12 @@ impl RpcError {
     #[must_use]
     pub fn url_elicitation_required(elicitations: Vec<ElicitUrlParams>) -> Self {
         #[derive(serde::Serialize)]
-        struct Data {
+        struct UrlElicitationsData {
             elicitations: Vec<ElicitParams>,
         }
         let elicitations = elicitations.into_iter().map(ElicitParams::Url).collect();
         Self::new(code::URL_ELICITATION_REQUIRED, "the person must go to a URL first")
-            .with_data(&Data { elicitations })
+            .with_data(&UrlElicitationsData { elicitations })
     }
 }
 

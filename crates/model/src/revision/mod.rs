@@ -60,7 +60,7 @@ pub(crate) mod v2025_03_26;
 pub(crate) mod v2025_06_18;
 pub(crate) mod v2025_11_25;
 pub(crate) mod v2026_07_28;
-mod wrapped;
+mod wrapped_output;
 
 use std::fmt;
 use std::str::FromStr;
@@ -177,15 +177,15 @@ impl<'de> Deserialize<'de> for Revision {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("revision {revision} cannot say {kind}")]
 #[non_exhaustive]
-pub struct Unsayable {
+pub struct LoweringError {
     /// The revision.
     pub revision: Revision,
     /// Feature that the revision does not support.
-    pub kind: UnsayableKind,
+    pub kind: LoweringErrorKind,
 }
 
-impl Unsayable {
-    pub(crate) fn new(revision: Revision, kind: UnsayableKind) -> Self {
+impl LoweringError {
+    pub(crate) fn new(revision: Revision, kind: LoweringErrorKind) -> Self {
         Self { revision, kind }
     }
 }
@@ -193,7 +193,7 @@ impl Unsayable {
 /// Features that a revision does not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum UnsayableKind {
+pub enum LoweringErrorKind {
     /// A question to the person, before 2025-06-18.
     #[error("a question to the person (elicitation)")]
     Elicitation,

@@ -4,12 +4,12 @@
 
 use std::borrow::{Borrow, Cow};
 
-use super::{UnsayableKind, v2024_11_05, v2025_03_26, v2025_06_18, v2025_11_25, v2026_07_28};
+use super::{LoweringErrorKind, v2024_11_05, v2025_03_26, v2025_06_18, v2025_11_25, v2026_07_28};
 use crate::types::*;
 use crate::{RawJson, Revision};
 
 /// Changes from the next newer revision to one revision, part by part. By default, nothing changes.
-pub(crate) trait Step: Sync {
+pub(crate) trait RevisionStep: Sync {
     /// `_meta` of a result.
     fn result_meta(&self, _meta: &mut Cow<'_, Meta>) {}
     /// `_meta` of a tool, a prompt, a resource, a content block.
@@ -29,11 +29,11 @@ pub(crate) trait Step: Sync {
     // From here on: what a person or a model is asked. It is rare, so it is edited in place.
 
     fn sampling_block(&self, _block: &mut SamplingMessageContentBlock) {}
-    fn create_message(&self, _params: &mut CreateMessageParams) -> Result<(), UnsayableKind> {
+    fn create_message(&self, _params: &mut CreateMessageParams) -> Result<(), LoweringErrorKind> {
         Ok(())
     }
     fn create_message_result(&self, _result: &mut CreateMessageResult) {}
-    fn elicit(&self, _params: &mut ElicitParams) -> Result<(), UnsayableKind> {
+    fn elicit(&self, _params: &mut ElicitParams) -> Result<(), LoweringErrorKind> {
         Ok(())
     }
     fn elicit_result(&self, _result: &mut ElicitResult) {}
@@ -42,11 +42,15 @@ pub(crate) trait Step: Sync {
 }
 
 /// The steps that lead from our types to a revision, the newest first.
-pub(crate) fn steps(to: Revision) -> &'static [&'static dyn Step] {
-    const OLDER: &[&dyn Step] =
-        &[&v2025_11_25::Step, &v2025_06_18::Step, &v2025_03_26::Step, &v2024_11_05::Step];
+pub(crate) fn steps(to: Revision) -> &'static [&'static dyn RevisionStep] {
+    const OLDER: &[&dyn RevisionStep] = &[
+        &v2025_11_25::StepTo2025_11_25,
+        &v2025_06_18::StepTo2025_06_18,
+        &v2025_03_26::StepTo2025_03_26,
+        &v2024_11_05::StepTo2024_11_05,
+    ];
     match to {
-        Revision::V2026_07_28 => &[&v2026_07_28::Step],
+        Revision::V2026_07_28 => &[&v2026_07_28::StepTo2026_07_28],
         Revision::V2025_11_25 => &OLDER[..1],
         Revision::V2025_06_18 => &OLDER[..2],
         Revision::V2025_03_26 => &OLDER[..3],
@@ -57,7 +61,7 @@ pub(crate) fn steps(to: Revision) -> &'static [&'static dyn Step] {
 /// A value that is written differently in some revision.
 pub(crate) trait Lower: Clone {
     /// Applies one step.
-    fn step(this: &mut Cow<'_, Self>, step: &dyn Step);
+    fn step(this: &mut Cow<'_, Self>, step: &dyn RevisionStep);
 
     /// The value as `to` has it: itself, where there is no difference.
     fn lowered(&self, to: Revision) -> Cow<'_, Self> {
@@ -100,29 +104,29 @@ macro_rules! edit {
     };
 }
 
-fn annotated_text(content: &mut Cow<'_, TextContent>, s: &dyn Step) {
+fn annotated_text(content: &mut Cow<'_, TextContent>, s: &dyn RevisionStep) {
     edit!(content.annotations?, Annotations, |a| s.annotations(a));
     edit!(content.meta, |m| s.inner_meta(m));
 }
 
-fn annotated_image(content: &mut Cow<'_, ImageContent>, s: &dyn Step) {
+fn annotated_image(content: &mut Cow<'_, ImageContent>, s: &dyn RevisionStep) {
     edit!(content.annotations?, Annotations, |a| s.annotations(a));
     edit!(content.meta, |m| s.inner_meta(m));
 }
 
-fn annotated_audio(content: &mut Cow<'_, AudioContent>, s: &dyn Step) {
+fn annotated_audio(content: &mut Cow<'_, AudioContent>, s: &dyn RevisionStep) {
     edit!(content.annotations?, Annotations, |a| s.annotations(a));
     edit!(content.meta, |m| s.inner_meta(m));
 }
 
 impl Lower for ResourceContents {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         edit!(this.meta, |m| s.inner_meta(m));
     }
 }
 
 impl Lower for Resource {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         s.resource(this);
         edit!(this.annotations?, Annotations, |a| s.annotations(a));
         edit!(this.meta, |m| s.inner_meta(m));
@@ -130,7 +134,7 @@ impl Lower for Resource {
 }
 
 impl Lower for ResourceTemplate {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         s.template(this);
         edit!(this.annotations?, Annotations, |a| s.annotations(a));
         edit!(this.meta, |m| s.inner_meta(m));
@@ -138,20 +142,20 @@ impl Lower for ResourceTemplate {
 }
 
 impl Lower for Tool {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         s.tool(this);
         edit!(this.meta, |m| s.inner_meta(m));
     }
 }
 
 impl Lower for Prompt {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         s.prompt(this);
         edit!(this.meta, |m| s.inner_meta(m));
     }
 }
 
-fn block(block: &mut Cow<'_, ContentBlock>, index: usize, s: &dyn Step) {
+fn block(block: &mut Cow<'_, ContentBlock>, index: usize, s: &dyn RevisionStep) {
     s.block(block, index);
     let new = match block.as_ref() {
         ContentBlock::Text(c) => changed(c, |c| annotated_text(c, s)).map(ContentBlock::Text),
@@ -174,7 +178,7 @@ fn block(block: &mut Cow<'_, ContentBlock>, index: usize, s: &dyn Step) {
 }
 
 impl Lower for CallToolResult {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         s.call_result(this);
         edit!(this.meta, |m| s.result_meta(m));
         for index in 0..this.content.len() {
@@ -186,7 +190,7 @@ impl Lower for CallToolResult {
 }
 
 impl Lower for GetPromptResult {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         edit!(this.meta, |m| s.result_meta(m));
         for index in 0..this.messages.len() {
             if let Some(new) = changed(&this.messages[index].content, |b| block(b, index, s)) {
@@ -197,60 +201,60 @@ impl Lower for GetPromptResult {
 }
 
 impl Lower for ListToolsResult {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         edit!(this.meta, |m| s.result_meta(m));
         edit!(this.tools[], |t| Tool::step(t, s));
     }
 }
 
 impl Lower for ListPromptsResult {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         edit!(this.meta, |m| s.result_meta(m));
         edit!(this.prompts[], |p| Prompt::step(p, s));
     }
 }
 
 impl Lower for ListResourcesResult {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         edit!(this.meta, |m| s.result_meta(m));
         edit!(this.resources[], |r| Resource::step(r, s));
     }
 }
 
 impl Lower for ListResourceTemplatesResult {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         edit!(this.meta, |m| s.result_meta(m));
         edit!(this.resource_templates[], |t| ResourceTemplate::step(t, s));
     }
 }
 
 impl Lower for ReadResourceResult {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         edit!(this.meta, |m| s.result_meta(m));
         edit!(this.contents[], |c| ResourceContents::step(c, s));
     }
 }
 
 impl Lower for CompleteResult {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         edit!(this.meta, |m| s.result_meta(m));
     }
 }
 
 impl Lower for EmptyResult {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         edit!(this.meta, |m| s.result_meta(m));
     }
 }
 
 impl Lower for SubscriptionsListenResult {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         edit!(this.meta, |m| s.result_meta(m));
     }
 }
 
 impl Lower for InitializeResult {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         edit!(this.meta, |m| s.result_meta(m));
         edit!(this.capabilities, |c| s.server_capabilities(c));
         edit!(this.server_info, |i| s.implementation(i));
@@ -258,57 +262,57 @@ impl Lower for InitializeResult {
 }
 
 impl Lower for DiscoverResult {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         edit!(this.meta, |m| s.result_meta(m));
         edit!(this.capabilities, |c| s.server_capabilities(c));
     }
 }
 
 impl Lower for InitializeParams {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         edit!(this.capabilities, |c| s.client_capabilities(c));
         edit!(this.client_info, |i| s.implementation(i));
     }
 }
 
 impl Lower for ClientCapabilities {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         s.client_capabilities(this);
     }
 }
 
 impl Lower for ServerCapabilities {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         s.server_capabilities(this);
     }
 }
 
 impl Lower for Implementation {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         s.implementation(this);
     }
 }
 
 impl Lower for CreateTaskResult {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         edit!(this.meta, |m| s.result_meta(m));
     }
 }
 
 impl Lower for GetTaskResult {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         edit!(this.meta, |m| s.result_meta(m));
     }
 }
 
 impl Lower for ListTasksResult {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         edit!(this.meta, |m| s.result_meta(m));
     }
 }
 
 impl Lower for CreateMessageResult {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         let result = this.to_mut();
         result.content.iter_mut().for_each(|b| sampling_block(b, s));
         s.create_message_result(result);
@@ -319,7 +323,7 @@ impl Lower for CreateMessageResult {
 }
 
 impl Lower for ElicitResult {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         let result = this.to_mut();
         s.elicit_result(result);
         if let Some(new) = changed(&result.meta, |m| s.result_meta(m)) {
@@ -329,7 +333,7 @@ impl Lower for ElicitResult {
 }
 
 impl Lower for ListRootsResult {
-    fn step(this: &mut Cow<'_, Self>, s: &dyn Step) {
+    fn step(this: &mut Cow<'_, Self>, s: &dyn RevisionStep) {
         let result = this.to_mut();
         s.list_roots_result(result);
         for root in &mut result.roots {
@@ -340,7 +344,10 @@ impl Lower for ListRootsResult {
 }
 
 /// Lowers what a server asks the client's model.
-pub(crate) fn create_message(params: &mut CreateMessageParams, to: Revision) -> Result<(), UnsayableKind> {
+pub(crate) fn create_message(
+    params: &mut CreateMessageParams,
+    to: Revision,
+) -> Result<(), LoweringErrorKind> {
     for s in steps(to).iter().copied() {
         s.create_message(params)?;
         for message in &mut params.messages {
@@ -354,7 +361,7 @@ pub(crate) fn create_message(params: &mut CreateMessageParams, to: Revision) -> 
 }
 
 /// Lowers what a server asks the person.
-pub(crate) fn elicit(params: &mut ElicitParams, to: Revision) -> Result<(), UnsayableKind> {
+pub(crate) fn elicit(params: &mut ElicitParams, to: Revision) -> Result<(), LoweringErrorKind> {
     steps(to).iter().try_for_each(|s| s.elicit(params))
 }
 
@@ -369,7 +376,7 @@ fn edit_in_place<T: Clone>(value: &mut T, edit: impl FnOnce(&mut Cow<'_, T>)) {
     }
 }
 
-fn sampling_block(block: &mut SamplingMessageContentBlock, s: &dyn Step) {
+fn sampling_block(block: &mut SamplingMessageContentBlock, s: &dyn RevisionStep) {
     s.sampling_block(block);
     match block {
         SamplingMessageContentBlock::Text(c) => edit_in_place(c, |c| annotated_text(c, s)),

@@ -205,7 +205,7 @@ fn extensions_are_declared_in_every_revision() {
     assert!(!odd.has_extension("a/b") && !odd.has_extension("c/d"), "only an object is a declaration");
 }
 
-fn ask(params: impl Into<InputRequest>, to: Revision) -> Result<Value, UnsayableKind> {
+fn ask(params: impl Into<InputRequest>, to: Revision) -> Result<Value, LoweringErrorKind> {
     params.into().lower(to).map(|(_, params)| value(&params)).map_err(|refused| {
         assert_eq!(refused.revision, to);
         refused.kind
@@ -217,28 +217,28 @@ fn what_cannot_be_asked_is_refused() {
     let form = || ElicitParams::form("m", ElicitSchema::new());
     let url = || ElicitUrlParams::new("m", "https://a/");
     for to in [V2024_11_05, V2025_03_26] {
-        assert_eq!(ask(form(), to), Err(UnsayableKind::Elicitation), "{to}");
+        assert_eq!(ask(form(), to), Err(LoweringErrorKind::Elicitation), "{to}");
     }
     assert_eq!(
         ask(ElicitParams::Url(url().with_elicitation_id("e")), V2025_06_18),
-        Err(UnsayableKind::ElicitationByUrl)
+        Err(LoweringErrorKind::ElicitationByUrl)
     );
-    assert_eq!(ask(ElicitParams::Url(url()), V2025_11_25), Err(UnsayableKind::ElicitationWithoutId));
+    assert_eq!(ask(ElicitParams::Url(url()), V2025_11_25), Err(LoweringErrorKind::ElicitationWithoutId));
     assert!(ask(ElicitParams::Url(url().with_elicitation_id("e")), V2025_11_25).is_ok());
     assert!(ask(ElicitParams::Url(url()), V2026_07_28).is_ok());
 
     let many = || MultiSelectSchema::new(vec!["a".into()]);
     let required = ElicitParams::form("m", ElicitSchema::new().with_required("x", many()));
-    assert_eq!(ask(required, V2025_06_18), Err(UnsayableKind::MultiSelect));
+    assert_eq!(ask(required, V2025_06_18), Err(LoweringErrorKind::MultiSelect));
     let optional = ElicitParams::form("m", ElicitSchema::new().with_optional("x", many()));
     assert_eq!(ask(optional, V2025_06_18).unwrap()["requestedSchema"]["properties"], json!({}));
 
     let tools = CreateMessageParams::new(vec![], 1).with_tool_choice(ToolChoice::new());
-    assert_eq!(ask(tools.clone(), V2025_06_18), Err(UnsayableKind::SamplingWithTools));
+    assert_eq!(ask(tools.clone(), V2025_06_18), Err(LoweringErrorKind::SamplingWithTools));
     assert!(ask(tools, V2025_11_25).is_ok());
     let other =
         |method: &str| InputRequest::Other { method: method.to_owned(), params: json!({ "n": 1 }).into() };
-    assert_eq!(ask(other("tools/call"), V2025_11_25), Err(UnsayableKind::Question));
+    assert_eq!(ask(other("tools/call"), V2025_11_25), Err(LoweringErrorKind::Question));
     // What an extension asks is the same in every revision.
     for revision in Revision::ALL {
         assert_eq!(ask(other("acme/ask"), revision).unwrap(), json!({ "n": 1 }), "{revision}");
@@ -475,14 +475,14 @@ fn any_revision() -> impl Strategy<Value = Revision> {
 
 /// Encodes `reply` for `to`, decodes it again, and compares the result with the table.
 fn loses_only_what_is_said(method: &Method, reply: &crate::Reply, to: Revision) -> Result<(), TestCaseError> {
-    let stamp = crate::Stamp::anonymous();
+    let stamp = crate::ServerStamp::anonymous();
     let write = |reply: &crate::Reply, to: Revision| {
         let mut out = Vec::new();
         reply.encode(method, to, &stamp, &mut out).unwrap();
         RawJson::parse(out).unwrap()
     };
-    let read = |json: &RawJson, from: Revision| match crate::Answer::decode(method, from, json).unwrap() {
-        crate::Answer::Complete(reply) => reply,
+    let read = |json: &RawJson, from: Revision| match crate::PeerResult::decode(method, from, json).unwrap() {
+        crate::PeerResult::Complete(reply) => reply,
         other => panic!("{other:?}"),
     };
     let there = write(reply, to);

@@ -6,9 +6,9 @@ use super::step;
 use crate::RawJson;
 use crate::types::*;
 
-pub(crate) struct Step;
+pub(crate) struct StepTo2024_11_05;
 
-impl step::Step for Step {
+impl step::RevisionStep for StepTo2024_11_05 {
     fn tool(&self, tool: &mut Cow<'_, Tool>) {
         if tool.annotations.is_some() {
             tool.to_mut().annotations = None;

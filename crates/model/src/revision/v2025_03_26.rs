@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use super::UnsayableKind;
+use super::LoweringErrorKind;
 use super::step;
 use crate::types::*;
 
-pub(crate) struct Step;
+pub(crate) struct StepTo2025_03_26;
 
-impl step::Step for Step {
+impl step::RevisionStep for StepTo2025_03_26 {
     fn inner_meta(&self, meta: &mut Cow<'_, Meta>) {
         if !meta.is_empty() {
             *meta = Cow::Owned(Meta::new());
@@ -86,7 +86,7 @@ impl step::Step for Step {
         }
     }
 
-    fn elicit(&self, _params: &mut ElicitParams) -> Result<(), UnsayableKind> {
-        Err(UnsayableKind::Elicitation)
+    fn elicit(&self, _params: &mut ElicitParams) -> Result<(), LoweringErrorKind> {
+        Err(LoweringErrorKind::Elicitation)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::UnsayableKind;
+use super::LoweringErrorKind;
 use super::step::{self, note, without};
 use crate::RawJson;
 use crate::meta_key::{MODEL_IMMEDIATE_RESPONSE, RELATED_TASK};
@@ -14,9 +14,9 @@ pub(crate) const NEWER_META: &[&str] = &[RELATED_TASK, MODEL_IMMEDIATE_RESPONSE]
 /// The params that came with tasks.
 pub(crate) const NEWER_PARAMS: &[&str] = &["task"];
 
-pub(crate) struct Step;
+pub(crate) struct StepTo2025_06_18;
 
-impl step::Step for Step {
+impl step::RevisionStep for StepTo2025_06_18 {
     fn result_meta(&self, meta: &mut Cow<'_, Meta>) {
         without(meta, NEWER_META);
     }
@@ -102,9 +102,9 @@ impl step::Step for Step {
     }
 
     /// A message holds one block here: several become as many messages. Tools cannot be had (SAMP-31).
-    fn create_message(&self, params: &mut CreateMessageParams) -> Result<(), UnsayableKind> {
+    fn create_message(&self, params: &mut CreateMessageParams) -> Result<(), LoweringErrorKind> {
         if !params.tools.is_empty() || params.tool_choice.is_some() {
-            return Err(UnsayableKind::SamplingWithTools);
+            return Err(LoweringErrorKind::SamplingWithTools);
         }
         params.task = None;
         if params.messages.iter().any(|message| message.content.len() != 1) {
@@ -146,9 +146,9 @@ impl step::Step for Step {
         result.content = vec![SamplingMessageContentBlock::text(text.join("\n"))];
     }
 
-    fn elicit(&self, params: &mut ElicitParams) -> Result<(), UnsayableKind> {
+    fn elicit(&self, params: &mut ElicitParams) -> Result<(), LoweringErrorKind> {
         let ElicitParams::Form(form) = params else {
-            return Err(UnsayableKind::ElicitationByUrl);
+            return Err(LoweringErrorKind::ElicitationByUrl);
         };
         form.task = None;
         let schema = &mut form.requested_schema;
@@ -157,7 +157,7 @@ impl step::Step for Step {
         let multi =
             |field: &PrimitiveSchemaDefinition| matches!(field, PrimitiveSchemaDefinition::MultiSelect(_));
         if schema.properties.0.iter().any(|(name, field)| multi(field) && required(name)) {
-            return Err(UnsayableKind::MultiSelect);
+            return Err(LoweringErrorKind::MultiSelect);
         }
         schema.properties.0.retain(|(_, field)| !multi(field));
         for (_, field) in &mut schema.properties.0 {

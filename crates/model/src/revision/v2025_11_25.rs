@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::UnsayableKind;
+use super::LoweringErrorKind;
 use super::step::{self, note, without};
-use super::wrapped;
+use super::wrapped_output;
 use crate::meta_key::{
     CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO, SUBSCRIPTION_ID,
 };
@@ -23,9 +23,9 @@ pub(crate) const NEWER_META: &[&str] =
 /// The params that came with questions inside results.
 pub(crate) const NEWER_PARAMS: &[&str] = &["inputResponses", "requestState"];
 
-pub(crate) struct Step;
+pub(crate) struct StepTo2025_11_25;
 
-impl step::Step for Step {
+impl step::RevisionStep for StepTo2025_11_25 {
     fn result_meta(&self, meta: &mut Cow<'_, Meta>) {
         without(meta, NEWER_META);
     }
@@ -38,7 +38,7 @@ impl step::Step for Step {
         // cannot be told of the schema it is left out (TOOL-35).
         if let Some(schema) = &tool.output_schema {
             if !is_object_schema(schema) {
-                let wrapped = wrapped::schema(schema);
+                let wrapped = wrapped_output::schema(schema);
                 tool.to_mut().output_schema = wrapped;
             } else if let Some(schema) = object_schema(schema) {
                 tool.to_mut().output_schema = Some(schema);
@@ -57,7 +57,7 @@ impl step::Step for Step {
             && !value.is_object()
         {
             let text = result.content.is_empty().then(|| ContentBlock::text(value.as_str()));
-            let object = wrapped::value(value);
+            let object = wrapped_output::value(value);
             let result = result.to_mut();
             result.structured_content = Some(object);
             result.content.extend(text);
@@ -86,17 +86,17 @@ impl step::Step for Step {
                     if result.content.is_empty() {
                         result.content.push(ContentBlock::text(value.as_str()));
                     }
-                    result.structured_content = Some(wrapped::value(&value));
+                    result.structured_content = Some(wrapped_output::value(&value));
                 }
             }
             _ => {}
         }
     }
 
-    fn elicit(&self, params: &mut ElicitParams) -> Result<(), UnsayableKind> {
+    fn elicit(&self, params: &mut ElicitParams) -> Result<(), LoweringErrorKind> {
         match params {
             ElicitParams::Url(url) if url.elicitation_id.is_none() => {
-                Err(UnsayableKind::ElicitationWithoutId)
+                Err(LoweringErrorKind::ElicitationWithoutId)
             }
             _ => Ok(()),
         }
@@ -106,22 +106,24 @@ impl step::Step for Step {
 /// Returns true if the root of the schema has the type object.
 fn is_object_schema(schema: &RawJson) -> bool {
     #[derive(Deserialize)]
-    struct Root<'a> {
+    struct SchemaTypePeek<'a> {
         #[serde(borrow)]
         r#type: Option<&'a RawValue>,
     }
-    schema.decode::<Root<'_>>().is_ok_and(|root| root.r#type.is_some_and(|kind| kind.get() == "\"object\""))
+    schema
+        .decode::<SchemaTypePeek<'_>>()
+        .is_ok_and(|root| root.r#type.is_some_and(|kind| kind.get() == "\"object\""))
 }
 
 /// Converts a schema so that its properties are objects: `true` and `false` are allowed only from 2026-07-28. Returns
 /// `None` if there is nothing to change; everything else stays as written.
 fn object_schema(schema: &RawJson) -> Option<RawJson> {
     #[derive(Deserialize)]
-    struct Root<'a> {
+    struct SchemaPropertiesPeek<'a> {
         #[serde(borrow, default)]
         properties: BTreeMap<Cow<'a, str>, &'a RawValue>,
     }
-    let root: Root<'_> = schema.decode().ok()?;
+    let root: SchemaPropertiesPeek<'_> = schema.decode().ok()?;
     let text = schema.to_bytes();
     let mut places: Vec<(std::ops::Range<usize>, &'static str)> = root
         .properties
@@ -225,15 +227,15 @@ impl From<&GetTaskResult> for WireTask {
 fn tool_failure(result: &RawJson) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Failure<'a> {
+    struct ToolFailurePeek<'a> {
         #[serde(default)]
         is_error: bool,
         #[serde(borrow, default)]
-        content: Vec<Block<'a>>,
+        content: Vec<ContentBlockPeek<'a>>,
     }
     // No more of a block than is wanted here: programs that read no content shall not carry its reader.
     #[derive(Deserialize)]
-    struct Block<'a> {
+    struct ContentBlockPeek<'a> {
         #[serde(borrow)]
         r#type: Cow<'a, str>,
         #[serde(borrow, default)]
@@ -241,7 +243,8 @@ fn tool_failure(result: &RawJson) -> Option<String> {
     }
     /// Enough for a line; the whole is the task's result.
     const SHOWN: usize = 200;
-    let failure: Failure<'_> = result.decode().ok().filter(|failure: &Failure<'_>| failure.is_error)?;
+    let failure: ToolFailurePeek<'_> =
+        result.decode().ok().filter(|failure: &ToolFailurePeek<'_>| failure.is_error)?;
     let mut texts = failure.content.iter().filter(|block| block.r#type == "text");
     let text = texts.find_map(|block| block.text.as_deref());
     Some(text.unwrap_or("the tool failed").chars().take(SHOWN).collect())

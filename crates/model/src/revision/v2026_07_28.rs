@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-use super::UnsayableKind;
+use super::LoweringErrorKind;
 use super::step::{self, without};
 use crate::meta_key::{MODEL_IMMEDIATE_RESPONSE, RELATED_TASK};
 use crate::types::*;
 
-pub(crate) struct Step;
+pub(crate) struct StepTo2026_07_28;
 
-impl step::Step for Step {
+impl step::RevisionStep for StepTo2026_07_28 {
     fn result_meta(&self, meta: &mut Cow<'_, Meta>) {
         without(meta, &[RELATED_TASK, MODEL_IMMEDIATE_RESPONSE]);
     }
@@ -37,13 +37,13 @@ impl step::Step for Step {
         }
     }
 
-    fn create_message(&self, params: &mut CreateMessageParams) -> Result<(), UnsayableKind> {
+    fn create_message(&self, params: &mut CreateMessageParams) -> Result<(), LoweringErrorKind> {
         params.task = None;
         params.meta = Meta::new();
         Ok(())
     }
 
-    fn elicit(&self, params: &mut ElicitParams) -> Result<(), UnsayableKind> {
+    fn elicit(&self, params: &mut ElicitParams) -> Result<(), LoweringErrorKind> {
         *params.task_mut() = None;
         *params.meta_mut() = Meta::new();
         if let ElicitParams::Url(url) = params {

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Extra;
+use super::ExtraMembers;
 use crate::types::lenient::or_default;
 use crate::{RawJson, TASKS_EXTENSION};
 
 /// Settings by name, each kept as it came.
-pub type Settings = BTreeMap<String, RawJson>;
+pub type CapabilitySettings = BTreeMap<String, RawJson>;
 
 /// Capabilities of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,7 +18,7 @@ pub type Settings = BTreeMap<String, RawJson>;
 pub struct ClientCapabilities {
     /// Experimental capabilities that no revision defines.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "or_default")]
-    pub experimental: Settings,
+    pub experimental: CapabilitySettings,
     /// It has roots (deprecated in 2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roots: Option<RootsCapability>,
@@ -34,10 +34,10 @@ pub struct ClientCapabilities {
     /// The extensions it has, by identifier, each with an object of settings. The schemas list them from 2026-07-28 on;
     /// they are negotiated with `initialize`, too.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "or_default")]
-    pub extensions: Settings,
+    pub extensions: CapabilitySettings,
     /// Members that the specification does not define.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: ExtraMembers,
 }
 
 impl ClientCapabilities {
@@ -49,12 +49,12 @@ impl ClientCapabilities {
 }
 
 setters!(ClientCapabilities {
-    set with_experimental(experimental: Settings);
+    set with_experimental(experimental: CapabilitySettings);
     some with_roots(roots: RootsCapability);
     some with_sampling(sampling: SamplingCapability);
     some with_elicitation(elicitation: ElicitationCapability);
     some with_tasks(tasks: ClientTasksCapability);
-    set with_extensions(extensions: Settings);
+    set with_extensions(extensions: CapabilitySettings);
 });
 
 impl ClientCapabilities {
@@ -101,7 +101,7 @@ pub struct RootsCapability {
     pub list_changed: Option<bool>,
     /// Members that the specification does not define.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: ExtraMembers,
 }
 
 impl RootsCapability {
@@ -129,7 +129,7 @@ pub struct SamplingCapability {
     pub context: Option<RawJson>,
     /// Members that the specification does not define.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: ExtraMembers,
 }
 
 impl SamplingCapability {
@@ -158,7 +158,7 @@ pub struct ElicitationCapability {
     pub url: Option<RawJson>,
     /// Members that the specification does not define.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: ExtraMembers,
 }
 
 impl ElicitationCapability {
@@ -190,7 +190,7 @@ pub struct ClientTasksCapability {
     pub requests: Option<ClientTaskRequests>,
     /// Members that the specification does not define.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: ExtraMembers,
 }
 
 impl ClientTasksCapability {
@@ -220,7 +220,7 @@ pub struct ClientTaskRequests {
     pub elicitation: Option<ElicitationTaskRequests>,
     /// Members that the specification does not define.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: ExtraMembers,
 }
 
 impl ClientTaskRequests {
@@ -246,7 +246,7 @@ pub struct SamplingTaskRequests {
     pub create_message: Option<RawJson>,
     /// Members that the specification does not define.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: ExtraMembers,
 }
 
 impl SamplingTaskRequests {
@@ -271,7 +271,7 @@ pub struct ElicitationTaskRequests {
     pub create: Option<RawJson>,
     /// Members that the specification does not define.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: ExtraMembers,
 }
 
 impl ElicitationTaskRequests {
@@ -293,7 +293,7 @@ setters!(ElicitationTaskRequests {
 pub struct ServerCapabilities {
     /// Experimental capabilities that no revision defines.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "or_default")]
-    pub experimental: Settings,
+    pub experimental: CapabilitySettings,
     /// It has tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<ToolsCapability>,
@@ -315,10 +315,10 @@ pub struct ServerCapabilities {
     /// The extensions it has, by identifier, each with an object of settings. The schemas list them from 2026-07-28 on;
     /// they are negotiated with `initialize`, too.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "or_default")]
-    pub extensions: Settings,
+    pub extensions: CapabilitySettings,
     /// Members that the specification does not define.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: ExtraMembers,
 }
 
 impl ServerCapabilities {
@@ -330,14 +330,14 @@ impl ServerCapabilities {
 }
 
 setters!(ServerCapabilities {
-    set with_experimental(experimental: Settings);
+    set with_experimental(experimental: CapabilitySettings);
     some with_tools(tools: ToolsCapability);
     some with_prompts(prompts: PromptsCapability);
     some with_resources(resources: ResourcesCapability);
     some with_completions(completions: RawJson);
     some with_logging(logging: RawJson);
     some with_tasks(tasks: ServerTasksCapability);
-    set with_extensions(extensions: Settings);
+    set with_extensions(extensions: CapabilitySettings);
 });
 
 /// The server has tools.
@@ -350,7 +350,7 @@ pub struct ToolsCapability {
     pub list_changed: Option<bool>,
     /// Members that the specification does not define.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: ExtraMembers,
 }
 
 impl ToolsCapability {
@@ -375,7 +375,7 @@ pub struct PromptsCapability {
     pub list_changed: Option<bool>,
     /// Members that the specification does not define.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: ExtraMembers,
 }
 
 impl PromptsCapability {
@@ -403,7 +403,7 @@ pub struct ResourcesCapability {
     pub list_changed: Option<bool>,
     /// Members that the specification does not define.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: ExtraMembers,
 }
 
 impl ResourcesCapability {
@@ -435,7 +435,7 @@ pub struct ServerTasksCapability {
     pub requests: Option<ServerTaskRequests>,
     /// Members that the specification does not define.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: ExtraMembers,
 }
 
 impl ServerTasksCapability {
@@ -462,7 +462,7 @@ pub struct ServerTaskRequests {
     pub tools: Option<ToolTaskRequests>,
     /// Members that the specification does not define.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: ExtraMembers,
 }
 
 impl ServerTaskRequests {
@@ -487,7 +487,7 @@ pub struct ToolTaskRequests {
     pub call: Option<RawJson>,
     /// Members that the specification does not define.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: ExtraMembers,
 }
 
 impl ToolTaskRequests {

@@ -14,7 +14,7 @@ use crate::types::lenient::or_default;
 pub struct CompleteParams {
     /// The prompt or the template it is typed for.
     #[serde(rename = "ref")]
-    pub reference: Reference,
+    pub reference: CompletionReference,
     /// The argument, and what stands there so far.
     pub argument: CompleteArgument,
     /// The arguments settled already (from 2025-06-18).
@@ -33,7 +33,7 @@ pub struct CompleteParams {
 impl CompleteParams {
     /// With what is required.
     #[must_use]
-    pub fn new(reference: Reference, argument: CompleteArgument) -> Self {
+    pub fn new(reference: CompletionReference, argument: CompleteArgument) -> Self {
         Self { reference, argument, context: None, meta: Meta::new() }
     }
 }
@@ -47,7 +47,7 @@ setters!(CompleteParams {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 #[non_exhaustive]
-pub enum Reference {
+pub enum CompletionReference {
     /// A prompt.
     #[serde(rename = "ref/prompt")]
     Prompt {

@@ -32,7 +32,7 @@ pub struct Annotations {
     pub last_modified: Option<String>,
     /// Members that the specification does not define.
     #[serde(flatten)]
-    pub extra: super::Extra,
+    pub extra: super::ExtraMembers,
 }
 
 setters!(Annotations {

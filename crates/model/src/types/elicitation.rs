@@ -119,7 +119,7 @@ setters!(ElicitUrlParams {
 /// The members of both modes.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Parts {
+struct ElicitParamsParts {
     #[serde(
         default,
         rename = "_meta",
@@ -128,7 +128,7 @@ struct Parts {
     )]
     meta: Meta,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    mode: Option<Mode>,
+    mode: Option<ElicitParamsMode>,
     message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     requested_schema: Option<ElicitSchema>,
@@ -142,22 +142,22 @@ struct Parts {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Mode {
+enum ElicitParamsMode {
     Form,
     Url,
 }
 
 impl<'de> Deserialize<'de> for ElicitParams {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Parts { meta, mode, message, requested_schema, url, elicitation_id, task } =
-            Parts::deserialize(deserializer)?;
+        let ElicitParamsParts { meta, mode, message, requested_schema, url, elicitation_id, task } =
+            ElicitParamsParts::deserialize(deserializer)?;
         Ok(match mode {
-            None | Some(Mode::Form) => {
+            None | Some(ElicitParamsMode::Form) => {
                 let requested_schema =
                     requested_schema.ok_or_else(|| de::Error::missing_field("requestedSchema"))?;
                 Self::Form(ElicitFormParams { message, requested_schema, task, meta })
             }
-            Some(Mode::Url) => {
+            Some(ElicitParamsMode::Url) => {
                 let url = url.ok_or_else(|| de::Error::missing_field("url"))?;
                 Self::Url(ElicitUrlParams { message, url, elicitation_id, task, meta })
             }
@@ -170,7 +170,7 @@ impl Serialize for ElicitParams {
         // A question is asked of a person: the copies made here do not matter.
         match self.clone() {
             // The mode of a form stays unsaid: 2025-06-18 knows no other, and later ones assume it.
-            Self::Form(form) => Parts {
+            Self::Form(form) => ElicitParamsParts {
                 meta: form.meta,
                 mode: None,
                 message: form.message,
@@ -179,9 +179,9 @@ impl Serialize for ElicitParams {
                 elicitation_id: None,
                 task: form.task,
             },
-            Self::Url(url) => Parts {
+            Self::Url(url) => ElicitParamsParts {
                 meta: url.meta,
-                mode: Some(Mode::Url),
+                mode: Some(ElicitParamsMode::Url),
                 message: url.message,
                 requested_schema: None,
                 url: Some(url.url),

@@ -19,9 +19,9 @@ pub struct ElicitSchema {
     #[serde(default, rename = "$schema", skip_serializing_if = "Option::is_none")]
     pub dialect: Option<String>,
     #[serde(default)]
-    r#type: Object,
+    r#type: ObjectType,
     /// The fields.
-    pub properties: Properties,
+    pub properties: FormProperties,
     /// The names of those that must be filled in.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub required: Vec<String>,
@@ -62,7 +62,7 @@ impl ElicitSchema {
 /// The one type that a form's schema has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Object {
+enum ObjectType {
     #[default]
     Object,
 }
@@ -70,9 +70,9 @@ enum Object {
 /// Fields by name, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a newtype that gives a list the shape of an object")]
-pub struct Properties(pub Vec<(String, PrimitiveSchemaDefinition)>);
+pub struct FormProperties(pub Vec<(String, PrimitiveSchemaDefinition)>);
 
-impl Properties {
+impl FormProperties {
     /// The field with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&PrimitiveSchemaDefinition> {
@@ -80,31 +80,31 @@ impl Properties {
     }
 }
 
-impl Serialize for Properties {
+impl Serialize for FormProperties {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(name, field)| (name, field)))
     }
 }
 
-impl<'de> Deserialize<'de> for Properties {
+impl<'de> Deserialize<'de> for FormProperties {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct PropertiesVisitor;
-        impl<'de> Visitor<'de> for PropertiesVisitor {
-            type Value = Properties;
+        struct FormPropertiesVisitor;
+        impl<'de> Visitor<'de> for FormPropertiesVisitor {
+            type Value = FormProperties;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("the fields of a form, an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Properties, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<FormProperties, A::Error> {
                 let mut fields = Vec::new();
                 while let Some(field) = map.next_entry()? {
                     fields.push(field);
                 }
-                Ok(Properties(fields))
+                Ok(FormProperties(fields))
             }
         }
-        deserializer.deserialize_map(PropertiesVisitor)
+        deserializer.deserialize_map(FormPropertiesVisitor)
     }
 }
 
@@ -349,14 +349,14 @@ setters!(MultiSelectSchema {
 });
 
 #[derive(Deserialize)]
-struct Titled {
+struct TitledValue {
     #[serde(rename = "const")]
     value: String,
     title: Option<String>,
 }
 
-impl From<Titled> for EnumOption {
-    fn from(titled: Titled) -> Self {
+impl From<TitledValue> for EnumOption {
+    fn from(titled: TitledValue) -> Self {
         Self { value: titled.value, title: titled.title }
     }
 }
@@ -364,7 +364,7 @@ impl From<Titled> for EnumOption {
 /// All keywords that a field's schema may have.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Keywords {
+struct FieldKeywords {
     r#type: String,
     title: Option<String>,
     description: Option<String>,
@@ -375,8 +375,8 @@ struct Keywords {
     maximum: Option<Number>,
     r#enum: Option<Vec<String>>,
     enum_names: Option<Vec<String>>,
-    one_of: Option<Vec<Titled>>,
-    items: Option<Items>,
+    one_of: Option<Vec<TitledValue>>,
+    items: Option<ItemsKeywords>,
     min_items: Option<u64>,
     max_items: Option<u64>,
     default: Option<RawJson>,
@@ -384,13 +384,13 @@ struct Keywords {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Items {
+struct ItemsKeywords {
     r#enum: Option<Vec<String>>,
-    any_of: Option<Vec<Titled>>,
+    any_of: Option<Vec<TitledValue>>,
 }
 
 impl PrimitiveSchemaDefinition {
-    fn from_keywords(k: Keywords) -> Option<Self> {
+    fn from_keywords(k: FieldKeywords) -> Option<Self> {
         fn default<T: de::DeserializeOwned>(raw: Option<&RawJson>) -> Option<Option<T>> {
             raw.map_or(Some(None), |raw| raw.decode().ok().map(Some))
         }
@@ -431,10 +431,10 @@ impl PrimitiveSchemaDefinition {
             }
             ("array", None, None) => {
                 let options = match k.items? {
-                    Items { r#enum: Some(values), any_of: None } => {
+                    ItemsKeywords { r#enum: Some(values), any_of: None } => {
                         values.into_iter().map(EnumOption::new).collect()
                     }
-                    Items { r#enum: None, any_of: Some(options) } => {
+                    ItemsKeywords { r#enum: None, any_of: Some(options) } => {
                         options.into_iter().map(EnumOption::from).collect()
                     }
                     _ => return None,
@@ -456,7 +456,7 @@ impl PrimitiveSchemaDefinition {
 impl<'de> Deserialize<'de> for PrimitiveSchemaDefinition {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = RawJson::deserialize(deserializer)?;
-        let known = raw.decode::<Keywords>().ok().and_then(Self::from_keywords);
+        let known = raw.decode::<FieldKeywords>().ok().and_then(Self::from_keywords);
         Ok(known.unwrap_or(Self::Unknown(raw)))
     }
 }

@@ -37,23 +37,25 @@ pub enum InputRequest {
 impl Serialize for InputRequest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
-        struct Embedded<'a, P> {
+        struct InputRequestRef<'a, P> {
             method: &'a str,
             #[serde(skip_serializing_if = "Option::is_none")]
             params: Option<&'a P>,
         }
         match self {
             Self::CreateMessage(params) => {
-                Embedded { method: self.method(), params: Some(params) }.serialize(serializer)
+                InputRequestRef { method: self.method(), params: Some(params) }.serialize(serializer)
             }
             Self::Elicit(params) => {
-                Embedded { method: self.method(), params: Some(params) }.serialize(serializer)
+                InputRequestRef { method: self.method(), params: Some(params) }.serialize(serializer)
             }
             Self::ListRoots(params) => {
                 let params = (!params.meta.is_empty()).then_some(params);
-                Embedded { method: self.method(), params }.serialize(serializer)
+                InputRequestRef { method: self.method(), params }.serialize(serializer)
             }
-            Self::Other { method, params } => Embedded { method, params: Some(params) }.serialize(serializer),
+            Self::Other { method, params } => {
+                InputRequestRef { method, params: Some(params) }.serialize(serializer)
+            }
         }
     }
 }
@@ -61,11 +63,11 @@ impl Serialize for InputRequest {
 impl<'de> Deserialize<'de> for InputRequest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        struct Embedded {
+        struct RawInputRequest {
             method: String,
             params: Option<RawJson>,
         }
-        let Embedded { method, params } = Embedded::deserialize(deserializer)?;
+        let RawInputRequest { method, params } = RawInputRequest::deserialize(deserializer)?;
         let params = params.unwrap_or_else(RawJson::empty_object);
         let wrong = |error| serde::de::Error::custom(format_args!("the params of {method}: {error}"));
         Ok(match method.as_str() {

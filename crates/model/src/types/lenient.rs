@@ -24,8 +24,8 @@ pub(crate) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opti
 
 /// A count of milliseconds; what is negative or too large to count is stale at once (CACHE-03).
 pub(crate) fn millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    struct Millis;
-    impl<'de> Visitor<'de> for Millis {
+    struct MillisVisitor;
+    impl<'de> Visitor<'de> for MillisVisitor {
         type Value = Option<u64>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -57,7 +57,7 @@ pub(crate) fn millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Optio
             deserializer.deserialize_any(self)
         }
     }
-    deserializer.deserialize_any(Millis)
+    deserializer.deserialize_any(MillisVisitor)
 }
 
 /// Decodes a string and passes it to `make` without an allocation.
@@ -65,8 +65,8 @@ pub(crate) fn text<'de, D, T>(deserializer: D, make: impl FnOnce(&str) -> T) -> 
 where
     D: Deserializer<'de>,
 {
-    struct Text<F>(F);
-    impl<T, F: FnOnce(&str) -> T> Visitor<'_> for Text<F> {
+    struct StrVisitor<F>(F);
+    impl<T, F: FnOnce(&str) -> T> Visitor<'_> for StrVisitor<F> {
         type Value = T;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -77,7 +77,7 @@ where
             Ok((self.0)(text))
         }
     }
-    deserializer.deserialize_str(Text(make))
+    deserializer.deserialize_str(StrVisitor(make))
 }
 
 /// A whole number without a fraction, as peers that count in integers expect it.

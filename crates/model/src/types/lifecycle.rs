@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Extra;
+use super::ExtraMembers;
 use crate::types::lenient::{self, or_default};
 use crate::{CacheScope, ClientCapabilities, Icon, Meta, ServerCapabilities};
 
@@ -29,7 +29,7 @@ pub struct Implementation {
     pub website_url: Option<String>,
     /// Members that the specification does not define.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: ExtraMembers,
 }
 
 impl Implementation {
@@ -42,7 +42,7 @@ impl Implementation {
             description: None,
             icons: Vec::new(),
             website_url: None,
-            extra: Extra::new(),
+            extra: ExtraMembers::new(),
         }
     }
 }

@@ -63,10 +63,10 @@ impl LoggingLevel {
 /// The string is not a level of RFC 5424.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown log level {0:?}")]
-pub struct UnknownLevel(String);
+pub struct UnknownLoggingLevel(String);
 
 impl FromStr for LoggingLevel {
-    type Err = UnknownLevel;
+    type Err = UnknownLoggingLevel;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(match text {
@@ -78,7 +78,7 @@ impl FromStr for LoggingLevel {
             "critical" => Self::Critical,
             "alert" => Self::Alert,
             "emergency" => Self::Emergency,
-            other => return Err(UnknownLevel(other.to_owned())),
+            other => return Err(UnknownLoggingLevel(other.to_owned())),
         })
     }
 }

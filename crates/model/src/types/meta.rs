@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use crate::types::key::BadMetaKey;
-use crate::types::tagged::Text;
-use crate::{Id, RawJson};
+use crate::types::tagged::BorrowedText;
+use crate::{RawJson, RequestId};
 
 /// The keys of `_meta` that the specification reserves.
 pub mod meta_key {
@@ -192,17 +192,17 @@ impl IntoIterator for Meta {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 #[expect(clippy::exhaustive_structs, reason = "a newtype of what the specification allows")]
-pub struct ProgressToken(pub Id);
+pub struct ProgressToken(pub RequestId);
 
 impl From<i64> for ProgressToken {
     fn from(number: i64) -> Self {
-        Self(Id::Number(number))
+        Self(RequestId::Number(number))
     }
 }
 
 impl From<&str> for ProgressToken {
     fn from(text: &str) -> Self {
-        Self(Id::from(text))
+        Self(RequestId::from(text))
     }
 }
 
@@ -255,13 +255,13 @@ impl RequestMeta<'_> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for RequestMeta<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(MetaVisitor).map(Option::unwrap_or_default)
+        deserializer.deserialize_any(RequestMetaVisitor).map(Option::unwrap_or_default)
     }
 }
 
-struct MetaVisitor;
+struct RequestMetaVisitor;
 
-impl<'de> Visitor<'de> for MetaVisitor {
+impl<'de> Visitor<'de> for RequestMetaVisitor {
     type Value = Option<RequestMeta<'de>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -278,7 +278,7 @@ impl<'de> Visitor<'de> for MetaVisitor {
             TRACEPARENT, TRACESTATE,
         };
         let mut meta = RequestMeta::default();
-        while let Some(Text(key)) = map.next_key::<Text<'de>>()? {
+        while let Some(BorrowedText(key)) = map.next_key::<BorrowedText<'de>>()? {
             let raw: &'de RawValue = map.next_value()?;
             let fault = match &*key {
                 PROGRESS_TOKEN => read(raw, &mut meta.progress_token).then_some(PROGRESS_TOKEN),
@@ -309,7 +309,7 @@ fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue, into: &mut Option<T>) -> bool
 }
 
 fn text<'a>(raw: &'a RawValue, into: &mut Option<Cow<'a, str>>) -> bool {
-    *into = serde_json::from_str::<Text<'a>>(raw.get()).ok().map(|text| text.0);
+    *into = serde_json::from_str::<BorrowedText<'a>>(raw.get()).ok().map(|text| text.0);
     into.is_none()
 }
 

@@ -52,4 +52,4 @@ pub use task::*;
 pub use tool::*;
 
 /// Members of an open type that the specification does not define; they survive a round trip.
-pub type Extra = serde_json::Map<String, serde_json::Value>;
+pub type ExtraMembers = serde_json::Map<String, serde_json::Value>;

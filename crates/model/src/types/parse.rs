@@ -28,7 +28,7 @@ impl CallToolResult {
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ParseResultError> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
-        struct Wrapped<T> {
+        struct WrappedValue<T> {
             result: T,
         }
         if self.failed() {
@@ -37,7 +37,7 @@ impl CallToolResult {
         if let Some(structured) = &self.structured_content {
             return structured.decode().or_else(|error| {
                 structured
-                    .decode::<Wrapped<T>>()
+                    .decode::<WrappedValue<T>>()
                     .map(|wrapped| wrapped.result)
                     .map_err(|_| ParseResultError::Shape(error))
             });

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::types::lenient::{self, or_default};
-use crate::{Id, Meta, ProgressToken};
+use crate::{Meta, ProgressToken, RequestId};
 
 /// Params of `notifications/progress`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ setters!(ProgressParams {
 pub struct CancelledParams {
     /// Id of the cancelled request; always present except in 2025-11-25.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<Id>,
+    pub request_id: Option<RequestId>,
     /// Reason, for the log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -79,7 +79,7 @@ impl CancelledParams {
 }
 
 setters!(CancelledParams {
-    some with_request_id(request_id: Id);
+    some with_request_id(request_id: RequestId);
     some with_reason(reason: String);
     set with_meta(meta: Meta);
 });

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Extra;
+use super::ExtraMembers;
 use crate::types::lenient::{self, or_default};
 use crate::{CacheScope, ContentBlock, Icon, InputResponses, Meta, Role};
 
@@ -37,7 +37,7 @@ pub struct Prompt {
     pub meta: Meta,
     /// Members that the specification does not define.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: ExtraMembers,
 }
 
 impl Prompt {
@@ -50,7 +50,7 @@ impl Prompt {
             arguments: Vec::new(),
             icons: Vec::new(),
             meta: Meta::new(),
-            extra: Extra::new(),
+            extra: ExtraMembers::new(),
         }
     }
 }

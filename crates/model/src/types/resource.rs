@@ -3,7 +3,7 @@
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::Extra;
+use super::ExtraMembers;
 use crate::types::lenient::{self, or_default};
 use crate::{Annotations, CacheScope, Icon, InputResponses, Meta};
 
@@ -44,7 +44,7 @@ pub struct Resource {
     pub meta: Meta,
     /// Members that the specification does not define.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: ExtraMembers,
 }
 
 impl Resource {
@@ -60,7 +60,7 @@ impl Resource {
             annotations: None,
             icons: Vec::new(),
             meta: Meta::new(),
-            extra: Extra::new(),
+            extra: ExtraMembers::new(),
         }
     }
 }
@@ -117,7 +117,7 @@ pub struct ResourceTemplate {
     pub meta: Meta,
     /// Members that the specification does not define.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: ExtraMembers,
 }
 
 impl ResourceTemplate {
@@ -132,7 +132,7 @@ impl ResourceTemplate {
             annotations: None,
             icons: Vec::new(),
             meta: Meta::new(),
-            extra: Extra::new(),
+            extra: ExtraMembers::new(),
         }
     }
 }

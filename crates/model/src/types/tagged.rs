@@ -41,15 +41,15 @@ impl<'de, T: Tagged> Visitor<'de> for TaggedVisitor<T> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
-        let Some(first) = map.next_key::<Text<'de>>()? else {
+        let Some(first) = map.next_key::<BorrowedText<'de>>()? else {
             return Err(de::Error::missing_field("type"));
         };
         if first.0 == "type" {
-            let tag = map.next_value::<Text<'de>>()?;
+            let tag = map.next_value::<BorrowedText<'de>>()?;
             return match T::decode(&tag.0, MapAccessDeserializer::new(map))? {
                 Decoded::Known(value) => Ok(value),
                 Decoded::Unknown(rest) => {
-                    let mut raw = Members::default();
+                    let mut raw = TaggedMembers::default();
                     rest.deserialize_map(&mut raw)?;
                     raw.tag = Some(tag.0.into_owned());
                     raw.whole().map(T::unknown)
@@ -57,7 +57,7 @@ impl<'de, T: Tagged> Visitor<'de> for TaggedVisitor<T> {
             };
         }
         // The unusual order: gather the members as text, then decode that.
-        let mut raw = Members::default();
+        let mut raw = TaggedMembers::default();
         raw.push(&first.0, map.next_value::<RawJson>()?.as_str());
         (&mut raw).visit_map(map)?;
         let Some(tag) = &raw.tag else {
@@ -72,38 +72,38 @@ impl<'de, T: Tagged> Visitor<'de> for TaggedVisitor<T> {
 }
 
 /// A string that borrows where it can.
-pub(crate) struct Text<'de>(pub(crate) Cow<'de, str>);
+pub(crate) struct BorrowedText<'de>(pub(crate) Cow<'de, str>);
 
-impl<'de> Deserialize<'de> for Text<'de> {
+impl<'de> Deserialize<'de> for BorrowedText<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TextVisitor;
-        impl<'de> Visitor<'de> for TextVisitor {
-            type Value = Text<'de>;
+        struct BorrowedTextVisitor;
+        impl<'de> Visitor<'de> for BorrowedTextVisitor {
+            type Value = BorrowedText<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string")
             }
 
-            fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Borrowed(text)))
+            fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<BorrowedText<'de>, E> {
+                Ok(BorrowedText(Cow::Borrowed(text)))
             }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<BorrowedText<'de>, E> {
+                Ok(BorrowedText(Cow::Owned(text.to_owned())))
             }
         }
-        deserializer.deserialize_str(TextVisitor)
+        deserializer.deserialize_str(BorrowedTextVisitor)
     }
 }
 
 /// Members of an object, put together again as text, the tag apart from the others.
 #[derive(Default)]
-struct Members {
+struct TaggedMembers {
     tag: Option<String>,
     members: String,
 }
 
-impl Members {
+impl TaggedMembers {
     fn push(&mut self, key: &str, value: &str) {
         if !self.members.is_empty() {
             self.members.push(',');
@@ -130,7 +130,7 @@ fn push_text(out: &mut String, text: &str) {
     out.push_str(&serde_json::to_string(text).unwrap_or_default());
 }
 
-impl<'de> Visitor<'de> for &mut Members {
+impl<'de> Visitor<'de> for &mut TaggedMembers {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,7 +138,7 @@ impl<'de> Visitor<'de> for &mut Members {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key::<Text<'de>>()? {
+        while let Some(key) = map.next_key::<BorrowedText<'de>>()? {
             if key.0 == "type" {
                 self.tag = Some(map.next_value()?);
             } else {

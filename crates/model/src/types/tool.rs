@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Extra;
+use super::ExtraMembers;
 use crate::types::content::joined_text;
 use crate::types::lenient::{self, or_default};
 use crate::{CacheScope, ContentBlock, Icon, InputResponses, Meta, RawJson, TaskMetadata};
@@ -44,7 +44,7 @@ pub struct Tool {
     pub meta: Meta,
     /// Members that the specification does not define.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: ExtraMembers,
 }
 
 impl Tool {
@@ -60,7 +60,7 @@ impl Tool {
             icons: Vec::new(),
             execution: None,
             meta: Meta::new(),
-            extra: Extra::new(),
+            extra: ExtraMembers::new(),
         }
     }
 }
@@ -106,7 +106,7 @@ pub struct ToolAnnotations {
     pub open_world_hint: Option<bool>,
     /// Members that the specification does not define.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: ExtraMembers,
 }
 
 impl ToolAnnotations {

@@ -69,7 +69,7 @@ fn requests_of_a_client_are_valid() {
         answers.insert("roots".to_owned(), raw(json!({"roots": [{"uri": "file:///a"}]})));
         let mut context = CompleteContext::new();
         context.arguments.insert("country".to_owned(), "CH".to_owned());
-        let reference = || Reference::Prompt { name: "p".to_owned(), title: Some("P".to_owned()) };
+        let reference = || CompletionReference::Prompt { name: "p".to_owned(), title: Some("P".to_owned()) };
         let argument = || CompleteArgument::new("city", "B");
         let mut prompt =
             GetPromptParams::new("p").with_input_responses(answers.clone()).with_request_state("s");
@@ -122,7 +122,8 @@ fn requests_of_a_client_are_valid() {
         check(Method::ResourcesRead, "ReadResourceRequest", request(&Method::ResourcesRead, to, &read));
         let read = read.with_input_responses(answers).with_request_state("s");
         check(Method::ResourcesRead, "ReadResourceRequest", request(&Method::ResourcesRead, to, &read));
-        let complete = CompleteParams::new(Reference::Resource { uri: "a:{b}".to_owned() }, argument());
+        let complete =
+            CompleteParams::new(CompletionReference::Resource { uri: "a:{b}".to_owned() }, argument());
         check(Method::Complete, "CompleteRequest", request(&Method::Complete, to, &complete));
         let complete = CompleteParams::new(reference(), argument()).with_context(context);
         check(Method::Complete, "CompleteRequest", request(&Method::Complete, to, &complete));
@@ -267,8 +268,8 @@ fn every_result(to: Revision) -> Vec<(Method, &'static str, Reply)> {
     replies
 }
 
-fn stamp() -> Stamp {
-    Stamp::new(&RawJson::from_serialize(&implementation()).unwrap())
+fn stamp() -> ServerStamp {
+    ServerStamp::new(&RawJson::from_serialize(&implementation()).unwrap())
 }
 
 /// covers: MSG-05 LIFE-18 TOOL-11 TOOL-35 TOOL-36 SAMP-08 SAMP-09 DISC-03
@@ -286,7 +287,7 @@ fn results_of_both_sides_are_valid() {
             book.check(whole, &message);
             // Whoever reads it gets it by its method, and can say it again.
             let json = RawJson::parse(result).unwrap();
-            let Answer::Complete(read) = Answer::decode(&method, to, &json).unwrap() else {
+            let PeerResult::Complete(read) = PeerResult::decode(&method, to, &json).unwrap() else {
                 panic!("{method} is complete")
             };
             let mut again = Vec::new();
@@ -394,7 +395,7 @@ fn notifications_are_valid_or_left_unsaid() {
             (Notification::Initialized, "InitializedNotification"),
         ];
         for (notification, definition) in all {
-            for subscription in [None, Some(Id::from("s"))] {
+            for subscription in [None, Some(RequestId::from("s"))] {
                 let mut out = Vec::new();
                 let said = notification.encode(to, subscription.as_ref(), &mut out).unwrap();
                 assert_eq!(said, book.has(definition), "{to} {definition}");

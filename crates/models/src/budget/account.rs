@@ -12,14 +12,14 @@ use crate::Money;
 /// Account that pays for a request. It is written as `server:NAME` or `principal:NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Account {
+pub enum BudgetAccount {
     /// The server that asks, by its configured name.
     Server(String),
     /// The person, or machine, on whose behalf it does.
     Principal(String),
 }
 
-impl Account {
+impl BudgetAccount {
     /// A server's.
     pub fn server(name: impl Into<String>) -> Self {
         Self::Server(name.into())
@@ -31,7 +31,7 @@ impl Account {
     }
 }
 
-impl fmt::Display for Account {
+impl fmt::Display for BudgetAccount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Server(name) => write!(f, "server:{name}"),
@@ -44,27 +44,27 @@ impl fmt::Display for Account {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an account is written as server:NAME or principal:NAME")]
 #[non_exhaustive]
-pub struct BadAccount;
+pub struct ParseAccountError;
 
-impl FromStr for Account {
-    type Err = BadAccount;
+impl FromStr for BudgetAccount {
+    type Err = ParseAccountError;
 
-    fn from_str(text: &str) -> Result<Self, BadAccount> {
+    fn from_str(text: &str) -> Result<Self, ParseAccountError> {
         match text.split_once(':') {
             Some(("server", name)) => Ok(Self::server(name)),
             Some(("principal", name)) => Ok(Self::principal(name)),
-            _ => Err(BadAccount),
+            _ => Err(ParseAccountError),
         }
     }
 }
 
-impl Serialize for Account {
+impl Serialize for BudgetAccount {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Account {
+impl<'de> Deserialize<'de> for BudgetAccount {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
@@ -81,21 +81,21 @@ pub struct Allowance {
     /// Time for which spending counts (one day by default).
     pub window: Duration,
     /// Maximum rate of requests.
-    pub rate: Option<Rate>,
+    pub rate: Option<RequestRate>,
 }
 
 /// Maximum number of requests in a period. All of them may come at once; afterwards one is allowed each time its share
 /// of the period has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Rate {
+pub struct RequestRate {
     /// Number of requests; 0 allows none.
     pub calls: u32,
     /// In what time.
     pub per: Duration,
 }
 
-impl Rate {
+impl RequestRate {
     /// Creates a rate of this many requests in a period.
     #[must_use]
     pub fn new(calls: u32, per: Duration) -> Self {
@@ -141,7 +141,7 @@ impl Allowance {
 
     /// No more often than this.
     #[must_use]
-    pub fn rate(mut self, rate: Rate) -> Self {
+    pub fn rate(mut self, rate: RequestRate) -> Self {
         self.rate = Some(rate);
         self
     }

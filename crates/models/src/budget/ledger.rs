@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::Rate;
+use super::RequestRate;
 use crate::Money;
 
 /// Into how many parts a window is cut. What was spent in one counts until the last of it is a window old, so that never
@@ -15,8 +15,8 @@ const PARTS: u32 = 64;
 
 /// Amounts by time, oldest first: at most [`PARTS`] and a few.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Ledger {
-    slots: VecDeque<Slot>,
+pub(super) struct SpendingLedger {
+    slots: VecDeque<LedgerInterval>,
     /// Time at which the next call would be due if all had come evenly, in microseconds. This is the only state of the
     /// generic cell rate algorithm.
     due: i64,
@@ -24,7 +24,7 @@ pub(super) struct Ledger {
 
 /// Amounts spent until `end`, in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Slot {
+struct LedgerInterval {
     end: i64,
     tokens: u64,
     money: Money,
@@ -34,7 +34,7 @@ fn micros(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
-impl Ledger {
+impl SpendingLedger {
     /// Returns the amounts that still count.
     pub(super) fn spent(&self, window: Duration, now: Timestamp) -> (u64, Money) {
         let counted = self.slots.iter().filter(|slot| slot.counts(window, now));
@@ -53,13 +53,13 @@ impl Ledger {
             }
             _ => {
                 let end = now.saturating_add(micros(window / PARTS).max(1));
-                self.slots.push_back(Slot { end, tokens, money });
+                self.slots.push_back(LedgerInterval { end, tokens, money });
             }
         }
     }
 
     /// Returns the time that a call would have to wait, or none if it may come now.
-    pub(super) fn wait(&self, rate: Rate, now: Timestamp) -> Option<Duration> {
+    pub(super) fn wait(&self, rate: RequestRate, now: Timestamp) -> Option<Duration> {
         if rate.calls == 0 {
             return Some(Duration::MAX);
         }
@@ -70,7 +70,7 @@ impl Ledger {
     }
 
     /// Counts a call.
-    pub(super) fn called(&mut self, rate: Rate, now: Timestamp) {
+    pub(super) fn called(&mut self, rate: RequestRate, now: Timestamp) {
         let step = micros(rate.per / rate.calls.max(1));
         self.due = self.due.max(now.as_microsecond()).saturating_add(step);
     }
@@ -85,7 +85,7 @@ impl Ledger {
     }
 }
 
-impl Slot {
+impl LedgerInterval {
     fn counts(&self, window: Duration, now: Timestamp) -> bool {
         self.end.saturating_add(micros(window)) > now.as_microsecond()
     }

@@ -1,8 +1,8 @@
 //! Budgets of servers and principals for models.
 
 mod account;
+mod error;
 mod ledger;
-mod refused;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,11 +10,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Answer, Estimate, Failure, Money, Prices, Usage, estimate};
-use ledger::Ledger;
+use crate::{GenerationFailure, ModelAnswer, Money, RequestEstimate, TokenPrices, TokenUsage, estimate};
+use ledger::SpendingLedger;
 
-pub use account::{Account, Allowance, BadAccount, Rate};
-pub use refused::Refused;
+pub use account::{Allowance, BudgetAccount, ParseAccountError, RequestRate};
+pub use error::BudgetError;
 
 /// Maximum number of open requests. It bounds the memory of callers that never settle.
 const MAX_OPEN: usize = 10_000;
@@ -33,29 +33,29 @@ const LONGEST: Duration = Duration::from_secs(60 * 60);
 /// back](Self::replace_spending) after a restart, or shared by several processes that take turns.
 ///
 /// ```
-/// use hospes_models::{Account, Allowance, Budget, Model, Scripted, Estimate, Spent, Usage};
+/// use hospes_models::{BudgetAccount, Allowance, Budget, Model, ScriptedProvider, RequestEstimate, ActualUsage, TokenUsage};
 /// use hospes_model::{CreateMessageParams, SamplingMessage};
 ///
-/// let model = Model::new("demo", Scripted::new(["Hello."]));
+/// let model = Model::new("demo", ScriptedProvider::new(["Hello."]));
 /// let params = CreateMessageParams::new(vec![SamplingMessage::user("Say hello.")], 100);
-/// let estimate = Estimate::of(&model, &params);
-/// let (files, now) = (Account::server("files"), jiff::Timestamp::now());
+/// let estimate = RequestEstimate::of(&model, &params);
+/// let (files, now) = (BudgetAccount::server("files"), jiff::Timestamp::now());
 ///
 /// let mut budget = Budget::new();
 /// assert!(budget.reserve(&[files.clone()], &estimate, now).is_err(), "nothing until it is set");
 /// budget.allow(files.clone(), Allowance::tokens(1_000));
 /// let reserved = budget.reserve(&[files.clone()], &estimate, now)?;
-/// budget.settle(reserved, Spent::Used(Usage::new(12, 3)), now);
+/// budget.settle(reserved, ActualUsage::Used(TokenUsage::new(12, 3)), now);
 /// assert_eq!(budget.left(&files, now).unwrap().tokens, Some(985));
-/// # Ok::<(), hospes_models::Refused>(())
+/// # Ok::<(), hospes_models::BudgetError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Budget {
-    allowances: BTreeMap<Account, Allowance>,
+    allowances: BTreeMap<BudgetAccount, Allowance>,
     /// Default allowances of servers, and of principals.
     servers: Option<Allowance>,
     principals: Option<Allowance>,
-    spending: Spending,
+    spending: SpendingRecord,
 }
 
 /// Spent and reserved amounts by account: the part of a [`Budget`] that must be persisted.
@@ -64,16 +64,16 @@ pub struct Budget {
 /// ends, and for at least an hour. That is longer than a request takes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Spending {
-    ledgers: BTreeMap<Account, Ledger>,
-    open: BTreeMap<u64, Open>,
+pub struct SpendingRecord {
+    ledgers: BTreeMap<BudgetAccount, SpendingLedger>,
+    open: BTreeMap<u64, OpenReservation>,
     next: u64,
 }
 
 /// A request that is being made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Open {
-    accounts: Vec<Account>,
+struct OpenReservation {
+    accounts: Vec<BudgetAccount>,
     tokens: u64,
     money: Money,
     /// Prices for a million tokens in and out.
@@ -85,37 +85,37 @@ struct Open {
 /// Reservation for one request. It counts as spent until it is [settled](Budget::settle).
 #[derive(Debug, PartialEq)]
 #[must_use = "what is reserved counts as spent until it is settled"]
-pub struct Reservation {
+pub struct SpendingReservation {
     id: u64,
-    open: Open,
+    open: OpenReservation,
 }
 
 /// Actual usage of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Spent {
+pub enum ActualUsage {
     /// These tokens.
-    Used(Usage),
+    Used(TokenUsage),
     /// Nothing: it never got to a model.
     Nothing,
     /// The usage is unknown; all that was reserved counts.
     Unknown,
 }
 
-impl Spent {
+impl ActualUsage {
     /// Returns the usage of an answer: the provider's count or, if there is none, an estimate of the received text.
     #[must_use]
-    pub fn of_answer(answer: &Answer, estimate: &Estimate) -> Self {
+    pub fn of_answer(answer: &ModelAnswer, estimate: &RequestEstimate) -> Self {
         let text = || {
             let blocks = serde_json::to_string(&answer.result.content).unwrap_or_default();
-            Usage::new(estimate.input.likely, estimate::text_tokens(&blocks))
+            TokenUsage::new(estimate.input.likely, estimate::text_tokens(&blocks))
         };
         Self::Used(answer.usage.unwrap_or_else(text))
     }
 
     /// Returns the usage of a failed request.
     #[must_use]
-    pub fn of_failure(failure: &Failure) -> Self {
+    pub fn of_failure(failure: &GenerationFailure) -> Self {
         match failure.usage {
             // A count from the middle of an answer is not that of its end.
             _ if failure.may_have_cost => Self::Unknown,
@@ -128,7 +128,7 @@ impl Spent {
 /// Status of an account at a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Standing {
+pub struct BudgetStatus {
     /// Allowance of the account. None means that no allowance is set, so the account may spend nothing.
     pub allowance: Option<Allowance>,
     /// Tokens that were spent within the window.
@@ -144,7 +144,7 @@ pub struct Standing {
 /// Amounts an account can still spend. None means that there is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Left {
+pub struct RemainingBudget {
     /// Tokens, in and out.
     pub tokens: Option<u64>,
     /// Money.
@@ -161,12 +161,12 @@ impl Budget {
     }
 
     /// Sets what an account may spend, in place of what was set before.
-    pub fn allow(&mut self, account: Account, allowance: Allowance) {
+    pub fn allow(&mut self, account: BudgetAccount, allowance: Allowance) {
         self.allowances.insert(account, allowance);
     }
 
     /// Removes an account's own allowance. The default allowance of its kind then applies, if there is one.
-    pub fn forbid(&mut self, account: &Account) {
+    pub fn forbid(&mut self, account: &BudgetAccount) {
         self.allowances.remove(account);
     }
 
@@ -188,40 +188,52 @@ impl Budget {
 
     /// Returns the allowance of an account, or none if none is set.
     #[must_use]
-    pub fn allowance(&self, account: &Account) -> Option<&Allowance> {
+    pub fn allowance(&self, account: &BudgetAccount) -> Option<&Allowance> {
         let of_all = match account {
-            Account::Server(_) => self.servers.as_ref(),
-            Account::Principal(_) => self.principals.as_ref(),
+            BudgetAccount::Server(_) => self.servers.as_ref(),
+            BudgetAccount::Principal(_) => self.principals.as_ref(),
         };
         self.allowances.get(account).or(of_all)
     }
 
     /// Checks whether a request could be reserved now. The error is a sentence for
-    /// [`choose_within`](crate::Catalogue::choose_within).
+    /// [`choose_within`](crate::ModelCatalogue::choose_within).
     ///
     /// # Errors
     /// Which account cannot pay, and why.
-    pub fn check(&self, accounts: &[Account], estimate: &Estimate, now: Timestamp) -> Result<(), Refused> {
+    pub fn check(
+        &self,
+        accounts: &[BudgetAccount],
+        estimate: &RequestEstimate,
+        now: Timestamp,
+    ) -> Result<(), BudgetError> {
         if self.spending.open.len() >= MAX_OPEN {
-            return Err(Refused::TooManyOpen { limit: MAX_OPEN });
+            return Err(BudgetError::TooManyOpen { limit: MAX_OPEN });
         }
         accounts.iter().try_for_each(|account| self.check_one(account, estimate, now))
     }
 
-    fn check_one(&self, account: &Account, estimate: &Estimate, now: Timestamp) -> Result<(), Refused> {
+    fn check_one(
+        &self,
+        account: &BudgetAccount,
+        estimate: &RequestEstimate,
+        now: Timestamp,
+    ) -> Result<(), BudgetError> {
         let who = || account.clone();
-        let Some(allowance) = self.allowance(account) else { return Err(Refused::NotSet { account: who() }) };
+        let Some(allowance) = self.allowance(account) else {
+            return Err(BudgetError::NotSet { account: who() });
+        };
         let ledger = self.spending.ledgers.get(account);
         if let Some(rate) = allowance.rate
             && let Some(wait) = ledger.and_then(|ledger| ledger.wait(rate, now))
         {
-            return Err(Refused::Rate { account: who(), rate, wait });
+            return Err(BudgetError::Rate { account: who(), rate, wait });
         }
         let (spent_tokens, spent_money) = self.spent(account, now);
         if let Some(limit) = allowance.tokens {
             let (needed, left) = (estimate.most_tokens(), limit.saturating_sub(spent_tokens));
             if needed > left {
-                return Err(Refused::Tokens {
+                return Err(BudgetError::Tokens {
                     account: who(),
                     needed,
                     left,
@@ -232,10 +244,16 @@ impl Budget {
         }
         if let Some(limit) = allowance.money {
             // Money that cannot be counted cannot be limited.
-            let Some(needed) = estimate.cost else { return Err(Refused::NoPrices { account: who() }) };
+            let Some(needed) = estimate.cost else { return Err(BudgetError::NoPrices { account: who() }) };
             let left = limit.minus(spent_money);
             if needed > left {
-                return Err(Refused::Money { account: who(), needed, left, limit, window: allowance.window });
+                return Err(BudgetError::Money {
+                    account: who(),
+                    needed,
+                    left,
+                    limit,
+                    window: allowance.window,
+                });
             }
         }
         Ok(())
@@ -247,10 +265,10 @@ impl Budget {
     /// Which account cannot pay, and why.
     pub fn reserve(
         &mut self,
-        accounts: &[Account],
-        estimate: &Estimate,
+        accounts: &[BudgetAccount],
+        estimate: &RequestEstimate,
         now: Timestamp,
-    ) -> Result<Reservation, Refused> {
+    ) -> Result<SpendingReservation, BudgetError> {
         self.check(accounts, estimate, now)?;
         for account in accounts {
             let rate = self.allowance(account).and_then(|allowance| allowance.rate);
@@ -259,7 +277,7 @@ impl Budget {
             }
         }
         self.tidy(now);
-        let open = Open {
+        let open = OpenReservation {
             accounts: accounts.to_vec(),
             tokens: estimate.most_tokens(),
             money: estimate.cost.unwrap_or_default(),
@@ -269,19 +287,24 @@ impl Budget {
         let id = self.spending.next;
         self.spending.next = id.wrapping_add(1);
         self.spending.open.insert(id, open.clone());
-        Ok(Reservation { id, open })
+        Ok(SpendingReservation { id, open })
     }
 
     /// Counts what a request took in place of what was reserved for it, even if it is more, and says what it was.
-    pub fn settle(&mut self, reservation: Reservation, spent: Spent, now: Timestamp) -> (u64, Money) {
-        let Reservation { id, open } = reservation;
+    pub fn settle(
+        &mut self,
+        reservation: SpendingReservation,
+        spent: ActualUsage,
+        now: Timestamp,
+    ) -> (u64, Money) {
+        let SpendingReservation { id, open } = reservation;
         // One that ran out meanwhile is counted all the same: it is known now what it took.
         self.spending.open.remove(&id);
         let (tokens, money) = match spent {
-            Spent::Nothing => return (0, Money::ZERO),
-            Spent::Unknown => (open.tokens, open.money),
-            Spent::Used(usage) => {
-                let cost = |(input, output)| Prices::new(input, output).of(usage);
+            ActualUsage::Nothing => return (0, Money::ZERO),
+            ActualUsage::Unknown => (open.tokens, open.money),
+            ActualUsage::Used(usage) => {
+                let cost = |(input, output)| TokenPrices::new(input, output).of(usage);
                 (usage.total(), open.prices.map(cost).unwrap_or_default())
             }
         };
@@ -295,26 +318,26 @@ impl Budget {
 
     /// Returns the spent and reserved amounts.
     #[must_use]
-    pub fn spending(&self) -> &Spending {
+    pub fn spending(&self) -> &SpendingRecord {
         &self.spending
     }
 
     /// Goes on from here: what was written down before, or what others have made of it.
-    pub fn replace_spending(&mut self, spending: Spending) {
+    pub fn replace_spending(&mut self, spending: SpendingRecord) {
         self.spending = spending;
     }
 
     /// The accounts that something was set for, has spent something, or has something reserved.
-    pub fn accounts(&self) -> impl Iterator<Item = &Account> {
+    pub fn accounts(&self) -> impl Iterator<Item = &BudgetAccount> {
         let open = self.spending.open.values().flat_map(|open| &open.accounts);
-        let all: BTreeSet<&Account> =
+        let all: BTreeSet<&BudgetAccount> =
             self.allowances.keys().chain(self.spending.ledgers.keys()).chain(open).collect();
         all.into_iter()
     }
 
     /// Returns the status of an account.
     #[must_use]
-    pub fn standing(&self, account: &Account, now: Timestamp) -> Standing {
+    pub fn standing(&self, account: &BudgetAccount, now: Timestamp) -> BudgetStatus {
         let ledger = self.spending.ledgers.get(account);
         let (spent_tokens, spent_money) =
             ledger.map(|ledger| ledger.spent(self.window(account), now)).unwrap_or_default();
@@ -325,15 +348,15 @@ impl Budget {
             reserved_money = reserved_money.plus(open.money);
         }
         let allowance = self.allowance(account).cloned();
-        Standing { allowance, spent_tokens, spent_money, reserved_tokens, reserved_money }
+        BudgetStatus { allowance, spent_tokens, spent_money, reserved_tokens, reserved_money }
     }
 
     /// Returns the amounts an account can still spend, or none if no allowance is set.
     #[must_use]
-    pub fn left(&self, account: &Account, now: Timestamp) -> Option<Left> {
+    pub fn left(&self, account: &BudgetAccount, now: Timestamp) -> Option<RemainingBudget> {
         let allowance = self.allowance(account)?;
         let (tokens, money) = self.spent(account, now);
-        Some(Left {
+        Some(RemainingBudget {
             tokens: allowance.tokens.map(|limit| limit.saturating_sub(tokens)),
             money: allowance.money.map(|limit| limit.minus(money)),
             window: allowance.window,
@@ -341,7 +364,7 @@ impl Budget {
     }
 
     /// Returns the amounts that count against an account now: spent within the window, or reserved.
-    fn spent(&self, account: &Account, now: Timestamp) -> (u64, Money) {
+    fn spent(&self, account: &BudgetAccount, now: Timestamp) -> (u64, Money) {
         let standing = self.standing(account, now);
         (
             standing.spent_tokens.saturating_add(standing.reserved_tokens),
@@ -349,12 +372,12 @@ impl Budget {
         )
     }
 
-    fn window(&self, account: &Account) -> Duration {
+    fn window(&self, account: &BudgetAccount) -> Duration {
         self.allowance(account).map_or(Allowance::WINDOW, |allowance| allowance.window)
     }
 
     /// Returns true if a reservation still counts. The process that made it may have ended.
-    fn counts(&self, open: &Open, now: Timestamp) -> bool {
+    fn counts(&self, open: &OpenReservation, now: Timestamp) -> bool {
         let window = open.accounts.iter().map(|account| self.window(account)).max();
         let longest = i64::try_from(window.unwrap_or_default().max(LONGEST).as_micros()).unwrap_or(i64::MAX);
         open.since.saturating_add(longest) > now.as_microsecond()

@@ -7,18 +7,18 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Model, ModelError, Scripted};
+use crate::{Model, ModelError, ScriptedProvider};
 
-fn estimate(max_tokens: u64, prices: Option<f64>) -> Estimate {
-    let mut model = Model::new("m", Scripted::new(["x"]));
+fn estimate(max_tokens: u64, prices: Option<f64>) -> RequestEstimate {
+    let mut model = Model::new("m", ScriptedProvider::new(["x"]));
     if let Some(price) = prices.and_then(Money::units) {
-        model = model.prices(Prices::new(price, price));
+        model = model.prices(TokenPrices::new(price, price));
     }
-    Estimate::of(&model, &CreateMessageParams::new(vec![SamplingMessage::user("x")], max_tokens))
+    RequestEstimate::of(&model, &CreateMessageParams::new(vec![SamplingMessage::user("x")], max_tokens))
 }
 
-fn files() -> Account {
-    Account::server("files")
+fn files() -> BudgetAccount {
+    BudgetAccount::server("files")
 }
 
 fn start() -> Timestamp {
@@ -29,8 +29,8 @@ fn later(millis: i64) -> Timestamp {
     start() + SignedDuration::from_millis(millis)
 }
 
-fn used(tokens: u64) -> Spent {
-    Spent::Used(Usage::new(tokens, 0))
+fn used(tokens: u64) -> ActualUsage {
+    ActualUsage::Used(TokenUsage::new(tokens, 0))
 }
 
 #[test]
@@ -40,9 +40,9 @@ fn nothing_is_spent_until_something_is_set() {
     assert_eq!(error.to_string(), "server:files has no budget for models; until one is set it is 0");
     assert_eq!(budget.left(&files(), start()), None);
     budget.allow_principals(Some(Allowance::unlimited()));
-    assert!(budget.check(&[Account::principal("ann")], &estimate(1, None), start()).is_ok());
+    assert!(budget.check(&[BudgetAccount::principal("ann")], &estimate(1, None), start()).is_ok());
     assert!(
-        budget.check(&[Account::principal("ann"), files()], &estimate(1, None), start()).is_err(),
+        budget.check(&[BudgetAccount::principal("ann"), files()], &estimate(1, None), start()).is_err(),
         "each has to pay"
     );
     budget.allow_servers(Some(Allowance::tokens(10_000)));
@@ -63,11 +63,11 @@ fn what_is_reserved_cannot_be_spent_twice() {
     budget.allow(files(), Allowance::tokens(one.most_tokens() * 2 - 1));
     let first = budget.reserve(&[files()], &one, start()).unwrap();
     let error = budget.reserve(&[files()], &one, start()).unwrap_err();
-    assert!(matches!(error, Refused::Tokens { .. }), "{error}");
+    assert!(matches!(error, BudgetError::Tokens { .. }), "{error}");
     assert_eq!(budget.settle(first, used(30), start()), (30, Money::ZERO));
     assert_eq!(budget.left(&files(), start()).unwrap().tokens, Some(one.most_tokens() * 2 - 31));
     let second = budget.reserve(&[files()], &one, start()).unwrap();
-    budget.settle(second, Spent::Nothing, start());
+    budget.settle(second, ActualUsage::Nothing, start());
     assert_eq!(budget.left(&files(), start()).unwrap().tokens, Some(one.most_tokens() * 2 - 31));
     let third = budget.reserve(&[files()], &one, start()).unwrap();
     budget.settle(third, used(1_000_000), start());
@@ -82,7 +82,7 @@ fn money_counts_to_the_billionth_and_needs_prices() {
     assert!(error.to_string().contains("(setting prices)"), "{error}");
     let priced = estimate(1_000, Some(3.0));
     let reserved = budget.reserve(&[files()], &priced, start()).unwrap();
-    let (_, cost) = budget.settle(reserved, Spent::Used(Usage::new(7, 13)), start());
+    let (_, cost) = budget.settle(reserved, ActualUsage::Used(TokenUsage::new(7, 13)), start());
     assert_eq!(cost, Money::billionths(20 * 3_000));
     assert_eq!(budget.left(&files(), start()).unwrap().money.unwrap().to_string(), "0.00994");
     let error = budget.reserve(&[files()], &estimate(100_000, Some(3.0)), start()).unwrap_err();
@@ -92,9 +92,9 @@ fn money_counts_to_the_billionth_and_needs_prices() {
 #[test]
 fn an_account_that_cannot_pay_leaves_the_others_as_they_were() {
     let mut budget = Budget::new();
-    let rate = Rate::new(1, Duration::from_secs(60));
+    let rate = RequestRate::new(1, Duration::from_secs(60));
     budget.allow(files(), Allowance::tokens(1_000).rate(rate));
-    let (ann, before) = (Account::principal("ann"), budget.clone());
+    let (ann, before) = (BudgetAccount::principal("ann"), budget.clone());
     assert!(budget.reserve(&[files(), ann.clone()], &estimate(1, None), start()).is_err());
     assert_eq!(budget, before);
     budget.allow(ann.clone(), Allowance::tokens(1_000));
@@ -109,16 +109,16 @@ fn an_account_that_cannot_pay_leaves_the_others_as_they_were() {
 #[test]
 fn who_asks_too_often_is_told_when_to_come_back() {
     let mut budget = Budget::new();
-    budget.allow(files(), Allowance::unlimited().rate(Rate::new(3, Duration::from_secs(60))));
+    budget.allow(files(), Allowance::unlimited().rate(RequestRate::new(3, Duration::from_secs(60))));
     let one = estimate(1, None);
     for _ in 0..3 {
         let reserved = budget.reserve(&[files()], &one, start()).unwrap();
-        budget.settle(reserved, Spent::Nothing, start());
+        budget.settle(reserved, ActualUsage::Nothing, start());
     }
     let error = budget.reserve(&[files()], &one, later(5_000)).unwrap_err();
     assert_eq!(error.to_string(), "server:files may ask 3 times in 60s; the next time is in 15s");
     assert!(budget.check(&[files()], &one, later(20_000)).is_ok());
-    budget.allow(files(), Allowance::unlimited().rate(Rate::new(0, Duration::from_secs(60))));
+    budget.allow(files(), Allowance::unlimited().rate(RequestRate::new(0, Duration::from_secs(60))));
     assert!(budget.check(&[files()], &one, later(1_000_000)).is_err(), "0 is never");
 }
 
@@ -138,13 +138,13 @@ fn what_was_spent_counts_for_a_window_and_is_then_forgotten() {
     assert_eq!(budget.left(&files(), later(-1_000_000)).unwrap().tokens, Some(100));
     let reserved = budget.reserve(&[files()], &estimate(1, None), later(70_000)).unwrap();
     assert!(budget.spending.ledgers.is_empty(), "nothing is kept of what no longer counts");
-    budget.settle(reserved, Spent::Nothing, later(70_000));
+    budget.settle(reserved, ActualUsage::Nothing, later(70_000));
 }
 
 /// Returns the budget as another process of the same store, or this one after a restart, restores it.
 fn restarted(budget: &Budget) -> Budget {
     let kept = serde_json::to_string(budget.spending()).unwrap();
-    let mut again = Budget { spending: Spending::default(), ..budget.clone() };
+    let mut again = Budget { spending: SpendingRecord::default(), ..budget.clone() };
     again.replace_spending(serde_json::from_str(&kept).unwrap());
     again
 }
@@ -153,7 +153,10 @@ fn restarted(budget: &Budget) -> Budget {
 fn what_nobody_can_settle_any_more_counts_until_its_window_ends() {
     let mut budget = Budget::new();
     let day = Duration::from_secs(24 * 3600);
-    budget.allow(files(), Allowance::tokens(1_000).every(day).rate(Rate::new(9, Duration::from_secs(1))));
+    budget.allow(
+        files(),
+        Allowance::tokens(1_000).every(day).rate(RequestRate::new(9, Duration::from_secs(1))),
+    );
     let one = estimate(100, Some(1.0));
     let _lost = budget.reserve(&[files()], &one, start()).unwrap();
     let mut again = restarted(&budget);
@@ -167,7 +170,7 @@ fn what_nobody_can_settle_any_more_counts_until_its_window_ends() {
     let _another = again.reserve(&[files()], &one, later(day)).unwrap();
     assert_eq!(again.spending.open.len(), 1, "what is lost is not kept for ever");
     assert!(
-        serde_json::from_str::<Spending>(r#"{"ledgers":{"files":{}}}"#).is_err(),
+        serde_json::from_str::<SpendingRecord>(r#"{"ledgers":{"files":{}}}"#).is_err(),
         "no account has such a name"
     );
 }
@@ -182,26 +185,27 @@ fn what_takes_longer_than_its_window_is_reserved_all_the_while_and_counted_at_it
     assert_eq!(budget.left(&files(), later(hour - 1)).unwrap().tokens, Some(1_000 - one.most_tokens()));
     let other = budget.reserve(&[files()], &one, later(hour)).unwrap();
     assert_eq!(budget.settle(long, used(70), later(hour)), (70, Money::ZERO));
-    budget.settle(other, Spent::Nothing, later(hour));
+    budget.settle(other, ActualUsage::Nothing, later(hour));
     assert_eq!(budget.left(&files(), later(hour)).unwrap().tokens, Some(930));
 }
 
 #[test]
 fn an_outcome_says_what_it_took() {
     let one = estimate(100, None);
-    let counted = Answer::new(CreateMessageResult::new("m", "x"), Some(Usage::new(3, 4)));
-    assert_eq!(Spent::of_answer(&counted, &one), Spent::Used(Usage::new(3, 4)));
+    let counted = ModelAnswer::new(CreateMessageResult::new("m", "x"), Some(TokenUsage::new(3, 4)));
+    assert_eq!(ActualUsage::of_answer(&counted, &one), ActualUsage::Used(TokenUsage::new(3, 4)));
     let text = "word ".repeat(200);
-    let Spent::Used(usage) = Spent::of_answer(&Answer::new(CreateMessageResult::new("m", text), None), &one)
+    let ActualUsage::Used(usage) =
+        ActualUsage::of_answer(&ModelAnswer::new(CreateMessageResult::new("m", text), None), &one)
     else {
         panic!("it is estimated")
     };
     assert!(usage.output_tokens >= 200, "{usage:?}");
-    let mut failure = Failure::new(ModelError::Scripted("x".into()));
-    assert_eq!(Spent::of_failure(&failure), Spent::Nothing);
+    let mut failure = GenerationFailure::new(ModelError::Scripted("x".into()));
+    assert_eq!(ActualUsage::of_failure(&failure), ActualUsage::Nothing);
     failure.may_have_cost = true;
-    failure.usage = Some(Usage::new(1, 1));
-    assert_eq!(Spent::of_failure(&failure), Spent::Unknown);
+    failure.usage = Some(TokenUsage::new(1, 1));
+    assert_eq!(ActualUsage::of_failure(&failure), ActualUsage::Unknown);
 }
 
 #[derive(Clone, Debug)]
@@ -254,7 +258,7 @@ proptest! {
                     let (reserved, tokens) = open.swap_remove(which % open.len());
                     // No more than was reserved: what is over is counted, but could not be prevented.
                     let took = took.map(|took| took.min(tokens));
-                    let outcome = took.map_or(Spent::Unknown, used);
+                    let outcome = took.map_or(ActualUsage::Unknown, used);
                     let (counted, _) = budget.settle(reserved, outcome, later(now));
                     prop_assert_eq!(counted, took.unwrap_or(tokens));
                     spent.push((now, counted));

@@ -4,27 +4,27 @@ use hospes_model::{
     ContentBlock, CreateMessageParams, ModelPreferences, SamplingMessageContentBlock as Block,
 };
 
-use super::reason::{Matched, PassedOver, Reason, Weighed, Wish};
-use super::{Catalogue, Model, Scores};
+use super::reason::{ChoiceReason, ExcludedModel, HintMatch, PriorityKind, WeighedPriority};
+use super::{Model, ModelCatalogue, ModelScores};
 use crate::estimate::{self, TokenEstimate};
-use crate::{ModelError, Money, Prices, Usage};
+use crate::{ModelError, Money, TokenPrices, TokenUsage};
 
 /// The model that suits a request best, and why it does.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Choice<'c> {
+pub struct ModelChoice<'c> {
     /// The model.
     pub model: &'c Model,
     /// Reason for the choice.
-    pub reason: Reason,
+    pub reason: ChoiceReason,
     /// Estimated tokens of the request.
-    pub estimate: Estimate,
+    pub estimate: RequestEstimate,
 }
 
 /// Estimated tokens of a request to a certain model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
-pub struct Estimate {
+pub struct RequestEstimate {
     /// The tokens of the prompt.
     pub input: TokenEstimate,
     /// The most tokens of the answer: what was asked for, or less where the model gives no more. Send this as
@@ -34,10 +34,10 @@ pub struct Estimate {
     pub cost: Option<Money>,
     /// The model's prices.
     #[serde(skip)]
-    pub prices: Option<Prices>,
+    pub prices: Option<TokenPrices>,
 }
 
-impl Estimate {
+impl RequestEstimate {
     /// Estimates a request to this model.
     #[must_use]
     pub fn of(model: &Model, params: &CreateMessageParams) -> Self {
@@ -46,7 +46,7 @@ impl Estimate {
 
     fn with(model: &Model, params: &CreateMessageParams, input: TokenEstimate) -> Self {
         let max_tokens = model.abilities.max_output.unwrap_or(u64::MAX).min(params.max_tokens);
-        let cost = model.prices.map(|prices| prices.of(Usage::new(input.high, max_tokens)));
+        let cost = model.prices.map(|prices| prices.of(TokenUsage::new(input.high, max_tokens)));
         Self { input, max_tokens, cost, prices: model.prices }
     }
 
@@ -61,7 +61,7 @@ impl Estimate {
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(tag = "why", rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Shortage {
+pub enum ExclusionReason {
     /// It takes no pictures, and there are some.
     Images,
     /// It takes no sounds, and there are some.
@@ -91,12 +91,12 @@ pub enum Shortage {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("no model can take this request{}", shown(passed_over))]
 #[non_exhaustive]
-pub struct NoModel {
+pub struct ModelChoiceError {
     /// All models, each with the reason it cannot take the request. Empty if there are no models.
-    pub passed_over: Vec<PassedOver>,
+    pub passed_over: Vec<ExcludedModel>,
 }
 
-fn shown(passed_over: &[PassedOver]) -> String {
+fn shown(passed_over: &[ExcludedModel]) -> String {
     if passed_over.is_empty() {
         return ": none is configured".to_owned();
     }
@@ -104,12 +104,12 @@ fn shown(passed_over: &[PassedOver]) -> String {
     format!(": {}", each.join("; "))
 }
 
-impl Catalogue {
+impl ModelCatalogue {
     /// The model that suits a request best, whatever it costs.
     ///
     /// # Errors
     /// When none can take it.
-    pub fn choose(&self, params: &CreateMessageParams) -> Result<Choice<'_>, NoModel> {
+    pub fn choose(&self, params: &CreateMessageParams) -> Result<ModelChoice<'_>, ModelChoiceError> {
         self.choose_within(params, |_, _| Ok(()))
     }
 
@@ -126,22 +126,22 @@ impl Catalogue {
     pub fn choose_within(
         &self,
         params: &CreateMessageParams,
-        affordable: impl Fn(&Model, &Estimate) -> Result<(), String>,
-    ) -> Result<Choice<'_>, NoModel> {
-        let needs = Needs::of(params);
+        affordable: impl Fn(&Model, &RequestEstimate) -> Result<(), String>,
+    ) -> Result<ModelChoice<'_>, ModelChoiceError> {
+        let needs = RequestNeeds::of(params);
         let (mut able, mut passed_over) = (Vec::new(), Vec::new());
         for model in &self.models {
-            let estimate = Estimate::with(model, params, needs.input);
-            let words = |words| Shortage::Budget { words };
+            let estimate = RequestEstimate::with(model, params, needs.input);
+            let words = |words| ExclusionReason::Budget { words };
             let cannot = || match model.provider.check(params) {
-                Err(ModelError::Unsupported { what, .. }) => Some(Shortage::Cannot { what }),
+                Err(ModelError::Unsupported { what, .. }) => Some(ExclusionReason::Cannot { what }),
                 // What is wrong for every model is found when one is asked.
                 _ => None,
             };
             let short = needs.short_of(model, &estimate).or_else(cannot);
             let short = short.or_else(|| affordable(model, &estimate).err().map(words));
             match short {
-                Some(shortage) => passed_over.push(PassedOver { model: model.name.clone(), shortage }),
+                Some(shortage) => passed_over.push(ExcludedModel { model: model.name.clone(), shortage }),
                 None => able.push((model, estimate)),
             }
         }
@@ -159,7 +159,7 @@ impl Catalogue {
                 missed.push(hint.to_owned());
                 continue;
             };
-            let reason = Reason {
+            let reason = ChoiceReason {
                 model: model.name.clone(),
                 hint: Some((hint.to_owned(), matched)),
                 missed,
@@ -167,28 +167,28 @@ impl Catalogue {
                 among: others,
                 passed_over,
             };
-            return Ok(Choice { model, reason, estimate });
+            return Ok(ModelChoice { model, reason, estimate });
         }
         let among = able.len();
         match best(&wishes, able, |(model, _)| *model) {
             Some((model, estimate)) => {
                 let (name, weighed) = (model.name.clone(), weighed(&wishes, model, among));
-                let reason = Reason { model: name, hint: None, missed, weighed, among, passed_over };
-                Ok(Choice { model, reason, estimate })
+                let reason = ChoiceReason { model: name, hint: None, missed, weighed, among, passed_over };
+                Ok(ModelChoice { model, reason, estimate })
             }
-            None => Err(NoModel { passed_over }),
+            None => Err(ModelChoiceError { passed_over }),
         }
     }
 }
 
 /// Returns the way a hint matches a model: by its name here, its name at the provider, or an alias.
-fn matches(model: &Model, hint: &str) -> Option<Matched> {
+fn matches(model: &Model, hint: &str) -> Option<HintMatch> {
     let hint = hint.trim().to_lowercase();
     let holds = |name: &str| name.to_lowercase().contains(&hint);
     if holds(&model.name) || holds(model.provider.model()) {
-        return Some(Matched::Name);
+        return Some(HintMatch::Name);
     }
-    model.aliases.iter().find(|alias| holds(alias)).map(|alias| Matched::Alias(alias.clone()))
+    model.aliases.iter().find(|alias| holds(alias)).map(|alias| HintMatch::Alias(alias.clone()))
 }
 
 /// The first of those with the largest sum.
@@ -203,48 +203,48 @@ fn best<'m, T>(wishes: &ModelPreferences, of: Vec<T>, model: impl Fn(&T) -> &'m 
     best.map(|(_, one)| one)
 }
 
-fn wishes_of(wishes: &ModelPreferences) -> impl Iterator<Item = (Wish, f64)> {
+fn wishes_of(wishes: &ModelPreferences) -> impl Iterator<Item = (PriorityKind, f64)> {
     let all = [
-        (Wish::Cost, wishes.cost_priority),
-        (Wish::Speed, wishes.speed_priority),
-        (Wish::Intelligence, wishes.intelligence_priority),
+        (PriorityKind::Cost, wishes.cost_priority),
+        (PriorityKind::Speed, wishes.speed_priority),
+        (PriorityKind::Intelligence, wishes.intelligence_priority),
     ];
     all.into_iter().filter_map(|(wish, priority)| {
         priority.filter(|priority| !priority.is_nan()).map(|priority| (wish, priority.clamp(0.0, 1.0)))
     })
 }
 
-fn score(wish: Wish, scores: &Scores) -> f64 {
+fn score(wish: PriorityKind, scores: &ModelScores) -> f64 {
     let score = match wish {
-        Wish::Cost => scores.cost,
-        Wish::Speed => scores.speed,
-        Wish::Intelligence => scores.intelligence,
+        PriorityKind::Cost => scores.cost,
+        PriorityKind::Speed => scores.speed,
+        PriorityKind::Intelligence => scores.intelligence,
     };
     if score.is_finite() { score.clamp(0.0, 1.0) } else { 0.0 }
 }
 
 /// Returns the priorities that were weighed, the highest first. It is empty if there was nothing to weigh.
-fn weighed(wishes: &ModelPreferences, model: &Model, among: usize) -> Vec<Weighed> {
+fn weighed(wishes: &ModelPreferences, model: &Model, among: usize) -> Vec<WeighedPriority> {
     if among < 2 {
         return Vec::new();
     }
-    let mut weighed: Vec<Weighed> = wishes_of(wishes)
+    let mut weighed: Vec<WeighedPriority> = wishes_of(wishes)
         .filter(|(_, priority)| *priority > 0.0)
-        .map(|(wish, priority)| Weighed { wish, priority, score: score(wish, &model.scores) })
+        .map(|(wish, priority)| WeighedPriority { wish, priority, score: score(wish, &model.scores) })
         .collect();
     weighed.sort_by(|one, other| other.priority.total_cmp(&one.priority));
     weighed
 }
 
 /// Requirements of a request on a model.
-struct Needs {
+struct RequestNeeds {
     images: bool,
     audio: bool,
     tools: bool,
     input: TokenEstimate,
 }
 
-impl Needs {
+impl RequestNeeds {
     fn of(params: &CreateMessageParams) -> Self {
         let mut needs = Self {
             images: false,
@@ -269,14 +269,14 @@ impl Needs {
         needs
     }
 
-    fn short_of(&self, model: &Model, estimate: &Estimate) -> Option<Shortage> {
+    fn short_of(&self, model: &Model, estimate: &RequestEstimate) -> Option<ExclusionReason> {
         let able = model.abilities;
         let needed = self.input.likely.saturating_add(estimate.max_tokens);
         match able.context {
-            _ if self.images && !able.images => Some(Shortage::Images),
-            _ if self.audio && !able.audio => Some(Shortage::Audio),
-            _ if self.tools && !able.tools => Some(Shortage::Tools),
-            Some(room) if needed > room => Some(Shortage::Context { needed, room }),
+            _ if self.images && !able.images => Some(ExclusionReason::Images),
+            _ if self.audio && !able.audio => Some(ExclusionReason::Audio),
+            _ if self.tools && !able.tools => Some(ExclusionReason::Tools),
+            Some(room) if needed > room => Some(ExclusionReason::Context { needed, room }),
             _ => None,
         }
     }

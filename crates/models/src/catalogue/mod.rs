@@ -4,9 +4,9 @@ mod choice;
 mod model;
 mod reason;
 
-pub use choice::{Choice, Estimate, NoModel, Shortage};
-pub use model::{Abilities, Catalogue, DuplicateModel, Model, Scores};
-pub use reason::{Matched, PassedOver, Reason, Weighed, Wish};
+pub use choice::{ExclusionReason, ModelChoice, ModelChoiceError, RequestEstimate};
+pub use model::{DuplicateModelError, Model, ModelAbilities, ModelCatalogue, ModelScores};
+pub use reason::{ChoiceReason, ExcludedModel, HintMatch, PriorityKind, WeighedPriority};
 
 #[cfg(test)]
 mod tests;

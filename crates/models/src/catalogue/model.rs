@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::{Prices, Provider};
+use crate::{ModelProvider, TokenPrices};
 
 /// A configured model.
 #[derive(Clone, Debug)]
@@ -13,22 +13,22 @@ pub struct Model {
     /// The name it is configured under.
     pub name: String,
     /// Provider that is asked.
-    pub provider: Arc<dyn Provider>,
+    pub provider: Arc<dyn ModelProvider>,
     /// Other models' names that it stands in for. A server's hint that is a part of one finds this model (SAMP-20).
     pub aliases: Vec<String>,
     /// Scores of the model for the priorities of servers.
-    pub scores: Scores,
+    pub scores: ModelScores,
     /// Prices of the model; none if they are unknown. Only a budget of money needs them.
-    pub prices: Option<Prices>,
+    pub prices: Option<TokenPrices>,
     /// Input that the model takes.
-    pub abilities: Abilities,
+    pub abilities: ModelAbilities,
 }
 
 /// Scores of a model, from 0 to 1 each, as the operator rates it. The default of each is in the middle.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
-pub struct Scores {
+pub struct ModelScores {
     /// Cheapness: 1 is the cheapest.
     pub cost: f64,
     /// Speed: 1 is the fastest.
@@ -37,7 +37,7 @@ pub struct Scores {
     pub intelligence: f64,
 }
 
-impl Scores {
+impl ModelScores {
     /// These, each from 0 to 1.
     #[must_use]
     pub fn new(cost: f64, speed: f64, intelligence: f64) -> Self {
@@ -45,7 +45,7 @@ impl Scores {
     }
 }
 
-impl Default for Scores {
+impl Default for ModelScores {
     fn default() -> Self {
         Self { cost: 0.5, speed: 0.5, intelligence: 0.5 }
     }
@@ -54,7 +54,7 @@ impl Default for Scores {
 /// Input and sizes that a model takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Abilities {
+pub struct ModelAbilities {
     /// Pictures.
     pub images: bool,
     /// Sounds.
@@ -67,7 +67,7 @@ pub struct Abilities {
     pub max_output: Option<u64>,
 }
 
-impl Default for Abilities {
+impl Default for ModelAbilities {
     /// Text and tools, of any length.
     fn default() -> Self {
         Self { images: false, audio: false, tools: true, context: None, max_output: None }
@@ -76,19 +76,19 @@ impl Default for Abilities {
 
 impl Model {
     /// A model of which nothing is known but that it takes text and tools.
-    pub fn new(name: impl Into<String>, provider: impl Provider) -> Self {
+    pub fn new(name: impl Into<String>, provider: impl ModelProvider) -> Self {
         Self::shared(name, Arc::new(provider))
     }
 
     /// Creates a model with a provider that other models share. Otherwise as [`new`](Self::new).
-    pub fn shared(name: impl Into<String>, provider: Arc<dyn Provider>) -> Self {
+    pub fn shared(name: impl Into<String>, provider: Arc<dyn ModelProvider>) -> Self {
         Self {
             name: name.into(),
             provider,
             aliases: Vec::new(),
-            scores: Scores::default(),
+            scores: ModelScores::default(),
             prices: None,
-            abilities: Abilities::default(),
+            abilities: ModelAbilities::default(),
         }
     }
 
@@ -101,14 +101,14 @@ impl Model {
 
     /// With scores.
     #[must_use]
-    pub fn scores(mut self, scores: Scores) -> Self {
+    pub fn scores(mut self, scores: ModelScores) -> Self {
         self.scores = scores;
         self
     }
 
     /// With prices.
     #[must_use]
-    pub fn prices(mut self, prices: Prices) -> Self {
+    pub fn prices(mut self, prices: TokenPrices) -> Self {
         self.prices = Some(prices);
         self
     }
@@ -151,7 +151,7 @@ impl Model {
 
 /// The configured models, in the order of the configuration, which settles ties.
 #[derive(Clone, Debug, Default)]
-pub struct Catalogue {
+pub struct ModelCatalogue {
     pub(super) models: Vec<Model>,
 }
 
@@ -159,21 +159,21 @@ pub struct Catalogue {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there are two models with the name `{name}`")]
 #[non_exhaustive]
-pub struct DuplicateModel {
+pub struct DuplicateModelError {
     /// The name.
     pub name: String,
 }
 
-impl Catalogue {
+impl ModelCatalogue {
     /// These models.
     ///
     /// # Errors
     /// When two have one name.
-    pub fn new(models: impl IntoIterator<Item = Model>) -> Result<Self, DuplicateModel> {
+    pub fn new(models: impl IntoIterator<Item = Model>) -> Result<Self, DuplicateModelError> {
         let mut catalogue = Self::default();
         for model in models {
             if catalogue.get(&model.name).is_some() {
-                return Err(DuplicateModel { name: model.name });
+                return Err(DuplicateModelError { name: model.name });
             }
             catalogue.models.push(model);
         }

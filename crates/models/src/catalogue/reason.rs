@@ -4,35 +4,35 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::Shortage;
+use super::ExclusionReason;
 
 /// Reason for the choice of a model. It prints as a sentence without a full stop.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct Reason {
+pub struct ChoiceReason {
     /// The model's name.
     pub model: String,
     /// The hint that found it, and how.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hint: Option<(String, Matched)>,
+    pub hint: Option<(String, HintMatch)>,
     /// The hints before that one, which found no model that can take the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missed: Vec<String>,
     /// The priorities that were weighed, the weightiest first; none where there was nothing to weigh.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub weighed: Vec<Weighed>,
+    pub weighed: Vec<WeighedPriority>,
     /// Number of models among which it was chosen.
     pub among: usize,
     /// The models that cannot take the request, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub passed_over: Vec<PassedOver>,
+    pub passed_over: Vec<ExcludedModel>,
 }
 
 /// Part of a model's names that a hint matched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Matched {
+pub enum HintMatch {
     /// Its name.
     Name,
     /// This alias.
@@ -43,7 +43,7 @@ pub enum Matched {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Wish {
+pub enum PriorityKind {
     /// That it is cheap.
     Cost,
     /// That it is fast.
@@ -55,9 +55,9 @@ pub enum Wish {
 /// A priority of the server's, and the score that the chosen model has there.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct Weighed {
+pub struct WeighedPriority {
     /// Priority that was weighed.
-    pub wish: Wish,
+    pub wish: PriorityKind,
     /// From 0 to 1.
     pub priority: f64,
     /// From 0 to 1.
@@ -67,23 +67,23 @@ pub struct Weighed {
 /// A model that cannot take the request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct PassedOver {
+pub struct ExcludedModel {
     /// Its name.
     pub model: String,
     /// Reason the model cannot take the request.
     #[serde(flatten)]
-    pub shortage: Shortage,
+    pub shortage: ExclusionReason,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for ChoiceReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let model = &self.model;
         match &self.hint {
-            Some((hint, Matched::Name)) => write!(f, "hint `{hint}` → `{model}`")?,
-            Some((hint, Matched::Alias(alias))) if hint.eq_ignore_ascii_case(alias) => {
+            Some((hint, HintMatch::Name)) => write!(f, "hint `{hint}` → `{model}`")?,
+            Some((hint, HintMatch::Alias(alias))) if hint.eq_ignore_ascii_case(alias) => {
                 write!(f, "hint `{hint}` → alias of `{model}`")?;
             }
-            Some((hint, Matched::Alias(alias))) => {
+            Some((hint, HintMatch::Alias(alias))) => {
                 write!(f, "hint `{hint}` → `{alias}`, alias of `{model}`")?
             }
             None => write!(f, "`{model}`")?,
@@ -115,14 +115,14 @@ fn hints(hints: &[String]) -> String {
     shown.join(", ")
 }
 
-impl fmt::Display for Weighed {
+impl fmt::Display for WeighedPriority {
     /// `intelligence 0.8 (it has 0.9)`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} (it has {})", self.wish, self.priority, self.score)
     }
 }
 
-impl fmt::Display for Wish {
+impl fmt::Display for PriorityKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Cost => "cost",
@@ -132,13 +132,13 @@ impl fmt::Display for Wish {
     }
 }
 
-impl fmt::Display for PassedOver {
+impl fmt::Display for ExcludedModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.model, self.shortage)
     }
 }
 
-impl fmt::Display for Shortage {
+impl fmt::Display for ExclusionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Images => f.write_str("takes no pictures"),

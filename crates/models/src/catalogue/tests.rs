@@ -5,21 +5,21 @@ use hospes_model::{
 };
 
 use super::*;
-use crate::{Money, Prices, Scripted};
+use crate::{Money, ScriptedProvider, TokenPrices};
 
 fn model(name: &str) -> Model {
-    Model::new(name, Scripted::new(["x"]).named(format!("{name}-2026")))
+    Model::new(name, ScriptedProvider::new(["x"]).named(format!("{name}-2026")))
 }
 
 /// Three models: a large one, a small one that stands in for another provider's, and one for pictures.
-fn ours() -> Catalogue {
-    Catalogue::new([
-        model("oak-large").scores(Scores::new(0.1, 0.3, 0.9)).context(10_000),
+fn ours() -> ModelCatalogue {
+    ModelCatalogue::new([
+        model("oak-large").scores(ModelScores::new(0.1, 0.3, 0.9)).context(10_000),
         model("oak-mini")
-            .scores(Scores::new(0.9, 0.9, 0.3))
+            .scores(ModelScores::new(0.9, 0.9, 0.3))
             .aliases(["claude-3-haiku", "gpt-5-mini"])
             .without_tools(),
-        model("elm").scores(Scores::new(0.5, 0.5, 0.5)).images().max_output(200),
+        model("elm").scores(ModelScores::new(0.5, 0.5, 0.5)).images().max_output(200),
     ])
     .unwrap()
 }
@@ -111,8 +111,8 @@ fn a_hint_that_finds_only_what_cannot_take_the_request_is_passed_over() {
 
 #[test]
 fn what_a_provider_has_no_place_for_goes_to_another() {
-    let llama = crate::Ollama::new("llama", crate::Access::default()).unwrap();
-    let ours = Catalogue::new([Model::new("llama", llama), model("oak")]).unwrap();
+    let llama = crate::Ollama::new("llama", crate::ProviderAccess::default()).unwrap();
+    let ours = ModelCatalogue::new([Model::new("llama", llama), model("oak")]).unwrap();
     let must = hospes_model::ToolChoice::new().with_mode(hospes_model::ToolChoiceMode::Required);
     let params =
         wish(&["llama"], NONE).with_tools(vec![Tool::new("t", RawJson::from(serde_json::json!({})))]);
@@ -127,7 +127,7 @@ fn what_a_provider_has_no_place_for_goes_to_another() {
 
 #[test]
 fn who_can_take_nothing_says_why_of_each() {
-    let ours = Catalogue::new([model("a").without_tools(), model("b")]).unwrap();
+    let ours = ModelCatalogue::new([model("a").without_tools(), model("b")]).unwrap();
     let params = wish(&[], NONE).with_tools(vec![Tool::new("t", RawJson::empty_object())]);
     let error =
         ours.choose_within(&params, |model, _| Err(format!("no money for {}", model.name))).unwrap_err();
@@ -137,7 +137,7 @@ fn who_can_take_nothing_says_why_of_each() {
         "the budget is asked only of what could take it"
     );
     assert_eq!(
-        Catalogue::default().choose(&params).unwrap_err().to_string(),
+        ModelCatalogue::default().choose(&params).unwrap_err().to_string(),
         "no model can take this request: none is configured"
     );
 }
@@ -149,8 +149,9 @@ fn the_estimate_is_of_the_chosen_model_and_never_over_what_was_asked_for() {
     let choice = ours.choose(&wish(&["elm"], NONE)).unwrap();
     assert_eq!(choice.estimate.max_tokens, 200, "it gives no more");
     assert_eq!(choice.estimate.cost, None);
-    let priced = model("ash").prices(Prices::new(Money::units(1.0).unwrap(), Money::units(10.0).unwrap()));
-    let estimate = Estimate::of(&priced, &wish(&[], NONE));
+    let priced =
+        model("ash").prices(TokenPrices::new(Money::units(1.0).unwrap(), Money::units(10.0).unwrap()));
+    let estimate = RequestEstimate::of(&priced, &wish(&[], NONE));
     assert_eq!(estimate.max_tokens, 500);
     let input = Money::billionths(estimate.input.high * 1_000);
     assert_eq!(estimate.cost, Some(input.plus(Money::billionths(500 * 10_000))));
@@ -158,7 +159,7 @@ fn the_estimate_is_of_the_chosen_model_and_never_over_what_was_asked_for() {
 
 #[test]
 fn a_name_is_there_once() {
-    let error = Catalogue::new([model("a"), model("a")]).unwrap_err();
+    let error = ModelCatalogue::new([model("a"), model("a")]).unwrap_err();
     assert_eq!(error.to_string(), "there are two models with the name `a`");
 }
 
@@ -171,7 +172,8 @@ fn the_reason_can_be_kept_as_json() {
         reason,
         serde_json::json!({ "model": "oak-mini", "hint": ["haiku", { "alias": "claude-3-haiku" }], "among": 1 })
     );
-    let passed = PassedOver { model: "a".into(), shortage: Shortage::Context { needed: 5, room: 3 } };
+    let passed =
+        ExcludedModel { model: "a".into(), shortage: ExclusionReason::Context { needed: 5, room: 3 } };
     let passed = serde_json::to_value(passed).unwrap();
     assert_eq!(passed, serde_json::json!({ "model": "a", "why": "context", "needed": 5, "room": 3 }));
 }

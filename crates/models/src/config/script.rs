@@ -2,7 +2,7 @@ use hospes_model::{CreateMessageResult, RawJson, StopReason, ToolUseContent};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::Reply;
+use crate::ScriptLine;
 
 /// One answer of a script: a text, or a tool to be called.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -27,7 +27,7 @@ pub struct ScriptedCall {
     pub arguments: Map<String, Value>,
 }
 
-impl From<&ScriptedReply> for Reply {
+impl From<&ScriptedReply> for ScriptLine {
     fn from(reply: &ScriptedReply) -> Self {
         match reply {
             ScriptedReply::Text(text) => Self::new(text.as_str()),

@@ -25,7 +25,11 @@ fn a_short_table_is_enough() {
     ] {
         let built = read(text).build("m").unwrap();
         assert_eq!((built.provider.name(), built.provider.model()), (provider, model), "{text}");
-        assert_eq!((built.abilities, built.scores), (Abilities::default(), Scores::default()), "{text}");
+        assert_eq!(
+            (built.abilities, built.scores),
+            (ModelAbilities::default(), ModelScores::default()),
+            "{text}"
+        );
     }
 }
 
@@ -60,10 +64,15 @@ fn everything_that_is_said_is_heard() {
     assert_eq!(times, [seconds(1), seconds(2), seconds(3), seconds(240), seconds(5)]);
     assert_eq!((limits.retries, limits.max_answer_bytes), (6, 7));
     let model = built.build("x").unwrap();
-    assert_eq!(model.scores, Scores::new(1.0, 0.25, 0.5));
+    assert_eq!(model.scores, ModelScores::new(1.0, 0.25, 0.5));
     assert_eq!(model.prices.unwrap().input.to_string(), "0.25");
-    let abilities =
-        Abilities { images: true, audio: true, tools: false, context: Some(4_096), max_output: Some(512) };
+    let abilities = ModelAbilities {
+        images: true,
+        audio: true,
+        tools: false,
+        context: Some(4_096),
+        max_output: Some(512),
+    };
     assert_eq!((model.abilities, model.aliases), (abilities, vec!["a".to_owned()]));
 }
 
@@ -154,7 +163,7 @@ fn an_allowance_says_what_it_limits() {
     let read = |text: &str| toml::from_str::<AllowanceConfig>(text).unwrap().build("t");
     let day = Duration::from_secs(86_400);
     let all = read("tokens = 5\nmoney = '0.5'\nwindow = '1h'\ncalls = 3\nper = '2m'").unwrap();
-    let rate = Rate::new(3, Duration::from_secs(120));
+    let rate = RequestRate::new(3, Duration::from_secs(120));
     let wanted = Allowance::money(Money::units(0.5).unwrap())
         .and_tokens(5)
         .every(Duration::from_secs(3_600))

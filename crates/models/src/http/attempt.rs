@@ -11,53 +11,61 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::connector::Late;
-use super::frames::{Framing, Style, Trouble};
-use super::refusal::Refusal;
-use super::{Endpoint, Miss, Reader, retry};
-use crate::provider::Listener;
-use crate::{ModelError, Stage};
+use super::connector::ConnectTimeout;
+use super::error_body::ProviderErrorBody;
+use super::framing::{AnswerFraming, FramingError, StreamStyle};
+use super::{AnswerReader, FailedAttempt, ProviderEndpoint, retry};
+use crate::provider::DeltaListener;
+use crate::{ModelError, TimeoutStage};
 
 /// Maximum size of an error body that is read.
 const MAX_REFUSAL_BYTES: usize = 64 * 1024;
 
-impl Miss {
+impl FailedAttempt {
     fn fatal(error: ModelError) -> Self {
         Self { error, again: false, after: None, may_have_cost: true }
     }
 }
 
-impl Endpoint {
+impl ProviderEndpoint {
     /// Sends the request once and reads the answer.
-    pub(super) async fn attempt<R: Reader>(
+    pub(super) async fn attempt<R: AnswerReader>(
         &self,
         path: &str,
         body: Bytes,
-        style: Style,
+        style: StreamStyle,
         reader: &mut R,
-        heard: &mut Listener<'_>,
-    ) -> Result<(), Miss> {
+        heard: &mut DeltaListener<'_>,
+    ) -> Result<(), FailedAttempt> {
         let first = Instant::now() + self.limits.first_byte;
         let request = self.request(path, body, style)?;
         let response = match timeout_at(first, self.client.request(request)).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(self.unsent(&error)),
-            Err(_) => return Err(Miss::fatal(self.timed_out(Stage::FirstByte))),
+            Err(_) => return Err(FailedAttempt::fatal(self.timed_out(TimeoutStage::FirstByte))),
         };
         if !response.status().is_success() {
             return Err(self.refusal(response).await);
         }
-        let framing = Framing::of(&response, style, self.limits.max_answer_bytes);
+        let framing = AnswerFraming::of(&response, style, self.limits.max_answer_bytes);
         self.answer(response.into_body(), framing, first, reader, heard).await
     }
 
-    fn request(&self, path: &str, body: Bytes, style: Style) -> Result<Request<Full<Bytes>>, Miss> {
+    fn request(
+        &self,
+        path: &str,
+        body: Bytes,
+        style: StreamStyle,
+    ) -> Result<Request<Full<Bytes>>, FailedAttempt> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = http::Method::POST;
         let uri = format!("{}{path}", self.base.as_str().trim_end_matches('/')).parse();
         *request.uri_mut() = uri.map_err(|error| {
             let why = format!("its address is no URL ({error})");
-            Miss { may_have_cost: false, ..Miss::fatal(ModelError::Unreachable { at: self.at.clone(), why }) }
+            FailedAttempt {
+                may_have_cost: false,
+                ..FailedAttempt::fatal(ModelError::Unreachable { at: self.at.clone(), why })
+            }
         })?;
         request.headers_mut().clone_from(&self.headers);
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static(style.accept()));
@@ -65,13 +73,13 @@ impl Endpoint {
     }
 
     /// Nothing came back.
-    fn unsent(&self, error: &legacy::Error) -> Miss {
+    fn unsent(&self, error: &legacy::Error) -> FailedAttempt {
         let at = self.at.clone();
         let (mut causes, mut why) = (Some(error as &(dyn StdError + 'static)), String::new());
         while let Some(cause) = causes {
-            if cause.is::<Late>() {
-                let error = self.timed_out(Stage::Connecting);
-                return Miss { error, again: true, after: None, may_have_cost: false };
+            if cause.is::<ConnectTimeout>() {
+                let error = self.timed_out(TimeoutStage::Connecting);
+                return FailedAttempt { error, again: true, after: None, may_have_cost: false };
             }
             // The last cause says the most; those before it say that there is one.
             why = cause.to_string();
@@ -79,18 +87,18 @@ impl Endpoint {
         }
         let why = self.words(&why);
         if error.is_connect() {
-            return Miss {
+            return FailedAttempt {
                 error: ModelError::Unreachable { at, why },
                 again: true,
                 after: None,
                 may_have_cost: false,
             };
         }
-        Miss { error: ModelError::Broken { at, why }, again: true, after: None, may_have_cost: true }
+        FailedAttempt { error: ModelError::Broken { at, why }, again: true, after: None, may_have_cost: true }
     }
 
     /// Reads the body of a response with an error status, and classifies the failure.
-    async fn refusal(&self, response: Response<Incoming>) -> Miss {
+    async fn refusal(&self, response: Response<Incoming>) -> FailedAttempt {
         let (head, mut body) = response.into_parts();
         let mut text = BytesMut::new();
         let reading = async {
@@ -105,7 +113,7 @@ impl Endpoint {
         };
         // What there is of it by then has to do.
         let _late = timeout(self.limits.idle, reading).await;
-        let refusal = Refusal::read(&text);
+        let refusal = ProviderErrorBody::read(&text);
         let after = retry::wanted(&head.headers, jiff::Timestamp::now()).or(refusal.retry_after);
         let (at, status) = (self.at.clone(), head.status.as_u16());
         let message = self.words(&refusal.message);
@@ -129,33 +137,33 @@ impl Endpoint {
         };
         // A gateway that gave up waiting says nothing of whether the model did.
         let may_have_cost = head.status == StatusCode::GATEWAY_TIMEOUT;
-        Miss { error, again: busy, after, may_have_cost }
+        FailedAttempt { error, again: busy, after, may_have_cost }
     }
 
-    fn code(&self, refusal: &Refusal) -> String {
+    fn code(&self, refusal: &ProviderErrorBody) -> String {
         if refusal.code.is_empty() { String::new() } else { self.words(&refusal.code) }
     }
 
-    async fn answer<R: Reader>(
+    async fn answer<R: AnswerReader>(
         &self,
         mut body: Incoming,
-        mut framing: Framing,
+        mut framing: AnswerFraming,
         first: Instant,
         reader: &mut R,
-        heard: &mut Listener<'_>,
-    ) -> Result<(), Miss> {
+        heard: &mut DeltaListener<'_>,
+    ) -> Result<(), FailedAttempt> {
         let (mut begun, mut until, mut bytes) = (false, first, 0_usize);
         loop {
-            let stage = if begun { Stage::Idle } else { Stage::FirstByte };
+            let stage = if begun { TimeoutStage::Idle } else { TimeoutStage::FirstByte };
             let frame = match timeout_at(until, body.frame()).await {
-                Err(_) => return Err(Miss::fatal(self.timed_out(stage))),
+                Err(_) => return Err(FailedAttempt::fatal(self.timed_out(stage))),
                 Ok(None) => break,
                 Ok(Some(Ok(frame))) => frame,
                 Ok(Some(Err(error))) => {
                     let error =
                         ModelError::Broken { at: self.at.clone(), why: self.words(&error.to_string()) };
                     // Headers alone are no answer yet.
-                    return Err(Miss { again: !begun, ..Miss::fatal(error) });
+                    return Err(FailedAttempt { again: !begun, ..FailedAttempt::fatal(error) });
                 }
             };
             let Ok(data) = frame.into_data() else { continue };
@@ -165,7 +173,7 @@ impl Endpoint {
             bytes = bytes.saturating_add(data.len());
             if bytes > self.limits.max_answer_bytes {
                 let error = ModelError::TooLong { at: self.at.clone(), limit: self.limits.max_answer_bytes };
-                return Err(Miss::fatal(error));
+                return Err(FailedAttempt::fatal(error));
             }
             begun = true;
             until = Instant::now() + self.limits.idle;
@@ -183,13 +191,16 @@ impl Endpoint {
             return Ok(());
         }
         let why = if begun { "it ended before it was whole" } else { "it is empty" }.to_owned();
-        Err(Miss { again: !begun, ..Miss::fatal(ModelError::Broken { at: self.at.clone(), why }) })
+        Err(FailedAttempt {
+            again: !begun,
+            ..FailedAttempt::fatal(ModelError::Broken { at: self.at.clone(), why })
+        })
     }
 
-    fn trouble(&self, trouble: Trouble) -> Miss {
-        Miss::fatal(match trouble {
-            Trouble::Read(error) => self.misread(error),
-            Trouble::TooLong => {
+    fn trouble(&self, trouble: FramingError) -> FailedAttempt {
+        FailedAttempt::fatal(match trouble {
+            FramingError::Read(error) => self.misread(error),
+            FramingError::TooLong => {
                 ModelError::TooLong { at: self.at.clone(), limit: self.limits.max_answer_bytes }
             }
         })

@@ -14,22 +14,22 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tower_service::Service;
 use url::Url;
 
-type Error = Box<dyn std::error::Error + Send + Sync>;
-type Io = hyper_rustls::MaybeHttpsStream<hyper_util::rt::TokioIo<tokio::net::TcpStream>>;
-type Opening = Pin<Box<dyn Future<Output = Result<Io, Error>> + Send>>;
+type ConnectorError = Box<dyn std::error::Error + Send + Sync>;
+type ConnectionIo = hyper_rustls::MaybeHttpsStream<hyper_util::rt::TokioIo<tokio::net::TcpStream>>;
+type ConnectionFuture = Pin<Box<dyn Future<Output = Result<ConnectionIo, ConnectorError>> + Send>>;
 
 /// HTTP client that keeps connections for later requests.
-pub(crate) type Client = legacy::Client<Connector, Full<Bytes>>;
+pub(crate) type ProviderHttpClient = legacy::Client<TimedConnector, Full<Bytes>>;
 
 /// Opens connections, in time.
 #[derive(Clone)]
-pub(crate) struct Connector {
-    way: Way,
+pub(crate) struct TimedConnector {
+    way: ConnectRoute,
     limit: Duration,
 }
 
 #[derive(Clone)]
-enum Way {
+enum ConnectRoute {
     Straight(hyper_rustls::HttpsConnector<HttpConnector>),
     Tunnel(hyper_rustls::HttpsConnector<Tunnel<HttpConnector>>),
 }
@@ -37,11 +37,11 @@ enum Way {
 /// The connection was not opened in time.
 #[derive(Debug, thiserror::Error)]
 #[error("it was not opened in time")]
-pub(super) struct Late;
+pub(super) struct ConnectTimeout;
 
 /// # Errors
 /// When the proxy or the certificates of the environment cannot be used. The error is the description.
-pub(crate) fn client(base: &Url, limit: Duration) -> Result<Client, String> {
+pub(crate) fn client(base: &Url, limit: Duration) -> Result<ProviderHttpClient, String> {
     let mut plain = HttpConnector::new();
     plain.set_nodelay(true);
     plain.enforce_http(false);
@@ -53,41 +53,41 @@ pub(crate) fn client(base: &Url, limit: Duration) -> Result<Client, String> {
         .enable_http1();
     let origin: Uri = base.as_str().parse().map_err(|_| "it is no URL".to_owned())?;
     let way = match hospes::client::proxy_to(&origin)? {
-        None => Way::Straight(tls.wrap_connector(plain)),
+        None => ConnectRoute::Straight(tls.wrap_connector(plain)),
         Some((proxy, auth)) => {
             let tunnel = Tunnel::new(proxy, plain);
-            Way::Tunnel(tls.wrap_connector(auth.into_iter().fold(tunnel, Tunnel::with_auth)))
+            ConnectRoute::Tunnel(tls.wrap_connector(auth.into_iter().fold(tunnel, Tunnel::with_auth)))
         }
     };
     Ok(legacy::Client::builder(TokioExecutor::new())
         .pool_idle_timeout(Duration::from_secs(60))
         .pool_max_idle_per_host(16)
         .pool_timer(TokioTimer::new())
-        .build(Connector { way, limit }))
+        .build(TimedConnector { way, limit }))
 }
 
-impl Service<Uri> for Connector {
-    type Response = Io;
-    type Error = Error;
-    type Future = Opening;
+impl Service<Uri> for TimedConnector {
+    type Response = ConnectionIo;
+    type Error = ConnectorError;
+    type Future = ConnectionFuture;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectorError>> {
         match &mut self.way {
-            Way::Straight(way) => way.poll_ready(cx),
-            Way::Tunnel(way) => way.poll_ready(cx),
+            ConnectRoute::Straight(way) => way.poll_ready(cx),
+            ConnectRoute::Tunnel(way) => way.poll_ready(cx),
         }
     }
 
-    fn call(&mut self, there: Uri) -> Opening {
-        let opening: Opening = match &mut self.way {
-            Way::Straight(way) => Box::pin(way.call(there)),
-            Way::Tunnel(way) => Box::pin(way.call(there)),
+    fn call(&mut self, there: Uri) -> ConnectionFuture {
+        let opening: ConnectionFuture = match &mut self.way {
+            ConnectRoute::Straight(way) => Box::pin(way.call(there)),
+            ConnectRoute::Tunnel(way) => Box::pin(way.call(there)),
         };
         let limit = self.limit;
         Box::pin(async move {
             match tokio::time::timeout(limit, opening).await {
                 Ok(opened) => opened,
-                Err(_) => Err(Late.into()),
+                Err(_) => Err(ConnectTimeout.into()),
             }
         })
     }

@@ -2,8 +2,8 @@
 
 mod attempt;
 mod connector;
-mod frames;
-mod refusal;
+mod error_body;
+mod framing;
 mod retry;
 
 use std::fmt;
@@ -13,37 +13,39 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT}
 use tokio::time::{Instant, sleep, timeout_at};
 use url::Url;
 
-use crate::draft::ReadError;
+use crate::answer_draft::ReadError;
 use crate::error::words;
-use crate::provider::Listener;
-use crate::{ApiKey, Delta, Failure, Limits, ModelError, SettingError, Stage, Usage};
+use crate::provider::DeltaListener;
+use crate::{
+    AnswerDelta, ApiKey, GenerationFailure, ModelError, ModelLimits, SettingError, TimeoutStage, TokenUsage,
+};
 
-pub(crate) use frames::Style;
-pub(crate) use refusal::Refusal;
+pub(crate) use error_body::ProviderErrorBody;
+pub(crate) use framing::StreamStyle;
 
 /// Address of a provider, with the headers, limits and client for its requests.
 #[derive(Clone)]
-pub(crate) struct Endpoint {
+pub(crate) struct ProviderEndpoint {
     base: Url,
     /// The host, for messages.
     at: String,
     headers: HeaderMap,
     /// Secrets that must never be shown, even if the provider repeats them.
     secrets: Vec<ApiKey>,
-    client: connector::Client,
-    pub(crate) limits: Limits,
+    client: connector::ProviderHttpClient,
+    pub(crate) limits: ModelLimits,
 }
 
 /// Reads the pieces of an answer.
-pub(crate) trait Reader: Send {
+pub(crate) trait AnswerReader: Send {
     /// A piece, or the whole of an answer that does not come in pieces.
-    fn read(&mut self, json: &[u8], heard: &mut Listener<'_>) -> Result<(), ReadError>;
+    fn read(&mut self, json: &[u8], heard: &mut DeltaListener<'_>) -> Result<(), ReadError>;
     /// Nothing more will come.
     fn is_over(&self) -> bool;
     /// The answer is whole, should the stream end here.
     fn is_whole(&self) -> bool;
     /// Tokens counted so far.
-    fn usage(&self) -> Option<Usage>;
+    fn usage(&self) -> Option<TokenUsage>;
     /// The text so far.
     fn partial(&self) -> String;
 }
@@ -57,13 +59,13 @@ pub(crate) enum KeyHeader {
     Plain(&'static str),
 }
 
-impl Endpoint {
+impl ProviderEndpoint {
     /// An endpoint below `base`.
     pub(crate) fn new(
         base: &str,
         key: Option<(&ApiKey, KeyHeader)>,
         extra: Vec<(String, ApiKey)>,
-        limits: Limits,
+        limits: ModelLimits,
     ) -> Result<Self, SettingError> {
         let base = parse_base(base)?;
         let mut headers = HeaderMap::new();
@@ -115,21 +117,21 @@ impl Endpoint {
     }
 
     /// Posts `body` to `path` below the base and reads what comes. The reader is made anew for each try.
-    pub(crate) async fn ask<R: Reader>(
+    pub(crate) async fn ask<R: AnswerReader>(
         &self,
         path: &str,
         body: Vec<u8>,
-        style: Style,
+        style: StreamStyle,
         reader: impl Fn() -> R + Send + Sync,
-        heard: &mut Listener<'_>,
-    ) -> Result<(R, u32), Failure> {
+        heard: &mut DeltaListener<'_>,
+    ) -> Result<(R, u32), GenerationFailure> {
         let end = Instant::now() + self.limits.whole;
-        let mut state = State { reader: reader(), tries: 0, asking: false, may_have_cost: false };
+        let mut state = RequestProgress { reader: reader(), tries: 0, asking: false, may_have_cost: false };
         let asked = self.try_often(path, body.into(), style, &reader, heard, &mut state);
         let outcome = timeout_at(end, asked).await.unwrap_or_else(|_| {
             // Between two tries there is nothing that could cost.
             state.may_have_cost |= state.asking;
-            Err(self.timed_out(Stage::Whole))
+            Err(self.timed_out(TimeoutStage::Whole))
         });
         match outcome {
             Ok(()) => Ok((state.reader, state.tries)),
@@ -143,24 +145,24 @@ impl Endpoint {
                     "a model was asked in vain"
                 );
                 let may_have_cost = state.may_have_cost || usage.is_some() || !partial.is_empty();
-                Err(Failure { error, tries: state.tries, may_have_cost, usage, partial })
+                Err(GenerationFailure { error, tries: state.tries, may_have_cost, usage, partial })
             }
         }
     }
 
-    async fn try_often<R: Reader>(
+    async fn try_often<R: AnswerReader>(
         &self,
         path: &str,
         body: Bytes,
-        style: Style,
+        style: StreamStyle,
         reader: &(impl Fn() -> R + Send + Sync),
-        heard: &mut Listener<'_>,
-        state: &mut State<R>,
+        heard: &mut DeltaListener<'_>,
+        state: &mut RequestProgress<R>,
     ) -> Result<(), ModelError> {
         loop {
             state.tries += 1;
             if state.tries > 1 {
-                heard(Delta::Again(state.tries));
+                heard(AnswerDelta::Again(state.tries));
                 state.reader = reader();
             }
             state.asking = true;
@@ -174,12 +176,12 @@ impl Endpoint {
         }
     }
 
-    fn timed_out(&self, stage: Stage) -> ModelError {
+    fn timed_out(&self, stage: TimeoutStage) -> ModelError {
         let limit = match stage {
-            Stage::Connecting => self.limits.connect,
-            Stage::FirstByte => self.limits.first_byte,
-            Stage::Idle => self.limits.idle,
-            Stage::Whole => self.limits.whole,
+            TimeoutStage::Connecting => self.limits.connect,
+            TimeoutStage::FirstByte => self.limits.first_byte,
+            TimeoutStage::Idle => self.limits.idle,
+            TimeoutStage::Whole => self.limits.whole,
         };
         ModelError::TimedOut { at: self.at.clone(), stage, limit }
     }
@@ -201,7 +203,7 @@ impl Endpoint {
 }
 
 /// Progress of a request.
-struct State<R> {
+struct RequestProgress<R> {
     reader: R,
     tries: u32,
     /// A try is on its way.
@@ -210,7 +212,7 @@ struct State<R> {
 }
 
 /// A try that failed.
-pub(crate) struct Miss {
+pub(crate) struct FailedAttempt {
     pub(crate) error: ModelError,
     /// Another try may go better.
     pub(crate) again: bool,
@@ -254,9 +256,9 @@ fn is_here(url: &Url) -> bool {
     }
 }
 
-impl fmt::Debug for Endpoint {
+impl fmt::Debug for ProviderEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint")
+        f.debug_struct("ProviderEndpoint")
             .field("base", &self.base.as_str())
             .field("limits", &self.limits)
             .finish_non_exhaustive()

@@ -5,11 +5,11 @@ use std::time::Duration;
 use http::HeaderMap;
 use http::header::RETRY_AFTER;
 
-use super::Miss;
-use crate::Limits;
+use super::FailedAttempt;
+use crate::ModelLimits;
 
 /// Returns the time to wait before the next attempt, or none if there is no next attempt.
-pub(super) fn wait(miss: &Miss, tries: u32, limits: &Limits) -> Option<Duration> {
+pub(super) fn wait(miss: &FailedAttempt, tries: u32, limits: &ModelLimits) -> Option<Duration> {
     if !miss.again || tries > limits.retries {
         return None;
     }

@@ -4,17 +4,17 @@ use bytes::Bytes;
 use http::Response;
 use http::header::CONTENT_TYPE;
 
-use super::Style;
-use super::frames::{self, Trouble};
-use crate::draft::ReadError;
+use super::StreamStyle;
+use super::framing::{self, FramingError};
+use crate::answer_draft::ReadError;
 
 /// Framing of an answer of a media type.
-pub(crate) struct Framing(frames::Framing);
+pub(crate) struct TestFraming(framing::AnswerFraming);
 
-impl Framing {
-    pub(crate) fn of(kind: &str, style: Style) -> Self {
+impl TestFraming {
+    pub(crate) fn of(kind: &str, style: StreamStyle) -> Self {
         let response = Response::builder().header(CONTENT_TYPE, kind).body(()).expect("a response");
-        Self(frames::Framing::of(&response, style, 1 << 20))
+        Self(framing::AnswerFraming::of(&response, style, 1 << 20))
     }
 
     pub(crate) fn feed(
@@ -33,9 +33,9 @@ impl Framing {
     }
 }
 
-fn said(trouble: Trouble) -> String {
+fn said(trouble: FramingError) -> String {
     match trouble {
-        Trouble::Read(error) => format!("{error:?}"),
-        Trouble::TooLong => "too long".to_owned(),
+        FramingError::Read(error) => format!("{error:?}"),
+        FramingError::TooLong => "too long".to_owned(),
     }
 }

@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::{Access, Answer, Anthropic, OpenAi, Provider};
+use crate::{Anthropic, ModelAnswer, ModelProvider, OpenAi, ProviderAccess};
 
 /// Action of the server on one request.
 #[derive(Clone, Debug)]
@@ -99,23 +99,30 @@ fn paris() -> Act {
     Act::Say(response("200 OK", STREAM, &format!("{PART}{REST}")))
 }
 
-fn quick() -> Limits {
-    Limits { backoff: Duration::from_millis(1), max_wait: Duration::from_secs(2), ..Limits::default() }
+fn quick() -> ModelLimits {
+    ModelLimits {
+        backoff: Duration::from_millis(1),
+        max_wait: Duration::from_secs(2),
+        ..ModelLimits::default()
+    }
 }
 
-fn model(url: &str, limits: Limits) -> OpenAi {
-    OpenAi::new("m", Access::key("sk-s3cret").base_url(url).limits(limits)).unwrap()
+fn model(url: &str, limits: ModelLimits) -> OpenAi {
+    OpenAi::new("m", ProviderAccess::key("sk-s3cret").base_url(url).limits(limits)).unwrap()
 }
 
 fn hello() -> CreateMessageParams {
     CreateMessageParams::new(vec![SamplingMessage::user("The capital of France?")], 9)
 }
 
-async fn ask(model: &impl Provider) -> Result<Answer, Failure> {
+async fn ask(model: &impl ModelProvider) -> Result<ModelAnswer, GenerationFailure> {
     model.generate(&hello(), &mut |_| {}).await
 }
 
-async fn ask_of(acts: Vec<Act>, limits: Limits) -> (Result<Answer, Failure>, Vec<String>) {
+async fn ask_of(
+    acts: Vec<Act>,
+    limits: ModelLimits,
+) -> (Result<ModelAnswer, GenerationFailure>, Vec<String>) {
     let server = server(acts).await;
     let outcome = ask(&model(&server.url, limits)).await;
     let seen = server.seen.lock().unwrap().clone();
@@ -139,7 +146,7 @@ async fn the_request_is_one_post_whose_key_is_in_its_header() {
     let server = server(vec![Act::Close]).await;
     let claude = Anthropic::new(
         "m",
-        Access::key("sk-s3cret").base_url(format!("{}/sub/", server.url)).limits(quick()),
+        ProviderAccess::key("sk-s3cret").base_url(format!("{}/sub/", server.url)).limits(quick()),
     );
     let _broken = ask(&claude.unwrap()).await;
     let head = server.seen.lock().unwrap()[0].to_ascii_lowercase();
@@ -205,7 +212,7 @@ async fn tries_end() {
     let failure = outcome.unwrap_err();
     assert_eq!((failure.tries, seen.len()), (3, 3));
     assert!(failure.to_string().contains("(HTTP 500): oh dear"), "{failure}");
-    let (outcome, seen) = ask_of(vec![Act::Close], Limits { retries: 0, ..quick() }).await;
+    let (outcome, seen) = ask_of(vec![Act::Close], ModelLimits { retries: 0, ..quick() }).await;
     assert_eq!((outcome.unwrap_err().tries, seen.len()), (1, 1));
 }
 
@@ -221,14 +228,18 @@ async fn a_wait_that_is_too_long_is_said_and_not_waited_for() {
 
 #[test]
 fn waits_double_and_what_the_provider_wants_goes_before() {
-    let limits = Limits {
+    let limits = ModelLimits {
         backoff: Duration::from_secs(1),
         max_wait: Duration::from_secs(10),
         retries: 9,
-        ..Limits::default()
+        ..ModelLimits::default()
     };
-    let miss =
-        |after| Miss { error: ModelError::Scripted(String::new()), again: true, after, may_have_cost: false };
+    let miss = |after| FailedAttempt {
+        error: ModelError::Scripted(String::new()),
+        again: true,
+        after,
+        may_have_cost: false,
+    };
     let waits: Vec<_> =
         (1..=6).map(|tries| retry::wait(&miss(None), tries, &limits).unwrap().as_secs()).collect();
     assert_eq!(waits, [1, 2, 4, 8, 10, 10]);
@@ -277,16 +288,16 @@ fn refusals_are_read_in_every_form() {
         ("<html><body>502</body></html>", "", ""),
         ("", "", ""),
     ] {
-        let refusal = Refusal::read(body.as_bytes());
+        let refusal = ProviderErrorBody::read(body.as_bytes());
         assert_eq!((refusal.message.as_str(), refusal.code.as_str()), (message, code), "{body}");
     }
     let body = r#"{"error":{"details":[{"@type":"x"},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"17.5s"}]}}"#;
-    assert_eq!(Refusal::read(body.as_bytes()).retry_after, Some(Duration::from_millis(17_500)));
+    assert_eq!(ProviderErrorBody::read(body.as_bytes()).retry_after, Some(Duration::from_millis(17_500)));
 }
 
 #[tokio::test]
 async fn limits_on_time_are_named_and_keep_what_came() {
-    let short = |change: fn(&mut Limits)| {
+    let short = |change: fn(&mut ModelLimits)| {
         let mut limits = quick();
         change(&mut limits);
         limits
@@ -324,7 +335,7 @@ async fn limits_on_time_are_named_and_keep_what_came() {
 #[tokio::test]
 async fn time_that_runs_out_between_two_tries_has_cost_nothing() {
     let busy = Act::Say(response("429 Too Many Requests", "retry-after: 2\r\n", ""));
-    let limits = Limits { whole: Duration::from_millis(300), ..quick() };
+    let limits = ModelLimits { whole: Duration::from_millis(300), ..quick() };
     let failure = ask_of(vec![busy], limits).await.0.unwrap_err();
     assert!(failure.to_string().contains("(setting timeout)"), "{failure}");
     assert_eq!((failure.tries, failure.may_have_cost), (1, false));
@@ -332,7 +343,7 @@ async fn time_that_runs_out_between_two_tries_has_cost_nothing() {
 
 #[tokio::test]
 async fn an_answer_has_a_length() {
-    let limits = Limits { max_answer_bytes: 500, ..quick() };
+    let limits = ModelLimits { max_answer_bytes: 500, ..quick() };
     let endless = Act::Say(response("200 OK", STREAM, &PART.repeat(20)));
     let failure = ask_of(vec![endless], limits.clone()).await.0.unwrap_err();
     assert!(
@@ -352,8 +363,8 @@ async fn dropping_the_future_ends_the_request() {
     let (tell, first) = oneshot::channel();
     let asking = tokio::spawn(async move {
         let mut tell = Some(tell);
-        let mut heard = move |delta: Delta<'_>| {
-            if let (Delta::Text(text), Some(tell)) = (delta, tell.take()) {
+        let mut heard = move |delta: AnswerDelta<'_>| {
+            if let (AnswerDelta::Text(text), Some(tell)) = (delta, tell.take()) {
                 let _deaf = tell.send(text.to_owned());
             }
         };
@@ -400,8 +411,12 @@ async fn a_key_is_in_no_error_whatever_the_provider_repeats() {
 fn headers_with_keys_are_marked_for_whatever_prints_headers() {
     let extra = vec![("x-other".to_owned(), ApiKey::new("s3cret"))];
     let key = ApiKey::new("sk-s3cret");
-    let endpoint =
-        Endpoint::new("http://127.0.0.1:1", Some((&key, KeyHeader::Bearer)), extra, Limits::default());
+    let endpoint = ProviderEndpoint::new(
+        "http://127.0.0.1:1",
+        Some((&key, KeyHeader::Bearer)),
+        extra,
+        ModelLimits::default(),
+    );
     let shown = format!("{:?}", endpoint.unwrap().headers);
     assert!(shown.contains("x-other") && !shown.contains("s3cret"), "{shown}");
 }
@@ -422,9 +437,12 @@ async fn a_connection_that_does_not_open_has_a_limit_of_its_own() {
     // It accepts, and never says a word of TLS.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
-    let limits = Limits { connect: Duration::from_millis(80), retries: 1, ..quick() };
+    let limits = ModelLimits { connect: Duration::from_millis(80), retries: 1, ..quick() };
     let failure = ask(&model(&url, limits)).await.unwrap_err();
-    assert!(matches!(failure.error, ModelError::TimedOut { stage: Stage::Connecting, .. }), "{failure:?}");
+    assert!(
+        matches!(failure.error, ModelError::TimedOut { stage: TimeoutStage::Connecting, .. }),
+        "{failure:?}"
+    );
     assert!(failure.to_string().contains("(setting connect_timeout)"), "{failure}");
     assert_eq!((failure.tries, failure.may_have_cost), (2, false));
 }

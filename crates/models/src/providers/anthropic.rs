@@ -1,23 +1,23 @@
 //! Anthropic's Messages.
 
-mod read;
-mod write;
+mod request;
+mod response;
 
 use std::sync::Arc;
 
 use hospes_model::CreateMessageParams;
 
-use super::{Access, Composed, Wire, provider};
-use crate::http::{Endpoint, KeyHeader, Style};
-use crate::names::Names;
+use super::{ComposedRequest, ProviderAccess, WireFormat, provider};
+use crate::http::{KeyHeader, ProviderEndpoint, StreamStyle};
+use crate::tool_names::ToolNameMap;
 use crate::{ModelError, SettingError};
 
 const OWN: &str = "https://api.anthropic.com";
 
-/// A model behind Anthropic's Messages. A [`base_url`](Access::base_url) stands before `/v1/messages`.
+/// A model behind Anthropic's Messages. A [`base_url`](ProviderAccess::base_url) stands before `/v1/messages`.
 #[derive(Debug)]
 pub struct Anthropic {
-    endpoint: Endpoint,
+    endpoint: ProviderEndpoint,
     model: String,
 }
 
@@ -26,18 +26,18 @@ impl Anthropic {
     ///
     /// # Errors
     /// Which setting cannot be used, and why.
-    pub fn new(model: impl Into<String>, access: Access) -> Result<Self, SettingError> {
+    pub fn new(model: impl Into<String>, access: ProviderAccess) -> Result<Self, SettingError> {
         let endpoint = access.endpoint(OWN, KeyHeader::Plain("x-api-key"))?;
         Ok(Self { endpoint: endpoint.header("anthropic-version", "2023-06-01"), model: model.into() })
     }
 }
 
-impl Wire for Anthropic {
+impl WireFormat for Anthropic {
     const NAME: &'static str = "Anthropic";
-    const STYLE: Style = Style::Events;
-    type Reader = read::EventReader;
+    const STYLE: StreamStyle = StreamStyle::Events;
+    type StreamReader = response::EventReader;
 
-    fn endpoint(&self) -> &Endpoint {
+    fn endpoint(&self) -> &ProviderEndpoint {
         &self.endpoint
     }
 
@@ -45,12 +45,12 @@ impl Wire for Anthropic {
         &self.model
     }
 
-    fn compose(&self, params: &CreateMessageParams) -> Result<Composed, ModelError> {
-        write::compose(&self.model, params)
+    fn compose(&self, params: &CreateMessageParams) -> Result<ComposedRequest, ModelError> {
+        request::compose(&self.model, params)
     }
 
-    fn reader(&self, names: &Arc<Names>) -> read::EventReader {
-        read::EventReader::new(Arc::clone(names))
+    fn reader(&self, names: &Arc<ToolNameMap>) -> response::EventReader {
+        response::EventReader::new(Arc::clone(names))
     }
 }
 

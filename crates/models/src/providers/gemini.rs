@@ -1,15 +1,15 @@
 //! Google's Gemini: `generateContent`, streamed.
 
-mod read;
-mod write;
+mod request;
+mod response;
 
 use std::sync::Arc;
 
 use hospes_model::CreateMessageParams;
 
-use super::{Access, Composed, Wire, provider};
-use crate::http::{Endpoint, KeyHeader, Style};
-use crate::names::Names;
+use super::{ComposedRequest, ProviderAccess, WireFormat, provider};
+use crate::http::{KeyHeader, ProviderEndpoint, StreamStyle};
+use crate::tool_names::ToolNameMap;
 use crate::{ModelError, SettingError};
 
 const OWN: &str = "https://generativelanguage.googleapis.com/v1beta";
@@ -18,11 +18,11 @@ const OWN: &str = "https://generativelanguage.googleapis.com/v1beta";
 /// tool's result.
 pub(super) const SIGNATURE: &str = "geminiThoughtSignature";
 
-/// A model behind Gemini's `streamGenerateContent`. A [`base_url`](Access::base_url) stands before
+/// A model behind Gemini's `streamGenerateContent`. A [`base_url`](ProviderAccess::base_url) stands before
 /// `/models/MODEL:streamGenerateContent`. The key goes in a header, never in the address.
 #[derive(Debug)]
 pub struct Gemini {
-    endpoint: Endpoint,
+    endpoint: ProviderEndpoint,
     model: String,
 }
 
@@ -31,7 +31,7 @@ impl Gemini {
     ///
     /// # Errors
     /// Which setting cannot be used, and why.
-    pub fn new(model: impl Into<String>, access: Access) -> Result<Self, SettingError> {
+    pub fn new(model: impl Into<String>, access: ProviderAccess) -> Result<Self, SettingError> {
         let model = model.into();
         let model = model.strip_prefix("models/").unwrap_or(&model).to_owned();
         // It becomes a part of the address.
@@ -47,12 +47,12 @@ impl Gemini {
     }
 }
 
-impl Wire for Gemini {
+impl WireFormat for Gemini {
     const NAME: &'static str = "Gemini";
-    const STYLE: Style = Style::Events;
-    type Reader = read::PartReader;
+    const STYLE: StreamStyle = StreamStyle::Events;
+    type StreamReader = response::PartReader;
 
-    fn endpoint(&self) -> &Endpoint {
+    fn endpoint(&self) -> &ProviderEndpoint {
         &self.endpoint
     }
 
@@ -60,12 +60,12 @@ impl Wire for Gemini {
         &self.model
     }
 
-    fn compose(&self, params: &CreateMessageParams) -> Result<Composed, ModelError> {
-        write::compose(&self.model, params)
+    fn compose(&self, params: &CreateMessageParams) -> Result<ComposedRequest, ModelError> {
+        request::compose(&self.model, params)
     }
 
-    fn reader(&self, names: &Arc<Names>) -> read::PartReader {
-        read::PartReader::new(Arc::clone(names))
+    fn reader(&self, names: &Arc<ToolNameMap>) -> response::PartReader {
+        response::PartReader::new(Arc::clone(names))
     }
 }
 

@@ -1,8 +1,8 @@
 //! A model in this process, read from a file.
 
-mod file;
+mod model_file;
 mod prompt;
-mod stops;
+mod stop_sequences;
 mod worker;
 
 use std::path::Path;
@@ -12,12 +12,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hospes_model::{CreateMessageParams, CreateMessageResult, TextContent};
 use tokio::sync::mpsc;
 
-use self::file::Header;
-use self::worker::{Ended, Request, Said};
+use self::model_file::ModelFileHeader;
+use self::worker::{WorkerEvent, WorkerRequest, WorkerResult};
 use super::no_metadata;
-use crate::provider::Listener;
+use crate::provider::DeltaListener;
 use crate::{
-    Answer, Delta, Failure, Generating, LeftOut, Limits, ModelError, Provider, SettingError, Stage, Usage,
+    AnswerDelta, GenerationFailure, GenerationFuture, ModelAnswer, ModelError, ModelLimits, ModelProvider,
+    OmittedPart, SettingError, TimeoutStage, TokenUsage,
 };
 
 const NAME: &str = "a local model";
@@ -38,34 +39,34 @@ const MAX_PIECES: usize = 64;
 /// template, whatever a server writes.
 ///
 /// ```no_run
-/// use hospes_models::{Limits, LocalModel, Provider};
+/// use hospes_models::{ModelLimits, LocalModel, ModelProvider};
 ///
-/// let model = LocalModel::open("models/smollm2.gguf", Limits::default())?;
+/// let model = LocalModel::open("models/smollm2.gguf", ModelLimits::default())?;
 /// assert!(model.context().is_some_and(|tokens| tokens <= 4096));
 /// # Ok::<(), hospes_models::SettingError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct LocalModel {
-    header: Arc<Header>,
-    limits: Limits,
+    header: Arc<ModelFileHeader>,
+    limits: ModelLimits,
     /// The way to the thread that has the weights; none before the first request.
-    thread: Arc<Mutex<Option<SyncSender<Request>>>>,
+    thread: Arc<Mutex<Option<SyncSender<WorkerRequest>>>>,
 }
 
 impl LocalModel {
-    /// The model in this file. Of the limits, [`whole`](Limits::whole) and
-    /// [`max_answer_bytes`](Limits::max_answer_bytes) count here.
+    /// The model in this file. Of the limits, [`whole`](ModelLimits::whole) and
+    /// [`max_answer_bytes`](ModelLimits::max_answer_bytes) count here.
     ///
     /// # Errors
     /// On the setting `path`: the file cannot be read, is no GGUF, or holds a model of a kind that is not read here.
-    pub fn open(path: impl AsRef<Path>, limits: Limits) -> Result<Self, SettingError> {
-        let header = Header::read(path.as_ref()).map_err(|why| SettingError::new("path", why))?;
+    pub fn open(path: impl AsRef<Path>, limits: ModelLimits) -> Result<Self, SettingError> {
+        let header = ModelFileHeader::read(path.as_ref()).map_err(|why| SettingError::new("path", why))?;
         Ok(Self { header: Arc::new(header), limits, thread: Arc::default() })
     }
 
     /// Sends a request to the model's thread. The thread is started if there is none: before the first request, and
     /// after a panic in the library.
-    fn hand_over(&self, request: Request) -> Result<(), ModelError> {
+    fn hand_over(&self, request: WorkerRequest) -> Result<(), ModelError> {
         let crowded = || ModelError::Crowded { model: self.header.name.clone(), limit: MAX_WAITING };
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         let mut request = request;
@@ -91,10 +92,14 @@ impl LocalModel {
         ModelError::Unusable { model: self.header.name.clone(), why }
     }
 
-    async fn play(&self, params: &CreateMessageParams, heard: &mut Listener<'_>) -> Result<Answer, Failure> {
+    async fn play(
+        &self,
+        params: &CreateMessageParams,
+        heard: &mut DeltaListener<'_>,
+    ) -> Result<ModelAnswer, GenerationFailure> {
         let left_out = self.check(params)?;
         let (told, mut said) = mpsc::channel(MAX_PIECES);
-        self.hand_over(Request {
+        self.hand_over(WorkerRequest {
             turns: prompt::turns(params)?,
             max_tokens: params.max_tokens,
             temperature: params.temperature,
@@ -110,35 +115,37 @@ impl LocalModel {
                 said = said.recv() => said,
                 () = &mut begun => {
                     let (at, limit) = (self.header.name.clone(), self.limits.whole);
-                    break ModelError::TimedOut { at, stage: Stage::Whole, limit };
+                    break ModelError::TimedOut { at, stage: TimeoutStage::Whole, limit };
                 }
             };
             match said {
-                Some(Said::Piece(piece)) if partial.len() + piece.len() > self.limits.max_answer_bytes => {
+                Some(WorkerEvent::Piece(piece))
+                    if partial.len() + piece.len() > self.limits.max_answer_bytes =>
+                {
                     let (at, limit) = (self.header.name.clone(), self.limits.max_answer_bytes);
                     break ModelError::TooLong { at, limit };
                 }
-                Some(Said::Piece(piece)) => {
-                    heard(Delta::Text(&piece));
+                Some(WorkerEvent::Piece(piece)) => {
+                    heard(AnswerDelta::Text(&piece));
                     partial.push_str(&piece);
                 }
-                Some(Said::Ended(Ended { stop, input_tokens, output_tokens })) => {
+                Some(WorkerEvent::Ended(WorkerResult { stop, input_tokens, output_tokens })) => {
                     let result = CreateMessageResult::new(&self.header.name, TextContent::new(partial))
                         .with_stop_reason(stop);
-                    let answer = Answer::new(result, Some(Usage::new(input_tokens, output_tokens)));
-                    return Ok(Answer { left_out, ..answer });
+                    let answer = ModelAnswer::new(result, Some(TokenUsage::new(input_tokens, output_tokens)));
+                    return Ok(ModelAnswer { left_out, ..answer });
                 }
-                Some(Said::Failed(error)) => break error,
+                Some(WorkerEvent::Failed(error)) => break error,
                 None => break self.unusable("its thread ended in the middle of the answer".to_owned()),
             }
         };
         // Nothing is charged for here, but what was computed counts.
         let may_have_cost = !failure.is_before_sending();
-        Err(Failure { error: failure, tries: 1, may_have_cost, usage: None, partial })
+        Err(GenerationFailure { error: failure, tries: 1, may_have_cost, usage: None, partial })
     }
 }
 
-impl Provider for LocalModel {
+impl ModelProvider for LocalModel {
     fn name(&self) -> &str {
         NAME
     }
@@ -152,7 +159,7 @@ impl Provider for LocalModel {
         Some(self.header.context as u64)
     }
 
-    fn check(&self, params: &CreateMessageParams) -> Result<Vec<LeftOut>, ModelError> {
+    fn check(&self, params: &CreateMessageParams) -> Result<Vec<OmittedPart>, ModelError> {
         prompt::turns(params)?;
         let mut left_out = Vec::new();
         no_metadata(params, NAME, &mut left_out);
@@ -162,8 +169,8 @@ impl Provider for LocalModel {
     fn generate<'a>(
         &'a self,
         params: &'a CreateMessageParams,
-        heard: &'a mut Listener<'_>,
-    ) -> Generating<'a> {
+        heard: &'a mut DeltaListener<'_>,
+    ) -> GenerationFuture<'a> {
         Box::pin(self.play(params, heard))
     }
 }

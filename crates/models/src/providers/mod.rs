@@ -14,31 +14,31 @@ pub use gemini::Gemini;
 pub use local::LocalModel;
 pub use ollama::Ollama;
 pub use openai::{MaxTokensField, OpenAi};
-pub use scripted::{Asked, Reply, Scripted};
+pub use scripted::{ScriptLine, ScriptedProvider, ScriptedRequest};
 
 use std::sync::Arc;
 
 use hospes_model::{CreateMessageParams, SamplingMessageContentBlock as Block};
 
-use crate::draft::Draft;
-use crate::http::{Endpoint, KeyHeader, Reader, Style};
-use crate::names::Names;
-use crate::provider::Listener;
-use crate::{Answer, ApiKey, Failure, LeftOut, Limits, ModelError, SettingError};
+use crate::answer_draft::AnswerDraft;
+use crate::http::{AnswerReader, KeyHeader, ProviderEndpoint, StreamStyle};
+use crate::provider::DeltaListener;
+use crate::tool_names::ToolNameMap;
+use crate::{ApiKey, GenerationFailure, ModelAnswer, ModelError, ModelLimits, OmittedPart, SettingError};
 
 /// Access to a provider: address, credentials and limits.
 ///
 /// ```
-/// use hospes_models::{Access, OpenAi, Provider};
+/// use hospes_models::{ProviderAccess, OpenAi, ModelProvider};
 ///
-/// let model = OpenAi::new("gpt-5-mini", Access::key("sk-…"))?;
-/// let local = OpenAi::new("smollm2", Access::default().base_url("http://127.0.0.1:8080/v1"))?;
+/// let model = OpenAi::new("gpt-5-mini", ProviderAccess::key("sk-…"))?;
+/// let local = OpenAi::new("smollm2", ProviderAccess::default().base_url("http://127.0.0.1:8080/v1"))?;
 /// assert_eq!((model.model(), local.model()), ("gpt-5-mini", "smollm2"));
 /// # Ok::<(), hospes_models::SettingError>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Access {
+pub struct ProviderAccess {
     /// Base URL of the provider; none for its public address.
     pub base_url: Option<String>,
     /// API key, sent in the header that the provider expects.
@@ -46,10 +46,10 @@ pub struct Access {
     /// Further headers, which are kept secret like the key.
     pub headers: Vec<(String, ApiKey)>,
     /// Limits on the time and the size of answers.
-    pub limits: Limits,
+    pub limits: ModelLimits,
 }
 
-impl Access {
+impl ProviderAccess {
     /// With a key, at the provider's own address.
     pub fn key(api_key: impl Into<ApiKey>) -> Self {
         Self { api_key: Some(api_key.into()), ..Self::default() }
@@ -71,92 +71,96 @@ impl Access {
 
     /// With other limits.
     #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
+    pub fn limits(mut self, limits: ModelLimits) -> Self {
         self.limits = limits;
         self
     }
 
     /// The endpoint. At its own address a provider that has keys wants one.
-    fn endpoint(self, own: &str, key: KeyHeader) -> Result<Endpoint, SettingError> {
+    fn endpoint(self, own: &str, key: KeyHeader) -> Result<ProviderEndpoint, SettingError> {
         let base = self.base_url.as_deref().filter(|url| !url.is_empty()).unwrap_or(own);
         // What stands on this machine wants none.
         if base == own && own.starts_with("https:") && self.api_key.is_none() && self.headers.is_empty() {
             return Err(SettingError::new("api_key", format!("{own} wants one, and none is set")));
         }
         let key = self.api_key.as_ref().map(|api_key| (api_key, key));
-        Endpoint::new(base, key, self.headers, self.limits)
+        ProviderEndpoint::new(base, key, self.headers, self.limits)
     }
 }
 
 /// One provider's format, over HTTP.
-trait Wire: Send + Sync {
+trait WireFormat: Send + Sync {
     const NAME: &'static str;
-    const STYLE: Style;
-    type Reader: Reader + Drafting;
+    const STYLE: StreamStyle;
+    type StreamReader: AnswerReader + IntoDraft;
 
-    fn endpoint(&self) -> &Endpoint;
+    fn endpoint(&self) -> &ProviderEndpoint;
     fn model(&self) -> &str;
     /// The request in the provider's words.
-    fn compose(&self, params: &CreateMessageParams) -> Result<Composed, ModelError>;
-    fn reader(&self, names: &Arc<Names>) -> Self::Reader;
+    fn compose(&self, params: &CreateMessageParams) -> Result<ComposedRequest, ModelError>;
+    fn reader(&self, names: &Arc<ToolNameMap>) -> Self::StreamReader;
 }
 
 /// A reader that ends up with an answer.
-trait Drafting {
-    fn into_draft(self) -> Draft;
+trait IntoDraft {
+    fn into_draft(self) -> AnswerDraft;
 }
 
 /// A request that is ready to be sent.
-struct Composed {
+struct ComposedRequest {
     /// Behind the base URL.
     path: String,
     body: Vec<u8>,
-    names: Names,
-    left_out: Vec<LeftOut>,
+    names: ToolNameMap,
+    left_out: Vec<OmittedPart>,
 }
 
-async fn generate<W: Wire>(
+async fn generate<W: WireFormat>(
     wire: &W,
     params: &CreateMessageParams,
-    heard: &mut Listener<'_>,
-) -> Result<Answer, Failure> {
-    let Composed { path, body, names, left_out } = wire.compose(params)?;
+    heard: &mut DeltaListener<'_>,
+) -> Result<ModelAnswer, GenerationFailure> {
+    let ComposedRequest { path, body, names, left_out } = wire.compose(params)?;
     let names = Arc::new(names);
     let endpoint = wire.endpoint();
     let (reader, tries) = endpoint.ask(&path, body, W::STYLE, || wire.reader(&names), heard).await?;
     let (usage, partial) = (reader.usage(), reader.partial());
     match reader.into_draft().finish(wire.model(), &names, &ids(params)) {
-        Ok(answer) => Ok(Answer { tries, left_out, ..answer }),
-        Err(error) => {
-            Err(Failure { error: endpoint.misread(error), tries, may_have_cost: true, usage, partial })
-        }
+        Ok(answer) => Ok(ModelAnswer { tries, left_out, ..answer }),
+        Err(error) => Err(GenerationFailure {
+            error: endpoint.misread(error),
+            tries,
+            may_have_cost: true,
+            usage,
+            partial,
+        }),
     }
 }
 
 /// `impl Provider` for what speaks over HTTP.
 macro_rules! provider {
     ($type:ty) => {
-        impl crate::Provider for $type {
+        impl crate::ModelProvider for $type {
             fn name(&self) -> &str {
-                <Self as super::Wire>::NAME
+                <Self as super::WireFormat>::NAME
             }
 
             fn model(&self) -> &str {
-                super::Wire::model(self)
+                super::WireFormat::model(self)
             }
 
             fn check(
                 &self,
                 params: &hospes_model::CreateMessageParams,
-            ) -> Result<Vec<crate::LeftOut>, crate::ModelError> {
-                super::Wire::compose(self, params).map(|composed| composed.left_out)
+            ) -> Result<Vec<crate::OmittedPart>, crate::ModelError> {
+                super::WireFormat::compose(self, params).map(|composed| composed.left_out)
             }
 
             fn generate<'a>(
                 &'a self,
                 params: &'a hospes_model::CreateMessageParams,
-                heard: &'a mut crate::Listener<'_>,
-            ) -> crate::Generating<'a> {
+                heard: &'a mut crate::DeltaListener<'_>,
+            ) -> crate::GenerationFuture<'a> {
                 Box::pin(super::generate(self, params, heard))
             }
         }
@@ -181,18 +185,18 @@ fn unsupported<T>(provider: &'static str, what: impl Into<String>) -> Result<T, 
 }
 
 /// The temperature, within what a provider takes.
-fn temperature(params: &CreateMessageParams, most: f64, left_out: &mut Vec<LeftOut>) -> Option<f64> {
+fn temperature(params: &CreateMessageParams, most: f64, left_out: &mut Vec<OmittedPart>) -> Option<f64> {
     let wanted = params.temperature?;
     if wanted > most {
-        left_out.push(LeftOut::Temperature(format!("{wanted} becomes {most}, the most there is")));
+        left_out.push(OmittedPart::Temperature(format!("{wanted} becomes {most}, the most there is")));
     }
     Some(wanted.min(most))
 }
 
 /// Records the metadata as omitted, because the provider has no place for it.
-fn no_metadata(params: &CreateMessageParams, provider: &str, left_out: &mut Vec<LeftOut>) {
+fn no_metadata(params: &CreateMessageParams, provider: &str, left_out: &mut Vec<OmittedPart>) {
     if params.metadata.as_ref().is_some_and(|metadata| metadata.as_bytes() != b"{}") {
-        left_out.push(LeftOut::Metadata(format!("{provider} has no place for it")));
+        left_out.push(OmittedPart::Metadata(format!("{provider} has no place for it")));
     }
 }
 

@@ -1,24 +1,24 @@
 //! Ollama's own chat interface.
 
-mod read;
-mod write;
+mod request;
+mod response;
 
 use std::sync::Arc;
 
 use hospes_model::CreateMessageParams;
 
-use super::{Access, Composed, Wire, provider};
-use crate::http::{Endpoint, KeyHeader, Style};
-use crate::names::Names;
+use super::{ComposedRequest, ProviderAccess, WireFormat, provider};
+use crate::http::{KeyHeader, ProviderEndpoint, StreamStyle};
+use crate::tool_names::ToolNameMap;
 use crate::{ModelError, SettingError};
 
 const OWN: &str = "http://127.0.0.1:11434";
 
-/// A model behind Ollama's `/api/chat`, on this machine unless a [`base_url`](Access::base_url) says otherwise. A key, for
+/// A model behind Ollama's `/api/chat`, on this machine unless a [`base_url`](ProviderAccess::base_url) says otherwise. A key, for
 /// an Ollama behind a door, goes as `Authorization: Bearer`.
 #[derive(Debug)]
 pub struct Ollama {
-    endpoint: Endpoint,
+    endpoint: ProviderEndpoint,
     model: String,
     num_ctx: Option<u64>,
 }
@@ -28,7 +28,7 @@ impl Ollama {
     ///
     /// # Errors
     /// Which setting cannot be used, and why.
-    pub fn new(model: impl Into<String>, access: Access) -> Result<Self, SettingError> {
+    pub fn new(model: impl Into<String>, access: ProviderAccess) -> Result<Self, SettingError> {
         let endpoint = access.endpoint(OWN, KeyHeader::Bearer)?;
         Ok(Self { endpoint, model: model.into(), num_ctx: None })
     }
@@ -42,12 +42,12 @@ impl Ollama {
     }
 }
 
-impl Wire for Ollama {
+impl WireFormat for Ollama {
     const NAME: &'static str = "Ollama";
-    const STYLE: Style = Style::Lines;
-    type Reader = read::LineReader;
+    const STYLE: StreamStyle = StreamStyle::Lines;
+    type StreamReader = response::LineReader;
 
-    fn endpoint(&self) -> &Endpoint {
+    fn endpoint(&self) -> &ProviderEndpoint {
         &self.endpoint
     }
 
@@ -55,12 +55,12 @@ impl Wire for Ollama {
         &self.model
     }
 
-    fn compose(&self, params: &CreateMessageParams) -> Result<Composed, ModelError> {
-        write::compose(self, params)
+    fn compose(&self, params: &CreateMessageParams) -> Result<ComposedRequest, ModelError> {
+        request::compose(self, params)
     }
 
-    fn reader(&self, names: &Arc<Names>) -> read::LineReader {
-        read::LineReader::new(Arc::clone(names))
+    fn reader(&self, names: &Arc<ToolNameMap>) -> response::LineReader {
+        response::LineReader::new(Arc::clone(names))
     }
 }
 

@@ -1,24 +1,24 @@
 //! OpenAI's chat completions, which many others speak too.
 
-mod read;
-mod write;
+mod request;
+mod response;
 
 use std::sync::Arc;
 
 use hospes_model::CreateMessageParams;
 
-use super::{Access, Composed, Wire, provider};
-use crate::http::{Endpoint, KeyHeader, Style};
-use crate::names::Names;
+use super::{ComposedRequest, ProviderAccess, WireFormat, provider};
+use crate::http::{KeyHeader, ProviderEndpoint, StreamStyle};
+use crate::tool_names::ToolNameMap;
 use crate::{ModelError, SettingError};
 
 const OWN: &str = "https://api.openai.com/v1";
 
 /// A model behind OpenAI's chat completions: at OpenAI, or at whatever speaks as it does (llama.cpp, vLLM, LM Studio,
-/// OpenRouter, Mistral, Groq and so on) under another [`base_url`](Access::base_url), which ends in `/v1` as a rule.
+/// OpenRouter, Mistral, Groq and so on) under another [`base_url`](ProviderAccess::base_url), which ends in `/v1` as a rule.
 #[derive(Debug)]
 pub struct OpenAi {
-    endpoint: Endpoint,
+    endpoint: ProviderEndpoint,
     model: String,
     max_tokens_field: MaxTokensField,
     stream_usage: bool,
@@ -40,7 +40,7 @@ impl OpenAi {
     ///
     /// # Errors
     /// Which setting cannot be used, and why.
-    pub fn new(model: impl Into<String>, access: Access) -> Result<Self, SettingError> {
+    pub fn new(model: impl Into<String>, access: ProviderAccess) -> Result<Self, SettingError> {
         let endpoint = access.endpoint(OWN, KeyHeader::Bearer)?;
         let max_tokens_field = match endpoint.host() {
             "api.openai.com" => MaxTokensField::MaxCompletionTokens,
@@ -70,12 +70,12 @@ impl OpenAi {
     }
 }
 
-impl Wire for OpenAi {
+impl WireFormat for OpenAi {
     const NAME: &'static str = "OpenAI";
-    const STYLE: Style = Style::Events;
-    type Reader = read::ChunkReader;
+    const STYLE: StreamStyle = StreamStyle::Events;
+    type StreamReader = response::ChunkReader;
 
-    fn endpoint(&self) -> &Endpoint {
+    fn endpoint(&self) -> &ProviderEndpoint {
         &self.endpoint
     }
 
@@ -83,12 +83,12 @@ impl Wire for OpenAi {
         &self.model
     }
 
-    fn compose(&self, params: &CreateMessageParams) -> Result<Composed, ModelError> {
-        write::compose(self, params)
+    fn compose(&self, params: &CreateMessageParams) -> Result<ComposedRequest, ModelError> {
+        request::compose(self, params)
     }
 
-    fn reader(&self, names: &Arc<Names>) -> read::ChunkReader {
-        read::ChunkReader::new(Arc::clone(names))
+    fn reader(&self, names: &Arc<ToolNameMap>) -> response::ChunkReader {
+        response::ChunkReader::new(Arc::clone(names))
     }
 }
 

@@ -10,29 +10,32 @@ use hospes_model::{
 };
 
 use crate::conversation;
-use crate::provider::Listener;
-use crate::{Answer, Delta, Failure, Generating, LeftOut, ModelError, Provider, Usage, estimate};
+use crate::provider::DeltaListener;
+use crate::{
+    AnswerDelta, GenerationFailure, GenerationFuture, ModelAnswer, ModelError, ModelProvider, OmittedPart,
+    TokenUsage, estimate,
+};
 
 /// Maximum number of requests that are remembered.
 const MAX_ASKED: usize = 256;
 
-type Script = dyn FnMut(&CreateMessageParams) -> Reply + Send;
+type ReplyScript = dyn FnMut(&CreateMessageParams) -> ScriptLine + Send;
 
 /// A model with a script. It takes every request that is valid, waits as long as the script says, and gives the same
 /// answers every time. Its count of tokens is the estimate.
-pub struct Scripted {
+pub struct ScriptedProvider {
     model: String,
-    script: Mutex<Box<Script>>,
-    asked: Mutex<VecDeque<Asked>>,
+    script: Mutex<Box<ReplyScript>>,
+    asked: Mutex<VecDeque<ScriptedRequest>>,
 }
 
 /// Request that a scripted model received.
-pub type Asked = CreateMessageParams;
+pub type ScriptedRequest = CreateMessageParams;
 
 /// A line of the script.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Reply {
+pub struct ScriptLine {
     /// Answer, or the reason there is none. If the model's name in it is empty, the script's is used.
     pub outcome: Result<CreateMessageResult, ModelError>,
     /// Time before the first word.
@@ -40,10 +43,10 @@ pub struct Reply {
     /// Time for each word.
     pub pace: Duration,
     /// Token counts; an estimate is used if there are none.
-    pub usage: Option<Usage>,
+    pub usage: Option<TokenUsage>,
 }
 
-impl Reply {
+impl ScriptLine {
     /// Text, or several blocks made into a result.
     pub fn new(content: impl Into<Block>) -> Self {
         let result = CreateMessageResult::new("", content).with_stop_reason(StopReason::EndTurn);
@@ -71,46 +74,47 @@ impl Reply {
 
     /// Sets the token counts of the reply.
     #[must_use]
-    pub fn with_usage(mut self, usage: Usage) -> Self {
+    pub fn with_usage(mut self, usage: TokenUsage) -> Self {
         self.usage = Some(usage);
         self
     }
 }
 
-impl From<&str> for Reply {
+impl From<&str> for ScriptLine {
     fn from(text: &str) -> Self {
         Self::new(text)
     }
 }
 
-impl From<String> for Reply {
+impl From<String> for ScriptLine {
     fn from(text: String) -> Self {
         Self::new(text)
     }
 }
 
-impl From<CreateMessageResult> for Reply {
+impl From<CreateMessageResult> for ScriptLine {
     fn from(result: CreateMessageResult) -> Self {
         Self::result(result)
     }
 }
 
-impl Scripted {
+impl ScriptedProvider {
     /// One that gives these replies, one a request, and fails when there are no more.
-    pub fn new<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> Self {
-        let mut replies: VecDeque<Reply> = replies.into_iter().map(Into::into).collect();
+    pub fn new<R: Into<ScriptLine>>(replies: impl IntoIterator<Item = R>) -> Self {
+        let mut replies: VecDeque<ScriptLine> = replies.into_iter().map(Into::into).collect();
         Self::with(move |_| {
-            let ended = || Reply::error(ModelError::Scripted("its script has no more replies".to_owned()));
+            let ended =
+                || ScriptLine::error(ModelError::Scripted("its script has no more replies".to_owned()));
             replies.pop_front().unwrap_or_else(ended)
         })
     }
 
     /// One that gives these replies over and over.
-    pub fn repeating<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> Self {
-        let replies: Vec<Reply> = replies.into_iter().map(Into::into).collect();
+    pub fn repeating<R: Into<ScriptLine>>(replies: impl IntoIterator<Item = R>) -> Self {
+        let replies: Vec<ScriptLine> = replies.into_iter().map(Into::into).collect();
         let mut next = 0;
         Self::with(move |_| {
-            let ended = || Reply::error(ModelError::Scripted("its script is empty".to_owned()));
+            let ended = || ScriptLine::error(ModelError::Scripted("its script is empty".to_owned()));
             let reply = replies.get(next).cloned().unwrap_or_else(ended);
             next = (next + 1) % replies.len().max(1);
             reply
@@ -118,7 +122,7 @@ impl Scripted {
     }
 
     /// One that answers each request with what `script` makes of it.
-    pub fn with(script: impl FnMut(&CreateMessageParams) -> Reply + Send + 'static) -> Self {
+    pub fn with(script: impl FnMut(&CreateMessageParams) -> ScriptLine + Send + 'static) -> Self {
         Self { model: "scripted".to_owned(), script: Mutex::new(Box::new(script)), asked: Mutex::default() }
     }
 
@@ -131,11 +135,15 @@ impl Scripted {
 
     /// The last 256 requests, the oldest first.
     #[must_use]
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<ScriptedRequest> {
         lock(&self.asked).iter().cloned().collect()
     }
 
-    async fn play(&self, params: &CreateMessageParams, heard: &mut Listener<'_>) -> Result<Answer, Failure> {
+    async fn play(
+        &self,
+        params: &CreateMessageParams,
+        heard: &mut DeltaListener<'_>,
+    ) -> Result<ModelAnswer, GenerationFailure> {
         self.check(params)?;
         let reply = {
             let mut asked = lock(&self.asked);
@@ -146,16 +154,17 @@ impl Scripted {
             (lock(&self.script))(params)
         };
         pause(reply.after).await;
-        let mut result = reply.outcome.map_err(|error| Failure { tries: 1, ..Failure::new(error) })?;
+        let mut result =
+            reply.outcome.map_err(|error| GenerationFailure { tries: 1, ..GenerationFailure::new(error) })?;
         for block in &result.content {
             match block {
                 Block::Text(text) => {
                     for word in text.text.split_inclusive(' ') {
                         pause(reply.pace).await;
-                        heard(Delta::Text(word));
+                        heard(AnswerDelta::Text(word));
                     }
                 }
-                Block::ToolUse(tool_use) => heard(Delta::ToolUse(&tool_use.name)),
+                Block::ToolUse(tool_use) => heard(AnswerDelta::ToolUse(&tool_use.name)),
                 _ => {}
             }
         }
@@ -163,13 +172,13 @@ impl Scripted {
             result.model.clone_from(&self.model);
         }
         let counted =
-            || Usage::new(estimate::input_tokens(params).likely, estimate::text_tokens(&result.text()));
+            || TokenUsage::new(estimate::input_tokens(params).likely, estimate::text_tokens(&result.text()));
         let usage = reply.usage.unwrap_or_else(counted);
-        Ok(Answer::new(result, Some(usage)))
+        Ok(ModelAnswer::new(result, Some(usage)))
     }
 }
 
-impl Provider for Scripted {
+impl ModelProvider for ScriptedProvider {
     fn name(&self) -> &str {
         "a script"
     }
@@ -178,7 +187,7 @@ impl Provider for Scripted {
         &self.model
     }
 
-    fn check(&self, params: &CreateMessageParams) -> Result<Vec<LeftOut>, ModelError> {
+    fn check(&self, params: &CreateMessageParams) -> Result<Vec<OmittedPart>, ModelError> {
         conversation::check(params)?;
         conversation::tool_choice(params, "a script").map(|_| Vec::new())
     }
@@ -186,8 +195,8 @@ impl Provider for Scripted {
     fn generate<'a>(
         &'a self,
         params: &'a CreateMessageParams,
-        heard: &'a mut Listener<'_>,
-    ) -> Generating<'a> {
+        heard: &'a mut DeltaListener<'_>,
+    ) -> GenerationFuture<'a> {
         Box::pin(self.play(params, heard))
     }
 }
@@ -202,9 +211,9 @@ fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl fmt::Debug for Scripted {
+impl fmt::Debug for ScriptedProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scripted").field("model", &self.model).finish_non_exhaustive()
+        f.debug_struct("ScriptedProvider").field("model", &self.model).finish_non_exhaustive()
     }
 }
 
@@ -221,14 +230,14 @@ mod tests {
         CreateMessageParams::new(vec![SamplingMessage::user(text)], 9)
     }
 
-    async fn ask(model: &Scripted, text: &str) -> Result<Answer, Failure> {
+    async fn ask(model: &ScriptedProvider, text: &str) -> Result<ModelAnswer, GenerationFailure> {
         model.generate(&hello(text), &mut |_| {}).await
     }
 
     #[tokio::test]
     async fn replies_come_in_order_and_end_or_begin_again() {
-        let once = Scripted::new(["one", "two"]);
-        let again = Scripted::repeating(["one", "two"]).named("parrot");
+        let once = ScriptedProvider::new(["one", "two"]);
+        let again = ScriptedProvider::repeating(["one", "two"]).named("parrot");
         for wanted in ["one", "two"] {
             assert_eq!(ask(&once, "x").await.unwrap().result.text(), wanted);
             assert_eq!(ask(&again, "x").await.unwrap().result.text(), wanted);
@@ -238,21 +247,21 @@ mod tests {
         let answer = ask(&again, "x").await.unwrap();
         assert_eq!((answer.result.text().as_str(), answer.result.model.as_str()), ("one", "parrot"));
         assert!(answer.usage.is_some_and(|usage| usage.input_tokens > 0 && usage.output_tokens > 0));
-        assert!(ask(&Scripted::repeating(Vec::<Reply>::new()), "x").await.is_err());
+        assert!(ask(&ScriptedProvider::repeating(Vec::<ScriptLine>::new()), "x").await.is_err());
     }
 
     #[tokio::test]
     async fn a_script_can_look_at_what_it_is_asked_and_remembers_it() {
-        let model = Scripted::with(|params: &CreateMessageParams| {
+        let model = ScriptedProvider::with(|params: &CreateMessageParams| {
             let text = params.messages[0].content[0].as_text().unwrap_or_default();
             match text {
-                "tool" => Reply::new(ToolUseContent::new("1", "look", RawJson::empty_object())),
-                "fail" => Reply::error(ModelError::Scripted("as it was told to".to_owned())),
-                other => Reply::from(other.to_uppercase()).with_usage(Usage::new(7, 1)),
+                "tool" => ScriptLine::new(ToolUseContent::new("1", "look", RawJson::empty_object())),
+                "fail" => ScriptLine::error(ModelError::Scripted("as it was told to".to_owned())),
+                other => ScriptLine::from(other.to_uppercase()).with_usage(TokenUsage::new(7, 1)),
             }
         });
         let answer = ask(&model, "loud").await.unwrap();
-        assert_eq!((answer.result.text().as_str(), answer.usage), ("LOUD", Some(Usage::new(7, 1))));
+        assert_eq!((answer.result.text().as_str(), answer.usage), ("LOUD", Some(TokenUsage::new(7, 1))));
         assert_eq!(ask(&model, "tool").await.unwrap().result.tool_uses().count(), 1);
         assert_eq!(ask(&model, "fail").await.unwrap_err().tries, 1);
         let invalid = CreateMessageParams::new(Vec::new(), 1);
@@ -271,17 +280,18 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_script_speaks_word_by_word_and_can_be_dropped() {
-        let slow = Reply::new("one two three").slowly(Duration::from_secs(5), Duration::from_secs(1));
-        let model = Arc::new(Scripted::repeating([slow]));
+        let slow = ScriptLine::new("one two three").slowly(Duration::from_secs(5), Duration::from_secs(1));
+        let model = Arc::new(ScriptedProvider::repeating([slow]));
         let (begun, mut heard) = (Instant::now(), Vec::new());
         let params = hello("x");
-        let mut listen = |delta: Delta<'_>| heard.push((begun.elapsed().as_secs(), format!("{delta:?}")));
+        let mut listen =
+            |delta: AnswerDelta<'_>| heard.push((begun.elapsed().as_secs(), format!("{delta:?}")));
         let answer = model.generate(&params, &mut listen);
         assert_eq!(answer.await.unwrap().result.text(), "one two three");
         let heard: Vec<_> = heard.iter().map(|(when, what)| (*when, what.as_str())).collect();
         assert_eq!(heard, [(6, "Text(\"one \")"), (7, "Text(\"two \")"), (8, "Text(\"three\")")]);
         let mut words = 0;
-        let mut listen = |_: Delta<'_>| words += 1;
+        let mut listen = |_: AnswerDelta<'_>| words += 1;
         let asked =
             tokio::time::timeout(Duration::from_millis(7_500), model.generate(&params, &mut listen)).await;
         assert!(asked.is_err());

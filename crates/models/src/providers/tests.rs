@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 
 use super::*;
 
-fn at(url: &str) -> Access {
-    Access::default().base_url(url)
+fn at(url: &str) -> ProviderAccess {
+    ProviderAccess::default().base_url(url)
 }
 
 fn openai() -> &'static OpenAi {

@@ -10,7 +10,8 @@ use hospes_model::{
     ToolUseContent,
 };
 use hospes_models::{
-    Access, Answer, Anthropic, Delta, Failure, Gemini, Limits, ModelError, OpenAi, Provider, Stage, Usage,
+    AnswerDelta, Anthropic, Gemini, GenerationFailure, ModelAnswer, ModelError, ModelLimits, ModelProvider,
+    OpenAi, ProviderAccess, TimeoutStage, TokenUsage,
 };
 
 use crate::program::{Program, free_port, named, wait_for};
@@ -42,8 +43,10 @@ fn katan(flags: &[&str]) -> Option<Katan> {
 }
 
 /// Every provider whose format it speaks.
-fn providers(katan: &Katan, limits: &Limits) -> Vec<Box<dyn Provider>> {
-    let at = |path: &str| Access::default().base_url(format!("{}{path}", katan.url)).limits(limits.clone());
+fn providers(katan: &Katan, limits: &ModelLimits) -> Vec<Box<dyn ModelProvider>> {
+    let at = |path: &str| {
+        ProviderAccess::default().base_url(format!("{}{path}", katan.url)).limits(limits.clone())
+    };
     let mut openai = at("/v1");
     openai.api_key = Some("llm-katan-openai-key".into());
     let mut anthropic = at("");
@@ -57,21 +60,21 @@ fn providers(katan: &Katan, limits: &Limits) -> Vec<Box<dyn Provider>> {
     ]
 }
 
-fn quick() -> Limits {
-    let mut limits = Limits::default();
+fn quick() -> ModelLimits {
+    let mut limits = ModelLimits::default();
     (limits.backoff, limits.retries) = (Duration::from_millis(1), 2);
     limits
 }
 
 async fn ask(
-    provider: &dyn Provider,
+    provider: &dyn ModelProvider,
     params: &CreateMessageParams,
-) -> (Result<Answer, Failure>, Vec<String>) {
+) -> (Result<ModelAnswer, GenerationFailure>, Vec<String>) {
     let mut pieces = Vec::new();
     let outcome = provider
         .generate(params, &mut |delta| {
             pieces.push(match delta {
-                Delta::Text(text) => text.to_owned(),
+                AnswerDelta::Text(text) => text.to_owned(),
                 other => format!("<{other:?}>"),
             });
         })
@@ -105,7 +108,7 @@ async fn text_goes_out_and_comes_back_in_every_format() {
         assert!(pieces.len() > 10, "{}: it comes in pieces", provider.name());
         assert_eq!(answer.result.stop_reason, Some(StopReason::EndTurn), "{}", provider.name());
         // It counts words.
-        let usage = Usage::new(6, text.split_whitespace().count() as u64);
+        let usage = TokenUsage::new(6, text.split_whitespace().count() as u64);
         assert_eq!((answer.usage, answer.tries), (Some(usage), 1), "{}", provider.name());
         let model = if provider.name() == "Gemini" { "echo" } else { "m" };
         assert_eq!(answer.result.model, model, "{}", provider.name());
@@ -169,11 +172,12 @@ async fn a_tool_is_asked_for_and_its_result_taken() {
 async fn a_wrong_key_is_said_and_not_shown() {
     let Some(katan) = katan(&[]) else { return };
     let key = "wrong-key-4f1c0ab93d7e";
-    let access = |path: &str| Access::key(key).base_url(format!("{}{path}", katan.url)).limits(quick());
-    let gemini = Access::default()
+    let access =
+        |path: &str| ProviderAccess::key(key).base_url(format!("{}{path}", katan.url)).limits(quick());
+    let gemini = ProviderAccess::default()
         .base_url(format!("{}/v1beta", katan.url))
         .header("authorization", format!("Bearer {key}"));
-    let providers: [Box<dyn Provider>; 3] = [
+    let providers: [Box<dyn ModelProvider>; 3] = [
         Box::new(OpenAi::new("m", access("/v1")).unwrap()),
         Box::new(Anthropic::new("m", access("")).unwrap()),
         Box::new(Gemini::new("m", gemini.limits(quick())).unwrap()),
@@ -230,7 +234,10 @@ async fn a_slow_first_word_breaks_a_limit_that_is_named() {
     for provider in providers(&katan, &limits) {
         let begun = Instant::now();
         let failure = ask(&*provider, &params).await.0.unwrap_err();
-        assert!(matches!(failure.error, ModelError::TimedOut { stage: Stage::FirstByte, .. }), "{failure:?}");
+        assert!(
+            matches!(failure.error, ModelError::TimedOut { stage: TimeoutStage::FirstByte, .. }),
+            "{failure:?}"
+        );
         assert!(failure.to_string().contains("first_byte_timeout"), "{failure}");
         assert!(failure.may_have_cost, "whether it has worked is not known");
         assert_eq!(failure.tries, 1, "a model that is slow is not asked twice");
@@ -246,10 +253,10 @@ async fn slow_words_break_the_limit_on_pauses_and_what_came_is_kept() {
     let mut limits = quick();
     limits.idle = Duration::from_millis(300);
     let failure = ask(&*providers(&katan, &limits)[0], &params).await.0.unwrap_err();
-    assert!(matches!(failure.error, ModelError::TimedOut { stage: Stage::Idle, .. }), "{failure:?}");
+    assert!(matches!(failure.error, ModelError::TimedOut { stage: TimeoutStage::Idle, .. }), "{failure:?}");
     limits.idle = Duration::from_secs(30);
     limits.whole = Duration::from_millis(2_500);
     let failure = ask(&*providers(&katan, &limits)[0], &params).await.0.unwrap_err();
-    assert!(matches!(failure.error, ModelError::TimedOut { stage: Stage::Whole, .. }), "{failure:?}");
+    assert!(matches!(failure.error, ModelError::TimedOut { stage: TimeoutStage::Whole, .. }), "{failure:?}");
     assert!(failure.partial.starts_with("[ech") && failure.may_have_cost, "{failure:?}");
 }

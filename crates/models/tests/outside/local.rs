@@ -3,17 +3,20 @@
 use std::time::Duration;
 
 use hospes_model::{CreateMessageParams, SamplingMessage, StopReason};
-use hospes_models::{Answer, Delta, Failure, Limits, LocalModel, ModelError, Provider as _, Stage};
+use hospes_models::{
+    AnswerDelta, GenerationFailure, LocalModel, ModelAnswer, ModelError, ModelLimits, ModelProvider as _,
+    TimeoutStage,
+};
 
 use crate::program::{LIMIT, named};
 
-fn model(limits: Limits) -> Option<LocalModel> {
+fn model(limits: ModelLimits) -> Option<LocalModel> {
     let path = named("HOSPES_GGUF")?;
     Some(LocalModel::open(path, limits).expect("the file"))
 }
 
-fn patient() -> Limits {
-    let mut limits = Limits::default();
+fn patient() -> ModelLimits {
+    let mut limits = ModelLimits::default();
     // Its multiplications are not optimised for this machine, and other tests want it too.
     limits.whole = 5 * LIMIT;
     limits
@@ -26,7 +29,7 @@ fn question(text: &str, max_tokens: u64) -> CreateMessageParams {
         .with_temperature(0.0)
 }
 
-async fn ask(model: &LocalModel, params: &CreateMessageParams) -> Result<Answer, Failure> {
+async fn ask(model: &LocalModel, params: &CreateMessageParams) -> Result<ModelAnswer, GenerationFailure> {
     model.generate(params, &mut |_| {}).await
 }
 
@@ -36,8 +39,8 @@ async fn it_answers_streams_counts_and_keeps_to_the_limits() {
     let Some(model) = model(patient()) else { return };
     assert_eq!(model.context(), Some(4096), "the file says 8192, which is more than the library can do");
     let mut pieces = Vec::new();
-    let mut heard = |delta: Delta<'_>| {
-        if let Delta::Text(text) = delta {
+    let mut heard = |delta: AnswerDelta<'_>| {
+        if let AnswerDelta::Text(text) = delta {
             pieces.push(text.to_owned());
         }
     };
@@ -102,7 +105,7 @@ async fn a_dropped_request_stops_the_model_and_few_may_wait() {
     let mut told = Some(told);
     let (telling, teller) = (story.clone(), model.clone());
     let asking = tokio::spawn(async move {
-        let mut heard = |_: Delta<'_>| {
+        let mut heard = |_: AnswerDelta<'_>| {
             if let Some(told) = told.take() {
                 let _late = told.send(());
             }
@@ -129,7 +132,9 @@ async fn a_dropped_request_stops_the_model_and_few_may_wait() {
     let answer = loop {
         match ask(&model, &question("What is the capital of France?", 40)).await {
             Ok(answer) => break answer,
-            Err(Failure { error: ModelError::Crowded { .. }, .. }) => tokio::task::yield_now().await,
+            Err(GenerationFailure { error: ModelError::Crowded { .. }, .. }) => {
+                tokio::task::yield_now().await
+            }
             Err(failure) => panic!("{failure:?}"),
         }
     };
@@ -147,7 +152,7 @@ async fn a_limit_on_time_and_on_length_ends_an_answer() {
     limits.whole = Duration::from_millis(1);
     let Some(slow) = model(limits.clone()) else { return };
     let failure = ask(&slow, &story).await.unwrap_err();
-    assert!(matches!(failure.error, ModelError::TimedOut { stage: Stage::Whole, .. }), "{failure:?}");
+    assert!(matches!(failure.error, ModelError::TimedOut { stage: TimeoutStage::Whole, .. }), "{failure:?}");
     (limits.whole, limits.max_answer_bytes) = (LIMIT, 20);
     let Some(short) = model(limits) else { return };
     let failure = ask(&short, &story).await.unwrap_err();

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::mpsc;
 
 use hospes_model::{CreateMessageParams, SamplingMessage, StopReason};
-use hospes_models::{Access, Delta, OpenAi, Provider, estimate};
+use hospes_models::{AnswerDelta, ModelProvider, OpenAi, ProviderAccess, estimate};
 
 use crate::program::{LIMIT, Program, named};
 
@@ -36,7 +36,7 @@ fn smollm() -> Option<SmolLm> {
 
 impl SmolLm {
     fn provider(&self) -> OpenAi {
-        OpenAi::new("smollm2", Access::default().base_url(&self.url)).expect("a provider")
+        OpenAi::new("smollm2", ProviderAccess::default().base_url(&self.url)).expect("a provider")
     }
 }
 
@@ -51,7 +51,7 @@ async fn a_real_model_answers_streams_counts_and_keeps_to_the_limit() {
     let mut pieces = Vec::new();
     let answer = provider
         .generate(&params, &mut |delta| {
-            if let Delta::Text(text) = delta {
+            if let AnswerDelta::Text(text) = delta {
                 pieces.push(text.to_owned());
             }
         })
@@ -82,7 +82,7 @@ async fn a_dropped_request_stops_the_model() {
     let (told, first) = tokio::sync::oneshot::channel();
     let mut told = Some(told);
     let asking = tokio::spawn(async move {
-        let mut heard = |_: Delta<'_>| {
+        let mut heard = |_: AnswerDelta<'_>| {
             if let Some(told) = told.take() {
                 let _late = told.send(());
             }

@@ -1,25 +1,30 @@
 use super::*;
-use crate::arguments::Arguments;
+use crate::arguments::CallArguments;
 
 const TRUSTING: &str = "trusted = ['git']\n";
 
 fn policy(text: &str) -> Policy {
-    Policy::read(text, &Reading::at_home("/home/me")).unwrap_or_else(|error| panic!("{error}"))
+    Policy::read(text, &PolicyEnvironment::at_home("/home/me")).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn now() -> Timestamp {
     "2026-06-01T12:00:00Z".parse().unwrap()
 }
 
-fn effects(read_only: bool, destructive: bool, open_world: bool) -> Effects {
-    Effects { read_only, destructive, idempotent: read_only, open_world }
+fn effects(read_only: bool, destructive: bool, open_world: bool) -> ToolEffectSet {
+    ToolEffectSet { read_only, destructive, idempotent: read_only, open_world }
 }
 
-fn tool<'a>(server: &'a str, name: &'a str, effects: Effects, arguments: &'a Arguments) -> Asked<'a> {
-    Asked::new(server, Action::tool(name, effects, arguments))
+fn tool<'a>(
+    server: &'a str,
+    name: &'a str,
+    effects: ToolEffectSet,
+    arguments: &'a CallArguments,
+) -> PolicyRequest<'a> {
+    PolicyRequest::new(server, PolicyAction::tool(name, effects, arguments))
 }
 
-fn decided(policy: &Policy, asked: &Asked<'_>) -> (Decision, String) {
+fn decided(policy: &Policy, asked: &PolicyRequest<'_>) -> (PolicyDecision, String) {
     let verdict = policy.decide(asked, now());
     assert_eq!(policy.explain(asked, now()).verdict, verdict, "the explanation explains what is decided");
     (verdict.decision, verdict.because.to_string())
@@ -32,15 +37,15 @@ fn decided(policy: &Policy, asked: &Asked<'_>) -> (Decision, String) {
 #[test]
 fn without_rules_only_a_trusted_servers_harmless_tool_is_not_asked_about() {
     let policy = policy(TRUSTING);
-    let none = Arguments::none();
+    let none = CallArguments::none();
     for trusted in [true, false] {
         for bits in 0..8 {
             let said = effects(bits & 1 != 0, bits & 2 != 0, bits & 4 != 0);
             let asked = tool(if trusted { "git" } else { "shady" }, "x", said, &none);
             let verdict = policy.decide(&asked, now());
             let harmless = trusted && said.read_only && !said.open_world;
-            assert_eq!(verdict.decision == Decision::Allow, harmless, "{trusted} {said:?}");
-            assert_ne!(verdict.decision, Decision::Deny);
+            assert_eq!(verdict.decision == PolicyDecision::Allow, harmless, "{trusted} {said:?}");
+            assert_ne!(verdict.decision, PolicyDecision::Deny);
             let dangerous = !trusted || said.destructive && said.open_world;
             assert_eq!(verdict.may_remember, !harmless && !dangerous, "{trusted} {said:?}");
         }
@@ -51,13 +56,13 @@ fn without_rules_only_a_trusted_servers_harmless_tool_is_not_asked_about() {
 fn what_a_server_wants_of_a_person_is_asked_about_and_what_the_application_fetches_is_not() {
     let policy = Policy::ordinary();
     for (action, decision) in [
-        (Action::Sampling, Decision::Ask),
-        (Action::Roots, Decision::Ask),
-        (Action::Elicitation, Decision::Allow),
-        (Action::Prompt { name: "p" }, Decision::Allow),
-        (Action::Resource { uri: "a://b" }, Decision::Allow),
+        (PolicyAction::Sampling, PolicyDecision::Ask),
+        (PolicyAction::Roots, PolicyDecision::Ask),
+        (PolicyAction::Elicitation, PolicyDecision::Allow),
+        (PolicyAction::Prompt { name: "p" }, PolicyDecision::Allow),
+        (PolicyAction::Resource { uri: "a://b" }, PolicyDecision::Allow),
     ] {
-        assert_eq!(decided(&policy, &Asked::new("s", action)).0, decision);
+        assert_eq!(decided(&policy, &PolicyRequest::new("s", action)).0, decision);
     }
 }
 
@@ -80,19 +85,22 @@ fn the_first_rule_that_fits_decides() {
         decide = "ask"
         "#,
     );
-    let none = Arguments::none();
-    let of = |server, name| decided(&policy, &tool(server, name, Effects::unknown(), &none));
-    assert_eq!(of("files", "read_file"), (Decision::Allow, "rule 1 (line 2)".to_owned()));
+    let none = CallArguments::none();
+    let of = |server, name| decided(&policy, &tool(server, name, ToolEffectSet::unknown(), &none));
+    assert_eq!(of("files", "read_file"), (PolicyDecision::Allow, "rule 1 (line 2)".to_owned()));
     assert_eq!(
         of("files", "write_file"),
-        (Decision::Deny, "rule 2 (line 7) `no writing`: this project is read-only".to_owned())
+        (PolicyDecision::Deny, "rule 2 (line 7) `no writing`: this project is read-only".to_owned())
     );
-    assert_eq!(of("other", "read_file"), (Decision::Ask, "rule 3 (line 13)".to_owned()));
+    assert_eq!(of("other", "read_file"), (PolicyDecision::Ask, "rule 3 (line 13)".to_owned()));
     // A rule that names no kind is about all of them.
-    assert_eq!(decided(&policy, &Asked::new("files", Action::Sampling)).0, Decision::Deny);
     assert_eq!(
-        decided(&policy, &Asked::new("files", Action::Resource { uri: "file:///a" })).0,
-        Decision::Deny
+        decided(&policy, &PolicyRequest::new("files", PolicyAction::Sampling)).0,
+        PolicyDecision::Deny
+    );
+    assert_eq!(
+        decided(&policy, &PolicyRequest::new("files", PolicyAction::Resource { uri: "file:///a" })).0,
+        PolicyDecision::Deny
     );
 }
 
@@ -115,7 +123,7 @@ fn every_condition_of_a_rule_must_hold_and_the_first_that_does_not_is_told() {
         "#,
     );
     let arguments = |to: &str, copies: u32| {
-        Arguments::read(&format!(r#"{{"to":"{to}","options":{{"copies":{copies}}}}}"#))
+        CallArguments::read(&format!(r#"{{"to":"{to}","options":{{"copies":{copies}}}}}"#))
     };
     let good = arguments("me@example.com", 1).unwrap();
     let safe = effects(false, false, true);
@@ -124,7 +132,7 @@ fn every_condition_of_a_rule_must_hold_and_the_first_that_does_not_is_told() {
     };
     let (claude, alice) = (Some("claude-desktop"), Some("alice"));
     let whole = asked("send", claude, alice, safe, &good);
-    assert_eq!(decided(&policy, &whole).0, Decision::Allow);
+    assert_eq!(decided(&policy, &whole).0, PolicyDecision::Allow);
 
     let (outside, many) = (arguments("me@evil.example", 1).unwrap(), arguments("me@example.com", 9).unwrap());
     for (asked, key) in [
@@ -132,38 +140,44 @@ fn every_condition_of_a_rule_must_hold_and_the_first_that_does_not_is_told() {
         (asked("send", Some("cursor"), alice, safe, &good), "application"),
         (asked("send", None, alice, safe, &good), "application"),
         (asked("send", claude, None, safe, &good), "principal"),
-        (asked("send", claude, alice, Effects::unknown(), &good), "effects.destructive"),
+        (asked("send", claude, alice, ToolEffectSet::unknown(), &good), "effects.destructive"),
         (asked("send", claude, alice, safe, &outside), "arguments.to"),
         (asked("send", claude, alice, safe, &many), "arguments.options.copies"),
     ] {
-        assert_eq!(decided(&policy, &asked).0, Decision::Ask, "{key}");
+        assert_eq!(decided(&policy, &asked).0, PolicyDecision::Ask, "{key}");
         let explanation = policy.explain(&asked, now());
         assert_eq!(explanation.steps[0].miss.as_ref().map(|miss| miss.key.as_str()), Some(key));
     }
     let late: Timestamp = "2027-01-01T00:00:00Z".parse().unwrap();
-    assert_eq!(policy.decide(&whole, late).decision, Decision::Ask);
+    assert_eq!(policy.decide(&whole, late).decision, PolicyDecision::Ask);
     let last: Timestamp = "2026-12-31T23:59:59Z".parse().unwrap();
-    assert_eq!(policy.decide(&whole, last).decision, Decision::Allow, "the day is included");
+    assert_eq!(policy.decide(&whole, last).decision, PolicyDecision::Allow, "the day is included");
 }
 
 /// A name is a text like any other: what hides in it earns no permission.
 #[test]
 fn a_tool_with_hidden_characters_in_its_name_gets_no_permission_by_a_wildcard() {
     let policy = policy("[[rule]]\ndecide = 'allow'\ntool = 'read*'");
-    let none = Arguments::none();
-    assert_eq!(decided(&policy, &tool("s", "read_file", Effects::unknown(), &none)).0, Decision::Allow);
-    assert_eq!(decided(&policy, &tool("s", "read\u{200b}file", Effects::unknown(), &none)).0, Decision::Ask);
+    let none = CallArguments::none();
+    assert_eq!(
+        decided(&policy, &tool("s", "read_file", ToolEffectSet::unknown(), &none)).0,
+        PolicyDecision::Allow
+    );
+    assert_eq!(
+        decided(&policy, &tool("s", "read\u{200b}file", ToolEffectSet::unknown(), &none)).0,
+        PolicyDecision::Ask
+    );
 }
 
 /// Effects that are not believed cannot make a rule fit, and those that are not there at all cannot either.
 #[test]
 fn effects_of_a_rule_are_of_believed_tools_only() {
     let policy = policy("trusted = ['git']\n[[rule]]\ndecide = 'allow'\neffects = { read_only = true }");
-    let none = Arguments::none();
+    let none = CallArguments::none();
     let open = effects(true, false, true);
-    assert_eq!(decided(&policy, &tool("git", "log", open, &none)).0, Decision::Allow);
-    assert_eq!(decided(&policy, &tool("shady", "log", open, &none)).0, Decision::Ask);
-    assert_eq!(decided(&policy, &Asked::new("git", Action::Sampling)).0, Decision::Ask);
+    assert_eq!(decided(&policy, &tool("git", "log", open, &none)).0, PolicyDecision::Allow);
+    assert_eq!(decided(&policy, &tool("shady", "log", open, &none)).0, PolicyDecision::Ask);
+    assert_eq!(decided(&policy, &PolicyRequest::new("git", PolicyAction::Sampling)).0, PolicyDecision::Ask);
 }
 
 #[test]
@@ -179,13 +193,13 @@ fn a_denial_by_destination_needs_one_and_a_permission_all() {
         "#,
     );
     let of = |arguments: &str| {
-        let arguments = Arguments::read(arguments).unwrap();
-        decided(&policy, &tool("s", "t", Effects::unknown(), &arguments)).0
+        let arguments = CallArguments::read(arguments).unwrap();
+        decided(&policy, &tool("s", "t", ToolEffectSet::unknown(), &arguments)).0
     };
-    assert_eq!(of(r#"{"u":"https://example.com","v":"https://x.evil.example"}"#), Decision::Deny);
-    assert_eq!(of(r#"{"u":"https://example.com","p":"~/.ssh/id"}"#), Decision::Deny);
-    assert_eq!(of(r#"{"u":"https://example.com"}"#), Decision::Allow);
-    assert_eq!(of(r#"{"u":"https://example.com","v":"https://example.org"}"#), Decision::Ask);
+    assert_eq!(of(r#"{"u":"https://example.com","v":"https://x.evil.example"}"#), PolicyDecision::Deny);
+    assert_eq!(of(r#"{"u":"https://example.com","p":"~/.ssh/id"}"#), PolicyDecision::Deny);
+    assert_eq!(of(r#"{"u":"https://example.com"}"#), PolicyDecision::Allow);
+    assert_eq!(of(r#"{"u":"https://example.com","v":"https://example.org"}"#), PolicyDecision::Ask);
 }
 
 #[test]
@@ -196,18 +210,22 @@ fn a_resource_is_where_its_uri_points() {
          [[rule]]\ndecide = 'ask'\nresource = '**'\ndestinations = '~/work'",
     );
     for (uri, decision) in [
-        ("file:/etc/passwd", Decision::Deny),
-        ("file://localhost/etc/passwd", Decision::Deny),
-        ("FILE:///etc/passwd", Decision::Deny),
-        ("file:////etc/passwd", Decision::Deny),
-        ("memo:/etc/passwd", Decision::Deny),
-        ("postgres://me@db.internal.example/x", Decision::Deny),
-        ("file:/srv/private/x", Decision::Deny),
-        ("FILE://localhost/SRV/PRIVATE/x", Decision::Deny),
-        ("file:///home/me/work/x", Decision::Ask),
-        ("memo:x", Decision::Allow),
+        ("file:/etc/passwd", PolicyDecision::Deny),
+        ("file://localhost/etc/passwd", PolicyDecision::Deny),
+        ("FILE:///etc/passwd", PolicyDecision::Deny),
+        ("file:////etc/passwd", PolicyDecision::Deny),
+        ("memo:/etc/passwd", PolicyDecision::Deny),
+        ("postgres://me@db.internal.example/x", PolicyDecision::Deny),
+        ("file:/srv/private/x", PolicyDecision::Deny),
+        ("FILE://localhost/SRV/PRIVATE/x", PolicyDecision::Deny),
+        ("file:///home/me/work/x", PolicyDecision::Ask),
+        ("memo:x", PolicyDecision::Allow),
     ] {
-        assert_eq!(decided(&policy, &Asked::new("s", Action::Resource { uri })).0, decision, "{uri}");
+        assert_eq!(
+            decided(&policy, &PolicyRequest::new("s", PolicyAction::Resource { uri })).0,
+            decision,
+            "{uri}"
+        );
     }
 }
 
@@ -216,15 +234,15 @@ fn an_explanation_reads_from_top_to_bottom() {
     let policy = policy(
         "[[rule]]\nname = 'reads'\ndecide = 'allow'\ntool = ['read_*', 'list_*']\n[[rule]]\ndecide = 'deny'\nserver = 'f*'",
     );
-    let none = Arguments::none();
-    let asked = tool("files", "write", Effects::unknown(), &none);
+    let none = CallArguments::none();
+    let asked = tool("files", "write", ToolEffectSet::unknown(), &none);
     assert_eq!(
         policy.explain(&asked, now()).to_string(),
         "rule 1 (line 1) `reads`: `tool` is not `read_*` or `list_*`\n\
          rule 2 (line 5): fits\n\
          deny: rule 2 (line 5)"
     );
-    let other = tool("other", "write", Effects::unknown(), &none);
+    let other = tool("other", "write", ToolEffectSet::unknown(), &none);
     assert!(
         policy
             .explain(&other, now())
@@ -235,9 +253,9 @@ fn an_explanation_reads_from_top_to_bottom() {
 
 #[test]
 fn arguments_with_two_readings_are_denied() {
-    let error = Arguments::read(r#"{"a":1,"a":2}"#).unwrap_err();
+    let error = CallArguments::read(r#"{"a":1,"a":2}"#).unwrap_err();
     let verdict = Policy::unreadable(&error);
-    assert_eq!(verdict.decision, Decision::Deny);
+    assert_eq!(verdict.decision, PolicyDecision::Deny);
     assert!(verdict.because.to_string().contains("`a` stands there twice"));
 }
 
@@ -269,7 +287,7 @@ fn what_cannot_be_meant_is_a_mistake_with_its_place() {
         ("decide = 'allow'\ndestinations = 'https://a'", "`destinations`: `https://a`: name the host alone"),
     ] {
         let text = format!("# a comment\n[[rule]]\n{rule}\n");
-        let error = Policy::read(&text, &Reading::default()).expect_err(rule).to_string();
+        let error = Policy::read(&text, &PolicyEnvironment::default()).expect_err(rule).to_string();
         assert!(error.contains(what), "{rule}: {error}");
     }
 }
@@ -281,7 +299,7 @@ fn all_mistakes_are_reported_at_once() {
                 arguments.path = { undr = '/a', longer_than = 'x' }\nuntil = '2026-12-31'\ntrusted = ['a']\n\n\
                 [[rule]]\ndecide = 'deny'\nabout = ['tool', 'samplng']\nstrong = true\narguments.a.b = 'x'\n\n\
                 [[label]]\nserver = 4\n";
-    let error = Policy::read(text, &Reading::default()).unwrap_err();
+    let error = Policy::read(text, &PolicyEnvironment::default()).unwrap_err();
     let said: Vec<String> = error.mistakes().iter().map(ToString::to_string).collect();
     let expected = [
         "line 1, column 1: unknown key `trustd`; did you mean `trusted`? Known here: `trusted`, `data_flow`, `rule`, `label`",
@@ -318,10 +336,10 @@ fn all_mistakes_are_reported_at_once() {
 #[test]
 fn mistakes_are_bounded_and_show_nothing_hidden() {
     let text = (0..200).map(|at| format!("\"k{at}\\u001b\" = 1\n")).collect::<String>();
-    let error = Policy::read(&text, &Reading::default()).unwrap_err();
+    let error = Policy::read(&text, &PolicyEnvironment::default()).unwrap_err();
     assert_eq!((error.mistakes().len(), error.left_out()), (50, 150));
     assert!(!error.to_string().contains('\u{1b}'));
-    let error = Policy::read("[[rule]\ndecide = \n", &Reading::default()).unwrap_err();
+    let error = Policy::read("[[rule]\ndecide = \n", &PolicyEnvironment::default()).unwrap_err();
     assert!(
         error.mistakes().iter().all(|mistake| mistake.message.starts_with("not valid TOML: ")),
         "{error}"
@@ -333,8 +351,8 @@ proptest::proptest! {
     #[test]
     fn what_is_allowed_is_below_what_was_allowed(path in "(/|[.]{1,2}|%2e|%2f|work|home|me|~|\\\\|\u{200b}){0,12}") {
         let policy = policy("[[rule]]\ndecide = 'allow'\narguments.p = { under = '~/work' }");
-        let arguments = Arguments::read(&serde_json::json!({ "p": path }).to_string()).unwrap();
-        if policy.decide(&tool("s", "t", Effects::unknown(), &arguments), now()).decision == Decision::Allow {
+        let arguments = CallArguments::read(&serde_json::json!({ "p": path }).to_string()).unwrap();
+        if policy.decide(&tool("s", "t", ToolEffectSet::unknown(), &arguments), now()).decision == PolicyDecision::Allow {
             let mut at: Vec<&str> = Vec::new();
             for part in path.split('/').filter(|part| !part.is_empty()) {
                 proptest::prop_assert!(part != ".." && part != "." && !part.contains('%'));

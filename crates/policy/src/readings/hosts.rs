@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use url::{Host, Url};
 
 use super::spans::{ANY, ONE, PART};
-use super::{Candidates, IsWord, exact, shell};
+use super::{DestinationCandidates, IsWord, exact, shell};
 use crate::destination::Destination;
 
 /// Maximum length of a host with its port, in bytes, in any spelling.
@@ -18,7 +18,7 @@ const MAX_ADDRESS: usize = 128;
 const AROUND: &str = "/\\?#@,;&=|(){}[]<>\"'`!*^~+$%";
 
 /// Collects the hosts of one spelling.
-pub(super) fn collect(text: &str, to: &mut Candidates) {
+pub(super) fn collect(text: &str, to: &mut DestinationCandidates) {
     let spanned = shell::spanned_url(text);
     let alone = !text.trim().contains(super::is_between);
     for word in text.split(super::is_between).filter(|word| !word.is_empty()) {
@@ -54,7 +54,7 @@ pub(super) fn collect(text: &str, to: &mut Candidates) {
     }
 }
 
-fn collect_tokens(word: &str, alone: bool, to: &mut Candidates) {
+fn collect_tokens(word: &str, alone: bool, to: &mut DestinationCandidates) {
     for (at, _) in word.match_indices('[') {
         if to.is_full() {
             return;
@@ -116,7 +116,7 @@ fn leading_port(text: &str) -> Option<u16> {
     text[..end].parse().ok()
 }
 
-fn add(name: &str, port: Option<u16>, is_word: IsWord, to: &mut Candidates) {
+fn add(name: &str, port: Option<u16>, is_word: IsWord, to: &mut DestinationCandidates) {
     // Most words stand in a text more than once.
     let known = (name.to_owned(), port);
     if to.words.get(&known).is_some_and(|word| *word <= is_word) {

@@ -1,7 +1,7 @@
 //! The readings of a string: every host and path that a common reader could take it for.
 //!
 //! A rule that allows uses [`exact`]: the one destination that all readers agree on, or the reason for its absence. A
-//! rule that asks or denies uses [`Candidates`]. They are a superset of what URL parsers, resolvers, shells and file
+//! rule that asks or denies uses [`DestinationCandidates`]. They are a superset of what URL parsers, resolvers, shells and file
 //! systems make of the string. If the set cannot be enumerated, they hold the reason.
 
 mod exact;
@@ -47,7 +47,7 @@ pub(crate) type IsWord = bool;
 
 /// Everything that one string, or one name of a member, may point to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Candidates {
+pub(crate) struct DestinationCandidates {
     pub(crate) hosts: HashMap<HostCandidate, IsWord>,
     /// Addresses that resolvers make of plain words, if they differ: `0` is this machine.
     pub(crate) odd: HashSet<HostCandidate>,
@@ -63,7 +63,7 @@ pub(crate) struct Candidates {
     pub(crate) work: usize,
 }
 
-impl Candidates {
+impl DestinationCandidates {
     pub(crate) fn of(text: &str) -> Self {
         let mut all = Self::default();
         all.read(text, 0);
@@ -209,7 +209,7 @@ fn is_between(one: char) -> bool {
 /// Characters at which a path may begin or end inside a word.
 const AROUND_PATHS: &str = "()[]{}|;,=&@!?#:";
 
-fn collect_paths(text: &str, to: &mut Candidates) {
+fn collect_paths(text: &str, to: &mut DestinationCandidates) {
     let whole = text.trim();
     let spanned = shell::spanned(text);
     let is_url =

@@ -1,20 +1,22 @@
 use serde_json::json;
 
-use super::{Candidates, MAX_CANDIDATES, MAX_WORK};
+use super::{DestinationCandidates, MAX_CANDIDATES, MAX_WORK};
 
-use crate::{Action, Arguments, Asked, Decision, Effects, Policy, Reading};
+use crate::{
+    CallArguments, Policy, PolicyAction, PolicyDecision, PolicyEnvironment, PolicyRequest, ToolEffectSet,
+};
 
-fn decide(rule: &str, arguments: &serde_json::Value) -> Decision {
-    let policy = Policy::read(&format!("[[rule]]\n{rule}"), &Reading::at_home("/home/me"));
+fn decide(rule: &str, arguments: &serde_json::Value) -> PolicyDecision {
+    let policy = Policy::read(&format!("[[rule]]\n{rule}"), &PolicyEnvironment::at_home("/home/me"));
     let policy = policy.unwrap_or_else(|error| panic!("{rule}: {error}"));
-    let arguments = Arguments::read(&arguments.to_string()).unwrap();
-    let asked = Asked::new("s", Action::tool("t", Effects::unknown(), &arguments));
+    let arguments = CallArguments::read(&arguments.to_string()).unwrap();
+    let asked = PolicyRequest::new("s", PolicyAction::tool("t", ToolEffectSet::unknown(), &arguments));
     // What no rule fits is asked about; a permission in front shows what passes.
     policy.decide(&asked, jiff::Timestamp::now()).decision
 }
 
 /// The decision of a denial with a permission for everything below it.
-fn past(places: &str, text: &str, name: &str) -> Decision {
+fn past(places: &str, text: &str, name: &str) -> PolicyDecision {
     let rule = format!("decide = 'deny'\ndestinations = [{places}]\n[[rule]]\ndecide = 'allow'");
     decide(&rule, &json!({ name: text }))
 }
@@ -57,12 +59,12 @@ fn no_spelling_of_a_host_passes_a_denial() {
         "http://evil.example\0.good.example/",
         "http://{good,e{v}il}.example/",
     ] {
-        assert_ne!(past("'evil.example'", text, "target"), Decision::Allow, "{text}");
+        assert_ne!(past("'evil.example'", text, "target"), PolicyDecision::Allow, "{text}");
         let permit = "decide = 'allow'\ndestinations = ['good.example']";
         let both = json!({ "x": text, "referer": "https://good.example/" });
-        assert_ne!(decide(permit, &both), Decision::Allow, "{text}");
+        assert_ne!(decide(permit, &both), PolicyDecision::Allow, "{text}");
         let named = "decide = 'allow'\narguments.x = { host = 'good.example' }";
-        assert_ne!(decide(named, &both), Decision::Allow, "{text}");
+        assert_ne!(decide(named, &both), PolicyDecision::Allow, "{text}");
     }
 }
 
@@ -82,7 +84,7 @@ fn no_form_of_an_address_passes_a_denial() {
         "http://10.0.0.[4-6:1]/",
         "http://10.0.0.{5,6}/",
     ] {
-        assert_ne!(past("'10.0.0.5'", text, "x"), Decision::Allow, "{text}");
+        assert_ne!(past("'10.0.0.5'", text, "x"), PolicyDecision::Allow, "{text}");
     }
     for text in [
         "http://0/",
@@ -98,7 +100,7 @@ fn no_form_of_an_address_passes_a_denial() {
         "ｌocalhost:80",
         "http://127.0.0.1:80:81/",
     ] {
-        assert_ne!(past("'127.0.0.1'", text, "x"), Decision::Allow, "{text}");
+        assert_ne!(past("'127.0.0.1'", text, "x"), PolicyDecision::Allow, "{text}");
     }
 }
 
@@ -146,11 +148,15 @@ fn no_spelling_of_a_path_passes_a_denial() {
         "https://good.example/home/me/.ssh/id",
         "https://good.example/../../home/me/.ssh/id",
     ] {
-        assert_ne!(past("'~/.ssh'", text, "x"), Decision::Allow, "{text}");
+        assert_ne!(past("'~/.ssh'", text, "x"), PolicyDecision::Allow, "{text}");
         let permit = "decide = 'allow'\ndestinations = ['~/work']";
-        assert_ne!(decide(permit, &json!({ "x": text, "y": "/home/me/work/a" })), Decision::Allow, "{text}");
+        assert_ne!(
+            decide(permit, &json!({ "x": text, "y": "/home/me/work/a" })),
+            PolicyDecision::Allow,
+            "{text}"
+        );
         let named = "decide = 'allow'\narguments.x = { under = '~/work' }";
-        assert_ne!(decide(named, &json!({ "x": text })), Decision::Allow, "{text}");
+        assert_ne!(decide(named, &json!({ "x": text })), PolicyDecision::Allow, "{text}");
     }
 }
 
@@ -178,7 +184,7 @@ fn a_url_inside_a_url_earns_no_permission_however_it_is_encoded() {
         ] {
             for rule in ["destinations = 'good.example'", "arguments.x = { host = 'good.example' }"] {
                 let permit = format!("decide = 'allow'\n{rule}");
-                assert_ne!(decide(&permit, &json!({ "x": text })), Decision::Allow, "{text}");
+                assert_ne!(decide(&permit, &json!({ "x": text })), PolicyDecision::Allow, "{text}");
             }
         }
     }
@@ -189,7 +195,7 @@ fn a_url_inside_a_url_earns_no_permission_however_it_is_encoded() {
         "https://good.example/wiki/Talk:Rust",
     ] {
         let permit = "decide = 'allow'\ndestinations = 'good.example'";
-        assert_eq!(decide(permit, &json!({ "x": text })), Decision::Allow, "{text}");
+        assert_eq!(decide(permit, &json!({ "x": text })), PolicyDecision::Allow, "{text}");
     }
 }
 
@@ -207,7 +213,7 @@ fn what_a_shell_makes_of_a_path_earns_no_permission() {
         "/home/me/work/.''./.ssh/id",
         "/home/me/work/a --file=x",
     ] {
-        assert_ne!(decide(named, &json!({ "x": text })), Decision::Allow, "{text}");
+        assert_ne!(decide(named, &json!({ "x": text })), PolicyDecision::Allow, "{text}");
     }
     for text in [
         "/home/me/work/notes (final).txt",
@@ -215,7 +221,7 @@ fn what_a_shell_makes_of_a_path_earns_no_permission() {
         "/home/me/work/app/[id]/page.tsx",
         "/home/me/work/a&b=c.txt",
     ] {
-        assert_eq!(decide(named, &json!({ "x": text })), Decision::Allow, "{text}");
+        assert_eq!(decide(named, &json!({ "x": text })), PolicyDecision::Allow, "{text}");
     }
 }
 
@@ -238,7 +244,7 @@ fn ordinary_texts_are_not_denied() {
         "^[a-z]+\\.(rs|toml)$",
         "[link](https://good.example/x)",
     ] {
-        assert_eq!(past("'evil.example', '~/.ssh', '10.0.0.5'", text, "x"), Decision::Allow, "{text}");
+        assert_eq!(past("'evil.example', '~/.ssh', '10.0.0.5'", text, "x"), PolicyDecision::Allow, "{text}");
     }
 }
 
@@ -254,30 +260,35 @@ fn what_is_plain_is_permitted() {
         "HTTPS://Good.Example/",
     ] {
         let named = "decide = 'allow'\narguments.x = { host = 'good.example' }";
-        assert_eq!(decide(named, &json!({ "x": text, "y": "anything else" })), Decision::Allow, "{text}");
+        assert_eq!(
+            decide(named, &json!({ "x": text, "y": "anything else" })),
+            PolicyDecision::Allow,
+            "{text}"
+        );
         let permit = "decide = 'allow'\ndestinations = ['good.example']";
-        assert_eq!(decide(permit, &json!({ "x": text })), Decision::Allow, "{text}");
+        assert_eq!(decide(permit, &json!({ "x": text })), PolicyDecision::Allow, "{text}");
     }
     let named = "decide = 'deny'\narguments.x = { host = '*.good.example' }\n[[rule]]\ndecide = 'allow'";
-    assert_eq!(decide(named, &json!({ "x": "https://a.good.example/" })), Decision::Deny);
-    assert_eq!(decide(named, &json!({ "x": "https://other.example/" })), Decision::Allow);
+    assert_eq!(decide(named, &json!({ "x": "https://a.good.example/" })), PolicyDecision::Deny);
+    assert_eq!(decide(named, &json!({ "x": "https://other.example/" })), PolicyDecision::Allow);
 }
 
 #[test]
 fn what_is_unclear_is_asked_about_each_time_with_the_reason() {
     let rules = "[[rule]]\ndecide = 'deny'\ndestinations = ['~/.ssh']\n[[rule]]\ndecide = 'allow'";
-    let policy = Policy::read(rules, &Reading::at_home("/home/me")).unwrap();
-    let arguments = Arguments::read(r#"{"command":"cat $(locate x)"}"#).unwrap();
-    let asked = Asked::new("s", Action::tool("t", Effects::unknown(), &arguments));
+    let policy = Policy::read(rules, &PolicyEnvironment::at_home("/home/me")).unwrap();
+    let arguments = CallArguments::read(r#"{"command":"cat $(locate x)"}"#).unwrap();
+    let asked = PolicyRequest::new("s", PolicyAction::tool("t", ToolEffectSet::unknown(), &arguments));
     let verdict = policy.decide(&asked, jiff::Timestamp::now());
-    assert_eq!((verdict.decision, verdict.may_remember), (Decision::Ask, false));
+    assert_eq!((verdict.decision, verdict.may_remember), (PolicyDecision::Ask, false));
     let why = verdict.because.to_string();
     assert!(why.contains("rule 1 (line 1) denies: `arguments.command`: `$(` may be"), "{why}");
     // A permission says what was in its way.
     let permit =
-        Policy::read("[[rule]]\ndecide = 'allow'\ndestinations = 'a.example'", &Reading::default()).unwrap();
-    let arguments = Arguments::read(r#"{"to":"me@a.example","subject":"Hello you"}"#).unwrap();
-    let asked = Asked::new("s", Action::tool("t", Effects::unknown(), &arguments));
+        Policy::read("[[rule]]\ndecide = 'allow'\ndestinations = 'a.example'", &PolicyEnvironment::default())
+            .unwrap();
+    let arguments = CallArguments::read(r#"{"to":"me@a.example","subject":"Hello you"}"#).unwrap();
+    let asked = PolicyRequest::new("s", PolicyAction::tool("t", ToolEffectSet::unknown(), &arguments));
     let shown = permit.explain(&asked, jiff::Timestamp::now()).to_string();
     assert!(shown.contains("`arguments.subject` is `Hello you`: readers differ"), "{shown}");
 }
@@ -310,7 +321,7 @@ fn hostile_texts_cost_a_bounded_amount_of_work() {
         "://",
         "((",
     ] {
-        let read = Candidates::of(&part.repeat(20_000 / part.len()));
+        let read = DestinationCandidates::of(&part.repeat(20_000 / part.len()));
         // The last word may be the one that goes over.
         assert!(read.work <= MAX_WORK + 64 * 1024, "{part}: {}", read.work);
         let bytes: usize = read.paths.keys().map(String::len).sum();
@@ -320,14 +331,14 @@ fn hostile_texts_cost_a_bounded_amount_of_work() {
     }
     let prose = "All the words of an ordinary text of this length are looked at, and none is in doubt. ";
     let numbered: String = (0..120).map(|at| format!("{prose}{at:04} ")).collect();
-    assert_eq!(Candidates::of(&numbered).unclear, None);
+    assert_eq!(DestinationCandidates::of(&numbered).unclear, None);
 }
 
 /// A disk that counts how often it is looked at.
 #[derive(Debug, Default)]
 struct Counted(std::sync::atomic::AtomicUsize);
 
-impl crate::FollowLinks for Counted {
+impl crate::LinkResolver for Counted {
     fn follow(&self, path: &str) -> std::io::Result<String> {
         self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Ok(path.to_owned())
@@ -342,7 +353,7 @@ impl crate::FollowLinks for Counted {
 #[test]
 fn the_disk_is_looked_at_a_bounded_number_of_times() {
     let disk = std::sync::Arc::new(Counted::default());
-    let reading = Reading::at_home("/home/me").following(disk.clone());
+    let reading = PolicyEnvironment::at_home("/home/me").following(disk.clone());
     let policy = Policy::read(
         "[[rule]]\ndecide = 'deny'\ndestinations = '~/.ssh'\n[[rule]]\ndecide = 'allow'",
         &reading,
@@ -350,10 +361,10 @@ fn the_disk_is_looked_at_a_bounded_number_of_times() {
     .unwrap();
     for part in ["/a/b ", "/*/*/*/* ", "a/b,", "~/*/x "] {
         let text: String = (0..2_000).map(|at| format!("{}{at}", part.trim_end()) + " ").collect();
-        let arguments = Arguments::read(&json!({ "x": text }).to_string()).unwrap();
-        let asked = Asked::new("s", Action::tool("t", Effects::unknown(), &arguments));
+        let arguments = CallArguments::read(&json!({ "x": text }).to_string()).unwrap();
+        let asked = PolicyRequest::new("s", PolicyAction::tool("t", ToolEffectSet::unknown(), &arguments));
         disk.0.store(0, std::sync::atomic::Ordering::Relaxed);
-        assert_ne!(policy.decide(&asked, jiff::Timestamp::now()).decision, Decision::Allow, "{part}");
+        assert_ne!(policy.decide(&asked, jiff::Timestamp::now()).decision, PolicyDecision::Allow, "{part}");
         let looks = disk.0.load(std::sync::atomic::Ordering::Relaxed);
         assert!(looks <= 2_048, "{part}: {looks}");
     }

@@ -6,15 +6,15 @@ use jiff::tz::TimeZone;
 use toml::de::DeValue;
 use toml::value::Datetime;
 
-use super::{Rule, WantedEffects};
-use crate::action::About;
-use crate::arguments::Way;
-use crate::condition::Condition;
-use crate::document::{Report, Section, quoted};
-use crate::file::Reading;
-use crate::pattern::Patterns;
-use crate::place::Place;
-use crate::verdict::Decision;
+use super::{PolicyRule, RequiredEffects};
+use crate::action::PolicyActionKind;
+use crate::arguments::ArgumentPointer;
+use crate::condition::ArgumentCondition;
+use crate::destination_pattern::DestinationPattern;
+use crate::document::{MistakeReport, TableSection, quoted};
+use crate::file::PolicyEnvironment;
+use crate::pattern::TextPatterns;
+use crate::verdict::PolicyDecision;
 
 /// The form of `effects`, as messages show it.
 const EFFECTS: &str = "a table such as `{ read_only = true }`, with one or more of `read_only`, `destructive`, \
@@ -29,33 +29,34 @@ const TOP: [(&str, &str); 2] = [
     ("data_flow", "at the top of the file, above the first `[[rule]]`"),
 ];
 
-impl Rule {
+impl PolicyRule {
     /// The rule of a table; nothing, with the mistakes in the report, where it has any.
     pub(crate) fn parse(
         (number, line): (usize, usize),
-        section: &mut Section<'_>,
-        reading: &Reading,
-        report: &mut Report<'_>,
+        section: &mut TableSection<'_>,
+        reading: &PolicyEnvironment,
+        report: &mut MistakeReport<'_>,
     ) -> Option<Self> {
         let before = report.count();
-        let decision = section.word("decide", Decision::WORDS, report);
+        let decision = section.word("decide", PolicyDecision::WORDS, report);
         if !section.has("decide") {
             section.wrong_whole("`decide` is missing; it is `\"allow\"`, `\"ask\"` or `\"deny\"`", report);
         }
-        let places = |texts: &[String]| texts.iter().map(|text| Place::new(text, reading)).collect();
+        let places =
+            |texts: &[String]| texts.iter().map(|text| DestinationPattern::new(text, reading)).collect();
         let rule = Self {
             number,
             line,
-            decision: decision.unwrap_or(Decision::Deny),
+            decision: decision.unwrap_or(PolicyDecision::Deny),
             name: section.text("name", report),
             reason: section.text("reason", report),
-            about: section.words("about", About::WORDS, report),
-            server: section.read("server", report, Patterns::new),
-            tool: section.read("tool", report, Patterns::new),
-            prompt: section.read("prompt", report, Patterns::new),
-            resource: section.read("resource", report, Patterns::new),
-            application: section.read("application", report, Patterns::new),
-            principal: section.read("principal", report, Patterns::new),
+            about: section.words("about", PolicyActionKind::WORDS, report),
+            server: section.read("server", report, TextPatterns::new),
+            tool: section.read("tool", report, TextPatterns::new),
+            prompt: section.read("prompt", report, TextPatterns::new),
+            resource: section.read("resource", report, TextPatterns::new),
+            application: section.read("application", report, TextPatterns::new),
+            principal: section.read("principal", report, TextPatterns::new),
             effects: effects(section, report),
             arguments: arguments(section, reading, report),
             destinations: section.read("destinations", report, places),
@@ -70,9 +71,9 @@ impl Rule {
     }
 }
 
-fn effects(section: &mut Section<'_>, report: &mut Report<'_>) -> Option<WantedEffects> {
+fn effects(section: &mut TableSection<'_>, report: &mut MistakeReport<'_>) -> Option<RequiredEffects> {
     let mut table = section.table("effects", EFFECTS, report)?;
-    let effects = WantedEffects {
+    let effects = RequiredEffects {
         read_only: table.boolean("read_only", report),
         destructive: table.boolean("destructive", report),
         idempotent: table.boolean("idempotent", report),
@@ -83,20 +84,20 @@ fn effects(section: &mut Section<'_>, report: &mut Report<'_>) -> Option<WantedE
 }
 
 fn arguments(
-    section: &mut Section<'_>,
-    reading: &Reading,
-    report: &mut Report<'_>,
-) -> Vec<(String, Way, Condition)> {
+    section: &mut TableSection<'_>,
+    reading: &PolicyEnvironment,
+    report: &mut MistakeReport<'_>,
+) -> Vec<(String, ArgumentPointer, ArgumentCondition)> {
     let expected = "a table of conditions, such as `arguments.path = { under = \"~/work\" }`";
     let Some(table) = section.table("arguments", expected, report) else { return Vec::new() };
     let conditions = table.entries().filter_map(|(key, value)| {
-        let condition = Condition::parse(key, value, &table, reading, report)?;
-        Some((key.to_owned(), Way::new(key), condition))
+        let condition = ArgumentCondition::parse(key, value, &table, reading, report)?;
+        Some((key.to_owned(), ArgumentPointer::new(key), condition))
     });
     conditions.collect()
 }
 
-fn until(section: &mut Section<'_>, report: &mut Report<'_>) -> Option<(String, Timestamp)> {
+fn until(section: &mut TableSection<'_>, report: &mut MistakeReport<'_>) -> Option<(String, Timestamp)> {
     let value = section.get("until")?.get_ref();
     let end = match value {
         DeValue::Datetime(until) => end_of(until).map(|end| (until.to_string(), end)),
@@ -107,10 +108,10 @@ fn until(section: &mut Section<'_>, report: &mut Report<'_>) -> Option<(String, 
 
 /// Adds a mistake for what can never fit, or never has an effect: the person meant something by it.
 fn contradictions(
-    section: &Section<'_>,
-    decision: Option<Decision>,
-    about: Option<&[About]>,
-    report: &mut Report<'_>,
+    section: &TableSection<'_>,
+    decision: Option<PolicyDecision>,
+    about: Option<&[PolicyActionKind]>,
+    report: &mut MistakeReport<'_>,
 ) {
     section.refuse_together(&["tool", "prompt", "resource"], "rule", report);
     let others = ["prompt", "resource"].into_iter().find(|key| section.has(key));
@@ -123,11 +124,11 @@ fn contradictions(
         section.wrong("destinations", "only tools and resources have it, and the rule has `prompt`", report);
     }
     let kind = match () {
-        () if section.has("tool") => Some((About::Tool, "tool")),
-        () if section.has("prompt") => Some((About::Prompt, "prompt")),
-        () if section.has("resource") => Some((About::Resource, "resource")),
-        () if section.has("effects") => Some((About::Tool, "effects")),
-        () if section.has("arguments") => Some((About::Tool, "arguments")),
+        () if section.has("tool") => Some((PolicyActionKind::Tool, "tool")),
+        () if section.has("prompt") => Some((PolicyActionKind::Prompt, "prompt")),
+        () if section.has("resource") => Some((PolicyActionKind::Resource, "resource")),
+        () if section.has("effects") => Some((PolicyActionKind::Tool, "effects")),
+        () if section.has("arguments") => Some((PolicyActionKind::Tool, "arguments")),
         () => None,
     };
     let about = about.unwrap_or_default();
@@ -137,18 +138,19 @@ fn contradictions(
         let what = format!("it names more than a rule with `{key}` can fit, which is {kind}");
         section.wrong("about", &what, report);
     }
-    let has_destinations = |one: &About| matches!(one, About::Tool | About::Resource);
+    let has_destinations =
+        |one: &PolicyActionKind| matches!(one, PolicyActionKind::Tool | PolicyActionKind::Resource);
     if section.has("destinations") && !about.iter().all(has_destinations) {
         section.wrong("about", "it names what has no `destinations`; only tools and resources have", report);
     }
     let Some(decision) = decision else { return };
     for key in ["strong", "remember"] {
-        if decision != Decision::Ask && section.has(key) {
+        if decision != PolicyDecision::Ask && section.has(key) {
             let what = format!("it is about asking, and the rule says `decide = \"{decision}\"`");
             section.wrong(key, &what, report);
         }
     }
-    if decision == Decision::Deny && section.has("review") {
+    if decision == PolicyDecision::Deny && section.has("review") {
         section.wrong("review", "a denied call has no result to review", report);
     }
 }

@@ -6,7 +6,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::peek::{Oversize, Peeker};
+use super::peek::{OversizeMessage, OversizePeeker};
 
 /// The limit on one message unless told otherwise: the setting `max_message_bytes`.
 pub const DEFAULT_MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
@@ -22,24 +22,24 @@ const LEAST_READ: usize = 8 * 1024;
 /// Kind of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a line is kept or it is not")]
-pub enum Line {
+pub enum FramedLine {
     /// A line without its end, never blank; it shares the memory it was read into.
     Message(Bytes),
     /// A line over the limit, gone.
-    Oversize(Oversize),
+    Oversize(OversizeMessage),
 }
 
 /// Cuts a byte stream into lines.
 ///
 /// ```
-/// use hospes_proto::frame::{Line, LineFramer};
+/// use hospes_proto::frame::{FramedLine, LineFramer};
 ///
 /// let mut framer = LineFramer::default();
 /// framer.buffer().extend_from_slice(b"{\"a\":1}\r\n\n{\"b\"");
-/// assert_eq!(framer.poll_line(), Some(Line::Message("{\"a\":1}".into())));
+/// assert_eq!(framer.poll_line(), Some(FramedLine::Message("{\"a\":1}".into())));
 /// assert_eq!(framer.poll_line(), None);
 /// framer.buffer().extend_from_slice(b":2}\n");
-/// assert_eq!(framer.poll_line(), Some(Line::Message("{\"b\":2}".into())));
+/// assert_eq!(framer.poll_line(), Some(FramedLine::Message("{\"b\":2}".into())));
 /// ```
 #[derive(Debug)]
 pub struct LineFramer {
@@ -47,7 +47,7 @@ pub struct LineFramer {
     /// Number of bytes of `buffer` that are known to hold no newline.
     scanned: usize,
     limit: usize,
-    skipping: Option<Peeker>,
+    skipping: Option<OversizePeeker>,
 }
 
 impl Default for LineFramer {
@@ -73,7 +73,7 @@ impl LineFramer {
     }
 
     /// The next whole line, if there is one.
-    pub fn poll_line(&mut self) -> Option<Line> {
+    pub fn poll_line(&mut self) -> Option<FramedLine> {
         loop {
             let Some(found) = memchr::memchr(b'\n', &self.buffer[self.scanned..]) else {
                 self.scanned = self.buffer.len();
@@ -94,34 +94,34 @@ impl LineFramer {
 
     /// A line over the limit that has gone on for [`MAX_SKIPPED`] times as long: its end is not waited for, and behind it
     /// nothing can be read any more.
-    pub fn poll_endless(&mut self) -> Option<Line> {
+    pub fn poll_endless(&mut self) -> Option<FramedLine> {
         let most = (self.limit as u64).saturating_mul(MAX_SKIPPED);
         let peeker = self.skipping.take_if(|peeker| peeker.seen() > most)?;
-        Some(Line::Oversize(peeker.finish(self.limit)))
+        Some(FramedLine::Oversize(peeker.finish(self.limit)))
     }
 
     /// Returns the rest when the stream has ended: a last line that lacks its newline.
-    pub fn finish(&mut self) -> Option<Line> {
+    pub fn finish(&mut self) -> Option<FramedLine> {
         self.scanned = 0;
         let rest = self.buffer.split().freeze();
         self.judge(rest)
     }
 
-    fn judge(&mut self, line: Bytes) -> Option<Line> {
+    fn judge(&mut self, line: Bytes) -> Option<FramedLine> {
         if let Some(mut peeker) = self.skipping.take() {
             peeker.push(&line);
-            return Some(Line::Oversize(peeker.finish(self.limit)));
+            return Some(FramedLine::Oversize(peeker.finish(self.limit)));
         }
         let line = match line.last() {
             Some(b'\r') => line.slice(..line.len() - 1),
             _ => line,
         };
         if line.len() > self.limit {
-            let mut peeker = Peeker::default();
+            let mut peeker = OversizePeeker::default();
             peeker.push(&line);
-            return Some(Line::Oversize(peeker.finish(self.limit)));
+            return Some(FramedLine::Oversize(peeker.finish(self.limit)));
         }
-        (!line.trim_ascii().is_empty()).then_some(Line::Message(line))
+        (!line.trim_ascii().is_empty()).then_some(FramedLine::Message(line))
     }
 
     /// Lets go of all that is here: it belongs to a line over the limit.
@@ -159,11 +159,11 @@ pub(super) fn flatten(json: &mut [u8]) {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::peek::Subject;
+    use super::super::peek::OversizeSubject;
     use super::*;
-    use hospes_model::Id;
+    use hospes_model::RequestId;
 
-    fn lines(framer: &mut LineFramer, input: &[u8], step: usize) -> Vec<Line> {
+    fn lines(framer: &mut LineFramer, input: &[u8], step: usize) -> Vec<FramedLine> {
         let mut lines = Vec::new();
         for chunk in input.chunks(step.max(1)) {
             framer.buffer().extend_from_slice(chunk);
@@ -173,8 +173,8 @@ mod tests {
         lines
     }
 
-    fn message(text: &str) -> Line {
-        Line::Message(Bytes::copy_from_slice(text.as_bytes()))
+    fn message(text: &str) -> FramedLine {
+        FramedLine::Message(Bytes::copy_from_slice(text.as_bytes()))
     }
 
     /// covers: STDIO-03
@@ -201,9 +201,9 @@ mod tests {
             let got = lines(&mut framer, input.as_bytes(), step);
             assert_eq!(got.len(), 3, "step {step}");
             assert_eq!(got[0], message("{}"));
-            let Line::Oversize(over) = &got[1] else { panic!("not oversize at step {step}") };
-            assert_eq!(over.subject, Subject::Request(Id::Number(9)));
-            assert_eq!((over.request(), over.response()), (Some(&Id::Number(9)), None));
+            let FramedLine::Oversize(over) = &got[1] else { panic!("not oversize at step {step}") };
+            assert_eq!(over.subject, OversizeSubject::Request(RequestId::Number(9)));
+            assert_eq!((over.request(), over.response()), (Some(&RequestId::Number(9)), None));
             assert!((over.seen as usize).abs_diff(long.len()) <= 1);
             assert!(over.to_error().message.contains("max_message_bytes"));
             assert_eq!(got[2], message("{\"next\":true}"));
@@ -219,7 +219,7 @@ mod tests {
                 assert_eq!(got, [message("12345678")], "{end:?} step {step}");
                 let input = format!("123456789{end}");
                 let got = lines(&mut LineFramer::new(8), input.as_bytes(), step);
-                assert!(matches!(got[..], [Line::Oversize(_)]), "{end:?} step {step}: {got:?}");
+                assert!(matches!(got[..], [FramedLine::Oversize(_)]), "{end:?} step {step}: {got:?}");
             }
         }
     }
@@ -233,7 +233,7 @@ mod tests {
             assert!(framer.buffer.capacity() < 500_000, "{}", framer.buffer.capacity());
         }
         framer.buffer().extend_from_slice(b"\n");
-        assert!(matches!(framer.poll_line(), Some(Line::Oversize(over)) if over.seen == 10_000_000));
+        assert!(matches!(framer.poll_line(), Some(FramedLine::Oversize(over)) if over.seen == 10_000_000));
     }
 
     #[test]
@@ -245,7 +245,7 @@ mod tests {
         }
         framer.buffer().extend_from_slice(b"x");
         assert_eq!(framer.poll_line(), None);
-        assert!(matches!(framer.poll_endless(), Some(Line::Oversize(over)) if over.seen == 4001));
+        assert!(matches!(framer.poll_endless(), Some(FramedLine::Oversize(over)) if over.seen == 4001));
         assert_eq!(framer.poll_endless(), None);
     }
 
@@ -279,7 +279,7 @@ mod tests {
         let mut framer = LineFramer::default();
         framer.buffer().extend_from_slice(b"{\"a\":1}\n{\"b\":2}\n");
         let start = framer.buffer.as_ptr() as usize;
-        let Some(Line::Message(line)) = framer.poll_line() else { panic!("a line") };
+        let Some(FramedLine::Message(line)) = framer.poll_line() else { panic!("a line") };
         assert_eq!(line.as_ptr() as usize, start);
     }
 
@@ -324,12 +324,12 @@ mod tests {
     }
 
     /// The count of an oversize line includes its `\r` only when that came with the rest.
-    fn kinds(lines: &[Line]) -> Vec<Option<Bytes>> {
+    fn kinds(lines: &[FramedLine]) -> Vec<Option<Bytes>> {
         lines
             .iter()
             .map(|line| match line {
-                Line::Message(text) => Some(text.clone()),
-                Line::Oversize(_) => None,
+                FramedLine::Message(text) => Some(text.clone()),
+                FramedLine::Oversize(_) => None,
             })
             .collect()
     }

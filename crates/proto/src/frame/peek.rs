@@ -1,6 +1,6 @@
 //! Inspection of a message that is too long to be kept.
 
-use hospes_model::{Id, RpcError};
+use hospes_model::{RequestId, RpcError};
 
 /// Number of bytes at the beginning of a message that are inspected.
 const HEAD: usize = 1024;
@@ -10,9 +10,9 @@ const TAIL: usize = 512;
 /// A message over the limit: it was skipped, not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Oversize {
+pub struct OversizeMessage {
     /// Subject of the message, judged by its first and last few hundred bytes.
-    pub subject: Subject,
+    pub subject: OversizeSubject,
     /// Length of the message in bytes.
     pub seen: u64,
     /// The limit that it broke: the setting `max_message_bytes`.
@@ -22,30 +22,30 @@ pub struct Oversize {
 /// Subject of an oversize message. It ensures that only the exchange it belongs to fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "every way a message can fail its receiver")]
-pub enum Subject {
+pub enum OversizeSubject {
     /// It asks, and is owed an answer under this id.
-    Request(Id),
+    Request(RequestId),
     /// It answers our request of this id, which therefore fails.
-    Response(Id),
+    Response(RequestId),
     /// It wants no answer, or nothing could be made out.
     Unknown,
 }
 
-impl Oversize {
+impl OversizeMessage {
     /// The id of the request that the message was, if it was one.
     #[must_use]
-    pub fn request(&self) -> Option<&Id> {
+    pub fn request(&self) -> Option<&RequestId> {
         match &self.subject {
-            Subject::Request(id) => Some(id),
+            OversizeSubject::Request(id) => Some(id),
             _ => None,
         }
     }
 
     /// The id of our request that the message answered, if it did.
     #[must_use]
-    pub fn response(&self) -> Option<&Id> {
+    pub fn response(&self) -> Option<&RequestId> {
         match &self.subject {
-            Subject::Response(id) => Some(id),
+            OversizeSubject::Response(id) => Some(id),
             _ => None,
         }
     }
@@ -62,13 +62,13 @@ impl Oversize {
 
 /// Keeps the two ends of a message while its middle passes by.
 #[derive(Debug, Default)]
-pub(crate) struct Peeker {
+pub(crate) struct OversizePeeker {
     head: Vec<u8>,
     tail: Vec<u8>,
     seen: u64,
 }
 
-impl Peeker {
+impl OversizePeeker {
     pub(crate) fn seen(&self) -> u64 {
         self.seen
     }
@@ -87,33 +87,33 @@ impl Peeker {
         }
     }
 
-    pub(crate) fn finish(self, limit: usize) -> Oversize {
-        Oversize { subject: self.subject(), seen: self.seen, limit }
+    pub(crate) fn finish(self, limit: usize) -> OversizeMessage {
+        OversizeMessage { subject: self.subject(), seen: self.seen, limit }
     }
 
-    fn subject(&self) -> Subject {
-        let mut found = Members::default();
+    fn subject(&self) -> OversizeSubject {
+        let mut found = EnvelopeMembers::default();
         found.read_head(&self.head);
         if found.id.is_none() {
             found.read_tail(&self.tail);
         }
         match (found.id, found.asks, found.answers) {
-            (Some(id), _, true) => Subject::Response(id),
-            (Some(id), true, false) => Subject::Request(id),
-            _ => Subject::Unknown,
+            (Some(id), _, true) => OversizeSubject::Response(id),
+            (Some(id), true, false) => OversizeSubject::Request(id),
+            _ => OversizeSubject::Unknown,
         }
     }
 }
 
 /// Members of the envelope that were certain to be its own, not some nested object's.
 #[derive(Default)]
-struct Members {
-    id: Option<Id>,
+struct EnvelopeMembers {
+    id: Option<RequestId>,
     asks: bool,
     answers: bool,
 }
 
-impl Members {
+impl EnvelopeMembers {
     fn note(&mut self, key: &[u8], value: Option<&[u8]>) {
         match key {
             b"id" => self.id = value.and_then(|text| serde_json::from_slice(text).ok()),
@@ -237,8 +237,8 @@ fn plain_start(text: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn subject(text: &str) -> Subject {
-        let mut peeker = Peeker::default();
+    fn subject(text: &str) -> OversizeSubject {
+        let mut peeker = OversizePeeker::default();
         peeker.push(text.as_bytes());
         peeker.subject()
     }
@@ -251,27 +251,27 @@ mod tests {
     fn the_id_is_found_wherever_senders_write_it() {
         let big = big();
         let first = format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{big}}}");
-        assert_eq!(subject(&first), Subject::Request(Id::Number(7)));
+        assert_eq!(subject(&first), OversizeSubject::Request(RequestId::Number(7)));
         let late =
             format!("{{\"method\":\"tools/call\",\"params\":{big},\"jsonrpc\":\"2.0\",\"id\":\"q\\\"7\"}}\r");
-        assert_eq!(subject(&late), Subject::Request(Id::from("q\"7")));
+        assert_eq!(subject(&late), OversizeSubject::Request(RequestId::from("q\"7")));
         let spaced = format!("{{ \"method\" : \"m\" , \"params\" : {big} , \"id\" : -3 }}");
-        assert_eq!(subject(&spaced), Subject::Request(Id::Number(-3)));
+        assert_eq!(subject(&spaced), OversizeSubject::Request(RequestId::Number(-3)));
         let early = format!("{{ \"id\" : 7 , \"method\":\"m\" ,\"params\":{big}}}");
-        assert_eq!(subject(&early), Subject::Request(Id::Number(7)));
+        assert_eq!(subject(&early), OversizeSubject::Request(RequestId::Number(7)));
         let blank = format!("{{\"method\":\"m\",\"id\":7}}{}", " ".repeat(5000));
-        assert_eq!(subject(&blank), Subject::Request(Id::Number(7)));
+        assert_eq!(subject(&blank), OversizeSubject::Request(RequestId::Number(7)));
         let unnamed = format!("{{\"id\":1,\"params\":{big},\"method\":\"m\"}}");
-        assert_eq!(subject(&unnamed), Subject::Request(Id::Number(1)));
+        assert_eq!(subject(&unnamed), OversizeSubject::Request(RequestId::Number(1)));
     }
 
     #[test]
     fn an_answer_is_told_from_a_request() {
         let big = big();
         let answer = format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{big}}}");
-        assert_eq!(subject(&answer), Subject::Response(Id::Number(7)));
+        assert_eq!(subject(&answer), OversizeSubject::Response(RequestId::Number(7)));
         let late = format!("{{\"result\":{big},\"jsonrpc\":\"2.0\",\"id\":7}}");
-        assert_eq!(subject(&late), Subject::Response(Id::Number(7)));
+        assert_eq!(subject(&late), OversizeSubject::Response(RequestId::Number(7)));
     }
 
     #[test]
@@ -286,7 +286,7 @@ mod tests {
             "x".repeat(5000),
             String::new(),
         ] {
-            assert_eq!(subject(&text), Subject::Unknown, "{}", &text[..text.len().min(60)]);
+            assert_eq!(subject(&text), OversizeSubject::Unknown, "{}", &text[..text.len().min(60)]);
         }
     }
 
@@ -329,7 +329,7 @@ mod tests {
         let text = format!(
             "{{\"x\":[{{\"id\":1}},\"]\"],\"y\": {{ \"method\" : {{}} }} ,\"id\":7,\"result\":{big}}}"
         );
-        assert_eq!(subject(&text), Subject::Response(Id::Number(7)));
+        assert_eq!(subject(&text), OversizeSubject::Response(RequestId::Number(7)));
     }
 
     #[test]
@@ -358,13 +358,13 @@ mod tests {
 
     #[test]
     fn it_is_of_use_to_whom_it_concerns_and_to_nobody_else() {
-        let of = |subject| Oversize { subject, seen: 9, limit: 8 };
-        let id = Id::Number(7);
-        let request = of(Subject::Request(id.clone()));
+        let of = |subject| OversizeMessage { subject, seen: 9, limit: 8 };
+        let id = RequestId::Number(7);
+        let request = of(OversizeSubject::Request(id.clone()));
         assert_eq!((request.request(), request.response()), (Some(&id), None));
-        let response = of(Subject::Response(id.clone()));
+        let response = of(OversizeSubject::Response(id.clone()));
         assert_eq!((response.request(), response.response()), (None, Some(&id)));
-        let unknown = of(Subject::Unknown);
+        let unknown = of(OversizeSubject::Unknown);
         assert_eq!((unknown.request(), unknown.response()), (None, None));
         assert!(unknown.to_error().message.contains("9 bytes is over the limit of 8"));
     }
@@ -372,7 +372,7 @@ mod tests {
     #[test]
     fn no_more_than_the_ends_is_kept() {
         for step in [1, 300, TAIL, TAIL + 1, HEAD, 1500] {
-            let mut peeker = Peeker::default();
+            let mut peeker = OversizePeeker::default();
             (0..5000 / step).for_each(|_| peeker.push(&vec![b' '; step]));
             assert_eq!((peeker.head.len(), peeker.tail.len()), (HEAD, TAIL), "step {step}");
         }
@@ -382,9 +382,9 @@ mod tests {
     fn the_ends_are_the_same_however_bytes_arrive() {
         let text = format!("{{\"method\":\"m\",\"params\":{},\"id\":12}}", big());
         for step in [1, 7, 511, 512, 513, 4096] {
-            let mut peeker = Peeker::default();
+            let mut peeker = OversizePeeker::default();
             text.as_bytes().chunks(step).for_each(|chunk| peeker.push(chunk));
-            assert_eq!(peeker.subject(), Subject::Request(Id::Number(12)), "step {step}");
+            assert_eq!(peeker.subject(), OversizeSubject::Request(RequestId::Number(12)), "step {step}");
             assert_eq!(peeker.finish(10).seen, text.len() as u64);
         }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::{Buf as _, Bytes, BytesMut};
 
 use super::line::flatten;
-use super::peek::{Oversize, Peeker};
+use super::peek::{OversizeMessage, OversizePeeker};
 
 /// The longest event id that is remembered; a longer one is ignored, because it could not be sent back in a header.
 pub const MAX_EVENT_ID_BYTES: usize = 4096;
@@ -17,7 +17,7 @@ pub const MAX_EVENT_ID_BYTES: usize = 4096;
 /// Fields before the data of an event.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::exhaustive_structs, reason = "the fields that the SSE format has besides data")]
-pub struct EventHead<'a> {
+pub struct SseEventHead<'a> {
     /// The event's type; without it receivers read `message`.
     pub name: Option<&'a str>,
     /// The event's id, a cursor within its stream. It holds no line end.
@@ -27,14 +27,14 @@ pub struct EventHead<'a> {
 }
 
 /// Appends one event whose data is `json`.
-pub fn event(out: &mut Vec<u8>, head: EventHead<'_>, json: &[u8]) {
+pub fn event(out: &mut Vec<u8>, head: SseEventHead<'_>, json: &[u8]) {
     let start = begin_event(out, head);
     out.extend_from_slice(json);
     end_event(out, start);
 }
 
 /// Appends the beginning of an event. Write its JSON behind it, then call [`end_event`] with what this returns.
-pub fn begin_event(out: &mut Vec<u8>, head: EventHead<'_>) -> usize {
+pub fn begin_event(out: &mut Vec<u8>, head: SseEventHead<'_>) -> usize {
     // Writing into memory cannot fail.
     if let Some(name) = head.name {
         let _ = writeln!(out, "event: {name}");
@@ -63,7 +63,7 @@ pub fn comment(out: &mut Vec<u8>, text: &str) {
 /// One event, or a block that only moves the cursor or sets the delay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Event {
+pub struct SseEvent {
     /// Type of the event; `None` means `message`.
     pub name: Option<Box<str>>,
     /// Its data; none when the block had no such field. A priming event has empty data.
@@ -74,7 +74,7 @@ pub struct Event {
     pub retry: Option<Duration>,
 }
 
-impl Event {
+impl SseEvent {
     /// The event's type.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -101,18 +101,18 @@ pub struct SseDecoder {
     after_cr: bool,
     /// A line whose end has not come.
     line: BytesMut,
-    skip: Option<Skip>,
+    skip: Option<SkippedLine>,
     name: Option<Box<str>>,
-    data: Data,
+    data: SseEventData,
     has_id: bool,
     retry: Option<Duration>,
-    over: Option<Peeker>,
+    over: Option<OversizePeeker>,
     last_id: String,
 }
 
 /// Reason the rest of a line is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Skip {
+enum SkippedLine {
     /// It is data of an event over the limit.
     Data,
     /// The line is a comment or an unknown field.
@@ -120,7 +120,7 @@ enum Skip {
 }
 
 #[derive(Debug, Default)]
-enum Data {
+enum SseEventData {
     #[default]
     None,
     /// One line, shared with the chunk it came in.
@@ -129,7 +129,7 @@ enum Data {
     Many(BytesMut),
 }
 
-impl Data {
+impl SseEventData {
     fn len(&self) -> usize {
         match self {
             Self::None => 0,
@@ -191,7 +191,7 @@ impl SseDecoder {
             line: BytesMut::new(),
             skip: None,
             name: None,
-            data: Data::None,
+            data: SseEventData::None,
             has_id: false,
             retry: None,
             over: None,
@@ -210,8 +210,8 @@ impl SseDecoder {
     /// dropped.
     ///
     /// # Errors
-    /// [`Oversize`] in place of an event over the limit; the stream continues after it.
-    pub fn poll_event(&mut self, chunk: &mut Bytes) -> Option<Result<Event, Oversize>> {
+    /// [`OversizeMessage`] in place of an event over the limit; the stream continues after it.
+    pub fn poll_event(&mut self, chunk: &mut Bytes) -> Option<Result<SseEvent, OversizeMessage>> {
         while !chunk.is_empty() {
             if std::mem::take(&mut self.after_cr) && chunk[0] == b'\n' {
                 chunk.advance(1);
@@ -248,16 +248,16 @@ impl SseDecoder {
     }
 
     /// Lets go of a line that is too long whatever its end may be.
-    fn give_up(&mut self, line: &[u8]) -> Skip {
+    fn give_up(&mut self, line: &[u8]) -> SkippedLine {
         let line = if std::mem::replace(&mut self.begun, true) { line } else { without_bom(line) };
-        let Some(value) = line.strip_prefix(b"data:") else { return Skip::Other };
+        let Some(value) = line.strip_prefix(b"data:") else { return SkippedLine::Other };
         self.overflow();
-        self.drop_part(Skip::Data, value.strip_prefix(b" ").unwrap_or(value));
-        Skip::Data
+        self.drop_part(SkippedLine::Data, value.strip_prefix(b" ").unwrap_or(value));
+        SkippedLine::Data
     }
 
-    fn drop_part(&mut self, skip: Skip, part: &[u8]) {
-        if skip == Skip::Data {
+    fn drop_part(&mut self, skip: SkippedLine, part: &[u8]) {
+        if skip == SkippedLine::Data {
             self.over.get_or_insert_default().push(part);
         }
     }
@@ -271,7 +271,7 @@ impl SseDecoder {
         }
     }
 
-    fn end_line(&mut self, part: Bytes) -> Option<Result<Event, Oversize>> {
+    fn end_line(&mut self, part: Bytes) -> Option<Result<SseEvent, OversizeMessage>> {
         if let Some(skip) = self.skip.take() {
             self.drop_part(skip, &part);
             return None;
@@ -305,7 +305,7 @@ impl SseDecoder {
         match &line[..colon] {
             b"data" if self.over.is_some() || self.data.len_with(&value) > self.limit => {
                 self.overflow();
-                self.drop_part(Skip::Data, &value);
+                self.drop_part(SkippedLine::Data, &value);
             }
             b"data" => self.data.push(value),
             b"event" => {
@@ -325,8 +325,8 @@ impl SseDecoder {
         }
     }
 
-    fn end_block(&mut self) -> Option<Result<Event, Oversize>> {
-        let event = Event {
+    fn end_block(&mut self) -> Option<Result<SseEvent, OversizeMessage>> {
+        let event = SseEvent {
             name: self.name.take(),
             data: self.data.take(),
             has_id: std::mem::take(&mut self.has_id),
@@ -346,15 +346,15 @@ fn without_bom(text: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    use hospes_model::Id;
+    use hospes_model::RequestId;
     use proptest::prelude::*;
 
-    use super::super::peek::Subject;
+    use super::super::peek::OversizeSubject;
     use super::*;
 
     type Read = (String, Option<Bytes>, Option<String>, Option<u64>);
 
-    fn read(decoder: &mut SseDecoder, input: &[u8], cuts: &[usize]) -> Vec<Result<Read, Oversize>> {
+    fn read(decoder: &mut SseDecoder, input: &[u8], cuts: &[usize]) -> Vec<Result<Read, OversizeMessage>> {
         let (mut events, mut rest) = (Vec::new(), input);
         for cut in cuts.iter().cycle() {
             if rest.is_empty() {
@@ -374,7 +374,7 @@ mod tests {
         events
     }
 
-    fn plain(text: &'static str) -> Result<Read, Oversize> {
+    fn plain(text: &'static str) -> Result<Read, OversizeMessage> {
         Ok(("message".into(), Some(text.into()), None, None))
     }
 
@@ -443,7 +443,7 @@ mod tests {
             assert_eq!(got.len(), 4, "cut {cut}");
             assert_eq!((&got[0], &got[1], &got[3]), (&plain("1"), &plain("2"), &plain("3")));
             let Err(over) = &got[2] else { panic!("not over at cut {cut}") };
-            assert_eq!(over.subject, Subject::Response(Id::Number(3)));
+            assert_eq!(over.subject, OversizeSubject::Response(RequestId::Number(3)));
             assert_eq!(decoder.last_event_id(), "4");
         }
     }
@@ -499,7 +499,7 @@ mod tests {
     #[test]
     fn a_message_laid_out_over_lines_is_one_line_of_data() {
         let mut out = Vec::new();
-        event(&mut out, EventHead::default(), b"{\r\n \"a\":\n1}");
+        event(&mut out, SseEventHead::default(), b"{\r\n \"a\":\n1}");
         assert_eq!(out, b"data: {   \"a\": 1}\n\n");
     }
 
@@ -518,11 +518,11 @@ mod tests {
                 match id {
                     Some(id) => {
                         let retry = retry.map(Duration::from_millis);
-                        event(&mut out, EventHead { id: Some(format_args!("{id}")), retry, name: None }, data.as_bytes());
+                        event(&mut out, SseEventHead { id: Some(format_args!("{id}")), retry, name: None }, data.as_bytes());
                         want.push(Ok(("message".to_owned(), Some(Bytes::from(data.clone())), Some(id.clone()), retry.map(|d| d.as_millis() as u64))));
                     }
                     None => {
-                        event(&mut out, EventHead { name: Some("endpoint"), ..EventHead::default() }, data.as_bytes());
+                        event(&mut out, SseEventHead { name: Some("endpoint"), ..SseEventHead::default() }, data.as_bytes());
                         want.push(Ok(("endpoint".to_owned(), Some(Bytes::from(data.clone())), None, None)));
                     }
                 }

@@ -1,25 +1,25 @@
 //! May this HTTP request come in, and to which era does it belong?
 //!
-//! First [`Admission::admit`] looks at the head, before a byte of the body is read; then [`Admission::route`] looks
+//! First [`AdmissionRules::admit`] looks at the head, before a byte of the body is read; then [`AdmissionRules::route`] looks
 //! at the message and decides, once, whether it is served without a session or within one.
 
-use hospes_model::{Era, Id, Message, Method, Revision, RpcError};
+use hospes_model::{Era, JsonRpcMessage, Method, RequestId, Revision, RpcError};
 use http::header::{ACCEPT, HOST};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-use super::facts::Facts;
+use super::allowed_peers::{AllowedHosts, AllowedOrigins};
 use super::headers::{self, SessionId};
-use super::media::{Accepts, is_json};
-use super::peers::{AllowedHosts, AllowedOrigins};
-use super::status::Rejection;
-use crate::Revisions;
+use super::media::{AcceptedMedia, is_json};
+use super::routing_fields::RoutingFields;
+use super::status::HttpRejection;
+use crate::RevisionSet;
 use crate::frame::line::DEFAULT_MAX_MESSAGE_BYTES;
 
 /// The rules of one endpoint.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Admission {
+pub struct AdmissionRules {
     /// The setting `allowed_hosts`.
     pub hosts: AllowedHosts,
     /// The setting `allowed_origins`.
@@ -27,16 +27,16 @@ pub struct Admission {
     /// The setting `max_message_bytes`.
     pub max_message_bytes: usize,
     /// The revisions served here.
-    pub revisions: Revisions,
+    pub revisions: RevisionSet,
 }
 
-impl Default for Admission {
+impl Default for AdmissionRules {
     fn default() -> Self {
         Self {
             hosts: AllowedHosts::default(),
             origins: AllowedOrigins::default(),
             max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES,
-            revisions: Revisions::ALL,
+            revisions: RevisionSet::ALL,
         }
     }
 }
@@ -44,7 +44,7 @@ impl Default for Admission {
 /// HTTP method of a request to the endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "the specification names these three")]
-pub enum Verb {
+pub enum EndpointMethod {
     /// To send a message.
     Post,
     /// To hear what the server says unasked, or to resume a stream (legacy).
@@ -66,9 +66,9 @@ pub enum SseEndpoint {
 /// The head of a request that was admitted, borrowed.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Head<'a> {
+pub struct AdmittedHead<'a> {
     /// HTTP method of the request.
-    pub verb: Verb,
+    pub verb: EndpointMethod,
     /// `MCP-Protocol-Version`.
     pub version: Option<&'a HeaderValue>,
     /// `Mcp-Session-Id`, if it can be one.
@@ -88,7 +88,7 @@ pub struct Head<'a> {
 /// Route of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "there are two eras")]
-pub enum Route {
+pub enum MessageRoute {
     /// It is complete in itself.
     Modern(Revision),
     /// It belongs to a session, or opens one.
@@ -99,36 +99,38 @@ pub enum Route {
     },
 }
 
-impl Admission {
+impl AdmissionRules {
     /// Looks at the head of a request. `authority` is the one in the target (HTTP/2's `:authority`), where there is one;
     /// it is held to the same rule as `Host`.
     ///
     /// # Errors
-    /// [`Rejection`]: answer it and do not read the body.
+    /// [`HttpRejection`]: answer it and do not read the body.
     pub fn admit<'a>(
         &self,
         method: &http::Method,
         authority: Option<&Authority>,
         headers: &'a HeaderMap,
-    ) -> Result<Head<'a>, Rejection> {
+    ) -> Result<AdmittedHead<'a>, HttpRejection> {
         let (seen, verb, content_length) = self.meet(authority, headers, |seen| {
             let verb = match *method {
-                http::Method::POST => Verb::Post,
-                http::Method::GET if self.revisions.speaks(Era::Legacy) => Verb::Get,
-                http::Method::DELETE if self.revisions.speaks(Era::Legacy) => Verb::Delete,
-                _ => return Err(Rejection::method_not_allowed(self.allow())),
+                http::Method::POST => EndpointMethod::Post,
+                http::Method::GET if self.revisions.speaks(Era::Legacy) => EndpointMethod::Get,
+                http::Method::DELETE if self.revisions.speaks(Era::Legacy) => EndpointMethod::Delete,
+                _ => return Err(HttpRejection::method_not_allowed(self.allow())),
             };
-            if verb != Verb::Post && seen.version.is_some_and(|v| v == Revision::V2026_07_28.as_str()) {
-                return Err(Rejection::method_not_allowed("POST"));
+            if verb != EndpointMethod::Post
+                && seen.version.is_some_and(|v| v == Revision::V2026_07_28.as_str())
+            {
+                return Err(HttpRejection::method_not_allowed("POST"));
             }
             Ok(verb)
         })?;
-        if verb == Verb::Post {
+        if verb == EndpointMethod::Post {
             check_content_type(&seen)?;
         }
         check_accept(verb, &seen, headers)?;
         let head = seen.head(verb, content_length);
-        if verb != Verb::Post {
+        if verb != EndpointMethod::Post {
             self.legacy_version(&head, None)?;
         }
         Ok(head)
@@ -138,20 +140,20 @@ impl Admission {
     /// so a POST need not have an `Accept` header.
     ///
     /// # Errors
-    /// [`Rejection`]: answer it and do not read the body.
+    /// [`HttpRejection`]: answer it and do not read the body.
     pub fn admit_sse<'a>(
         &self,
         endpoint: SseEndpoint,
         method: &http::Method,
         authority: Option<&Authority>,
         headers: &'a HeaderMap,
-    ) -> Result<Head<'a>, Rejection> {
+    ) -> Result<AdmittedHead<'a>, HttpRejection> {
         // SSE-06: who sends it is looked at on every connection.
         let (seen, verb, content_length) = self.meet(authority, headers, |_| match endpoint {
-            SseEndpoint::Stream if method == http::Method::GET => Ok(Verb::Get),
-            SseEndpoint::Messages if method == http::Method::POST => Ok(Verb::Post),
-            SseEndpoint::Stream => Err(Rejection::method_not_allowed("GET")),
-            SseEndpoint::Messages => Err(Rejection::method_not_allowed("POST")),
+            SseEndpoint::Stream if method == http::Method::GET => Ok(EndpointMethod::Get),
+            SseEndpoint::Messages if method == http::Method::POST => Ok(EndpointMethod::Post),
+            SseEndpoint::Stream => Err(HttpRejection::method_not_allowed("GET")),
+            SseEndpoint::Messages => Err(HttpRejection::method_not_allowed("POST")),
         })?;
         match endpoint {
             SseEndpoint::Stream => check_accept(verb, &seen, headers)?,
@@ -167,9 +169,9 @@ impl Admission {
         &self,
         authority: Option<&Authority>,
         headers: &'a HeaderMap,
-        verb: impl FnOnce(&Seen<'a>) -> Result<Verb, Rejection>,
-    ) -> Result<(Seen<'a>, Verb, Option<usize>), Rejection> {
-        let seen = Seen::collect(headers)?;
+        verb: impl FnOnce(&HeadHeaders<'a>) -> Result<EndpointMethod, HttpRejection>,
+    ) -> Result<(HeadHeaders<'a>, EndpointMethod, Option<usize>), HttpRejection> {
+        let seen = HeadHeaders::collect(headers)?;
         self.check_peer(authority, &seen)?;
         let verb = verb(&seen)?;
         let length = self.check_length(&seen)?;
@@ -179,85 +181,95 @@ impl Admission {
     /// Looks only at who sends a request: for pages that are served beside the endpoint.
     ///
     /// # Errors
-    /// [`Rejection`], where the host or the origin is not allowed.
-    pub fn admit_sender(&self, authority: Option<&Authority>, headers: &HeaderMap) -> Result<(), Rejection> {
-        self.check_peer(authority, &Seen::collect(headers)?)
+    /// [`HttpRejection`], where the host or the origin is not allowed.
+    pub fn admit_sender(
+        &self,
+        authority: Option<&Authority>,
+        headers: &HeaderMap,
+    ) -> Result<(), HttpRejection> {
+        self.check_peer(authority, &HeadHeaders::collect(headers)?)
     }
 
     /// Decides where a message goes and checks what its era asks of the headers. `facts` are about its params; they
     /// matter for requests and notifications.
     ///
     /// # Errors
-    /// [`Rejection`], which answers the request.
+    /// [`HttpRejection`], which answers the request.
     pub fn route(
         &self,
-        head: &Head<'_>,
-        message: &Message<'_>,
-        facts: &Facts<'_>,
-    ) -> Result<Route, Rejection> {
+        head: &AdmittedHead<'_>,
+        message: &JsonRpcMessage<'_>,
+        facts: &RoutingFields<'_>,
+    ) -> Result<MessageRoute, HttpRejection> {
         match message {
-            Message::Request(request) => {
+            JsonRpcMessage::Request(request) => {
                 self.route_request(head, &request.id, &Method::from_name(&request.method), facts)
             }
             // Which headers go with a modern notification is left open by the specification: ask for none.
-            Message::Notification(_) if is_modern(head, facts) => Ok(Route::Modern(self.modern())),
-            Message::Notification(_) => Ok(Route::Legacy { header: self.legacy_version(head, None)? }),
-            Message::Response(response) if is_modern(head, &Facts::default()) => {
-                let error = RpcError::invalid_request("clients send no answers in this revision");
-                Err(Rejection::bad_request(response.id.as_ref(), error))
+            JsonRpcMessage::Notification(_) if is_modern(head, facts) => {
+                Ok(MessageRoute::Modern(self.modern()))
             }
-            Message::Response(_) => Ok(Route::Legacy { header: self.legacy_version(head, None)? }),
+            JsonRpcMessage::Notification(_) => {
+                Ok(MessageRoute::Legacy { header: self.legacy_version(head, None)? })
+            }
+            JsonRpcMessage::Response(response) if is_modern(head, &RoutingFields::default()) => {
+                let error = RpcError::invalid_request("clients send no answers in this revision");
+                Err(HttpRejection::bad_request(response.id.as_ref(), error))
+            }
+            JsonRpcMessage::Response(_) => {
+                Ok(MessageRoute::Legacy { header: self.legacy_version(head, None)? })
+            }
         }
     }
 
     /// Routes a request whose method was looked up before.
     ///
     /// # Errors
-    /// [`Rejection`], which answers the request.
+    /// [`HttpRejection`], which answers the request.
     pub fn route_request(
         &self,
-        head: &Head<'_>,
-        id: &Id,
+        head: &AdmittedHead<'_>,
+        id: &RequestId,
         method: &Method,
-        facts: &Facts<'_>,
-    ) -> Result<Route, Rejection> {
+        facts: &RoutingFields<'_>,
+    ) -> Result<MessageRoute, HttpRejection> {
         if is_modern(head, facts) {
             return self
                 .check_modern(head, method, facts)
-                .map(Route::Modern)
-                .map_err(|error| Rejection::bad_request(Some(id), error));
+                .map(MessageRoute::Modern)
+                .map_err(|error| HttpRejection::bad_request(Some(id), error));
         }
         if *method == Method::Initialize {
             // The body negotiates; a header that came along says nothing.
             if self.revisions.speaks(Era::Legacy) {
-                return Ok(Route::Legacy { header: None });
+                return Ok(MessageRoute::Legacy { header: None });
             }
             let requested = facts.name.as_deref().unwrap_or_default();
-            return Err(Rejection::bad_request(Some(id), self.revisions.unsupported(requested)));
+            return Err(HttpRejection::bad_request(Some(id), self.revisions.unsupported(requested)));
         }
-        Ok(Route::Legacy { header: self.legacy_version(head, Some(id))? })
+        Ok(MessageRoute::Legacy { header: self.legacy_version(head, Some(id))? })
     }
 
     /// Routes a batch: only 2025-03-26 and older have them (BATCH-01, BATCH-09). The session must still check that its
     /// own revision has batches.
     ///
     /// # Errors
-    /// [`Rejection`].
-    pub fn route_batch(&self, head: &Head<'_>) -> Result<Route, Rejection> {
+    /// [`HttpRejection`].
+    pub fn route_batch(&self, head: &AdmittedHead<'_>) -> Result<MessageRoute, HttpRejection> {
         let refusal =
             || RpcError::invalid_request("this revision has no batches: send one message per request");
-        if is_modern(head, &Facts::default()) {
-            return Err(Rejection::bad_request(None, refusal()));
+        if is_modern(head, &RoutingFields::default()) {
+            return Err(HttpRejection::bad_request(None, refusal()));
         }
         match self.legacy_version(head, None)? {
             Some(revision) if revision > Revision::V2025_03_26 => {
-                Err(Rejection::bad_request(None, refusal()))
+                Err(HttpRejection::bad_request(None, refusal()))
             }
-            header => Ok(Route::Legacy { header }),
+            header => Ok(MessageRoute::Legacy { header }),
         }
     }
 
-    fn check_peer(&self, authority: Option<&Authority>, seen: &Seen<'_>) -> Result<(), Rejection> {
+    fn check_peer(&self, authority: Option<&Authority>, seen: &HeadHeaders<'_>) -> Result<(), HttpRejection> {
         // A request may name its host twice, and whoever is in between may believe either.
         let host = seen.host.map(|host| host.to_str().unwrap_or("\u{fffd}"));
         let mut hosts = authority.map(Authority::as_str).into_iter().chain(host).peekable();
@@ -276,24 +288,28 @@ impl Admission {
         Ok(())
     }
 
-    fn check_length(&self, seen: &Seen<'_>) -> Result<Option<usize>, Rejection> {
+    fn check_length(&self, seen: &HeadHeaders<'_>) -> Result<Option<usize>, HttpRejection> {
         let Some(value) = seen.content_length else { return Ok(None) };
         // The HTTP library has checked the syntax; a number too large for us is too large.
         let length = value.to_str().ok().and_then(|text| text.parse().ok()).unwrap_or(usize::MAX);
         if length > self.max_message_bytes {
-            Err(Rejection::too_large(self.max_message_bytes))
+            Err(HttpRejection::too_large(self.max_message_bytes))
         } else {
             Ok(Some(length))
         }
     }
 
     /// The version that a legacy request names in its header, which must be one that is served (HHDR-04).
-    fn legacy_version(&self, head: &Head<'_>, id: Option<&Id>) -> Result<Option<Revision>, Rejection> {
-        let unsupported = |name: &str| Err(Rejection::bad_request(id, self.revisions.unsupported(name)));
+    fn legacy_version(
+        &self,
+        head: &AdmittedHead<'_>,
+        id: Option<&RequestId>,
+    ) -> Result<Option<Revision>, HttpRejection> {
+        let unsupported = |name: &str| Err(HttpRejection::bad_request(id, self.revisions.unsupported(name)));
         match head.version {
             None if self.revisions.speaks(Era::Legacy) => Ok(None),
             // Only 2026-07-28 is served, whose requests all carry the header (HHDR-10).
-            None => Err(Rejection::bad_request(
+            None => Err(HttpRejection::bad_request(
                 id,
                 headers::mismatch("the header MCP-Protocol-Version is missing"),
             )),
@@ -309,9 +325,9 @@ impl Admission {
 
     fn check_modern(
         &self,
-        head: &Head<'_>,
+        head: &AdmittedHead<'_>,
         method: &Method,
-        facts: &Facts<'_>,
+        facts: &RoutingFields<'_>,
     ) -> Result<Revision, RpcError> {
         // What is missing, what disagrees, what is not spoken: in this order.
         let version = facts.version()?;
@@ -328,48 +344,52 @@ impl Admission {
     }
 }
 
-fn check_content_type(seen: &Seen<'_>) -> Result<(), Rejection> {
+fn check_content_type(seen: &HeadHeaders<'_>) -> Result<(), HttpRejection> {
     if seen.content_type.is_some_and(is_json) {
         return Ok(());
     }
     let error = RpcError::invalid_request("the header Content-Type must be application/json");
-    Err(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, error))
+    Err(HttpRejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, error))
 }
 
-fn check_accept(verb: Verb, seen: &Seen<'_>, headers: &HeaderMap) -> Result<(), Rejection> {
-    if verb == Verb::Delete {
+fn check_accept(
+    verb: EndpointMethod,
+    seen: &HeadHeaders<'_>,
+    headers: &HeaderMap,
+) -> Result<(), HttpRejection> {
+    if verb == EndpointMethod::Delete {
         return Ok(());
     }
     let accepts = match seen.accept {
-        None => Accepts::ALL,
-        Some(_) if seen.accept_again => Accepts::read(headers.get_all(ACCEPT)),
-        Some(only) => Accepts::read(std::iter::once(only)),
+        None => AcceptedMedia::ALL,
+        Some(_) if seen.accept_again => AcceptedMedia::read(headers.get_all(ACCEPT)),
+        Some(only) => AcceptedMedia::read(std::iter::once(only)),
     };
     let why = match verb {
-        Verb::Post if !(accepts.json && accepts.sse) => {
+        EndpointMethod::Post if !(accepts.json && accepts.sse) => {
             "the header Accept must allow application/json and text/event-stream"
         }
-        Verb::Get if !accepts.sse => "the header Accept must allow text/event-stream",
+        EndpointMethod::Get if !accepts.sse => "the header Accept must allow text/event-stream",
         _ => return Ok(()),
     };
-    Err(Rejection::new(StatusCode::NOT_ACCEPTABLE, RpcError::invalid_request(why)))
+    Err(HttpRejection::new(StatusCode::NOT_ACCEPTABLE, RpcError::invalid_request(why)))
 }
 
 /// A request is modern if its body says so, or its header (conformance.md §3).
-fn is_modern(head: &Head<'_>, facts: &Facts<'_>) -> bool {
+fn is_modern(head: &AdmittedHead<'_>, facts: &RoutingFields<'_>) -> bool {
     facts.modern || head.version.is_some_and(|value| value == Revision::V2026_07_28.as_str())
 }
 
-fn refused(header: &str, value: Option<&str>, setting: &str) -> Rejection {
+fn refused(header: &str, value: Option<&str>, setting: &str) -> HttpRejection {
     let value: String = value.unwrap_or("(none)").chars().take(100).collect();
     let why =
         format!("{header} {value:?} is not allowed here; add it to the setting {setting} if it should be");
-    Rejection::new(StatusCode::FORBIDDEN, RpcError::invalid_request(why))
+    HttpRejection::new(StatusCode::FORBIDDEN, RpcError::invalid_request(why))
 }
 
 /// The headers that matter, gathered in one pass.
 #[derive(Default)]
-struct Seen<'a> {
+struct HeadHeaders<'a> {
     host: Option<&'a HeaderValue>,
     origin: Option<&'a HeaderValue>,
     accept: Option<&'a HeaderValue>,
@@ -383,8 +403,8 @@ struct Seen<'a> {
     last_event_id: Option<&'a HeaderValue>,
 }
 
-impl<'a> Seen<'a> {
-    fn collect(headers: &'a HeaderMap) -> Result<Self, Rejection> {
+impl<'a> HeadHeaders<'a> {
+    fn collect(headers: &'a HeaderMap) -> Result<Self, HttpRejection> {
         let mut seen = Self::default();
         for (name, value) in headers {
             let slot = match name.as_str() {
@@ -408,14 +428,14 @@ impl<'a> Seen<'a> {
             // both are the same (RFC 9112 §3.2).
             if slot.replace(value).is_some_and(|first| first != value || name == HOST) {
                 let why = format!("the header {name} appears twice");
-                return Err(Rejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why)));
+                return Err(HttpRejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why)));
             }
         }
         Ok(seen)
     }
 
-    fn head(&self, verb: Verb, content_length: Option<usize>) -> Head<'a> {
-        Head {
+    fn head(&self, verb: EndpointMethod, content_length: Option<usize>) -> AdmittedHead<'a> {
+        AdmittedHead {
             verb,
             version: self.version,
             session: self.session.and_then(SessionId::read),

@@ -5,20 +5,20 @@ use http::{HeaderName, Method as Verbs};
 use super::*;
 
 /// A POST of `body` with these headers changed (an empty value takes one away), through both steps.
-fn post(rules: &Admission, changes: &[(&str, &str)], body: &str) -> Result<Route, Rejection> {
+fn post(rules: &AdmissionRules, changes: &[(&str, &str)], body: &str) -> Result<MessageRoute, HttpRejection> {
     let mut map = HeaderMap::new();
     map.insert(HOST, HeaderValue::from_static("127.0.0.1:7337"));
     map.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     map.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
     change(&mut map, changes);
     let head = rules.admit(&Verbs::POST, None, &map)?;
-    match message::decode(body.as_bytes()).map_err(Rejection::malformed)? {
+    match message::decode(body.as_bytes()).map_err(HttpRejection::malformed)? {
         Frame::Batch(_) => rules.route_batch(&head),
         Frame::Single(message) => {
             let facts = match &message {
-                Message::Request(r) => Facts::of(&Method::from_name(&r.method), r.params),
-                Message::Notification(n) => Facts::of(&Method::from_name(&n.method), n.params),
-                Message::Response(_) => Facts::default(),
+                JsonRpcMessage::Request(r) => RoutingFields::of(&Method::from_name(&r.method), r.params),
+                JsonRpcMessage::Notification(n) => RoutingFields::of(&Method::from_name(&n.method), n.params),
+                JsonRpcMessage::Response(_) => RoutingFields::default(),
             };
             rules.route(&head, &message, &facts)
         }
@@ -47,13 +47,13 @@ fn call(method: &str, params: &str, version: &str) -> String {
 const MODERN: (&str, &str) = ("mcp-protocol-version", "2026-07-28");
 
 /// The status and the code of a refusal.
-fn refusal(result: Result<Route, Rejection>) -> (u16, i64) {
+fn refusal(result: Result<MessageRoute, HttpRejection>) -> (u16, i64) {
     let rejection = result.expect_err("refused");
     (rejection.status.as_u16(), rejection.error.code)
 }
 
-fn all() -> Admission {
-    Admission::default()
+fn all() -> AdmissionRules {
+    AdmissionRules::default()
 }
 
 const INIT: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",
@@ -99,16 +99,16 @@ fn http_2_names_the_host_in_its_authority() {
 /// covers: HTTP-01 HTTP-02 HTTP-29 HTTP-42
 #[test]
 fn get_and_delete_belong_to_legacy_sessions() {
-    let modern = Admission { revisions: Revisions::of_era(Era::Modern), ..all() };
-    let status = |rules: &Admission, verb: Verbs, changes: &[(&str, &str)]| {
+    let modern = AdmissionRules { revisions: RevisionSet::of_era(Era::Modern), ..all() };
+    let status = |rules: &AdmissionRules, verb: Verbs, changes: &[(&str, &str)]| {
         let mut map = HeaderMap::new();
         change(&mut map, &[("host", "localhost"), ("accept", "text/event-stream")]);
         change(&mut map, changes);
         rules.admit(&verb, None, &map).map(|head| head.verb).map_err(|r| (r.status.as_u16(), r.allow))
     };
-    assert_eq!(status(&all(), Verbs::GET, &[]), Ok(Verb::Get));
+    assert_eq!(status(&all(), Verbs::GET, &[]), Ok(EndpointMethod::Get));
     assert_eq!(status(&all(), Verbs::GET, &[("accept", "application/json")]), Err((406, None)));
-    assert_eq!(status(&all(), Verbs::DELETE, &[("accept", "")]), Ok(Verb::Delete));
+    assert_eq!(status(&all(), Verbs::DELETE, &[("accept", "")]), Ok(EndpointMethod::Delete));
     assert_eq!(status(&all(), Verbs::GET, &[("mcp-protocol-version", "2030-01-01")]), Err((400, None)));
     assert_eq!(status(&all(), Verbs::GET, &[MODERN]), Err((405, Some("POST"))));
     assert_eq!(status(&all(), Verbs::PUT, &[]), Err((405, Some("GET, POST, DELETE"))));
@@ -127,7 +127,7 @@ fn media_types_and_length_are_checked_before_the_body() {
     assert!(
         post(&all(), &[("accept", "*/*"), ("content-type", "application/json; charset=UTF-8")], INIT).is_ok()
     );
-    let small = Admission { max_message_bytes: 10, ..all() };
+    let small = AdmissionRules { max_message_bytes: 10, ..all() };
     assert!(post(&small, &[("content-length", "10")], INIT).is_ok());
     let rejection = post(&small, &[("content-length", "11")], INIT).unwrap_err();
     assert_eq!(rejection.status, StatusCode::PAYLOAD_TOO_LARGE);
@@ -196,8 +196,8 @@ fn the_endpoints_of_the_older_transport_serve_one_verb_each() {
 /// covers: VER-14 VER-15 HHDR-03 HHDR-04 HHDR-09
 #[test]
 fn each_post_belongs_to_one_era() {
-    let legacy = |header| Ok(Route::Legacy { header });
-    let modern = Ok(Route::Modern(Revision::V2026_07_28));
+    let legacy = |header| Ok(MessageRoute::Legacy { header });
+    let modern = Ok(MessageRoute::Modern(Revision::V2026_07_28));
     let discover = call("server/discover", "", "2026-07-28");
     assert_eq!(post(&all(), &[], INIT), legacy(None));
     assert_eq!(post(&all(), &[("mcp-protocol-version", "2025-06-18")], INIT), legacy(None));
@@ -207,7 +207,7 @@ fn each_post_belongs_to_one_era() {
     assert_eq!(post(&all(), &[header], LIST), legacy(Some(Revision::V2025_06_18)));
     assert_eq!(post(&all(), &[MODERN, ("mcp-method", "server/discover")], &discover), modern);
     assert_eq!(refusal(post(&all(), &[("mcp-protocol-version", "v9")], LIST)), (400, -32022));
-    let old = Admission { revisions: Revisions::only(Revision::V2024_11_05), ..all() };
+    let old = AdmissionRules { revisions: RevisionSet::only(Revision::V2024_11_05), ..all() };
     assert_eq!(refusal(post(&old, &[header], LIST)), (400, -32022));
     assert_eq!(refusal(post(&old, &[MODERN, ("mcp-method", "server/discover")], &discover)), (400, -32022));
 }
@@ -215,7 +215,7 @@ fn each_post_belongs_to_one_era() {
 /// covers: VER-24 HHDR-10
 #[test]
 fn a_modern_server_tells_old_clients_what_it_speaks() {
-    let modern = Admission { revisions: Revisions::of_era(Era::Modern), ..all() };
+    let modern = AdmissionRules { revisions: RevisionSet::of_era(Era::Modern), ..all() };
     let rejection = post(&modern, &[], INIT).unwrap_err();
     assert_eq!((rejection.status.as_u16(), rejection.error.code), (400, -32022));
     let data = rejection.error.data.unwrap();
@@ -244,7 +244,7 @@ fn a_modern_request_without_its_metadata_or_with_another_version_is_refused() {
     ] {
         let rejection = post(&all(), &headers, &bare(&meta)).unwrap_err();
         assert_eq!((rejection.status.as_u16(), rejection.error.code), (400, -32602), "{meta}");
-        assert_eq!(rejection.id, Some(Id::Number(5)));
+        assert_eq!(rejection.id, Some(RequestId::Number(5)));
     }
     let none = r#"{"jsonrpc":"2.0","id":5,"method":"server/discover"}"#;
     assert_eq!(refusal(post(&all(), &headers, none)), (400, -32602));
@@ -296,21 +296,26 @@ fn the_headers_of_a_modern_request_say_what_its_body_says() {
     // Blanks around a value do not count, and the missing name is for the method to refuse.
     let mut map = HeaderMap::new();
     map.insert(headers::NAME, HeaderValue::from_bytes(b"  x\t").unwrap());
-    let head = Head { name: map.get(headers::NAME), ..admitted(&[MODERN, method]) };
-    let facts = Facts { name: Some("x".into()), ..good_facts() };
-    let route = |facts: &Facts<'_>, head: &Head<'_>| {
-        all().route_request(head, &Id::Number(1), &Method::ToolsCall, facts).map_err(|r| r.error.code)
+    let head = AdmittedHead { name: map.get(headers::NAME), ..admitted(&[MODERN, method]) };
+    let facts = RoutingFields { name: Some("x".into()), ..good_facts() };
+    let route = |facts: &RoutingFields<'_>, head: &AdmittedHead<'_>| {
+        all().route_request(head, &RequestId::Number(1), &Method::ToolsCall, facts).map_err(|r| r.error.code)
     };
     assert!(route(&facts, &head).is_ok());
     assert!(route(&good_facts(), &admitted(&[MODERN, method])).is_ok());
     assert_eq!(route(&good_facts(), &head), Err(-32020));
 }
 
-fn good_facts() -> Facts<'static> {
-    Facts { version: Some("2026-07-28".into()), capabilities: true, modern: true, ..Facts::default() }
+fn good_facts() -> RoutingFields<'static> {
+    RoutingFields {
+        version: Some("2026-07-28".into()),
+        capabilities: true,
+        modern: true,
+        ..RoutingFields::default()
+    }
 }
 
-fn admitted(changes: &[(&str, &str)]) -> Head<'static> {
+fn admitted(changes: &[(&str, &str)]) -> AdmittedHead<'static> {
     let mut map = HeaderMap::new();
     change(&mut map, &[("host", "localhost"), ("content-type", "application/json")]);
     change(&mut map, changes);
@@ -323,7 +328,7 @@ fn a_removed_method_with_modern_metadata_stays_modern() {
     for method in ["initialize", "ping", "logging/setLevel", "unknown/method"] {
         let body = call(method, "", "2026-07-28");
         let route = post(&all(), &[MODERN, ("mcp-method", method)], &body);
-        assert_eq!(route, Ok(Route::Modern(Revision::V2026_07_28)), "{method}");
+        assert_eq!(route, Ok(MessageRoute::Modern(Revision::V2026_07_28)), "{method}");
     }
 }
 
@@ -334,19 +339,19 @@ fn notifications_answers_and_batches_have_rules_of_their_own() {
     let answer = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
     let batch = format!("[{LIST}]");
     let header = |revision| ("mcp-protocol-version", revision);
-    assert_eq!(post(&all(), &[MODERN], note), Ok(Route::Modern(Revision::V2026_07_28)));
-    assert_eq!(post(&all(), &[], note), Ok(Route::Legacy { header: None }));
-    assert_eq!(post(&all(), &[], answer), Ok(Route::Legacy { header: None }));
+    assert_eq!(post(&all(), &[MODERN], note), Ok(MessageRoute::Modern(Revision::V2026_07_28)));
+    assert_eq!(post(&all(), &[], note), Ok(MessageRoute::Legacy { header: None }));
+    assert_eq!(post(&all(), &[], answer), Ok(MessageRoute::Legacy { header: None }));
     assert_eq!(refusal(post(&all(), &[MODERN], answer)), (400, -32600));
-    assert_eq!(post(&all(), &[], &batch), Ok(Route::Legacy { header: None }));
+    assert_eq!(post(&all(), &[], &batch), Ok(MessageRoute::Legacy { header: None }));
     for revision in [Revision::V2024_11_05, Revision::V2025_03_26] {
         let route = post(&all(), &[header(revision.as_str())], &batch);
-        assert_eq!(route, Ok(Route::Legacy { header: Some(revision) }));
+        assert_eq!(route, Ok(MessageRoute::Legacy { header: Some(revision) }));
     }
     // The body alone makes a notification modern, too.
     let told =
         r#"{"jsonrpc":"2.0","method":"a/b","params":{"_meta":{"io.modelcontextprotocol/clientInfo":{}}}}"#;
-    assert_eq!(post(&all(), &[], told), Ok(Route::Modern(Revision::V2026_07_28)));
+    assert_eq!(post(&all(), &[], told), Ok(MessageRoute::Modern(Revision::V2026_07_28)));
     assert_eq!(refusal(post(&all(), &[header("2025-06-18")], &batch)), (400, -32600));
     assert_eq!(refusal(post(&all(), &[MODERN], &batch)), (400, -32600));
     assert_eq!(refusal(post(&all(), &[], "{")), (400, -32700));
@@ -363,11 +368,11 @@ fn what_the_head_says_is_handed_on() {
         ("origin", "http://localhost:1"),
         ("content-length", "7"),
     ]);
-    let of = |head: &Head<'_>| {
+    let of = |head: &AdmittedHead<'_>| {
         let values = [head.version, head.method, head.name, head.last_event_id, head.origin];
         values.map(|value| value.map(|value| value.to_str().unwrap().to_owned()))
     };
-    assert_eq!((head.verb, head.session, head.content_length), (Verb::Post, Some("s-1"), Some(7)));
+    assert_eq!((head.verb, head.session, head.content_length), (EndpointMethod::Post, Some("s-1"), Some(7)));
     let said = ["2025-06-18", "m", "n", "3-1", "http://localhost:1"];
     assert_eq!(of(&head), said.map(|value| Some(value.to_owned())));
     let bare = admitted(&[]);
@@ -393,7 +398,7 @@ fn who_asks_for_a_page_beside_the_endpoint_is_looked_at_too() {
         assert_eq!(status(&[bad]), Err(StatusCode::FORBIDDEN), "{bad:?}");
     }
     // Where every host is allowed, none has to be named.
-    let open = Admission { hosts: AllowedHosts::any(), ..all() };
+    let open = AdmissionRules { hosts: AllowedHosts::any(), ..all() };
     assert!(open.admit_sender(None, &HeaderMap::new()).is_ok());
 }
 
@@ -403,7 +408,7 @@ fn a_member_that_stands_twice_is_seen_however_often_it_does() {
     const CAPABILITIES: &str = r#""io.modelcontextprotocol/clientCapabilities":{}"#;
     let facts = |text: String| {
         let raw: Box<serde_json::value::RawValue> = serde_json::from_str(&text).unwrap();
-        let facts = Facts::of(&Method::ToolsCall, Some(&raw));
+        let facts = RoutingFields::of(&Method::ToolsCall, Some(&raw));
         (facts.repeated, facts.modern)
     };
     for times in 1..=3 {

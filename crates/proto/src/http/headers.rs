@@ -10,8 +10,8 @@ use hospes_model::{Method, Revision, RpcError, code};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::admission::Head;
-use super::facts::Facts;
+use super::admission::AdmittedHead;
+use super::routing_fields::RoutingFields;
 
 /// `MCP-Protocol-Version`.
 pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -32,7 +32,7 @@ const SENTINEL_END: &str = "?=";
 /// A header's value is no text that could have been meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ValueError {
+pub enum HeaderValueError {
     /// It has characters outside of visible ASCII and inner blanks.
     #[error("it holds characters that no plain value may hold")]
     Characters,
@@ -44,18 +44,18 @@ pub enum ValueError {
 /// Reads a value that [`encode_value`] wrote (HHDR-17, HHDR-18). Blanks around it do not count.
 ///
 /// # Errors
-/// [`ValueError`].
-pub fn decode_value(value: &HeaderValue) -> Result<Cow<'_, str>, ValueError> {
+/// [`HeaderValueError`].
+pub fn decode_value(value: &HeaderValue) -> Result<Cow<'_, str>, HeaderValueError> {
     let bytes = value.as_bytes().trim_ascii();
     if !bytes.iter().all(|b| matches!(b, 0x20..=0x7e)) {
-        return Err(ValueError::Characters);
+        return Err(HeaderValueError::Characters);
     }
-    let text = std::str::from_utf8(bytes).map_err(|_| ValueError::Characters)?;
+    let text = std::str::from_utf8(bytes).map_err(|_| HeaderValueError::Characters)?;
     match sentinel(text) {
         None => Ok(Cow::Borrowed(text)),
         Some(encoded) => {
-            let bytes = STANDARD.decode(encoded).map_err(|_| ValueError::Base64)?;
-            String::from_utf8(bytes).map(Cow::Owned).map_err(|_| ValueError::Base64)
+            let bytes = STANDARD.decode(encoded).map_err(|_| HeaderValueError::Base64)?;
+            String::from_utf8(bytes).map(Cow::Owned).map_err(|_| HeaderValueError::Base64)
         }
     }
 }
@@ -98,9 +98,9 @@ pub fn add_request_headers(headers: &mut HeaderMap, revision: Revision, method: 
 
 /// Checks that the headers of a modern request agree with its body (HHDR-05, HHDR-06, HHDR-11..14).
 pub(super) fn agree(
-    head: &Head<'_>,
+    head: &AdmittedHead<'_>,
     method: &Method,
-    facts: &Facts<'_>,
+    facts: &RoutingFields<'_>,
     version: &str,
 ) -> Result<(), RpcError> {
     match head.version {
@@ -238,11 +238,11 @@ mod tests {
             (b"=?Base64?SGVsbG8=?=", Ok("=?Base64?SGVsbG8=?=")),
             (b"=?base64?=", Ok("=?base64?=")),
             (b"=?base64??=", Ok("")),
-            (b"=?base64?SGVsbG8?=", Err(ValueError::Base64)),
-            (b"=?base64?SGVs!!!bG8=?=", Err(ValueError::Base64)),
-            (b"=?base64?/w==?=", Err(ValueError::Base64)),
-            (b"h\xc3\xa9", Err(ValueError::Characters)),
-            (b"a\tb", Err(ValueError::Characters)),
+            (b"=?base64?SGVsbG8?=", Err(HeaderValueError::Base64)),
+            (b"=?base64?SGVs!!!bG8=?=", Err(HeaderValueError::Base64)),
+            (b"=?base64?/w==?=", Err(HeaderValueError::Base64)),
+            (b"h\xc3\xa9", Err(HeaderValueError::Characters)),
+            (b"a\tb", Err(HeaderValueError::Characters)),
         ] {
             assert_eq!(decode_value(&value(bytes)).as_deref(), want.as_ref().map(|s| *s), "{bytes:?}");
         }

@@ -8,20 +8,20 @@ const SSE: &str = "text/event-stream";
 /// Media types that the peer accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "the protocol has two media types")]
-pub struct Accepts {
+pub struct AcceptedMedia {
     /// `application/json`.
     pub json: bool,
     /// `text/event-stream`.
     pub sse: bool,
 }
 
-impl Accepts {
+impl AcceptedMedia {
     /// Everything: what an absent `Accept` says (RFC 9110 §12.5.1).
     pub const ALL: Self = Self { json: true, sse: true };
 
     /// Reads the values of `Accept`. The most specific range decides, and a quality of zero means no.
     pub fn read<'a>(values: impl IntoIterator<Item = &'a HeaderValue>) -> Self {
-        let (mut json, mut sse) = (Best::default(), Best::default());
+        let (mut json, mut sse) = (BestRange::default(), BestRange::default());
         for value in values {
             match value.as_bytes() {
                 // What clients send, so that it costs two comparisons.
@@ -44,12 +44,12 @@ impl Accepts {
 }
 
 #[derive(Default)]
-struct Best {
+struct BestRange {
     specificity: u8,
     wanted: bool,
 }
 
-impl Best {
+impl BestRange {
     fn consider(&mut self, range: &str, media_type: &str, wanted: bool) {
         let specificity = if range.eq_ignore_ascii_case(media_type) {
             3
@@ -108,7 +108,7 @@ mod tests {
 
     fn accepts(values: &[&'static str]) -> (bool, bool) {
         let values: Vec<_> = values.iter().map(|value| HeaderValue::from_static(value)).collect();
-        let accepts = Accepts::read(&values);
+        let accepts = AcceptedMedia::read(&values);
         (accepts.json, accepts.sse)
     }
 

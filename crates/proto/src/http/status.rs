@@ -1,23 +1,23 @@
 //! From errors to HTTP statuses.
 
-use hospes_model::{Era, Id, RpcError, code, message};
+use hospes_model::{Era, RequestId, RpcError, code, message};
 use http::StatusCode;
 
 /// A request that goes no further: the status and the JSON-RPC error that is its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Rejection {
+pub struct HttpRejection {
     /// The HTTP status.
     pub status: StatusCode,
     /// The request's id, where it was read.
-    pub id: Option<Id>,
+    pub id: Option<RequestId>,
     /// Error to respond with; it names the setting to change, if there is one.
     pub error: RpcError,
     /// The value of an `Allow` header, which goes with 405.
     pub allow: Option<&'static str>,
 }
 
-impl Rejection {
+impl HttpRejection {
     /// With a status and an error.
     #[must_use]
     pub fn new(status: StatusCode, error: RpcError) -> Self {
@@ -26,11 +26,11 @@ impl Rejection {
 
     /// An error that answers the request `id`, with the status it has in this era.
     #[must_use]
-    pub fn of(era: Era, id: Option<Id>, error: RpcError) -> Self {
+    pub fn of(era: Era, id: Option<RequestId>, error: RpcError) -> Self {
         Self { status: http_status_for(&error, era), id, error, allow: None }
     }
 
-    pub(crate) fn bad_request(id: Option<&Id>, error: RpcError) -> Self {
+    pub(crate) fn bad_request(id: Option<&RequestId>, error: RpcError) -> Self {
         Self { status: StatusCode::BAD_REQUEST, id: id.cloned(), error, allow: None }
     }
 
@@ -50,7 +50,7 @@ impl Rejection {
 
     /// A legacy request other than `initialize` without a session id, where one is needed (HSES-05).
     #[must_use]
-    pub fn session_required(id: Option<Id>) -> Self {
+    pub fn session_required(id: Option<RequestId>) -> Self {
         let error =
             RpcError::invalid_request("the header Mcp-Session-Id is missing; open a session by initialize");
         Self { status: StatusCode::BAD_REQUEST, id, error, allow: None }
@@ -58,7 +58,7 @@ impl Rejection {
 
     /// The session has ended, or never was (HSES-07).
     #[must_use]
-    pub fn session_unknown(id: Option<Id>) -> Self {
+    pub fn session_unknown(id: Option<RequestId>) -> Self {
         let error = RpcError::invalid_request("no such session; open a new one by initialize");
         Self { status: StatusCode::NOT_FOUND, id, error, allow: None }
     }
@@ -120,12 +120,13 @@ mod tests {
     #[test]
     fn a_rejection_is_a_json_rpc_error() {
         let mut out = Vec::new();
-        Rejection::session_unknown(Some(Id::Number(3))).write_body(&mut out);
-        let message::Frame::Single(message::Message::Response(answer)) = message::decode(&out).unwrap()
+        HttpRejection::session_unknown(Some(RequestId::Number(3))).write_body(&mut out);
+        let message::Frame::Single(message::JsonRpcMessage::Response(answer)) =
+            message::decode(&out).unwrap()
         else {
             panic!("not an answer")
         };
-        assert_eq!(answer.id, Some(Id::Number(3)));
-        assert!(Rejection::too_large(5).error.message.contains("max_message_bytes"));
+        assert_eq!(answer.id, Some(RequestId::Number(3)));
+        assert!(HttpRejection::too_large(5).error.message.contains("max_message_bytes"));
     }
 }

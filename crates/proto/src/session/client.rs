@@ -14,10 +14,10 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
-use hospes_model::{Id, ProgressToken};
+use hospes_model::{ProgressToken, RequestId};
 
-use super::pending::Pending;
-pub use super::pending::{Expired, Ran, TimeLimits, TooMany};
+use super::outstanding::OutstandingRequests;
+pub use super::outstanding::{ElapsedLimit, ExpiredRequest, TimeLimits, TooManyRequests};
 
 /// Default maximum number of outgoing requests in flight: the setting `max_in_flight`.
 pub const DEFAULT_MAX_IN_FLIGHT: usize = 16 * 1024;
@@ -27,7 +27,7 @@ pub const DEFAULT_MAX_SERVER_REQUESTS: usize = 64;
 /// Reasons a request of the server is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "each is answered in its own way")]
-pub enum Refusal {
+pub enum ServerRequestError {
     /// A request with this id is being answered already.
     Duplicate,
     /// The maximum number of requests is being processed.
@@ -37,8 +37,8 @@ pub enum Refusal {
 /// Requests in flight on one connection. `T` is the value that the driver keeps with each outgoing request.
 #[derive(Debug)]
 pub struct ClientSession<T> {
-    asked: Pending<T>,
-    answering: HashSet<Id>,
+    asked: OutstandingRequests<T>,
+    answering: HashSet<RequestId>,
     /// True if a response was sent since the last timeout check. A request that is late only now was waiting for us.
     answered: bool,
     max_answering: usize,
@@ -55,7 +55,7 @@ impl<T> ClientSession<T> {
     #[must_use]
     pub fn new(max_in_flight: usize, max_server_requests: usize) -> Self {
         Self {
-            asked: Pending::new(max_in_flight),
+            asked: OutstandingRequests::new(max_in_flight),
             answering: HashSet::new(),
             answered: false,
             max_answering: max_server_requests,
@@ -66,7 +66,7 @@ impl<T> ClientSession<T> {
     ///
     /// # Errors
     /// When too many wait already.
-    pub fn begin(&mut self, now: Instant, limits: TimeLimits, value: T) -> Result<i64, TooMany> {
+    pub fn begin(&mut self, now: Instant, limits: TimeLimits, value: T) -> Result<i64, TooManyRequests> {
         self.asked.begin(now, limits, value)
     }
 
@@ -87,7 +87,7 @@ impl<T> ClientSession<T> {
     }
 
     /// An answer has come. `None`: nothing waits for it (any more), which is counted and otherwise ignored.
-    pub fn handle_response(&mut self, id: &Id) -> Option<T> {
+    pub fn handle_response(&mut self, id: &RequestId) -> Option<T> {
         self.asked.handle_response(id)
     }
 
@@ -110,7 +110,7 @@ impl<T> ClientSession<T> {
 
     /// Ends the requests that timed out, oldest first. A server that waits for a response from this side is not silent,
     /// so only ceilings count then.
-    pub fn handle_timeout(&mut self, now: Instant) -> Vec<Expired<T>> {
+    pub fn handle_timeout(&mut self, now: Instant) -> Vec<ExpiredRequest<T>> {
         if !self.answering.is_empty() || std::mem::take(&mut self.answered) {
             self.asked.put_off(now);
         }
@@ -127,19 +127,19 @@ impl<T> ClientSession<T> {
     ///
     /// # Errors
     /// When it must not be taken up.
-    pub fn handle_request(&mut self, id: &Id) -> Result<(), Refusal> {
+    pub fn handle_request(&mut self, id: &RequestId) -> Result<(), ServerRequestError> {
         if self.answering.contains(id) {
-            return Err(Refusal::Duplicate);
+            return Err(ServerRequestError::Duplicate);
         }
         if self.answering.len() >= self.max_answering {
-            return Err(Refusal::TooMany(self.max_answering));
+            return Err(ServerRequestError::TooMany(self.max_answering));
         }
         self.answering.insert(id.clone());
         Ok(())
     }
 
     /// Returns true if the server still wants a response to its request; it gets at most one.
-    pub fn finish_request(&mut self, id: &Id) -> bool {
+    pub fn finish_request(&mut self, id: &RequestId) -> bool {
         let wanted = self.answering.remove(id);
         self.answered |= wanted;
         wanted
@@ -147,7 +147,7 @@ impl<T> ClientSession<T> {
 
     /// The server no longer wants an answer. Whether it was being worked on; anything else is ignored, as the
     /// specification wants for unknown and finished requests.
-    pub fn handle_cancelled(&mut self, id: &Id) -> bool {
+    pub fn handle_cancelled(&mut self, id: &RequestId) -> bool {
         self.answering.remove(id)
     }
 
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(session.poll_timeout(), Some(now + SECOND * 25));
         let expired = session.handle_timeout(now + SECOND * 25);
         assert_eq!(expired.len(), 1);
-        assert_eq!((expired[0].ran, expired[0].after), (Ran::MaxTimeout, SECOND * 25));
+        assert_eq!((expired[0].ran, expired[0].after), (ElapsedLimit::MaxTimeout, SECOND * 25));
         assert_eq!(session.poll_timeout(), None);
     }
 
@@ -213,7 +213,7 @@ mod tests {
         let id = session.begin(now, limits(10, 60), "call").unwrap();
         let listen = session.begin(now, TimeLimits::NONE, "listen").unwrap();
         let expired = session.handle_timeout(now + SECOND * 10);
-        assert_eq!((expired[0].id, expired[0].value, expired[0].ran), (id, "call", Ran::Timeout));
+        assert_eq!((expired[0].id, expired[0].value, expired[0].ran), (id, "call", ElapsedLimit::Timeout));
         assert_eq!(session.poll_timeout(), None);
         assert!(session.waiting_mut(listen).is_some());
     }
@@ -248,11 +248,11 @@ mod tests {
     #[test]
     fn a_request_of_the_server_gets_one_answer_and_none_once_cancelled() {
         let mut session = ClientSession::<()>::new(1, 2);
-        let (a, b) = (Id::from("a"), Id::from(7));
+        let (a, b) = (RequestId::from("a"), RequestId::from(7));
         session.handle_request(&a).unwrap();
-        assert_eq!(session.handle_request(&a), Err(Refusal::Duplicate));
+        assert_eq!(session.handle_request(&a), Err(ServerRequestError::Duplicate));
         session.handle_request(&b).unwrap();
-        assert_eq!(session.handle_request(&"c".into()), Err(Refusal::TooMany(2)));
+        assert_eq!(session.handle_request(&"c".into()), Err(ServerRequestError::TooMany(2)));
         assert!(session.finish_request(&a));
         assert!(!session.finish_request(&a));
         assert!(session.handle_cancelled(&b));
@@ -267,7 +267,7 @@ mod tests {
         session.handle_request(&"q".into()).unwrap();
         assert!(session.handle_timeout(now + SECOND * 10).is_empty());
         assert_eq!(session.poll_timeout(), Some(now + SECOND * 20));
-        assert_eq!(session.handle_timeout(now + SECOND * 25)[0].ran, Ran::MaxTimeout);
+        assert_eq!(session.handle_timeout(now + SECOND * 25)[0].ran, ElapsedLimit::MaxTimeout);
     }
 
     #[test]
@@ -278,7 +278,7 @@ mod tests {
         assert!(session.handle_timeout(now + SECOND * 10).is_empty());
         session.finish_request(&"q".into());
         assert!(session.handle_timeout(now + SECOND * 20).is_empty());
-        assert_eq!(session.handle_timeout(now + SECOND * 30)[0].ran, Ran::Timeout);
+        assert_eq!(session.handle_timeout(now + SECOND * 30)[0].ran, ElapsedLimit::Timeout);
     }
 
     /// Each response from this side restarts the timeouts of the server, however many there are in a row.
@@ -295,7 +295,7 @@ mod tests {
         // What is none changes nothing.
         assert!(!session.finish_request(&"r".into()));
         assert!(session.handle_timeout(now + SECOND * 10).is_empty());
-        assert_eq!(session.handle_timeout(now + SECOND * 20)[0].ran, Ran::Timeout);
+        assert_eq!(session.handle_timeout(now + SECOND * 20)[0].ran, ElapsedLimit::Timeout);
     }
 
     #[test]
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!((session.in_flight(), session.poll_timeout()), (2, Some(now + SECOND * 5)));
         assert_eq!(session.waiting_mut(one), Some(&mut 3));
         // A text that spells a number is another id.
-        assert_eq!(session.handle_response(&Id::from(&*two.to_string())), None);
+        assert_eq!(session.handle_response(&RequestId::from(&*two.to_string())), None);
         assert_eq!(session.handle_response(&two.into()), Some(3));
         assert_eq!(session.handle_response(&one.into()), Some(3));
         assert_eq!((session.in_flight(), session.stray_answers()), (0, 1));
@@ -322,7 +322,7 @@ mod tests {
         let (mut session, now) = (ClientSession::new(2, 1), start());
         session.begin(now, TimeLimits::NONE, 1).unwrap();
         session.begin(now, TimeLimits::NONE, 2).unwrap();
-        assert_eq!(session.begin(now, TimeLimits::NONE, 3), Err(TooMany(2)));
+        assert_eq!(session.begin(now, TimeLimits::NONE, 3), Err(TooManyRequests(2)));
         assert_eq!(session.close().len(), 2);
         assert_eq!(session.in_flight(), 0);
     }

@@ -3,32 +3,32 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use hospes_model::{Id, RpcError};
+use hospes_model::{RequestId, RpcError};
 
 /// A table of requests that are being served. `T` is what stops the work.
 #[derive(Debug)]
-pub struct InFlight<T> {
-    entries: HashMap<Id, (Ticket, T)>,
+pub struct InFlightRequests<T> {
+    entries: HashMap<RequestId, (RequestTicket, T)>,
     limit: usize,
     last: u64,
 }
 
 /// Proof that a request was admitted; needed to answer it. It tells a request from a later one with the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ticket(u64);
+pub struct RequestTicket(u64);
 
-impl<T> InFlight<T> {
+impl<T> InFlightRequests<T> {
     /// A table for at most `max_in_flight` requests.
     #[must_use]
     pub fn new(max_in_flight: usize) -> Self {
         Self { entries: HashMap::new(), limit: max_in_flight, last: 0 }
     }
 
-    /// Checks that [`InFlight::begin`] would admit a request.
+    /// Checks that [`InFlightRequests::begin`] would admit a request.
     ///
     /// # Errors
     /// As there.
-    pub fn check(&self, id: &Id) -> Result<(), RpcError> {
+    pub fn check(&self, id: &RequestId) -> Result<(), RpcError> {
         if self.entries.contains_key(id) {
             return Err(in_use(id));
         }
@@ -40,14 +40,14 @@ impl<T> InFlight<T> {
     /// # Errors
     /// When one with the same id is being served (MSG-08, MSG-09), or there are too many. That answer goes to the new
     /// request; the old one still gets its own.
-    pub fn begin(&mut self, id: &Id, stop: T) -> Result<Ticket, RpcError> {
+    pub fn begin(&mut self, id: &RequestId, stop: T) -> Result<RequestTicket, RpcError> {
         let full = self.entries.len() >= self.limit;
         match self.entries.entry(id.clone()) {
             Entry::Occupied(_) => Err(in_use(id)),
             Entry::Vacant(_) if full => Err(too_many(self.limit)),
             Entry::Vacant(slot) => {
                 self.last += 1;
-                let ticket = Ticket(self.last);
+                let ticket = RequestTicket(self.last);
                 slot.insert((ticket, stop));
                 Ok(ticket)
             }
@@ -56,7 +56,7 @@ impl<T> InFlight<T> {
 
     /// The work is done. `None` means that the request was cancelled meanwhile: its answer must not be sent
     /// (CANC-06, CANC-15).
-    pub fn finish(&mut self, id: &Id, ticket: Ticket) -> Option<T> {
+    pub fn finish(&mut self, id: &RequestId, ticket: RequestTicket) -> Option<T> {
         if self.entries.get(id).is_some_and(|(held, _)| *held == ticket) {
             return self.entries.remove(id).map(|(_, stop)| stop);
         }
@@ -65,14 +65,14 @@ impl<T> InFlight<T> {
 
     /// The peer no longer wants an answer. `None` for a request that is unknown or done, which is no mistake: the
     /// notification may have crossed the answer (CANC-07, CANC-09, CANC-12).
-    pub fn cancel(&mut self, id: &Id) -> Option<T> {
+    pub fn cancel(&mut self, id: &RequestId) -> Option<T> {
         self.entries.remove(id).map(|(_, stop)| stop)
     }
 
     /// Returns true if the request is still being served, so that notifications about it may be sent (PROG-07,
     /// PROG-10).
     #[must_use]
-    pub fn is_served(&self, id: &Id, ticket: Ticket) -> bool {
+    pub fn is_served(&self, id: &RequestId, ticket: RequestTicket) -> bool {
         self.entries.get(id).is_some_and(|(held, _)| *held == ticket)
     }
 
@@ -95,12 +95,12 @@ impl<T> InFlight<T> {
     }
 
     /// Removes all requests, when the connection ends.
-    pub fn drain(&mut self) -> impl Iterator<Item = (Id, T)> + '_ {
+    pub fn drain(&mut self) -> impl Iterator<Item = (RequestId, T)> + '_ {
         self.entries.drain().map(|(id, (_, stop))| (id, stop))
     }
 }
 
-fn in_use(id: &Id) -> RpcError {
+fn in_use(id: &RequestId) -> RpcError {
     RpcError::invalid_request(format!("the request id {id} is still in use by an earlier request"))
 }
 
@@ -116,10 +116,10 @@ mod tests {
     /// covers: CANC-06 CANC-07 CANC-12
     #[test]
     fn a_cancelled_request_gets_no_answer_and_unknown_ones_are_ignored() {
-        let mut table = InFlight::new(9);
-        let id = Id::Number(1);
+        let mut table = InFlightRequests::new(9);
+        let id = RequestId::Number(1);
         let ticket = table.begin(&id, "work").unwrap();
-        assert_eq!(table.cancel(&Id::Number(2)), None);
+        assert_eq!(table.cancel(&RequestId::Number(2)), None);
         assert_eq!(table.cancel(&id), Some("work"));
         assert_eq!(table.finish(&id, ticket), None);
         assert_eq!(table.cancel(&id), None);
@@ -128,8 +128,8 @@ mod tests {
     /// covers: MSG-08 MSG-09
     #[test]
     fn an_id_in_use_is_refused_and_its_request_goes_on() {
-        let mut table = InFlight::new(9);
-        let id = Id::from("a");
+        let mut table = InFlightRequests::new(9);
+        let id = RequestId::from("a");
         let ticket = table.begin(&id, 1).unwrap();
         assert_eq!(table.check(&id).unwrap_err().code, -32600);
         assert_eq!(table.begin(&id, 2).unwrap_err().code, -32600);
@@ -140,8 +140,8 @@ mod tests {
 
     #[test]
     fn work_that_outlives_its_cancellation_cannot_answer_a_later_request() {
-        let mut table = InFlight::new(9);
-        let id = Id::Number(1);
+        let mut table = InFlightRequests::new(9);
+        let id = RequestId::Number(1);
         let old = table.begin(&id, "old").unwrap();
         table.cancel(&id);
         let new = table.begin(&id, "new").unwrap();
@@ -151,10 +151,10 @@ mod tests {
 
     #[test]
     fn what_is_served_is_counted() {
-        let mut table = InFlight::new(2);
-        let count = |table: &InFlight<_>| (table.len(), table.is_empty(), table.has_room());
+        let mut table = InFlightRequests::new(2);
+        let count = |table: &InFlightRequests<_>| (table.len(), table.is_empty(), table.has_room());
         assert_eq!(count(&table), (0, true, true));
-        let (one, two) = (Id::Number(1), Id::from("1"));
+        let (one, two) = (RequestId::Number(1), RequestId::from("1"));
         let ticket = table.begin(&one, "one").unwrap();
         assert_eq!(count(&table), (1, false, true));
         assert_eq!(table.check(&two), Ok(()));
@@ -168,10 +168,10 @@ mod tests {
 
     #[test]
     fn there_is_a_limit_with_a_name() {
-        let mut table = InFlight::new(1);
-        table.begin(&Id::Number(1), ()).unwrap();
-        assert!(!table.has_room() && table.check(&Id::Number(2)).is_err());
-        assert!(table.begin(&Id::Number(2), ()).unwrap_err().message.contains("max_in_flight"));
+        let mut table = InFlightRequests::new(1);
+        table.begin(&RequestId::Number(1), ()).unwrap();
+        assert!(!table.has_room() && table.check(&RequestId::Number(2)).is_err());
+        assert!(table.begin(&RequestId::Number(2), ()).unwrap_err().message.contains("max_in_flight"));
         assert_eq!(table.len(), 1);
     }
 }

@@ -5,10 +5,10 @@
 
 pub mod client;
 mod inflight;
-mod pending;
+mod outstanding;
 pub mod server;
 
 pub use client::ClientSession;
-pub use inflight::{InFlight, Ticket};
-pub use pending::{Expired, Ran, TimeLimits, TooMany};
+pub use inflight::{InFlightRequests, RequestTicket};
+pub use outstanding::{ElapsedLimit, ExpiredRequest, TimeLimits, TooManyRequests};
 pub use server::ServerSession;

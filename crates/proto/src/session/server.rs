@@ -23,14 +23,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use hospes_model::{
-    CancelledParams, ClientCapabilities, Direction, Id, InitializeParams, Kind, Method, ProgressParams,
-    Revision, RpcError,
+    CancelledParams, ClientCapabilities, Direction, InitializeParams, MessageKind, Method, ProgressParams,
+    RequestId, Revision, RpcError,
 };
 use serde_json::value::RawValue;
 
-use super::inflight::{InFlight, Ticket};
-use super::pending::{Expired, Pending, TimeLimits, TooMany};
-use crate::Revisions;
+use super::inflight::{InFlightRequests, RequestTicket};
+use super::outstanding::{ExpiredRequest, OutstandingRequests, TimeLimits, TooManyRequests};
+use crate::RevisionSet;
 
 /// Limits of one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Default for SessionLimits {
 /// Reasons a request must not be sent to the client now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refused {
+pub enum ClientRequestError {
     /// The session has ended.
     #[error("the session has ended")]
     Closed,
@@ -76,8 +76,8 @@ pub enum Refused {
     TooMany(usize),
 }
 
-impl From<TooMany> for Refused {
-    fn from(TooMany(limit): TooMany) -> Self {
+impl From<TooManyRequests> for ClientRequestError {
+    fn from(TooManyRequests(limit): TooManyRequests) -> Self {
         Self::TooMany(limit)
     }
 }
@@ -85,11 +85,11 @@ impl From<TooMany> for Refused {
 /// A legacy session of one client. See the [module](self) for its states.
 #[derive(Debug)]
 pub struct ServerSession<T, W> {
-    state: State,
-    revisions: Revisions,
+    state: SessionPhase,
+    revisions: RevisionSet,
     limits: SessionLimits,
-    served: InFlight<T>,
-    asked: Pending<W>,
+    served: InFlightRequests<T>,
+    asked: OutstandingRequests<W>,
     announced: bool,
     /// Nothing can be heard from the client any more.
     deaf: bool,
@@ -97,17 +97,17 @@ pub struct ServerSession<T, W> {
 }
 
 #[derive(Debug)]
-enum State {
+enum SessionPhase {
     Uninitialised,
-    Initialising(Opened),
-    Ready(Opened),
+    Initialising(NegotiatedSession),
+    Ready(NegotiatedSession),
     Closed,
 }
 
 /// Result of the handshake.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Opened {
+pub struct NegotiatedSession {
     /// The revision of the session.
     pub revision: Revision,
     /// Params that the client sent with `initialize`.
@@ -117,7 +117,7 @@ pub struct Opened {
 /// Action for a request of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "every case must be handled")]
-pub enum Admitted {
+pub enum RequestAction {
     /// Decode its params, call [`ServerSession::initialize`], answer.
     Initialize,
     /// Answer with an empty result at once (PING-02).
@@ -135,7 +135,7 @@ pub enum ServerEvent<T> {
     /// Stop this work; no answer is sent.
     Cancelled {
         /// The request.
-        id: Id,
+        id: RequestId,
         /// Value that stops the work.
         stop: T,
         /// Reason, for the log (CANC-10).
@@ -159,13 +159,13 @@ pub enum ServerEvent<T> {
 impl<T, W> ServerSession<T, W> {
     /// A session that has not been opened.
     #[must_use]
-    pub fn new(revisions: Revisions, limits: SessionLimits) -> Self {
+    pub fn new(revisions: RevisionSet, limits: SessionLimits) -> Self {
         Self {
-            state: State::Uninitialised,
+            state: SessionPhase::Uninitialised,
             revisions,
             limits,
-            served: InFlight::new(limits.max_in_flight),
-            asked: Pending::new(limits.max_open_questions),
+            served: InFlightRequests::new(limits.max_in_flight),
+            asked: OutstandingRequests::new(limits.max_open_questions),
             announced: false,
             deaf: false,
             subscribed: HashSet::new(),
@@ -174,10 +174,10 @@ impl<T, W> ServerSession<T, W> {
 
     /// Result of the handshake, once it is complete.
     #[must_use]
-    pub fn opened(&self) -> Option<&Opened> {
+    pub fn opened(&self) -> Option<&NegotiatedSession> {
         match &self.state {
-            State::Initialising(opened) | State::Ready(opened) => Some(opened),
-            State::Uninitialised | State::Closed => None,
+            SessionPhase::Initialising(opened) | SessionPhase::Ready(opened) => Some(opened),
+            SessionPhase::Uninitialised | SessionPhase::Closed => None,
         }
     }
 
@@ -197,29 +197,29 @@ impl<T, W> ServerSession<T, W> {
     /// Returns true if the session has ended.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        matches!(self.state, State::Closed)
+        matches!(self.state, SessionPhase::Closed)
     }
 
     /// A request came.
     ///
     /// # Errors
     /// The answer, when it is refused.
-    pub fn handle_request(&mut self, id: &Id, method: &Method) -> Result<Admitted, RpcError> {
+    pub fn handle_request(&mut self, id: &RequestId, method: &Method) -> Result<RequestAction, RpcError> {
         match (&self.state, method) {
-            (State::Closed, _) => return Err(RpcError::invalid_request("the session has ended")),
+            (SessionPhase::Closed, _) => return Err(RpcError::invalid_request("the session has ended")),
             // "Either side may ping at any time" (PING-01): before the handshake, too.
-            (_, Method::Ping) => return Ok(Admitted::Ping),
-            (State::Uninitialised, Method::Initialize) => return Ok(Admitted::Initialize),
+            (_, Method::Ping) => return Ok(RequestAction::Ping),
+            (SessionPhase::Uninitialised, Method::Initialize) => return Ok(RequestAction::Initialize),
             (_, Method::Initialize) => {
                 return Err(RpcError::invalid_request("the session was initialized before"));
             }
             // "Initialization is the first interaction" (LIFE-01).
-            (State::Uninitialised, _) => {
+            (SessionPhase::Uninitialised, _) => {
                 return Err(RpcError::invalid_request(
                     "the session is not initialized; send initialize first",
                 ));
             }
-            (State::Initialising(opened) | State::Ready(opened), method) => {
+            (SessionPhase::Initialising(opened) | SessionPhase::Ready(opened), method) => {
                 if !is_request(method, Direction::ToServer, opened.revision) {
                     return Err(RpcError::method_not_found(method.name()));
                 }
@@ -227,14 +227,14 @@ impl<T, W> ServerSession<T, W> {
         }
         // Over HTTP `initialized` and the first request may overtake each other: a client that asks is ready.
         self.make_ready();
-        self.served.check(id).map(|()| Admitted::Call)
+        self.served.check(id).map(|()| RequestAction::Call)
     }
 
     /// Remembers a request that takes longer, so that it can be cancelled. `stop` is what stops it.
     ///
     /// # Errors
     /// The answer, when its id is in use or too many requests are served.
-    pub fn begin(&mut self, id: &Id, stop: T) -> Result<Ticket, RpcError> {
+    pub fn begin(&mut self, id: &RequestId, stop: T) -> Result<RequestTicket, RpcError> {
         self.served.begin(id, stop)
     }
 
@@ -243,15 +243,18 @@ impl<T, W> ServerSession<T, W> {
     ///
     /// # Errors
     /// The answer, when the session is open already or no legacy revision is spoken here (VER-10).
-    pub fn initialize(&mut self, params: impl Into<Arc<InitializeParams>>) -> Result<&Opened, RpcError> {
+    pub fn initialize(
+        &mut self,
+        params: impl Into<Arc<InitializeParams>>,
+    ) -> Result<&NegotiatedSession, RpcError> {
         let params = params.into();
-        if !matches!(self.state, State::Uninitialised) {
+        if !matches!(self.state, SessionPhase::Uninitialised) {
             return Err(RpcError::invalid_request("the session was initialized before"));
         }
         let Some(revision) = self.revisions.negotiate(&params.protocol_version) else {
             return Err(self.revisions.unsupported(&params.protocol_version));
         };
-        self.state = State::Initialising(Opened { revision, client: params });
+        self.state = SessionPhase::Initialising(NegotiatedSession { revision, client: params });
         self.opened().ok_or_else(|| RpcError::internal("the session was not opened"))
     }
 
@@ -290,39 +293,44 @@ impl<T, W> ServerSession<T, W> {
     }
 
     /// An answer came. `None`: to nothing that waits.
-    pub fn handle_response(&mut self, id: Option<&Id>) -> Option<W> {
+    pub fn handle_response(&mut self, id: Option<&RequestId>) -> Option<W> {
         self.asked.handle_response(id?)
     }
 
     /// The work on a request is done. `None`: it was cancelled, do not answer (CANC-06).
-    pub fn finish(&mut self, id: &Id, ticket: Ticket) -> Option<T> {
+    pub fn finish(&mut self, id: &RequestId, ticket: RequestTicket) -> Option<T> {
         self.served.finish(id, ticket)
     }
 
     /// The requests that are being served.
     #[must_use]
-    pub fn served(&self) -> &InFlight<T> {
+    pub fn served(&self) -> &InFlightRequests<T> {
         &self.served
     }
 
     /// Checks that a request could be sent to the client now.
     ///
     /// # Errors
-    /// [`Refused`].
-    pub fn may_ask(&self, method: &Method) -> Result<(), Refused> {
+    /// [`ClientRequestError`].
+    pub fn may_ask(&self, method: &Method) -> Result<(), ClientRequestError> {
         let opened = match &self.state {
-            State::Closed => return Err(Refused::Closed),
-            _ if self.deaf => return Err(Refused::Closed),
+            SessionPhase::Closed => return Err(ClientRequestError::Closed),
+            _ if self.deaf => return Err(ClientRequestError::Closed),
             _ if *method == Method::Ping => return Ok(()),
             // "No requests other than pings before `initialized`" (LIFE-08).
-            State::Uninitialised | State::Initialising(_) => return Err(Refused::NotReady(method.clone())),
-            State::Ready(opened) => opened,
+            SessionPhase::Uninitialised | SessionPhase::Initialising(_) => {
+                return Err(ClientRequestError::NotReady(method.clone()));
+            }
+            SessionPhase::Ready(opened) => opened,
         };
         if !is_request(method, Direction::ToClient, opened.revision) {
-            return Err(Refused::NotInRevision { method: method.clone(), revision: opened.revision });
+            return Err(ClientRequestError::NotInRevision {
+                method: method.clone(),
+                revision: opened.revision,
+            });
         }
         if !declares(&opened.client.capabilities, method) {
-            return Err(Refused::NotDeclared(method.clone()));
+            return Err(ClientRequestError::NotDeclared(method.clone()));
         }
         Ok(())
     }
@@ -330,14 +338,14 @@ impl<T, W> ServerSession<T, W> {
     /// Opens a request to the client: send it with the id that this returns.
     ///
     /// # Errors
-    /// [`Refused`].
+    /// [`ClientRequestError`].
     pub fn ask(
         &mut self,
         now: Instant,
         method: &Method,
         limits: TimeLimits,
         waiter: W,
-    ) -> Result<i64, Refused> {
+    ) -> Result<i64, ClientRequestError> {
         self.may_ask(method)?;
         Ok(self.asked.begin(now, limits, waiter)?)
     }
@@ -360,7 +368,7 @@ impl<T, W> ServerSession<T, W> {
 
     /// Gives up the questions that were not answered in time, oldest first: send `notifications/cancelled` for each
     /// (TIME-02).
-    pub fn handle_timeout(&mut self, now: Instant) -> Vec<Expired<W>> {
+    pub fn handle_timeout(&mut self, now: Instant) -> Vec<ExpiredRequest<W>> {
         self.asked.handle_timeout(now)
     }
 
@@ -411,7 +419,7 @@ impl<T, W> ServerSession<T, W> {
 
     /// The transport has ended, and with it the session (LIFE-12). What stops the work, and who waits in vain.
     pub fn close(&mut self) -> (Vec<T>, Vec<W>) {
-        self.state = State::Closed;
+        self.state = SessionPhase::Closed;
         self.subscribed.clear();
         (
             self.served.drain().map(|(_, stop)| stop).collect(),
@@ -420,8 +428,8 @@ impl<T, W> ServerSession<T, W> {
     }
 
     fn make_ready(&mut self) {
-        if let State::Initialising(opened) = &self.state {
-            self.state = State::Ready(opened.clone());
+        if let SessionPhase::Initialising(opened) = &self.state {
+            self.state = SessionPhase::Ready(opened.clone());
         }
     }
 }
@@ -431,7 +439,7 @@ impl<T, W> ServerSession<T, W> {
 fn is_request(method: &Method, direction: Direction, revision: Revision) -> bool {
     method.info().is_none_or(|info| {
         let towards = info.direction == direction || info.direction == Direction::Both;
-        info.kind == Kind::Request && towards && info.in_revision(revision)
+        info.kind == MessageKind::Request && towards && info.in_revision(revision)
     })
 }
 
@@ -449,7 +457,10 @@ fn declares(capabilities: &ClientCapabilities, method: &Method) -> bool {
 }
 
 /// The request that `notifications/cancelled` ends, if there is one (CANC-12).
-fn cancelled<T>(served: &mut InFlight<T>, params: Option<&RawValue>) -> Option<(Id, T, Option<String>)> {
+fn cancelled<T>(
+    served: &mut InFlightRequests<T>,
+    params: Option<&RawValue>,
+) -> Option<(RequestId, T, Option<String>)> {
     let params: CancelledParams = serde_json::from_str(params?.get()).ok()?;
     let id = params.request_id?;
     let stop = served.cancel(&id)?;
@@ -458,15 +469,15 @@ fn cancelled<T>(served: &mut InFlight<T>, params: Option<&RawValue>) -> Option<(
 
 /// Finds the outgoing request that `notifications/progress` refers to, if there is one.
 fn progress<W>(
-    asked: &mut Pending<W>,
+    asked: &mut OutstandingRequests<W>,
     params: Option<&RawValue>,
     now: Instant,
 ) -> Option<(i64, ProgressParams)> {
     let params: ProgressParams = serde_json::from_str(params?.get()).ok()?;
     asked.handle_progress(now, &params.progress_token, params.progress)?;
     match params.progress_token.0 {
-        Id::Number(id) => Some((id, params)),
-        Id::Text(_) => None,
+        RequestId::Number(id) => Some((id, params)),
+        RequestId::Text(_) => None,
     }
 }
 

@@ -4,7 +4,7 @@ use hospes_model::{Implementation, RawJson};
 use serde_json::json;
 
 use super::*;
-use crate::session::Ran;
+use crate::session::ElapsedLimit;
 
 type Session = ServerSession<&'static str, &'static str>;
 
@@ -23,7 +23,7 @@ fn params(version: &str, capabilities: serde_json::Value) -> InitializeParams {
 }
 
 fn new() -> Session {
-    Session::new(Revisions::ALL, SessionLimits::default())
+    Session::new(RevisionSet::ALL, SessionLimits::default())
 }
 
 fn ready(version: &str, capabilities: serde_json::Value) -> Session {
@@ -37,28 +37,28 @@ fn notify(session: &mut Session, method: &Method, params: &serde_json::Value) ->
     session.handle_notification(start(), method, Some(&raw(params)))
 }
 
-fn request(session: &mut Session, id: i64, method: &str) -> Result<Admitted, i64> {
-    session.handle_request(&Id::Number(id), &Method::from_name(method)).map_err(|error| error.code)
+fn request(session: &mut Session, id: i64, method: &str) -> Result<RequestAction, i64> {
+    session.handle_request(&RequestId::Number(id), &Method::from_name(method)).map_err(|error| error.code)
 }
 
 /// covers: LIFE-01 LIFE-08 PING-01
 #[test]
 fn only_ping_and_initialize_come_before_the_handshake() {
     let mut session = new();
-    assert_eq!(request(&mut session, 1, "ping"), Ok(Admitted::Ping));
+    assert_eq!(request(&mut session, 1, "ping"), Ok(RequestAction::Ping));
     assert_eq!(request(&mut session, 2, "tools/list"), Err(-32600));
-    assert_eq!(request(&mut session, 3, "initialize"), Ok(Admitted::Initialize));
+    assert_eq!(request(&mut session, 3, "initialize"), Ok(RequestAction::Initialize));
     assert!(matches!(notify(&mut session, &Method::Initialized, &json!({})), ServerEvent::Ignored));
-    assert_eq!(session.may_ask(&Method::RootsList), Err(Refused::NotReady(Method::RootsList)));
+    assert_eq!(session.may_ask(&Method::RootsList), Err(ClientRequestError::NotReady(Method::RootsList)));
     session.initialize(params("2025-06-18", json!({"roots": {}}))).unwrap();
-    assert_eq!(session.may_ask(&Method::RootsList), Err(Refused::NotReady(Method::RootsList)));
+    assert_eq!(session.may_ask(&Method::RootsList), Err(ClientRequestError::NotReady(Method::RootsList)));
     assert_eq!(session.may_ask(&Method::Ping), Ok(()));
     assert_eq!(request(&mut session, 4, "initialize"), Err(-32600));
     assert!(session.initialize(params("2025-06-18", json!({}))).is_err());
     assert!(matches!(notify(&mut session, &Method::Initialized, &json!({})), ServerEvent::Initialized));
     assert!(matches!(notify(&mut session, &Method::Initialized, &json!({})), ServerEvent::Ignored));
     assert_eq!(session.may_ask(&Method::RootsList), Ok(()));
-    assert!(matches!(request(&mut session, 5, "tools/list"), Ok(Admitted::Call)));
+    assert!(matches!(request(&mut session, 5, "tools/list"), Ok(RequestAction::Call)));
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn the_version_is_negotiated() {
         assert_eq!(session.initialize(params(asked, json!({}))).unwrap().revision, answered);
         assert_eq!(session.opened().unwrap().client.protocol_version, asked);
     }
-    let mut modern = Session::new(Revisions::only(Revision::V2026_07_28), SessionLimits::default());
+    let mut modern = Session::new(RevisionSet::only(Revision::V2026_07_28), SessionLimits::default());
     let error = modern.initialize(params("2025-11-25", json!({}))).unwrap_err();
     assert!(error.data.unwrap().as_str().contains("2026-07-28"));
 }
@@ -106,21 +106,21 @@ fn methods_of_other_revisions_and_directions_are_not_found() {
 fn the_client_is_asked_only_for_what_it_declared_in_a_revision_that_has_it() {
     let session = ready("2025-06-18", json!({"sampling": {}}));
     assert_eq!(session.may_ask(&Method::CreateMessage), Ok(()));
-    assert_eq!(session.may_ask(&Method::RootsList), Err(Refused::NotDeclared(Method::RootsList)));
-    assert_eq!(session.may_ask(&Method::Elicit), Err(Refused::NotDeclared(Method::Elicit)));
+    assert_eq!(session.may_ask(&Method::RootsList), Err(ClientRequestError::NotDeclared(Method::RootsList)));
+    assert_eq!(session.may_ask(&Method::Elicit), Err(ClientRequestError::NotDeclared(Method::Elicit)));
     let session = ready("2025-03-26", json!({"elicitation": {}}));
     let (method, revision) = (Method::Elicit, Revision::V2025_03_26);
-    assert_eq!(session.may_ask(&Method::Elicit), Err(Refused::NotInRevision { method, revision }));
+    assert_eq!(session.may_ask(&Method::Elicit), Err(ClientRequestError::NotInRevision { method, revision }));
     let toward_server = session.may_ask(&Method::ToolsCall);
-    assert!(matches!(toward_server, Err(Refused::NotInRevision { .. })));
+    assert!(matches!(toward_server, Err(ClientRequestError::NotInRevision { .. })));
 }
 
 /// covers: CANC-06 CANC-12 CANC-09
 #[test]
 fn a_cancelled_request_is_stopped_and_not_answered() {
     let mut session = ready("2025-11-25", json!({}));
-    assert_eq!(request(&mut session, 7, "tools/call"), Ok(Admitted::Call));
-    let ticket = session.begin(&Id::Number(7), "work").unwrap();
+    assert_eq!(request(&mut session, 7, "tools/call"), Ok(RequestAction::Call));
+    let ticket = session.begin(&RequestId::Number(7), "work").unwrap();
     assert_eq!(request(&mut session, 7, "tools/call"), Err(-32600));
     for nonsense in
         [json!({}), json!({"requestId": null}), json!({"requestId": 8}), json!({"requestId": "7"}), json!([])]
@@ -130,8 +130,8 @@ fn a_cancelled_request_is_stopped_and_not_answered() {
     assert!(matches!(session.handle_notification(start(), &Method::Cancelled, None), ServerEvent::Ignored));
     let event = notify(&mut session, &Method::Cancelled, &json!({"requestId": 7, "reason": "bored"}));
     let ServerEvent::Cancelled { id, stop, reason } = event else { panic!("{event:?}") };
-    assert_eq!((id, stop, reason.as_deref()), (Id::Number(7), "work", Some("bored")));
-    assert_eq!(session.finish(&Id::Number(7), ticket), None);
+    assert_eq!((id, stop, reason.as_deref()), (RequestId::Number(7), "work", Some("bored")));
+    assert_eq!(session.finish(&RequestId::Number(7), ticket), None);
     assert!(matches!(
         notify(&mut session, &Method::Cancelled, &json!({"requestId": 7})),
         ServerEvent::Ignored
@@ -151,8 +151,8 @@ fn questions_to_the_client_have_time_limits_that_progress_puts_off() {
     assert_eq!(session.waiter(id), Some(&mut "waiter"));
     assert!(session.handle_timeout(t + 18 * second).is_empty());
     let expired = session.handle_timeout(t + 19 * second);
-    assert_eq!((expired[0].id, expired[0].value, expired[0].ran), (id, "waiter", Ran::Timeout));
-    assert_eq!(session.handle_response(Some(&Id::Number(id))), None);
+    assert_eq!((expired[0].id, expired[0].value, expired[0].ran), (id, "waiter", ElapsedLimit::Timeout));
+    assert_eq!(session.handle_response(Some(&RequestId::Number(id))), None);
     let event = session.handle_notification(t, &Method::Progress, Some(&progress));
     assert!(matches!(event, ServerEvent::Ignored));
     assert_eq!(session.strays(), 1);
@@ -170,7 +170,7 @@ fn batches_belong_to_the_revisions_that_have_them() {
 #[test]
 fn subscriptions_are_a_bounded_set() {
     let limits = SessionLimits { max_subscriptions: 2, ..SessionLimits::default() };
-    let mut session = Session::new(Revisions::ALL, limits);
+    let mut session = Session::new(RevisionSet::ALL, limits);
     assert_eq!(session.subscribe("a:1"), Ok(true));
     assert_eq!(session.subscribe("a:1"), Ok(false));
     assert_eq!(session.subscribe("a:2"), Ok(true));
@@ -184,12 +184,12 @@ fn subscriptions_are_a_bounded_set() {
 #[test]
 fn the_end_of_the_transport_ends_everything() {
     let mut session = ready("2025-11-25", json!({"roots": {}}));
-    let ticket = session.begin(&Id::Number(1), "work").unwrap();
+    let ticket = session.begin(&RequestId::Number(1), "work").unwrap();
     session.ask(start(), &Method::RootsList, TimeLimits::NONE, "waiter").unwrap();
     assert_eq!(session.close(), (vec!["work"], vec!["waiter"]));
-    assert_eq!(session.finish(&Id::Number(1), ticket), None);
+    assert_eq!(session.finish(&RequestId::Number(1), ticket), None);
     assert_eq!(request(&mut session, 2, "ping"), Err(-32600));
-    assert_eq!(session.may_ask(&Method::Ping), Err(Refused::Closed));
+    assert_eq!(session.may_ask(&Method::Ping), Err(ClientRequestError::Closed));
     assert!(session.is_closed() && session.opened().is_none() && session.poll_timeout().is_none());
     assert!(matches!(notify(&mut session, &Method::RootsListChanged, &json!({})), ServerEvent::Ignored));
 }
@@ -197,7 +197,7 @@ fn the_end_of_the_transport_ends_everything() {
 #[test]
 fn a_question_is_answered_or_given_up_once() {
     let limits = SessionLimits { max_open_questions: 2, ..SessionLimits::default() };
-    let mut session = Session::new(Revisions::ALL, limits);
+    let mut session = Session::new(RevisionSet::ALL, limits);
     session.initialize(params("2025-11-25", json!({"roots": {}}))).unwrap();
     notify(&mut session, &Method::Initialized, &json!({}));
     let now = start();
@@ -206,7 +206,7 @@ fn a_question_is_answered_or_given_up_once() {
     let one = ask(&mut session, "one").unwrap();
     assert_eq!(session.poll_timeout(), Some(now + Duration::from_secs(1)));
     let two = ask(&mut session, "two").unwrap();
-    assert_eq!(ask(&mut session, "three"), Err(Refused::TooMany(2)));
+    assert_eq!(ask(&mut session, "three"), Err(ClientRequestError::TooMany(2)));
     assert_eq!(session.handle_response(Some(&one.into())), Some("one"));
     assert_eq!(session.handle_response(Some(&one.into())), None);
     assert_eq!(session.handle_response(Some(&"who?".into())), None);
@@ -244,7 +244,7 @@ fn each_question_needs_its_own_capability() {
         for (_, declared) in &questions {
             let session = ready("2025-11-25", json!({ *declared: {} }));
             let needed = questions.iter().any(|(one, needs)| one == method && needs == declared);
-            let refused = Err(Refused::NotDeclared(method.clone()));
+            let refused = Err(ClientRequestError::NotDeclared(method.clone()));
             assert_eq!(
                 session.may_ask(method),
                 if needed { Ok(()) } else { refused },
@@ -258,13 +258,16 @@ fn each_question_needs_its_own_capability() {
 #[test]
 fn who_has_hung_up_is_asked_nothing_and_still_answered() {
     let mut session = ready("2025-11-25", json!({"roots": {}}));
-    let ticket = session.begin(&Id::Number(1), "work").unwrap();
+    let ticket = session.begin(&RequestId::Number(1), "work").unwrap();
     session.ask(start(), &Method::RootsList, TimeLimits::NONE, "waiter").unwrap();
     assert_eq!(session.hang_up(), ["waiter"]);
-    assert_eq!(session.may_ask(&Method::Ping), Err(Refused::Closed));
+    assert_eq!(session.may_ask(&Method::Ping), Err(ClientRequestError::Closed));
     assert!(!session.is_closed());
     assert_eq!(session.revision(), Some(Revision::V2025_11_25));
-    assert_eq!((session.served().len(), session.served().is_served(&Id::Number(1), ticket)), (1, true));
-    assert_eq!(session.finish(&Id::Number(1), ticket), Some("work"));
+    assert_eq!(
+        (session.served().len(), session.served().is_served(&RequestId::Number(1), ticket)),
+        (1, true)
+    );
+    assert_eq!(session.finish(&RequestId::Number(1), ticket), Some("work"));
     assert_eq!(new().revision(), None);
 }

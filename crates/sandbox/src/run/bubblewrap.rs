@@ -3,12 +3,12 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::order::{Order, SETTINGS, SYSTEM};
-use crate::Network;
-use crate::profile::Files;
+use super::helper_task::{HelperTask, SETTINGS, SYSTEM};
+use crate::SandboxNetwork;
+use crate::profile::SandboxFiles;
 
 /// Arguments for separate namespaces, no capabilities and no terminal, and for an end together with the parent process.
-pub(crate) fn isolation(network: Network) -> Vec<OsString> {
+pub(crate) fn isolation(network: SandboxNetwork) -> Vec<OsString> {
     let mut args = vec![
         "--die-with-parent",
         "--new-session",
@@ -19,12 +19,12 @@ pub(crate) fn isolation(network: Network) -> Vec<OsString> {
         "--cap-drop",
         "ALL",
     ];
-    args.extend((network == Network::None).then_some("--unshare-net"));
+    args.extend((network == SandboxNetwork::None).then_some("--unshare-net"));
     args.into_iter().map(OsString::from).collect()
 }
 
 /// Arguments of bubblewrap before the command. The command is `inner`, the helper's second stage.
-pub(super) fn arguments(order: &Order, inner: &Path, home: Option<&Path>) -> Vec<OsString> {
+pub(super) fn arguments(order: &HelperTask, inner: &Path, home: Option<&Path>) -> Vec<OsString> {
     let mut args = isolation(order.network);
     match &order.files {
         None => args.extend(["--dev-bind", "/", "/", "--proc", "/proc"].map(OsString::from)),
@@ -34,7 +34,13 @@ pub(super) fn arguments(order: &Order, inner: &Path, home: Option<&Path>) -> Vec
     args
 }
 
-fn confined(files: &Files, order: &Order, inner: &Path, home: Option<&Path>, args: &mut Vec<OsString>) {
+fn confined(
+    files: &SandboxFiles,
+    order: &HelperTask,
+    inner: &Path,
+    home: Option<&Path>,
+    args: &mut Vec<OsString>,
+) {
     let mut add = |flag: &str, from: &Path, to: &Path| args.extend([flag.into(), from.into(), to.into()]);
     for path in SYSTEM.iter().chain(&SETTINGS).map(Path::new).filter(|path| path.exists()) {
         add("--ro-bind-try", path, path);

@@ -9,13 +9,13 @@ use nix::sys::signal::SigSet;
 use rustix::process::Signal;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use super::order::Order;
+use super::helper_task::HelperTask;
 use super::{CANNOT_START, landlock, mounts, say, seccomp};
 use crate::ENV_PREFIX;
-use crate::profile::Means;
+use crate::profile::SandboxMechanism;
 
 /// Returns only if it fails.
-pub(super) fn become_server(order: &Order) -> ExitCode {
+pub(super) fn become_server(order: &HelperTask) -> ExitCode {
     let Some((program, args)) = order.command.split_first() else { return ExitCode::from(CANNOT_START) };
     if let Err(why) = prepare(order) {
         say(&why);
@@ -33,15 +33,15 @@ pub(super) fn become_server(order: &Order) -> ExitCode {
     ExitCode::from(CANNOT_START)
 }
 
-fn prepare(order: &Order) -> Result<(), String> {
+fn prepare(order: &HelperTask) -> Result<(), String> {
     let say = |what: &str, error: &dyn std::fmt::Display| {
         format!("the server cannot be started safely: {what}: {error}")
     };
     // The first stage keeps its signals for itself; the server is to have them.
     SigSet::empty().thread_set_mask().map_err(|error| say("signals", &error))?;
     // Before its end is bound to ours: changed credentials would undo that.
-    let guarded_by_mounts = order.means == Means::Landlock && mounts::guard(order);
-    if order.means != Means::Bubblewrap {
+    let guarded_by_mounts = order.means == SandboxMechanism::Landlock && mounts::guard(order);
+    if order.means != SandboxMechanism::Bubblewrap {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .map_err(|error| say("its end with ours", &error))?;
         // It may have ended before that was said.
@@ -50,10 +50,10 @@ fn prepare(order: &Order) -> Result<(), String> {
             return Err("the host is gone".to_owned());
         }
     }
-    if order.means == Means::Nothing {
+    if order.means == SandboxMechanism::Nothing {
         return Ok(());
     }
-    if order.means == Means::Landlock {
+    if order.means == SandboxMechanism::Landlock {
         // Its terminal is not to be the host's.
         rustix::process::setsid().map_err(|error| say("a session of its own", &error))?;
         drop_capabilities().map_err(|error| say("capabilities", &error))?;

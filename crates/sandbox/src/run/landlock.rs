@@ -7,8 +7,8 @@ use landlock::{
     Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope,
 };
 
-use super::order::{Order, SETTINGS, SYSTEM};
-use crate::Network;
+use super::helper_task::{HelperTask, SETTINGS, SYSTEM};
+use crate::SandboxNetwork;
 
 /// The first that also forbids to truncate; what comes without it would let files be emptied.
 const NEEDED: ABI = ABI::V3;
@@ -20,7 +20,7 @@ const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random"
 
 /// Checks whether this kernel supports Landlock as required.
 pub(crate) fn works() -> Result<(), String> {
-    match ruleset(true, Network::None) {
+    match ruleset(true, SandboxNetwork::None) {
         Ok(_) => Ok(()),
         Err(_) => Err("Landlock of this kernel is off, or older than Linux 6.2".to_owned()),
     }
@@ -37,7 +37,7 @@ pub(crate) fn lacks() -> Vec<String> {
 }
 
 /// Confines this process and all that it will start.
-pub(super) fn restrict(order: &Order) -> Result<(), String> {
+pub(super) fn restrict(order: &HelperTask) -> Result<(), String> {
     let fail = |error: &dyn std::fmt::Display| format!("Landlock does not confine it: {error}");
     let mut ruleset = ruleset(order.files.is_some(), order.network).map_err(|error| fail(&error))?;
     if let Some(files) = &order.files {
@@ -66,10 +66,10 @@ pub(super) fn restrict(order: &Order) -> Result<(), String> {
     Ok(())
 }
 
-fn ruleset(files: bool, network: Network) -> Result<RulesetCreated, RulesetError> {
+fn ruleset(files: bool, network: SandboxNetwork) -> Result<RulesetCreated, RulesetError> {
     let mut ruleset =
         Ruleset::default().set_compatibility(CompatLevel::BestEffort).scope(Scope::from_all(KNOWN))?;
-    if network == Network::None {
+    if network == SandboxNetwork::None {
         // Besides seccomp, which is what forbids sockets.
         ruleset = ruleset.handle_access(AccessNet::from_all(KNOWN))?;
     }

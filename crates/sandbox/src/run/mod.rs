@@ -3,36 +3,36 @@
 
 pub(crate) mod bubblewrap;
 mod confine;
-mod host;
+mod helper_task;
 pub(crate) mod landlock;
 mod mounts;
-mod order;
+mod parent_process;
+mod process_tree;
 pub(crate) mod seccomp;
 mod supervise;
-mod tree;
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-pub(crate) use order::Order;
-use order::Stage;
+use helper_task::HelperStage;
+pub(crate) use helper_task::HelperTask;
 
-use crate::{Profile, Unenforceable, available};
+use crate::{SandboxError, SandboxProfile, available};
 
 /// Returns the task of the helper for a server with this profile.
-pub(crate) fn order(profile: &Profile, cwd: Option<&Path>) -> Result<Order, Unenforceable> {
+pub(crate) fn order(profile: &SandboxProfile, cwd: Option<&Path>) -> Result<HelperTask, SandboxError> {
     let (means, bubblewrap) = available::choose(profile)?;
-    Order::new(profile, means, bubblewrap, cwd)
+    HelperTask::new(profile, means, bubblewrap, cwd)
 }
 
-/// The helper's `main`: to be called first in that of the program which is the [`Helper`](crate::Helper), with the arguments
+/// The helper's `main`: to be called first in that of the program which is the [`SandboxHelper`](crate::SandboxHelper), with the arguments
 /// behind the word, and `word` itself.
 ///
 /// It returns when the server has ended, or could not be started.
 #[must_use]
 pub fn entry(word: Option<OsString>, args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let order = match Order::parse(args) {
+    let order = match HelperTask::parse(args) {
         Ok(order) => order,
         Err(why) => {
             say(&format!("this is what Hospes starts servers with, and nothing for people ({why})"));
@@ -40,8 +40,8 @@ pub fn entry(word: Option<OsString>, args: impl IntoIterator<Item = OsString>) -
         }
     };
     match order.stage {
-        Stage::Supervise => supervise::supervise(&order, word),
-        Stage::Become => confine::become_server(&order),
+        HelperStage::Supervise => supervise::supervise(&order, word),
+        HelperStage::Become => confine::become_server(&order),
     }
 }
 

@@ -14,17 +14,17 @@ use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 
-use super::order::Order;
+use super::helper_task::HelperTask;
 
 const NONE: Option<&str> = None;
 
 /// Creates the mounts for this process and its descendants. Returns true on success. On failure the partial result is
 /// no less restrictive than before.
-pub(super) fn guard(order: &Order) -> bool {
+pub(super) fn guard(order: &HelperTask) -> bool {
     order.files.is_some() && view(order).is_ok()
 }
 
-fn view(order: &Order) -> Result<(), Errno> {
+fn view(order: &HelperTask) -> Result<(), Errno> {
     let cwd = std::env::current_dir().map_err(|_| Errno::ENOENT)?;
     let written = order.files.iter().flat_map(|files| &files.write).chain(&order.temporary);
     let written: Vec<PathBuf> = written.filter_map(|path| path.canonicalize().ok()).collect();

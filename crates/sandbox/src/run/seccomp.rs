@@ -11,9 +11,9 @@ use seccompiler::{
     apply_filter,
 };
 
-use super::order::Order;
-use crate::Network;
-use crate::profile::Means;
+use super::helper_task::HelperTask;
+use crate::SandboxNetwork;
+use crate::profile::SandboxMechanism;
 
 /// System calls that no server needs and that would break confinement: other processes' memory, keys that the user's
 /// programs share, kernel internals. `io_uring` opens files and makes sockets that no filter sees.
@@ -148,11 +148,11 @@ const NAMESPACES: [i32; 7] = [
 ];
 
 /// The refusals of one filter, by the number of the call; a call without rules always.
-type Refused = BTreeMap<i64, Vec<SeccompRule>>;
+type SeccompDenials = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Refusals besides those that always hold.
 #[derive(Clone, Copy, Debug)]
-struct Wanted {
+struct SeccompOptions {
     /// True if other processes are in sight, so that what is done to them by their ids must be refused.
     processes: bool,
     /// True if sockets of networks are refused.
@@ -165,7 +165,7 @@ struct Wanted {
 
 /// Checks whether there is a filter for this machine, and whether the kernel accepts filters.
 pub(crate) fn works() -> Result<(), String> {
-    filters(Wanted { processes: true, network: true, files: true, metadata: true }).map(drop)?;
+    filters(SeccompOptions { processes: true, network: true, files: true, metadata: true }).map(drop)?;
     let actions = "/proc/sys/kernel/seccomp/actions_avail";
     match std::fs::read_to_string(actions) {
         Ok(actions) if actions.split_whitespace().any(|action| action == "errno") => Ok(()),
@@ -175,14 +175,14 @@ pub(crate) fn works() -> Result<(), String> {
 
 /// Confines this process and all that it will start. `guarded_by_mounts` says that what is not granted is mounted
 /// read-only, so that the kernel itself refuses to change modes, owners and times there.
-pub(super) fn restrict(order: &Order, guarded_by_mounts: bool) -> Result<(), String> {
+pub(super) fn restrict(order: &HelperTask, guarded_by_mounts: bool) -> Result<(), String> {
     // Under bubblewrap there is no interface to reach, there are no sockets and no processes of others to find, and what
     // is not to be written is mounted read-only.
-    let by_kernel = order.means == Means::Landlock;
+    let by_kernel = order.means == SandboxMechanism::Landlock;
     let files = by_kernel && order.files.is_some();
-    let wanted = Wanted {
+    let wanted = SeccompOptions {
         processes: by_kernel,
-        network: by_kernel && order.network == Network::None,
+        network: by_kernel && order.network == SandboxNetwork::None,
         files,
         metadata: files && !guarded_by_mounts,
     };
@@ -193,15 +193,15 @@ pub(super) fn restrict(order: &Order, guarded_by_mounts: bool) -> Result<(), Str
 }
 
 /// A filter has one answer for what it refuses, so there are several.
-fn filters(wanted: Wanted) -> Result<Vec<BpfProgram>, String> {
+fn filters(wanted: SeccompOptions) -> Result<Vec<BpfProgram>, String> {
     let is = |index: u8, operator: SeccompCmpOp, value: u32| {
         SeccompCondition::new(index, SeccompCmpArgLen::Dword, operator, u64::from(value))
     };
     let rule = |condition: Result<SeccompCondition, _>| {
         condition.and_then(|condition| SeccompRule::new(vec![condition])).map_err(|error| error.to_string())
     };
-    let mut refused: Refused = REFUSED.into_iter().map(|number| (number, Vec::new())).collect();
-    let mut unknown = Refused::new();
+    let mut refused: SeccompDenials = REFUSED.into_iter().map(|number| (number, Vec::new())).collect();
+    let mut unknown = SeccompDenials::new();
     // Limits of other processes: a file size of 0 ends whoever writes its next byte.
     refused.insert(libc::SYS_prlimit64, vec![rule(is(0, SeccompCmpOp::Ne, 0))?]);
     // Keys typed into the terminal that the host was started from.
@@ -273,7 +273,7 @@ fn without_x32() -> BpfProgram {
     ]
 }
 
-fn compile(refused: Refused, errno: i32) -> Result<BpfProgram, String> {
+fn compile(refused: SeccompDenials, errno: i32) -> Result<BpfProgram, String> {
     let architecture = std::env::consts::ARCH;
     let target =
         architecture.try_into().map_err(|_| format!("there is no seccomp filter for {architecture}"))?;

@@ -18,11 +18,11 @@ use rustix::process::{
 };
 use tempfile::TempDir;
 
-use super::host::Host;
-use super::order::{Order, Stage};
-use super::{CANNOT_START, bubblewrap, say, tree};
+use super::helper_task::{HelperStage, HelperTask};
+use super::parent_process::ParentProcess;
+use super::{CANNOT_START, bubblewrap, process_tree, say};
 use crate::ENV_PREFIX;
-use crate::profile::Means;
+use crate::profile::SandboxMechanism;
 
 /// Time that the server has to end after the host has died.
 const HOST_GRACE: Duration = Duration::from_millis(500);
@@ -34,14 +34,14 @@ const KILL_INTERVAL: Duration = Duration::from_millis(10);
 const HOST_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Starts the server and returns how it ended, once nothing of it is left.
-pub(super) fn supervise(order: &Order, word: Option<OsString>) -> ExitCode {
+pub(super) fn supervise(order: &HelperTask, word: Option<OsString>) -> ExitCode {
     let cannot = |why: &dyn std::fmt::Display| {
         say(&format!("the server cannot be started: {why}"));
         ExitCode::from(CANNOT_START)
     };
     // It is seen in lists of processes under the name of its file otherwise, which is `exe`.
     let _only_a_name = rustix::thread::set_name(c"hospes-child");
-    let host = Host::watch(order.parent);
+    let host = ParentProcess::watch(order.parent);
     let signals = match signals() {
         Ok(signals) => signals,
         Err(error) => return cannot(&error),
@@ -52,7 +52,7 @@ pub(super) fn supervise(order: &Order, word: Option<OsString>) -> ExitCode {
     if host.is_gone() {
         return cannot(&"the host is gone");
     }
-    let temporary = (order.means == Means::Landlock && order.files.is_some())
+    let temporary = (order.means == SandboxMechanism::Landlock && order.files.is_some())
         .then(|| tempfile::Builder::new().prefix("hospes-").tempdir());
     let temporary = match temporary.transpose() {
         Ok(temporary) => temporary,
@@ -62,7 +62,8 @@ pub(super) fn supervise(order: &Order, word: Option<OsString>) -> ExitCode {
         Ok(server) => server,
         Err(error) => return cannot(&error),
     };
-    let mut watch = Watch { host, signals, server, order, status: None, deadline: None, killing: false };
+    let mut watch =
+        ServerSupervisor { host, signals, server, order, status: None, deadline: None, killing: false };
     watch.run();
     drop(temporary);
     end_like(watch.status)
@@ -79,10 +80,10 @@ fn signals() -> nix::Result<SignalFd> {
 }
 
 /// Starts the second stage, within bubblewrap if that confines the server.
-fn start(order: &Order, word: Option<OsString>, temporary: Option<&TempDir>) -> io::Result<Pid> {
+fn start(order: &HelperTask, word: Option<OsString>, temporary: Option<&TempDir>) -> io::Result<Pid> {
     let this = PathBuf::from("/proc/self/exe");
     let mut inner = order.clone();
-    inner.stage = Stage::Become;
+    inner.stage = HelperStage::Become;
     inner.parent = std::process::id();
     inner.bubblewrap = None;
     inner.temporary = temporary.map(|folder| folder.path().to_owned());
@@ -99,7 +100,7 @@ fn start(order: &Order, word: Option<OsString>, temporary: Option<&TempDir>) -> 
     };
     process.args(word).args(inner.into_args()).arg("--").args(&order.command);
     // Confined servers have a session of their own, which the leader of a group cannot begin.
-    if order.means == Means::Nothing {
+    if order.means == SandboxMechanism::Nothing {
         process.process_group(0);
     }
     let child = process.spawn().map_err(|error| match &order.bubblewrap {
@@ -138,12 +139,12 @@ fn end_like(status: Option<WaitStatus>) -> ExitCode {
     ExitCode::from(u8::try_from(128 + number).unwrap_or(u8::MAX))
 }
 
-struct Watch<'o> {
-    host: Host,
+struct ServerSupervisor<'o> {
+    host: ParentProcess,
     signals: SignalFd,
     /// Process that was started: the server, or bubblewrap around it.
     server: Pid,
-    order: &'o Order,
+    order: &'o HelperTask,
     /// Exit status of the server.
     status: Option<WaitStatus>,
     /// Time at which all remaining processes are killed.
@@ -151,7 +152,7 @@ struct Watch<'o> {
     killing: bool,
 }
 
-impl Watch<'_> {
+impl ServerSupervisor<'_> {
     fn run(&mut self) {
         let mut host_is_gone = false;
         while self.reap() {
@@ -162,7 +163,7 @@ impl Watch<'_> {
             }
             if self.killing || self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 self.killing = true;
-                tree::kill();
+                process_tree::kill();
             }
             self.wait(host_is_gone);
             while let Ok(Some(signal)) = self.signals.read_signal() {
@@ -198,14 +199,14 @@ impl Watch<'_> {
 
     /// Asks everything to end. Bubblewrap is not asked: it would end on the spot, and all within it.
     fn terminate(&self) {
-        let mut asked = tree::descendants();
-        if self.order.means == Means::Bubblewrap {
+        let mut asked = process_tree::descendants();
+        if self.order.means == SandboxMechanism::Bubblewrap {
             asked.remove(&self.server);
-            for inner in tree::children(self.server) {
+            for inner in process_tree::children(self.server) {
                 asked.remove(&inner);
             }
         }
-        asked.into_iter().for_each(|pid| tree::send(pid, Signal::TERM));
+        asked.into_iter().for_each(|pid| process_tree::send(pid, Signal::TERM));
     }
 
     /// Waits for a signal, the end of the host, or the deadline.

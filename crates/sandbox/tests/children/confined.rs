@@ -5,20 +5,22 @@ use std::net::{TcpListener, UdpSocket};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use hospes_sandbox::{Files, Kind, Means, Network, Profile, Unenforceable};
+use hospes_sandbox::{
+    SandboxError, SandboxFiles, SandboxKind, SandboxMechanism, SandboxNetwork, SandboxProfile,
+};
 use tempfile::TempDir;
 
 use super::started::{command, said, said_with};
 use super::{NAUGHTY, both, by, confined, helper, text};
 
 /// A granted folder to read, one to write, and one that is not granted, with a file in each.
-fn folders() -> (TempDir, Files) {
+fn folders() -> (TempDir, SandboxFiles) {
     let folder = tempfile::tempdir().unwrap();
     for name in ["read", "write", "secret"] {
         fs::create_dir(folder.path().join(name)).unwrap();
         fs::write(folder.path().join(name).join("file"), name).unwrap();
     }
-    let files = Files::new().read(folder.path().join("read")).write(folder.path().join("write"));
+    let files = SandboxFiles::new().read(folder.path().join("read")).write(folder.path().join("write"));
     (folder, files)
 }
 
@@ -82,7 +84,7 @@ fn links_grant_nothing() {
             launch.confinement
         );
     }
-    for launch in both(&confined(Files::new().read(at("alias")))) {
+    for launch in both(&confined(SandboxFiles::new().read(at("alias")))) {
         let by = &launch.confinement;
         assert_eq!(said(&launch, &[NAUGHTY, "read", text(&at("alias/file"))]), "ok", "{by}");
         assert_eq!(said(&launch, &[NAUGHTY, "read", text(&at("read/file"))]), "ok", "{by}");
@@ -109,8 +111,8 @@ fn without_a_network_nothing_is_reached() {
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     udp.set_nonblocking(true).unwrap();
     let (to, datagram) = (tcp.local_addr().unwrap().to_string(), udp.local_addr().unwrap().to_string());
-    for files in [None, Some(Files::new())] {
-        let mut profile = Profile::new().with_network(Network::None);
+    for files in [None, Some(SandboxFiles::new())] {
+        let mut profile = SandboxProfile::new().with_network(SandboxNetwork::None);
         profile.files = files.clone();
         for launch in both(&profile) {
             let by = &launch.confinement;
@@ -119,7 +121,7 @@ fn without_a_network_nothing_is_reached() {
             assert!(udp.recv(&mut [0]).is_err(), "{by}: a datagram came");
         }
         // The same with a network: what is refused above is refused by the sandbox.
-        profile.network = Network::Host;
+        profile.network = SandboxNetwork::Host;
         if profile.is_demanding() {
             for launch in both(&profile) {
                 assert_eq!(said(&launch, &[NAUGHTY, "tcp", &to]), "ok", "{}", launch.confinement);
@@ -134,7 +136,7 @@ fn sockets_outside_are_not_reached() {
     let (folder, files) = folders();
     let socket = folder.path().join("secret/socket");
     let _listener = UnixListener::bind(&socket).unwrap();
-    let open = helper().launch(&Profile::new(), None).unwrap();
+    let open = helper().launch(&SandboxProfile::new(), None).unwrap();
     assert_eq!(said(&open, &[NAUGHTY, "unix", text(&socket)]), "ok");
     for launch in both(&confined(files)) {
         assert_ne!(said(&launch, &[NAUGHTY, "unix", text(&socket)]), "ok", "{}", launch.confinement);
@@ -145,7 +147,7 @@ fn sockets_outside_are_not_reached() {
 fn other_processes_are_left_alone() {
     let mut other = std::process::Command::new("sleep").arg("600").env("SECRET", "s3cret").spawn().unwrap();
     let pid = other.id().to_string();
-    for launch in both(&confined(Files::new())) {
+    for launch in both(&confined(SandboxFiles::new())) {
         let by = &launch.confinement;
         assert_ne!(said(&launch, &[NAUGHTY, "environment-of", &pid]), "ok", "{by}");
         said(&launch, &[NAUGHTY, "kill", &pid]);
@@ -174,16 +176,16 @@ fn terminals_are_not_opened() {
     grantpt(&own).unwrap();
     unlockpt(&own).unwrap();
     let terminal = ptsname(&own, Vec::new()).unwrap().into_string().unwrap();
-    let open = helper().launch(&Profile::new(), None).unwrap();
+    let open = helper().launch(&SandboxProfile::new(), None).unwrap();
     assert_eq!(said(&open, &[NAUGHTY, "open", &terminal]), "ok");
     assert_eq!(said(&open, &[NAUGHTY, "open", "/dev/ptmx"]), "ok");
-    for launch in both(&confined(Files::new())) {
+    for launch in both(&confined(SandboxFiles::new())) {
         let by = &launch.confinement;
         assert_ne!(said(&launch, &[NAUGHTY, "open", &terminal]), "ok", "{by}");
         assert_ne!(said(&launch, &[NAUGHTY, "open", "/dev/tty"]), "ok", "{by}");
         assert_eq!(said(&launch, &[NAUGHTY, "open", "/dev/null"]), "ok", "{by}");
         // Bubblewrap makes others, which are nobody else's.
-        if by.means == Means::Landlock {
+        if by.means == SandboxMechanism::Landlock {
             for path in [&terminal, "/dev/tty", "/dev/ptmx"] {
                 assert_eq!(said(&launch, &[NAUGHTY, "open", path]), "PermissionDenied", "{by}: {path}");
             }
@@ -204,7 +206,7 @@ fn temporary_files_are_private_and_go() {
             said(&launch, &[NAUGHTY, "write", text(&in_tmp)]);
             assert!(!in_tmp.exists(), "{by}");
         }
-        if launch.confinement.means == Means::Landlock {
+        if launch.confinement.means == SandboxMechanism::Landlock {
             let variables = said(&launch, &[NAUGHTY, "env"]);
             let folder = variables.lines().find_map(|line| line.strip_prefix("TMPDIR=")).unwrap().to_owned();
             assert!(!Path::new(&folder).exists(), "{folder} is left");
@@ -215,8 +217,8 @@ fn temporary_files_are_private_and_go() {
 /// Variables for the server affect neither the helper nor bubblewrap, and the server gets no other variables.
 #[test]
 fn variables_are_the_servers_alone() {
-    let unconfined = helper().launch(&Profile::new(), None).unwrap();
-    for launch in both(&confined(Files::new())).into_iter().chain([unconfined]) {
+    let unconfined = helper().launch(&SandboxProfile::new(), None).unwrap();
+    for launch in both(&confined(SandboxFiles::new())).into_iter().chain([unconfined]) {
         let by = launch.confinement.clone();
         let said = said_with(&launch, &[NAUGHTY, "env"], &[("GIVEN", "yes"), ("EMPTY", "")]);
         let names: Vec<&str> = said.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
@@ -234,15 +236,20 @@ fn variables_are_the_servers_alone() {
 
 #[test]
 fn a_profile_is_not_enforced_by_half() {
-    let gone = helper().launch(&confined(Files::new().read("/nobody/has/this")), None).unwrap_err();
-    assert!(matches!(gone, Unenforceable::Path { .. }) && !gone.hint().is_empty(), "{gone}");
+    let gone = helper().launch(&confined(SandboxFiles::new().read("/nobody/has/this")), None).unwrap_err();
+    assert!(matches!(gone, SandboxError::Path { .. }) && !gone.hint().is_empty(), "{gone}");
     // What demands nothing needs nothing.
-    assert_eq!(helper().launch(&Profile::new(), None).unwrap().confinement.means, Means::Nothing);
-    let off = Profile::new().with_kind(Kind::Off);
-    assert_eq!(helper().launch(&off, None).unwrap().confinement.means, Means::Nothing);
+    assert_eq!(
+        helper().launch(&SandboxProfile::new(), None).unwrap().confinement.means,
+        SandboxMechanism::Nothing
+    );
+    let off = SandboxProfile::new().with_kind(SandboxKind::Off);
+    assert_eq!(helper().launch(&off, None).unwrap().confinement.means, SandboxMechanism::Nothing);
     // The second stage fails closed, too: what is granted has gone meanwhile.
     let folder = tempfile::tempdir().unwrap();
-    let Some(launch) = by(Kind::Landlock, &confined(Files::new().read(folder.path()))) else { return };
+    let Some(launch) = by(SandboxKind::Landlock, &confined(SandboxFiles::new().read(folder.path()))) else {
+        return;
+    };
     drop(folder);
     let answer = said(&launch, &[NAUGHTY, "env"]);
     assert!(answer.contains("exit status: 126"), "{answer}");

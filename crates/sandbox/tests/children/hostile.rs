@@ -7,7 +7,9 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::{Child, Command};
 
-use hospes_sandbox::{Files, Kind, Launch, Means, Network, Profile};
+use hospes_sandbox::{
+    LaunchCommand, SandboxFiles, SandboxKind, SandboxMechanism, SandboxNetwork, SandboxProfile,
+};
 use tempfile::TempDir;
 
 use super::started::{said, said_with};
@@ -167,7 +169,7 @@ impl Drop for Victim {
 }
 
 /// A folder with a file that is not granted, one that may be read and one that may be written, as `0600` and old.
-fn folders() -> (TempDir, Files) {
+fn folders() -> (TempDir, SandboxFiles) {
     let folder = tempfile::tempdir().unwrap();
     for name in ["secret", "read", "write"] {
         let inner = folder.path().join(name);
@@ -175,7 +177,7 @@ fn folders() -> (TempDir, Files) {
         fs::write(inner.join("file"), name).unwrap();
         fs::set_permissions(inner.join("file"), Permissions::from_mode(0o600)).unwrap();
     }
-    let files = Files::new().read(folder.path().join("read")).write(folder.path().join("write"));
+    let files = SandboxFiles::new().read(folder.path().join("read")).write(folder.path().join("write"));
     (folder, files)
 }
 
@@ -188,11 +190,11 @@ fn looks(path: &Path) -> (u32, u32, u32, i64, i64, u64, Vec<u8>, usize) {
 }
 
 /// Every profile that demands anything.
-fn profiles() -> (TempDir, Vec<Launch>) {
+fn profiles() -> (TempDir, Vec<LaunchCommand>) {
     let (folder, files) = folders();
     let mut launches = both(&confined(files.clone()));
-    launches.extend(both(&Profile::new().with_files(files)));
-    launches.extend(both(&Profile::new().with_network(Network::None)));
+    launches.extend(both(&SandboxProfile::new().with_files(files)));
+    launches.extend(both(&SandboxProfile::new().with_network(SandboxNetwork::None)));
     (folder, launches)
 }
 
@@ -209,7 +211,7 @@ fn nothing_is_done_to_another_process() {
         assert_eq!(outcomes.len(), ON_PROCESSES.len(), "{by}: {said}");
         for (name, error) in outcomes {
             // Of its user's processes, bubblewrap's has only its own in view.
-            let is_harmless = by.means == Means::Bubblewrap && name == "setpriority user";
+            let is_harmless = by.means == SandboxMechanism::Bubblewrap && name == "setpriority user";
             assert!(error != 0 || is_harmless, "{by}: {name} was not refused");
         }
         assert_eq!(victim.state(), before, "{by}: the other process is not what it was");
@@ -249,7 +251,7 @@ fn nothing_leads_out_by_a_number() {
             .into_iter()
             .filter(|(name, ..)| {
                 let is_harmless = ["unshare", "clone", "kill"].iter().any(|word| name.starts_with(word));
-                by.means != Means::Bubblewrap || !is_harmless
+                by.means != SandboxMechanism::Bubblewrap || !is_harmless
             })
             .collect();
         let said = said(&launch, &[PERL, "-e", &script(&tries, std::process::id(), &path)]);
@@ -265,7 +267,8 @@ fn nothing_leads_out_by_a_number() {
 #[test]
 fn files_that_are_not_to_be_written_stay_as_they_are() {
     let (folder, files) = folders();
-    let launches = both(&confined(files.clone())).into_iter().chain(both(&Profile::new().with_files(files)));
+    let launches =
+        both(&confined(files.clone())).into_iter().chain(both(&SandboxProfile::new().with_files(files)));
     for launch in launches {
         let by = &launch.confinement;
         for name in ["secret", "read"] {
@@ -275,7 +278,7 @@ fn files_that_are_not_to_be_written_stay_as_they_are() {
 }
 
 #[track_caller]
-fn stay(launch: &Launch, path: &Path, by: &str, run: impl Fn(&Launch, &[&str]) -> String) {
+fn stay(launch: &LaunchCommand, path: &Path, by: &str, run: impl Fn(&LaunchCommand, &[&str]) -> String) {
     let (before, tries) = (looks(path), on_files());
     let said = run(launch, &[PERL, "-e", &script(&tries, std::process::id(), path)]);
     let outcomes = outcomes(&said);
@@ -309,7 +312,7 @@ fn modes_and_times_of_files_that_may_be_written_can_be_changed() {
             ("futimens", libc::SYS_utimensat, "$file, 0, pack('QQQQ', 2, 0, 2, 0), 0"),
         ];
         let said = said(&launch, &[PERL, "-e", &script(&tries, std::process::id(), &path)]);
-        if !can_make_a_view && by.means == Means::Landlock {
+        if !can_make_a_view && by.means == SandboxMechanism::Landlock {
             assert!(outcomes(&said).iter().all(|(_, error)| *error == libc::EPERM), "{by}: {said}");
             continue;
         }
@@ -323,10 +326,10 @@ fn modes_and_times_of_files_that_may_be_written_can_be_changed() {
 #[test]
 fn where_no_mounts_can_be_made_modes_and_times_are_refused_by_number() {
     let (folder, files) = folders();
-    let outer = by(Kind::Landlock, &Profile::new().with_network(Network::None));
-    let inner = by(Kind::Landlock, &confined(files));
+    let outer = by(SandboxKind::Landlock, &SandboxProfile::new().with_network(SandboxNetwork::None));
+    let inner = by(SandboxKind::Landlock, &confined(files));
     let (Some(outer), Some(inner)) = (outer, inner) else { return };
-    let nested = |_: &Launch, server: &[&str]| {
+    let nested = |_: &LaunchCommand, server: &[&str]| {
         // The host of the inner helper is the shell that starts it.
         let args: Vec<&str> = inner.args.iter().map(|arg| arg.to_str().unwrap()).collect();
         let parent = args.iter().position(|arg| *arg == "--parent").unwrap() + 1;

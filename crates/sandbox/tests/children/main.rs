@@ -10,27 +10,32 @@ mod started;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use hospes_sandbox::{Files, Helper, Kind, Launch, Network, Profile, Unenforceable};
+use hospes_sandbox::{
+    LaunchCommand, SandboxError, SandboxFiles, SandboxHelper, SandboxKind, SandboxNetwork, SandboxProfile,
+};
 
 /// Maximum time to wait for anything.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn helper() -> Helper {
-    Helper::at(env!("CARGO_BIN_EXE_hospes-run-child"))
+fn helper() -> SandboxHelper {
+    SandboxHelper::at(env!("CARGO_BIN_EXE_hospes-run-child"))
 }
 
 const NAUGHTY: &str = env!("CARGO_BIN_EXE_hospes-naughty");
 
 /// Returns the commands that start a server with this profile, for each of the two mechanisms. A mechanism that does
 /// not work on this machine is omitted, with a message.
-fn both(profile: &Profile) -> Vec<Launch> {
-    [Kind::Bubblewrap, Kind::Landlock].into_iter().filter_map(|kind| by(kind, profile)).collect()
+fn both(profile: &SandboxProfile) -> Vec<LaunchCommand> {
+    [SandboxKind::Bubblewrap, SandboxKind::Landlock]
+        .into_iter()
+        .filter_map(|kind| by(kind, profile))
+        .collect()
 }
 
-fn by(kind: Kind, profile: &Profile) -> Option<Launch> {
+fn by(kind: SandboxKind, profile: &SandboxProfile) -> Option<LaunchCommand> {
     match helper().launch(&profile.clone().with_kind(kind), None) {
         Ok(launch) => Some(launch),
-        Err(why @ (Unenforceable::Bubblewrap(_) | Unenforceable::Landlock(_))) => {
+        Err(why @ (SandboxError::Bubblewrap(_) | SandboxError::Landlock(_))) => {
             eprintln!("SKIPPED, not tested on this machine: {why}");
             None
         }
@@ -38,8 +43,8 @@ fn by(kind: Kind, profile: &Profile) -> Option<Launch> {
     }
 }
 
-fn confined(files: Files) -> Profile {
-    Profile::new().with_files(files).with_network(Network::None)
+fn confined(files: SandboxFiles) -> SandboxProfile {
+    SandboxProfile::new().with_files(files).with_network(SandboxNetwork::None)
 }
 
 /// A path as an argument.

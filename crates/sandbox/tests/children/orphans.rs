@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 
-use hospes_sandbox::{Files, Kind, Launch, Means, Profile};
+use hospes_sandbox::{LaunchCommand, SandboxFiles, SandboxKind, SandboxMechanism, SandboxProfile};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::started::{Started, command};
@@ -30,10 +30,10 @@ fn gone(marker: &str, by: &str) {
 }
 
 /// Unconfined, and by each of the two.
-fn all() -> Vec<Launch> {
-    let plain = helper().launch(&Profile::new(), None).unwrap();
-    let confined = confined(Files::new());
-    [Kind::Bubblewrap, Kind::Landlock]
+fn all() -> Vec<LaunchCommand> {
+    let plain = helper().launch(&SandboxProfile::new(), None).unwrap();
+    let confined = confined(SandboxFiles::new());
+    [SandboxKind::Bubblewrap, SandboxKind::Landlock]
         .into_iter()
         .filter_map(|kind| by(kind, &confined))
         .chain([plain])
@@ -59,7 +59,8 @@ fn the_exit_of_the_server_is_that_of_the_helper() {
 /// A server that closes its output has closed it: the helper does not keep the pipes open. Bubblewrap does.
 #[test]
 fn the_pipes_are_the_servers_alone() {
-    for launch in all().into_iter().filter(|launch| launch.confinement.means != Means::Bubblewrap) {
+    for launch in all().into_iter().filter(|launch| launch.confinement.means != SandboxMechanism::Bubblewrap)
+    {
         let mut started = Started::new(&launch, &[NAUGHTY, "close-stdout"]);
         let mut all = Vec::new();
         std::io::Read::read_to_end(started.child.stdout.as_mut().unwrap(), &mut all).unwrap();
@@ -163,7 +164,7 @@ fn a_helper_that_is_killed_takes_its_server_along() {
 /// A process that starts the helper without being its host gets no server.
 #[test]
 fn a_helper_without_its_host_starts_nothing() {
-    let launch = helper().launch(&Profile::new(), None).unwrap();
+    let launch = helper().launch(&SandboxProfile::new(), None).unwrap();
     let marker = marker("nobody");
     let command = command(&launch, &[NAUGHTY, "serve", &marker], &[]);
     let mut words = vec![command.get_program().to_owned()];

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 
-use hospes_sandbox::{ENV_PREFIX, Launch};
+use hospes_sandbox::{ENV_PREFIX, LaunchCommand};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::eventually;
@@ -16,7 +16,7 @@ pub(crate) struct Started {
 }
 
 /// The command that starts it: as a host does it, with nothing in the environment but what is for the server.
-pub(crate) fn command(launch: &Launch, server: &[&str], env: &[(&str, &str)]) -> Command {
+pub(crate) fn command(launch: &LaunchCommand, server: &[&str], env: &[(&str, &str)]) -> Command {
     let mut command = Command::new(&launch.program);
     command.args(&launch.args).arg("--").args(server).env_clear().process_group(0);
     command.envs(env.iter().map(|(name, value)| (format!("{ENV_PREFIX}{name}"), value)));
@@ -25,18 +25,18 @@ pub(crate) fn command(launch: &Launch, server: &[&str], env: &[(&str, &str)]) ->
 }
 
 /// Returns the output of the server.
-pub(crate) fn said(launch: &Launch, server: &[&str]) -> String {
+pub(crate) fn said(launch: &LaunchCommand, server: &[&str]) -> String {
     said_with(launch, server, &[("PATH", "/usr/bin:/bin")])
 }
 
-pub(crate) fn said_with(launch: &Launch, server: &[&str], env: &[(&str, &str)]) -> String {
+pub(crate) fn said_with(launch: &LaunchCommand, server: &[&str], env: &[(&str, &str)]) -> String {
     let ended = command(launch, server, env).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
     if out.is_empty() { format!("nothing but {err:?}, {}", ended.status) } else { out.trim_end().to_owned() }
 }
 
 impl Started {
-    pub(crate) fn new(launch: &Launch, server: &[&str]) -> Self {
+    pub(crate) fn new(launch: &LaunchCommand, server: &[&str]) -> Self {
         let mut child = command(launch, server, &[]).spawn().unwrap();
         let stdin = child.stdin.take();
         Self { child, stdin }

@@ -6,17 +6,17 @@ use std::time::Duration;
 use clap::Args;
 use hospes::Server;
 
-use super::BadOptions;
-use crate::{FetchConfig, FilesConfig, GitConfig, MemoryConfig, Network};
+use super::BuiltinOptionsError;
+use crate::{FetchConfig, FilesConfig, GitConfig, IpNetwork, MemoryConfig};
 
 #[derive(Debug, Args)]
-pub(super) struct Fetch {
+pub(super) struct FetchOptions {
     /// Also fetch from this machine and the networks behind it, not only from the public internet
     #[arg(long)]
     allow_private: bool,
     /// Also fetch from these addresses, such as 10.1.0.0/16. May be repeated
     #[arg(long = "allow-network", value_name = "NETWORK")]
-    networks: Vec<Network>,
+    networks: Vec<IpNetwork>,
     /// Fetch for models what robots.txt asks programs not to
     #[arg(long)]
     ignore_robots: bool,
@@ -34,8 +34,8 @@ pub(super) struct Fetch {
     ca_files: Vec<PathBuf>,
 }
 
-impl Fetch {
-    pub(super) fn server(self) -> Result<Server, BadOptions> {
+impl FetchOptions {
+    pub(super) fn server(self) -> Result<Server, BuiltinOptionsError> {
         let mut config = FetchConfig::new();
         if self.allow_private {
             config = config.allow_private();
@@ -59,7 +59,7 @@ impl Fetch {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Files {
+pub(super) struct FilesOptions {
     /// The folders to serve; without one, what each client names as its roots is served to that client
     #[arg(value_name = "FOLDER")]
     folders: Vec<PathBuf>,
@@ -83,8 +83,8 @@ pub(super) struct Files {
     max_write_bytes: Option<u64>,
 }
 
-impl Files {
-    pub(super) fn server(self) -> Result<Server, BadOptions> {
+impl FilesOptions {
+    pub(super) fn server(self) -> Result<Server, BuiltinOptionsError> {
         let mut config = if self.folders.is_empty() && !self.within_roots {
             FilesConfig::of_client()
         } else {
@@ -103,7 +103,7 @@ impl Files {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Git {
+pub(super) struct GitOptions {
     /// The folders whose repositories to serve; without one, those in what each client names as its roots
     #[arg(value_name = "FOLDER")]
     folders: Vec<PathBuf>,
@@ -118,8 +118,8 @@ pub(super) struct Git {
     max_output: Option<u32>,
 }
 
-impl Git {
-    pub(super) fn server(self) -> Result<Server, BadOptions> {
+impl GitOptions {
+    pub(super) fn server(self) -> Result<Server, BuiltinOptionsError> {
         let config =
             if self.folders.is_empty() { GitConfig::of_client() } else { GitConfig::new(self.folders) };
         let mut config = config.write(self.write);
@@ -134,7 +134,7 @@ impl Git {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Memory {
+pub(super) struct MemoryOptions {
     /// The file to remember in [default: hospes/knowledge.db in the state folder, ~/.local/state]
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
@@ -146,9 +146,9 @@ pub(super) struct Memory {
     max_entities: Option<u32>,
 }
 
-impl Memory {
-    pub(super) fn server(self) -> Result<Server, BadOptions> {
-        let file = self.file.or_else(knowledge).ok_or(BadOptions::NoFile)?;
+impl MemoryOptions {
+    pub(super) fn server(self) -> Result<Server, BuiltinOptionsError> {
+        let file = self.file.or_else(knowledge).ok_or(BuiltinOptionsError::NoFile)?;
         let mut config = MemoryConfig::new(file);
         if let Some(file) = self.import {
             config = config.import(file);

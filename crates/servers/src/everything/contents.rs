@@ -8,16 +8,16 @@ use super::PNG;
 /// Content of the template's resources.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Data {
+struct TemplateData {
     id: String,
     template_test: bool,
     data: String,
 }
 
-pub(super) struct Contents;
+pub(super) struct StaticContents;
 
 #[hospes::server]
-impl Contents {
+impl StaticContents {
     /// Text that never changes.
     #[resource("test://static-text", name = "Static text", mime = "text/plain")]
     fn static_text() -> &'static str {
@@ -38,8 +38,8 @@ impl Contents {
 
     /// A resource for every id.
     #[resource("test://template/{id}/data", name = "Template", mime = "application/json")]
-    fn template(id: String) -> Json<Data> {
-        Json(Data { data: format!("Data for ID: {id}"), template_test: true, id })
+    fn template(id: String) -> Json<TemplateData> {
+        Json(TemplateData { data: format!("Data for ID: {id}"), template_test: true, id })
     }
 
     /// A prompt without arguments.

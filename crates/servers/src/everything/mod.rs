@@ -3,10 +3,10 @@
 //! It is the fixture of the official conformance suite, whose names and texts it therefore has, and something to try
 //! a client on.
 
-mod asking;
-mod changes;
+mod basic_tools;
 mod contents;
-mod plain;
+mod elicitation;
+mod list_changes;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -40,9 +40,9 @@ pub fn everything() -> Server {
         .title("Everything")
         .description("One of each: what a server can offer, for clients to be tried on.")
         .instructions("A server for tests: call what you want to see answered.")
-        .add(plain::server())
-        .add(asking::Asking)
-        .add(changes::Changes)
-        .add(contents::Contents)
-        .add(tasks::Jobs)
+        .add(basic_tools::server())
+        .add(elicitation::ElicitationTools)
+        .add(list_changes::ListChangeTools)
+        .add(contents::StaticContents)
+        .add(tasks::TaskExampleTools)
 }

@@ -10,10 +10,10 @@ const LONGEST: f64 = 3600.0;
 /// Time after which the failing jobs fail.
 const A_WHILE: Duration = Duration::from_secs(1);
 
-pub(super) struct Jobs;
+pub(super) struct TaskExampleTools;
 
 #[hospes::server]
-impl Jobs {
+impl TaskExampleTools {
     /// Greets at once.
     #[tool(read_only)]
     fn greet(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hospes::model::{
     ClientCapabilities, ElicitationCapability, Method, Reply, Revision, RootsCapability, SamplingCapability,
-    Stamp,
+    ServerStamp,
 };
 use hospes::prelude::*;
 use hospes::{Peer, Round, Server};
@@ -34,7 +34,7 @@ async fn result(server: &Server, method: Method, params: Value) -> Value {
 
 fn json_of(reply: &Reply, method: &Method) -> Value {
     let mut out = Vec::new();
-    reply.encode(method, Revision::LATEST, &Stamp::anonymous(), &mut out).unwrap();
+    reply.encode(method, Revision::LATEST, &ServerStamp::anonymous(), &mut out).unwrap();
     serde_json::from_slice(&out).unwrap()
 }
 

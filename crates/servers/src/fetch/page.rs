@@ -11,7 +11,7 @@ use html5ever::tendril::{StrTendril, TendrilSink as _};
 use html5ever::{ParseOpts, parse_document};
 use markup5ever_rcdom::RcDom;
 
-use super::web::Page;
+use super::web::FetchedPage;
 
 /// Maximum depth of nested elements. Simplification recurses once for each level.
 const MAX_DEPTH: usize = 256;
@@ -41,7 +41,7 @@ pub(super) enum Format {
     Raw,
 }
 
-impl Page {
+impl FetchedPage {
     /// The media type without its parameters, in small letters.
     pub(super) fn media_type(&self) -> String {
         let kind = self.kind.as_deref().unwrap_or_default();

@@ -13,10 +13,10 @@ const MAX_RULE: usize = 2048;
 
 /// The rules of a site for us.
 #[derive(Debug, Default)]
-pub(super) struct Rules(Vec<Rule>);
+pub(super) struct RobotsRules(Vec<RobotsRule>);
 
 #[derive(Debug)]
-struct Rule {
+struct RobotsRule {
     allows: bool,
     /// Parts of the path, in order, with any text between them.
     parts: Vec<String>,
@@ -25,7 +25,7 @@ struct Rule {
     length: usize,
 }
 
-impl Rules {
+impl RobotsRules {
     /// Parses the rules for [`NAME`], or the rules for all robots if there are none for it.
     pub(super) fn parse(text: &str) -> Self {
         let (mut ours, mut everybodys) = (Vec::new(), Vec::new());
@@ -51,7 +51,7 @@ impl Rules {
                 }
                 "allow" | "disallow" => {
                     naming = false;
-                    let Some(rule) = Rule::parse(key == "allow", value) else { continue };
+                    let Some(rule) = RobotsRule::parse(key == "allow", value) else { continue };
                     if for_us && ours.len() < MAX_RULES {
                         ours.push(rule);
                     } else if for_all && everybodys.len() < MAX_RULES {
@@ -79,7 +79,7 @@ impl Rules {
     }
 }
 
-impl Rule {
+impl RobotsRule {
     fn parse(allows: bool, value: &str) -> Option<Self> {
         if value.is_empty() || value.len() > MAX_RULE {
             return None;
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     fn allows(text: &str, path: &str) -> bool {
-        Rules::parse(text).allow(&Url::parse(&format!("https://a.example{path}")).unwrap())
+        RobotsRules::parse(text).allow(&Url::parse(&format!("https://a.example{path}")).unwrap())
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hospes::Server;
 use hospes::model::Method;
 use hospes::prelude::*;
-use hospes_egress::{Egress, Found};
+use hospes_egress::{EgressPolicy, LookupFuture};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -81,15 +81,15 @@ impl Site {
 
 /// Names stand for the public address here, but for one.
 fn config() -> FetchConfig {
-    let lookup = |host: String| -> Found {
+    let lookup = |host: String| -> LookupFuture {
         let address = if host.starts_with("inside") { INSIDE } else { PUBLIC };
         Box::pin(async move { Ok(vec![SocketAddr::new(address.parse().unwrap(), 0)]) })
     };
     FetchConfig { egress: egress(), lookup: Arc::new(lookup), ..FetchConfig::new() }
 }
 
-fn egress() -> Egress {
-    Egress::public().allow_http().allow_network(PUBLIC.parse().unwrap())
+fn egress() -> EgressPolicy {
+    EgressPolicy::public().allow_http().allow_network(PUBLIC.parse().unwrap())
 }
 
 fn server() -> Server {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flate2::write::MultiGzDecoder;
-use hospes_egress::{Connector, Egress, FetchError, Lookup};
+use hospes_egress::{EgressConnector, EgressPolicy, FetchError, HostLookup};
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION, USER_AGENT,
 };
@@ -25,26 +25,26 @@ const MAX_HEAD: usize = 64 * 1024;
 /// Maximum number of headers of a response.
 const MAX_HEADERS: usize = 100;
 
-type Sender = Client<Connector, Empty<Bytes>>;
+type WebClient = Client<EgressConnector, Empty<Bytes>>;
 
 /// Sender of the requests.
-pub(super) struct Web {
-    pub(super) egress: Arc<Egress>,
-    pub(super) lookup: Lookup,
+pub(super) struct WebFetcher {
+    pub(super) egress: Arc<EgressPolicy>,
+    pub(super) lookup: HostLookup,
     pub(super) ca_files: Vec<PathBuf>,
     /// Made when it is first needed: to read all authorities takes a moment.
-    client: OnceLock<Result<Sender, FetchError>>,
+    client: OnceLock<Result<WebClient, FetchError>>,
 }
 
 /// Result of a request: a page or a redirect.
-pub(super) enum Answer {
-    Page(Page),
+pub(super) enum WebAnswer {
+    Page(FetchedPage),
     /// Ask there.
     Elsewhere(Url),
 }
 
 /// Something that was fetched.
-pub(super) struct Page {
+pub(super) struct FetchedPage {
     pub(super) url: Url,
     pub(super) status: StatusCode,
     /// Its media type as it was sent, with its parameters.
@@ -65,12 +65,12 @@ pub(super) enum WebError {
     Broken,
 }
 
-impl Web {
-    pub(super) fn new(egress: Egress, lookup: Lookup, ca_files: Vec<PathBuf>) -> Self {
+impl WebFetcher {
+    pub(super) fn new(egress: EgressPolicy, lookup: HostLookup, ca_files: Vec<PathBuf>) -> Self {
         Self { egress: Arc::new(egress), lookup, ca_files, client: OnceLock::new() }
     }
 
-    fn sender(&self) -> Result<Sender, FetchError> {
+    fn sender(&self) -> Result<WebClient, FetchError> {
         let make = || {
             let tls = hospes::client::tls_config(&self.ca_files).map_err(FetchError::Trust)?;
             let (egress, lookup) = (Arc::clone(&self.egress), Arc::clone(&self.lookup));
@@ -92,7 +92,7 @@ impl Web {
         agent: &HeaderValue,
         max: usize,
         cut: bool,
-    ) -> Result<Answer, WebError> {
+    ) -> Result<WebAnswer, WebError> {
         self.egress.check(url)?;
         let mut request = Request::new(Empty::new());
         *request.method_mut() = Method::GET;
@@ -110,9 +110,9 @@ impl Web {
             let location = location.to_str().map_err(|_| WebError::BadRedirect)?;
             let mut next = url.join(location).map_err(|_| WebError::BadRedirect)?;
             next.set_fragment(None);
-            return Ok(Answer::Elsewhere(next));
+            return Ok(WebAnswer::Elsewhere(next));
         }
-        let mut kept = Unpacking::new(&head.headers, max)?;
+        let mut kept = BodyDecoder::new(&head.headers, max)?;
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|_| FetchError::Broken)?.into_data() else { continue };
             match kept.write(&data) {
@@ -122,30 +122,35 @@ impl Web {
             }
         }
         let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).map(str::to_owned);
-        Ok(Answer::Page(Page { url: url.clone(), status: head.status, kind, body: kept.finish(cut)? }))
+        Ok(WebAnswer::Page(FetchedPage {
+            url: url.clone(),
+            status: head.status,
+            kind,
+            body: kept.finish(cut)?,
+        }))
     }
 }
 
-impl fmt::Debug for Web {
+impl fmt::Debug for WebFetcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Web").field("egress", &self.egress).finish_non_exhaustive()
+        f.debug_struct("WebFetcher").field("egress", &self.egress).finish_non_exhaustive()
     }
 }
 
 /// Body as it is, or decompressed while it arrives. It never exceeds the limit.
-enum Unpacking {
-    Plain(Capped),
-    Gzip(Box<MultiGzDecoder<Capped>>),
+enum BodyDecoder {
+    Plain(CappedBuffer),
+    Gzip(Box<MultiGzDecoder<CappedBuffer>>),
 }
 
 /// Buffer of limited size. Further bytes are dropped.
-struct Capped {
+struct CappedBuffer {
     bytes: Vec<u8>,
     max: usize,
     is_full: bool,
 }
 
-impl Write for Capped {
+impl Write for CappedBuffer {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         let left = self.max - self.bytes.len();
         self.bytes.extend_from_slice(&data[..data.len().min(left)]);
@@ -161,9 +166,9 @@ impl Write for Capped {
     }
 }
 
-impl Unpacking {
+impl BodyDecoder {
     fn new(headers: &HeaderMap, max: usize) -> Result<Self, WebError> {
-        let capped = Capped { bytes: Vec::new(), max, is_full: false };
+        let capped = CappedBuffer { bytes: Vec::new(), max, is_full: false };
         let how = headers
             .get(CONTENT_ENCODING)
             .map(|how| String::from_utf8_lossy(how.as_bytes()).trim().to_lowercase());
@@ -182,7 +187,7 @@ impl Unpacking {
         written.map_err(|_| self.error())
     }
 
-    fn capped(&self) -> &Capped {
+    fn capped(&self) -> &CappedBuffer {
         match self {
             Self::Plain(capped) => capped,
             Self::Gzip(decoder) => decoder.get_ref(),
@@ -190,7 +195,7 @@ impl Unpacking {
     }
 
     fn error(&self) -> WebError {
-        let Capped { max, is_full, .. } = *self.capped();
+        let CappedBuffer { max, is_full, .. } = *self.capped();
         if is_full { FetchError::TooLarge { max }.into() } else { WebError::Broken }
     }
 

@@ -17,15 +17,15 @@ const DEFAULT_MAX_VISITS: usize = 200_000;
 pub struct FilesConfig {
     pub(super) folders: Vec<PathBuf>,
     pub(super) closed: Vec<PathBuf>,
-    pub(super) scope: Scope,
+    pub(super) scope: FolderScope,
     pub(super) writes: bool,
     pub(super) deletes: bool,
-    pub(super) limits: Limits,
+    pub(super) limits: FileLimits,
 }
 
 /// Files that are served to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(super) enum FolderScope {
     /// The folders.
     Folders,
     /// The part of the folders that the client's roots cover, or all of them if the client has no roots.
@@ -35,7 +35,7 @@ pub(super) enum Scope {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct FileLimits {
     pub(super) read_bytes: u64,
     pub(super) write_bytes: u64,
     pub(super) entries: usize,
@@ -45,20 +45,27 @@ pub(super) struct Limits {
 impl FilesConfig {
     /// These folders and what is under them.
     pub fn new(folders: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
-        let limits = Limits {
+        let limits = FileLimits {
             read_bytes: DEFAULT_MAX_READ_BYTES,
             write_bytes: DEFAULT_MAX_WRITE_BYTES,
             entries: DEFAULT_MAX_ENTRIES,
             visits: DEFAULT_MAX_VISITS,
         };
         let folders = folders.into_iter().map(Into::into).collect();
-        Self { folders, closed: Vec::new(), scope: Scope::Folders, writes: false, deletes: false, limits }
+        Self {
+            folders,
+            closed: Vec::new(),
+            scope: FolderScope::Folders,
+            writes: false,
+            deletes: false,
+            limits,
+        }
     }
 
     /// Serves the roots of each client to that client, without configured folders. A client without roots gets nothing.
     /// The roots are requested in each call, so that changes take effect at once.
     pub fn of_client() -> Self {
-        Self { scope: Scope::Client, ..Self::new([] as [PathBuf; 0]) }
+        Self { scope: FolderScope::Client, ..Self::new([] as [PathBuf; 0]) }
     }
 
     /// Closes folders that lie in a served one, such as a folder of keys. They need not exist yet. A folder in one of
@@ -71,8 +78,8 @@ impl FilesConfig {
     /// Restricts a client that has roots to files within them; off by default. Each call then asks for the roots first.
     /// A client without roots gets all that is served.
     pub fn within_roots(mut self, on: bool) -> Self {
-        if self.scope != Scope::Client {
-            self.scope = if on { Scope::Within } else { Scope::Folders };
+        if self.scope != FolderScope::Client {
+            self.scope = if on { FolderScope::Within } else { FolderScope::Folders };
         }
         self
     }

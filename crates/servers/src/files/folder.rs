@@ -10,7 +10,7 @@ use hospes::serde::Serialize;
 use jiff::Timestamp;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 
-use super::closed::Closed;
+use super::closed_folders::ClosedFolders;
 
 /// What something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -24,14 +24,14 @@ pub(super) enum Kind {
 
 /// Metadata of an entry.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Meta {
+pub(super) struct FileMetadata {
     pub(super) kind: Kind,
     pub(super) size: u64,
     modified: Option<Timestamp>,
     mode: u32,
 }
 
-impl Meta {
+impl FileMetadata {
     pub(super) fn of(stat: &Stat) -> Self {
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Kind::File,
@@ -63,13 +63,13 @@ impl Meta {
 }
 
 /// Something in a folder.
-pub(super) struct Entry {
+pub(super) struct FolderEntry {
     pub(super) name: OsString,
-    pub(super) meta: Meta,
+    pub(super) meta: FileMetadata,
 }
 
 /// Everything in a folder, by name.
-pub(super) fn entries(folder: &OwnedFd) -> io::Result<Vec<Entry>> {
+pub(super) fn entries(folder: &OwnedFd) -> io::Result<Vec<FolderEntry>> {
     let mut entries = Vec::new();
     for entry in Dir::read_from(folder.as_fd())? {
         let entry = entry?;
@@ -79,14 +79,17 @@ pub(super) fn entries(folder: &OwnedFd) -> io::Result<Vec<Entry>> {
         }
         // What has gone in the meantime is not there.
         let Ok(stat) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-        entries.push(Entry { name: OsString::from_vec(name.to_bytes().to_vec()), meta: Meta::of(&stat) });
+        entries.push(FolderEntry {
+            name: OsString::from_vec(name.to_bytes().to_vec()),
+            meta: FileMetadata::of(&stat),
+        });
     }
     entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(entries)
 }
 
 /// Opens a folder in a folder; not if it is a link, nor if it is closed.
-pub(super) fn enter(folder: &OwnedFd, name: &OsString, closed: &Closed) -> io::Result<OwnedFd> {
+pub(super) fn enter(folder: &OwnedFd, name: &OsString, closed: &ClosedFolders) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(closed.admit(rustix::fs::openat(folder, name.as_os_str(), flags, Mode::empty())?)?)
 }

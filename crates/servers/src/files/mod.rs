@@ -1,16 +1,16 @@
 //! Server for files: it lists, reads and searches them in the given folders, and writes them if allowed.
 
-mod closed;
+mod atomic_write;
+mod closed_folders;
 mod config;
 mod edit;
+mod entry_location;
 mod folder;
 mod paths;
 mod pattern;
 mod read;
-mod roots;
-mod save;
 mod search;
-mod spot;
+mod served_folders;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -22,14 +22,14 @@ use hospes::prelude::*;
 use hospes::server::{Json, Resource, Uri};
 use hospes::{IntoServer, Server};
 
-use closed::Closed;
-use config::{Limits, Scope};
+use closed_folders::ClosedFolders;
+use config::{FileLimits, FolderScope};
 use folder::Kind;
-use roots::{Place, Roots};
+use served_folders::{ServedFolders, ServedPath};
 
 pub use config::FilesConfig;
-pub use roots::FilesError;
-pub(crate) use roots::path_in;
+pub use served_folders::FilesError;
+pub(crate) use served_folders::path_in;
 
 /// Maximum depth of folders in trees and searches.
 const MAX_DEPTH: usize = 32;
@@ -65,9 +65,13 @@ const MAX_DEPTH: usize = 32;
 /// When there is no folder to serve, or one of them is no folder or cannot be opened.
 pub fn files(config: FilesConfig) -> Result<Server, FilesError> {
     let FilesConfig { folders, closed, scope, writes, deletes, limits } = config;
-    let closed = Closed::new(&closed);
-    let roots = if scope == Scope::Client { Roots::none(closed) } else { Roots::open(&folders, closed)? };
-    let files = Files(Arc::new(Inner { roots, scope, limits, turns: Arc::default() }));
+    let closed = ClosedFolders::new(&closed);
+    let roots = if scope == FolderScope::Client {
+        ServedFolders::none(closed)
+    } else {
+        ServedFolders::open(&folders, closed)?
+    };
+    let files = FilesServer(Arc::new(FilesState { roots, scope, limits, turns: Arc::default() }));
     let mut roots: Vec<_> = files.0.roots.all().iter().map(|place| (place.uri(), place.shown())).collect();
     roots.sort();
     roots.dedup();
@@ -82,24 +86,24 @@ pub fn files(config: FilesConfig) -> Result<Server, FilesError> {
         });
     }
     if writes {
-        server = server.add(writing::Writing(files.clone())).instructions(
+        server = server.add(writing::FileWriteTools(files.clone())).instructions(
             "Lists, reads, searches and writes files in the folders that `folders` names. Paths are absolute, or relative \
              to one of these folders. To change a part of a file, read it first and use `edit_file`.",
         );
     }
     if deletes {
-        server = server.add(writing::Deleting(files));
+        server = server.add(writing::FileDeleteTools(files));
     }
     Ok(server)
 }
 
 #[derive(Clone)]
-struct Files(Arc<Inner>);
+struct FilesServer(Arc<FilesState>);
 
-struct Inner {
-    roots: Roots,
-    scope: Scope,
-    limits: Limits,
+struct FilesState {
+    roots: ServedFolders,
+    scope: FolderScope,
+    limits: FileLimits,
     /// Those who write come one after the other.
     turns: Arc<Mutex<()>>,
 }
@@ -154,7 +158,7 @@ struct Folders {
 /// Lists, reads and searches files in the folders that `folders` names, and changes nothing. Paths are absolute, or
 /// relative to one of these folders.
 #[hospes::server(name = "files", title = "Files")]
-impl Files {
+impl FilesServer {
     /// The folders that are served. Everything under them can be read, nothing else.
     #[tool(title = "Served folders", read_only, idempotent, open_world = false)]
     async fn folders(&self, ctx: &Context) -> Result<Json<Folders>> {
@@ -287,7 +291,7 @@ impl Files {
     #[complete(file.path)]
     async fn complete_path(&self, typed: &str) -> Result<Vec<String>> {
         // Nothing can be asked here.
-        if self.0.scope != Scope::Folders {
+        if self.0.scope != FolderScope::Folders {
             return Ok(Vec::new());
         }
         let typed = typed.to_owned();
@@ -295,35 +299,35 @@ impl Files {
     }
 }
 
-impl Files {
+impl FilesServer {
     /// Does something with as much as is served to this client.
     async fn run<T: Send + 'static>(
         &self,
         ctx: &Context,
-        what: impl FnOnce(&Inner) -> Result<T> + Send + 'static,
+        what: impl FnOnce(&FilesState) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let all = Arc::clone(&self.0);
         let has_roots = ctx.peer().capabilities.roots.is_some();
         match all.scope {
-            Scope::Folders => return work(all, what).await,
-            Scope::Within if !has_roots => return work(all, what).await,
-            Scope::Client if !has_roots => {
+            FolderScope::Folders => return work(all, what).await,
+            FolderScope::Within if !has_roots => return work(all, what).await,
+            FolderScope::Client if !has_roots => {
                 return Err(Error::msg(
                     "this server was started without folders, and the client names no roots: start it with the folders \
                      it is to serve",
                 ));
             }
-            Scope::Within | Scope::Client => {}
+            FolderScope::Within | FolderScope::Client => {}
         }
         // Asked anew in each call, so that a change of the roots is obeyed at once.
         let uris: Vec<String> = ctx.roots().await?.into_iter().map(|root| root.uri).collect();
         work(all, move |all| {
-            let roots = if all.scope == Scope::Client {
+            let roots = if all.scope == FolderScope::Client {
                 all.roots.of_client(&uris)?
             } else {
                 all.roots.within(&uris)?
             };
-            what(&Inner { roots, scope: all.scope, limits: all.limits, turns: Arc::clone(&all.turns) })
+            what(&FilesState { roots, scope: all.scope, limits: all.limits, turns: Arc::clone(&all.turns) })
         })
         .await
     }
@@ -331,15 +335,15 @@ impl Files {
 
 /// Runs blocking file operations on a blocking thread.
 async fn work<T: Send + 'static>(
-    files: Arc<Inner>,
-    what: impl FnOnce(&Inner) -> Result<T> + Send + 'static,
+    files: Arc<FilesState>,
+    what: impl FnOnce(&FilesState) -> Result<T> + Send + 'static,
 ) -> Result<T> {
     tokio::task::spawn_blocking(move || what(&files)).await?
 }
 
-impl Inner {
+impl FilesState {
     /// The folder at `path`; the only one that is served where there is no path.
-    fn folder(&self, path: Option<&str>) -> Result<Place<'_>> {
+    fn folder(&self, path: Option<&str>) -> Result<ServedPath<'_>> {
         match path {
             Some(path) => self.roots.find(path),
             None => self.roots.only(),

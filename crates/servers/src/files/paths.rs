@@ -3,16 +3,16 @@
 use hospes::prelude::*;
 use hospes::server::fitting;
 
-use super::Inner;
+use super::FilesState;
 use super::folder::{self, Kind};
-use super::roots::Place;
+use super::served_folders::ServedPath;
 
 /// Media type of a folder, as defined by XDG (RES-16).
 pub(super) const FOLDER: &str = "inode/directory";
 
 /// The paths that begin as `typed`, without the slash in front, as the template of files has them: what is in the folder
 /// named so far, the likeliest first; outside, only the way to the folders that are served.
-pub(super) fn completions(files: &Inner, typed: &str) -> Vec<String> {
+pub(super) fn completions(files: &FilesState, typed: &str) -> Vec<String> {
     let (folder, name) = typed.rsplit_once('/').unwrap_or(("", typed));
     let inside = || {
         let place = files.roots.find(&format!("/{folder}")).ok()?;
@@ -33,7 +33,11 @@ pub(super) fn completions(files: &Inner, typed: &str) -> Vec<String> {
 }
 
 /// A folder as a resource: its entries, one a line, folders with a slash.
-pub(super) fn folder_contents(files: &Inner, place: &Place<'_>, uri: String) -> Result<ResourceContents> {
+pub(super) fn folder_contents(
+    files: &FilesState,
+    place: &ServedPath<'_>,
+    uri: String,
+) -> Result<ResourceContents> {
     let entries = folder::entries(&place.open_folder()?).map_err(|why| place.failed("list", &why))?;
     let (most, mut text) = (files.limits.entries, String::new());
     for entry in entries.iter().take(most) {

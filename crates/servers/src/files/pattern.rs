@@ -7,27 +7,27 @@ const MAX_PATTERN: usize = 1024;
 
 /// A pattern, ready to be matched.
 #[derive(Debug)]
-pub(super) struct Pattern {
+pub(super) struct GlobPattern {
     /// Without braces; each in parts between slashes.
-    alternatives: Vec<Vec<Part>>,
+    alternatives: Vec<Vec<PatternPart>>,
 }
 
 #[derive(Debug)]
-enum Part {
+enum PatternPart {
     /// `**`.
     Folders,
-    Name(Vec<Token>),
+    Name(Vec<PatternToken>),
 }
 
 #[derive(Clone, Debug)]
-enum Token {
+enum PatternToken {
     One(char),
     Any,
     Star,
     Class { ranges: Vec<(char, char)>, inverted: bool },
 }
 
-impl Pattern {
+impl GlobPattern {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() || text.len() > MAX_PATTERN || text.contains('\0') {
             return Err(format!("a pattern has 1 to {MAX_PATTERN} bytes, none of them NUL"));
@@ -37,10 +37,14 @@ impl Pattern {
             let mut parts = Vec::new();
             if !text.contains('/') {
                 // A name, wherever it is.
-                parts.push(Part::Folders);
+                parts.push(PatternPart::Folders);
             }
             for part in text.split('/').filter(|part| !part.is_empty() && *part != ".") {
-                parts.push(if part == "**" { Part::Folders } else { Part::Name(tokens(part)?) });
+                parts.push(if part == "**" {
+                    PatternPart::Folders
+                } else {
+                    PatternPart::Name(tokens(part)?)
+                });
             }
             Ok(parts)
         };
@@ -56,17 +60,17 @@ impl Pattern {
 
 /// Returns true if `parts` match all of `names`. Backtracking to the last `**` is sufficient, as with stars in a name,
 /// so the time is at most the product of the lengths.
-fn fits(parts: &[Part], names: &[&str]) -> bool {
+fn fits(parts: &[PatternPart], names: &[&str]) -> bool {
     let (mut part, mut name) = (0, 0);
     let mut back: Option<(usize, usize)> = None;
     while name < names.len() {
         match parts.get(part) {
-            Some(Part::Folders) => {
+            Some(PatternPart::Folders) => {
                 back = Some((part + 1, name));
                 part += 1;
                 continue;
             }
-            Some(Part::Name(tokens)) if name_fits(tokens, names[name]) => {
+            Some(PatternPart::Name(tokens)) if name_fits(tokens, names[name]) => {
                 part += 1;
                 name += 1;
                 continue;
@@ -78,16 +82,16 @@ fn fits(parts: &[Part], names: &[&str]) -> bool {
         part = after;
         name = from + 1;
     }
-    parts[part..].iter().all(|part| matches!(part, Part::Folders))
+    parts[part..].iter().all(|part| matches!(part, PatternPart::Folders))
 }
 
-fn name_fits(tokens: &[Token], name: &str) -> bool {
+fn name_fits(tokens: &[PatternToken], name: &str) -> bool {
     let letters: Vec<char> = name.chars().collect();
     let (mut token, mut letter) = (0, 0);
     let mut back: Option<(usize, usize)> = None;
     while letter < letters.len() {
         match tokens.get(token) {
-            Some(Token::Star) => {
+            Some(PatternToken::Star) => {
                 back = Some((token + 1, letter));
                 token += 1;
                 continue;
@@ -104,10 +108,10 @@ fn name_fits(tokens: &[Token], name: &str) -> bool {
         token = after;
         letter = from + 1;
     }
-    tokens[token..].iter().all(|token| matches!(token, Token::Star))
+    tokens[token..].iter().all(|token| matches!(token, PatternToken::Star))
 }
 
-impl Token {
+impl PatternToken {
     fn is(&self, letter: char) -> bool {
         match self {
             Self::One(own) => *own == letter,
@@ -120,15 +124,15 @@ impl Token {
     }
 }
 
-fn tokens(part: &str) -> Result<Vec<Token>, String> {
+fn tokens(part: &str) -> Result<Vec<PatternToken>, String> {
     let mut tokens = Vec::new();
     let mut letters = part.chars().peekable();
     while let Some(letter) = letters.next() {
         tokens.push(match letter {
-            '*' if matches!(tokens.last(), Some(Token::Star)) => continue,
-            '*' => Token::Star,
-            '?' => Token::Any,
-            '\\' => Token::One(letters.next().ok_or("a \\ stands before the character it is for")?),
+            '*' if matches!(tokens.last(), Some(PatternToken::Star)) => continue,
+            '*' => PatternToken::Star,
+            '?' => PatternToken::Any,
+            '\\' => PatternToken::One(letters.next().ok_or("a \\ stands before the character it is for")?),
             '[' => {
                 let inverted = letters.next_if(|letter| matches!(letter, '!' | '^')).is_some();
                 let mut ranges = Vec::new();
@@ -149,9 +153,9 @@ fn tokens(part: &str) -> Result<Vec<Token>, String> {
                     }
                     ranges.push((first, first));
                 }
-                Token::Class { ranges, inverted }
+                PatternToken::Class { ranges, inverted }
             }
-            other => Token::One(other),
+            other => PatternToken::One(other),
         });
     }
     Ok(tokens)

@@ -5,10 +5,10 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use hospes::prelude::*;
 use rustix::fs::Stat;
 
-use super::roots::Place;
+use super::served_folders::ServedPath;
 
 /// All of a file.
-pub(super) fn whole(place: &Place<'_>, limit: u64) -> Result<Vec<u8>> {
+pub(super) fn whole(place: &ServedPath<'_>, limit: u64) -> Result<Vec<u8>> {
     let (file, size) = place.open_file()?;
     let too_large = |size: u64| {
         let path = place.shown();
@@ -27,7 +27,7 @@ pub(super) fn whole(place: &Place<'_>, limit: u64) -> Result<Vec<u8>> {
 }
 
 /// All of a text, and what the file was like when it was read.
-pub(super) fn text(place: &Place<'_>, limit: u64) -> Result<(String, Stat)> {
+pub(super) fn text(place: &ServedPath<'_>, limit: u64) -> Result<(String, Stat)> {
     let (file, size) = place.open_file()?;
     let stat = rustix::fs::fstat(&file).map_err(|why| place.failed("look at", &why.into()))?;
     let mut bytes = Vec::with_capacity(usize::try_from(size.min(limit)).unwrap_or(0));
@@ -43,7 +43,7 @@ pub(super) fn text(place: &Place<'_>, limit: u64) -> Result<(String, Stat)> {
 }
 
 /// Some lines of a text, the first of which is line `from`, counted from 1.
-pub(super) fn lines(place: &Place<'_>, from: u64, count: Option<u64>, limit: u64) -> Result<String> {
+pub(super) fn lines(place: &ServedPath<'_>, from: u64, count: Option<u64>, limit: u64) -> Result<String> {
     let (file, _) = place.open_file()?;
     let mut reader = BufReader::new(file);
     let failed = |why| place.failed("read", &why);
@@ -91,7 +91,7 @@ fn skip_line(reader: &mut impl std::io::BufRead) -> std::io::Result<usize> {
 }
 
 /// Returns the content for a tool's result: text as text, images and audio as such, other bytes as a resource.
-pub(super) fn as_content(place: &Place<'_>, bytes: Vec<u8>) -> ContentBlock {
+pub(super) fn as_content(place: &ServedPath<'_>, bytes: Vec<u8>) -> ContentBlock {
     let media = place.media_type().unwrap_or_default();
     match media.split('/').next() {
         // A drawing in XML is text to a model.
@@ -106,7 +106,7 @@ pub(super) fn as_content(place: &Place<'_>, bytes: Vec<u8>) -> ContentBlock {
 }
 
 /// Returns the contents of a resource, as text if the bytes are text.
-pub(super) fn as_contents(place: &Place<'_>, uri: String, bytes: Vec<u8>) -> ResourceContents {
+pub(super) fn as_contents(place: &ServedPath<'_>, uri: String, bytes: Vec<u8>) -> ResourceContents {
     let media = place.media_type();
     match String::from_utf8(bytes) {
         Ok(text) => ResourceContents::text(uri, text).with_mime_type(media.unwrap_or("text/plain")),

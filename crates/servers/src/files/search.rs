@@ -5,10 +5,10 @@ use std::os::fd::OwnedFd;
 
 use hospes::prelude::*;
 
-use super::folder::{self, Entry, Kind};
-use super::pattern::Pattern;
-use super::roots::Place;
-use super::{Limits, MAX_DEPTH};
+use super::folder::{self, FolderEntry, Kind};
+use super::pattern::GlobPattern;
+use super::served_folders::ServedPath;
+use super::{FileLimits, MAX_DEPTH};
 
 /// Maximum number of lines that are shown of one file.
 const MAX_LINES_PER_FILE: usize = 20;
@@ -42,13 +42,13 @@ pub(super) struct Line {
 
 /// Looks through folders.
 pub(super) fn search(
-    places: &[Place<'_>],
+    places: &[ServedPath<'_>],
     pattern: &str,
     text: Option<&str>,
-    limits: Limits,
+    limits: FileLimits,
 ) -> Result<Found> {
-    let pattern = Pattern::parse(pattern).map_err(Error::msg)?;
-    let mut search = Search {
+    let pattern = GlobPattern::parse(pattern).map_err(Error::msg)?;
+    let mut search = FileSearch {
         pattern,
         text: text.map(str::to_lowercase),
         limits,
@@ -63,17 +63,17 @@ pub(super) fn search(
     Ok(search.found)
 }
 
-struct Search {
-    pattern: Pattern,
+struct FileSearch {
+    pattern: GlobPattern,
     /// In small letters.
     text: Option<String>,
-    limits: Limits,
+    limits: FileLimits,
     visits: usize,
     found: Found,
 }
 
-impl Search {
-    fn folder(&mut self, folder: &OwnedFd, place: &Place<'_>, inside: &mut String, depth: usize) {
+impl FileSearch {
+    fn folder(&mut self, folder: &OwnedFd, place: &ServedPath<'_>, inside: &mut String, depth: usize) {
         // One folder that cannot be read does not spoil the rest.
         let Ok(entries) = folder::entries(folder) else { return };
         for entry in &entries {
@@ -101,7 +101,7 @@ impl Search {
         }
     }
 
-    fn take(&mut self, folder: &OwnedFd, entry: &Entry, place: &Place<'_>, inside: &str) {
+    fn take(&mut self, folder: &OwnedFd, entry: &FolderEntry, place: &ServedPath<'_>, inside: &str) {
         let lines = match &self.text {
             None => Vec::new(),
             Some(text) => {
@@ -118,7 +118,7 @@ impl Search {
 }
 
 /// Returns the lines of a file that contain a text, or none if there are none or the file is no text.
-fn lines_with(text: &str, folder: &OwnedFd, entry: &Entry, limit: u64) -> Option<Vec<Line>> {
+fn lines_with(text: &str, folder: &OwnedFd, entry: &FolderEntry, limit: u64) -> Option<Vec<Line>> {
     let file = folder::open(folder, &entry.name).ok()?;
     let mut reader = BufReader::new(file.take(limit));
     let (mut lines, mut line) = (Vec::new(), Vec::new());

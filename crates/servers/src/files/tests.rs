@@ -3,7 +3,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 
-use hospes::model::{ClientCapabilities, Method, Reply, Revision, Stamp};
+use hospes::model::{ClientCapabilities, Method, Reply, Revision, ServerStamp};
 use hospes::prelude::*;
 use hospes::{Peer, Server};
 use serde_json::Value;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 mod closed;
 mod writing;
 
-use super::pattern::Pattern;
+use super::pattern::GlobPattern;
 use super::{FilesConfig, files};
 
 /// A folder `served` with some files in it, and a folder `secret` beside it.
@@ -63,7 +63,7 @@ async fn outcome(server: &Server, method: &Method, params: Value) -> Outcome {
 
 fn json_of(reply: &Reply, method: &Method) -> Value {
     let mut out = Vec::new();
-    reply.encode(method, Revision::LATEST, &Stamp::anonymous(), &mut out).unwrap();
+    reply.encode(method, Revision::LATEST, &ServerStamp::anonymous(), &mut out).unwrap();
     serde_json::from_slice(&out).unwrap()
 }
 
@@ -408,7 +408,7 @@ fn patterns_fit_what_they_say() {
         ("**/a/**/b", &["a/b", "x/a/y/z/b", "a/a/b"], &["b/a", "a/b/c"]),
         ("*ü*", &["müde"], &["mude"]),
     ] {
-        let parsed = Pattern::parse(pattern).unwrap();
+        let parsed = GlobPattern::parse(pattern).unwrap();
         for path in yes {
             assert!(parsed.matches(path), "{pattern} {path}");
         }
@@ -417,16 +417,16 @@ fn patterns_fit_what_they_say() {
         }
     }
     for bad in ["", "[a", "{a", "a\\", "\0", &"{a,b}".repeat(10)] {
-        assert!(Pattern::parse(bad).is_err(), "{bad:?}");
+        assert!(GlobPattern::parse(bad).is_err(), "{bad:?}");
     }
 }
 
 /// Stars that could be matched in very many ways take no more time than others.
 #[test]
 fn patterns_are_matched_in_bounded_time() {
-    let pattern = Pattern::parse(&format!("{}b", "*a".repeat(200))).unwrap();
+    let pattern = GlobPattern::parse(&format!("{}b", "*a".repeat(200))).unwrap();
     assert!(!pattern.matches(&"a".repeat(2000)));
-    let pattern = Pattern::parse(&format!("{}b", "**/a/".repeat(100))).unwrap();
+    let pattern = GlobPattern::parse(&format!("{}b", "**/a/".repeat(100))).unwrap();
     assert!(!pattern.matches(&["a"; 400].join("/")));
 }
 

@@ -4,14 +4,14 @@ use std::os::fd::OwnedFd;
 
 use hospes::Result;
 
-use super::closed::Closed;
+use super::closed_folders::ClosedFolders;
 use super::folder::{self, Kind};
-use super::roots::Place;
+use super::served_folders::ServedPath;
 
 /// Draws what is in a folder, at most `most` entries in all.
-pub(super) fn draw(place: &Place<'_>, depth: usize, most: usize) -> Result<String> {
+pub(super) fn draw(place: &ServedPath<'_>, depth: usize, most: usize) -> Result<String> {
     let folder = place.open_folder()?;
-    let mut drawing = Drawing { text: place.shown(), closed: place.closed(), left: most, left_out: 0 };
+    let mut drawing = TreeDrawing { text: place.shown(), closed: place.closed(), left: most, left_out: 0 };
     drawing.text.push('\n');
     drawing.folder(&folder, depth, &mut String::new()).map_err(|why| place.failed("list", &why))?;
     if drawing.left_out > 0 {
@@ -20,14 +20,14 @@ pub(super) fn draw(place: &Place<'_>, depth: usize, most: usize) -> Result<Strin
     Ok(drawing.text)
 }
 
-struct Drawing<'c> {
+struct TreeDrawing<'c> {
     text: String,
-    closed: &'c Closed,
+    closed: &'c ClosedFolders,
     left: usize,
     left_out: usize,
 }
 
-impl Drawing<'_> {
+impl TreeDrawing<'_> {
     fn folder(&mut self, folder: &OwnedFd, depth: usize, indent: &mut String) -> std::io::Result<()> {
         let entries = folder::entries(folder)?;
         let last = entries.len().saturating_sub(1);

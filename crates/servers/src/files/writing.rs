@@ -3,17 +3,17 @@
 use hospes::prelude::*;
 use hospes::server::{IntoToolResult, Json, ServerHandle};
 
+use super::atomic_write::{self, OverwriteMode};
 use super::edit;
+use super::entry_location::EntryLocation;
 use super::folder::Kind;
-use super::save::{self, Over};
-use super::spot::Spot;
-use super::{Files, Inner};
+use super::{FilesServer, FilesState};
 
 /// The tools that write.
-pub(super) struct Writing(pub(super) Files);
+pub(super) struct FileWriteTools(pub(super) FilesServer);
 
 /// The tool that deletes.
-pub(super) struct Deleting(pub(super) Files);
+pub(super) struct FileDeleteTools(pub(super) FilesServer);
 
 /// One edit.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -75,9 +75,9 @@ struct Deleted {
 }
 
 /// A difference for people and models to read, and the rest as data.
-struct Shown(Edited);
+struct EditReport(Edited);
 
-impl IntoToolResult for Shown {
+impl IntoToolResult for EditReport {
     fn into_tool_result(self) -> Result<CallToolResult> {
         let note = if self.0.written { "" } else { "(not written: dry_run)\n" };
         let mut result = CallToolResult::structured(&self.0)?;
@@ -91,7 +91,7 @@ impl IntoToolResult for Shown {
 }
 
 #[hospes::server]
-impl Writing {
+impl FileWriteTools {
     /// Writes a text file: a new one, or in place of what it says now, all of it. To change a part of a file, use
     /// `edit_file`. The folder has to be there.
     #[tool(title = "Write a file", destructive, idempotent, open_world = false)]
@@ -110,8 +110,11 @@ impl Writing {
             files.fits(content.len())?;
             let spot = files.roots.target(&path)?;
             let _turn = files.turn();
-            let created =
-                save::save(&spot, content.as_bytes(), if only_new { &Over::Nothing } else { &Over::File })?;
+            let created = atomic_write::save(
+                &spot,
+                content.as_bytes(),
+                if only_new { &OverwriteMode::Nothing } else { &OverwriteMode::File },
+            )?;
             let place = spot.place();
             Ok(Written { path: place.shown(), uri: place.uri(), bytes: content.len(), created })
         });
@@ -134,7 +137,7 @@ impl Writing {
         /// Whether only to show the difference, and write nothing.
         #[arg(default)]
         dry_run: bool,
-    ) -> Result<Shown> {
+    ) -> Result<EditReport> {
         let edited = self.0.run(ctx, move |files| {
             let place = files.roots.find(&path)?;
             let _turn = files.turn();
@@ -144,7 +147,7 @@ impl Writing {
             let written = !dry_run && new != old;
             if written {
                 let spot = files.roots.target(&place.shown())?;
-                save::save(&spot, new.as_bytes(), &Over::This(stat))?;
+                atomic_write::save(&spot, new.as_bytes(), &OverwriteMode::This(stat))?;
             }
             let diff = edit::diff(&place.shown(), &old, &new);
             Ok(Edited { path: place.shown(), uri: place.uri(), replaced, written: !dry_run, diff })
@@ -153,13 +156,13 @@ impl Writing {
         if edited.written {
             server.resource_updated(&edited.uri);
         }
-        Ok(Shown(edited))
+        Ok(EditReport(edited))
     }
 
     /// Makes a folder, and those above it that are missing. That it is there already is no mistake.
     #[tool(title = "Make a folder", destructive = false, idempotent, open_world = false)]
     async fn create_directory(&self, ctx: &Context, path: String) -> Result<Json<Made>> {
-        let make = move |files: &Inner| {
+        let make = move |files: &FilesState| {
             let _turn = files.turn();
             let (path, created) = files.roots.make(&path)?;
             Ok(Json(Made { path: path.display().to_string(), created }))
@@ -182,7 +185,7 @@ impl Writing {
             let (from, to) = (files.roots.spot(&source)?, files.roots.spot(&destination)?);
             stays(&from)?;
             let _turn = files.turn();
-            save::rename(&from, &to)?;
+            atomic_write::rename(&from, &to)?;
             Ok((from.place().uri(), to.place().uri(), Moved { from: from.shown(), to: to.shown() }))
         });
         let (from, to, moved) = moved.await?;
@@ -193,7 +196,7 @@ impl Writing {
 }
 
 #[hospes::server]
-impl Deleting {
+impl FileDeleteTools {
     /// Deletes a file, a link (not what it leads to), or an empty folder. It cannot be had back.
     #[tool(title = "Delete a file", destructive, open_world = false)]
     async fn delete_file(&self, ctx: &Context, server: &ServerHandle, path: String) -> Result<Json<Deleted>> {
@@ -201,7 +204,7 @@ impl Deleting {
             let spot = files.roots.spot(&path)?;
             stays(&spot)?;
             let _turn = files.turn();
-            let kind = save::delete(&spot)?;
+            let kind = atomic_write::delete(&spot)?;
             Ok((spot.place().uri(), Deleted { path: spot.shown(), kind }))
         });
         let (uri, deleted) = deleted.await?;
@@ -211,7 +214,7 @@ impl Deleting {
 }
 
 /// Refuses to take away what is closed, or what that lies in.
-fn stays(spot: &Spot<'_>) -> Result<()> {
+fn stays(spot: &EntryLocation<'_>) -> Result<()> {
     if spot.folder.closed().lies_in(&spot.place().path()) {
         return Err(Error::msg(format!(
             "{} stays where it is: what is in it is closed to this server",

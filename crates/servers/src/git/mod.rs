@@ -18,8 +18,8 @@ use hospes::server::Json;
 use hospes::{IntoServer, Server};
 
 use parse::{Branch, Commit, Status};
-use program::{Job, Program};
-use repository::{MAX_LIST, Repository};
+use program::{GitJob, GitProgram};
+use repository::{GitRepository, MAX_LIST};
 
 /// Default maximum time of git for one call: the setting `timeout`.
 const DEFAULT_TIME: Duration = Duration::from_secs(30);
@@ -140,11 +140,12 @@ pub fn git(config: GitConfig) -> Result<Server, GitError> {
         if path.is_dir() { Ok(path) } else { Err(failed(io::ErrorKind::NotADirectory.into())) }
     };
     let folders = folders.iter().map(folder).collect::<Result<_, _>>()?;
-    let file = Program::find().ok_or(GitError::NoGit)?;
-    let git = Git(Arc::new(Inner { folders, of_client, program: Program { file, time, max_output } }));
+    let file = GitProgram::find().ok_or(GitError::NoGit)?;
+    let git =
+        GitServer(Arc::new(GitState { folders, of_client, program: GitProgram { file, time, max_output } }));
     let mut server = git.clone().into_server();
     if writes {
-        server = server.add(writing::Writing(git)).instructions(
+        server = server.add(writing::GitWriteTools(git)).instructions(
             "Git repositories: what has changed, what was committed, and by whom; and to stage, commit, and make and switch \
              branches. Look at `status` and `diff` before you commit.",
         );
@@ -153,12 +154,12 @@ pub fn git(config: GitConfig) -> Result<Server, GitError> {
 }
 
 #[derive(Clone)]
-struct Git(Arc<Inner>);
+struct GitServer(Arc<GitState>);
 
-struct Inner {
+struct GitState {
     folders: Vec<PathBuf>,
     of_client: bool,
-    program: Program,
+    program: GitProgram,
 }
 
 /// Some commits.
@@ -184,7 +185,7 @@ struct Branches {
 
 /// Git repositories: what has changed, what was committed, and by whom. Nothing is changed.
 #[hospes::server(name = "git", title = "Git")]
-impl Git {
+impl GitServer {
     /// How the working tree stands: the branch, and the files that are staged, changed, unknown to git or in conflict.
     #[tool(title = "Status", read_only, idempotent, open_world = false)]
     async fn status(
@@ -304,7 +305,7 @@ impl Git {
         }
         arguments.push("--".into());
         arguments.extend(repository.paths(&paths)?);
-        let said = repository.job(arguments, |job| Job { whole: Some(MAX_LIST), ..job }).await?;
+        let said = repository.job(arguments, |job| GitJob { whole: Some(MAX_LIST), ..job }).await?;
         let mut commits = parse::commits(&said.bytes);
         let next = (commits.len() > usize::from(count)).then(|| skip + u64::from(count));
         commits.truncate(count.into());
@@ -406,7 +407,7 @@ impl Git {
         if remote {
             arguments.push("refs/remotes".into());
         }
-        let said = repository.job(arguments, |job| Job { whole: Some(MAX_LIST), ..job }).await?;
+        let said = repository.job(arguments, |job| GitJob { whole: Some(MAX_LIST), ..job }).await?;
         let mut branches = parse::branches(&said.bytes);
         let more = branches.len() > count as usize;
         branches.truncate(count as usize);
@@ -414,7 +415,7 @@ impl Git {
     }
 }
 
-impl Git {
+impl GitServer {
     /// The folders that are served to this client, links resolved.
     async fn roots(&self, ctx: &Context) -> Result<Vec<PathBuf>> {
         if !self.0.of_client {
@@ -436,19 +437,19 @@ impl Git {
         Ok(roots)
     }
 
-    async fn open(&self, roots: &[PathBuf], named: Option<&str>) -> Result<Repository<'_>> {
-        Repository::open(&self.0.program, roots, named).await
+    async fn open(&self, roots: &[PathBuf], named: Option<&str>) -> Result<GitRepository<'_>> {
+        GitRepository::open(&self.0.program, roots, named).await
     }
 
     /// Returns the output of git from `start`, up to the size of an answer, and a note on how to continue.
     async fn text(
         &self,
-        repository: &Repository<'_>,
+        repository: &GitRepository<'_>,
         arguments: Vec<OsString>,
         start: u64,
     ) -> Result<String> {
         let from = usize::try_from(start).unwrap_or(usize::MAX);
-        let mut said = repository.job(arguments, |job| Job { start: from, ..job }).await?;
+        let mut said = repository.job(arguments, |job| GitJob { start: from, ..job }).await?;
         if said.is_cut {
             // At the end of a line if there is one, so that what is read goes on where a line begins.
             let end = said.bytes.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);

@@ -65,7 +65,7 @@ const SETTINGS: [(&str, &str); 39] = [
 
 /// The program, and what it may take.
 #[derive(Clone, Debug)]
-pub(super) struct Program {
+pub(super) struct GitProgram {
     pub(super) file: PathBuf,
     pub(super) time: Duration,
     pub(super) max_output: usize,
@@ -73,7 +73,7 @@ pub(super) struct Program {
 
 /// Arguments and limits of one run of git.
 #[derive(Default)]
-pub(super) struct Job<'a> {
+pub(super) struct GitJob<'a> {
     pub(super) arguments: Vec<OsString>,
     /// More settings, by name.
     pub(super) settings: &'a [(OsString, &'static str)],
@@ -89,13 +89,13 @@ pub(super) struct Job<'a> {
 }
 
 /// Output of git.
-pub(super) struct Said {
+pub(super) struct GitOutput {
     pub(super) bytes: Vec<u8>,
     /// True if there is more output.
     pub(super) is_cut: bool,
 }
 
-impl Program {
+impl GitProgram {
     /// The `git` of this machine.
     pub(super) fn find() -> Option<PathBuf> {
         let folders = std::env::var_os("PATH")?;
@@ -106,7 +106,7 @@ impl Program {
     }
 
     /// Runs it in a folder. Dropping the future ends it.
-    pub(super) async fn run(&self, folder: &Path, job: Job<'_>) -> Result<Said> {
+    pub(super) async fn run(&self, folder: &Path, job: GitJob<'_>) -> Result<GitOutput> {
         let name = job.arguments.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let run = tokio::time::timeout(self.time, self.started(folder, &job, &name));
         run.await.unwrap_or_else(|_| {
@@ -115,7 +115,7 @@ impl Program {
         })
     }
 
-    async fn started(&self, folder: &Path, job: &Job<'_>, name: &str) -> Result<Said> {
+    async fn started(&self, folder: &Path, job: &GitJob<'_>, name: &str) -> Result<GitOutput> {
         let mut command = Command::new(&self.file);
         command.args(["--no-pager", "--no-optional-locks"]);
         command.args((!job.has_magic).then_some("--literal-pathspecs")).args(&job.arguments);
@@ -148,8 +148,9 @@ impl Program {
         command.stdin(if job.input.is_some() { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true);
         let started = command.spawn();
-        let mut child =
-            Group(started.map_err(|why| Error::msg(format!("cannot start {}: {why}", self.file.display())))?);
+        let mut child = GitProcessGroup(
+            started.map_err(|why| Error::msg(format!("cannot start {}: {why}", self.file.display())))?,
+        );
         let (input, output, complaint) = (child.0.stdin.take(), child.0.stdout.take(), child.0.stderr.take());
         let write = async {
             if let (Some(mut input), Some(text)) = (input, job.input) {
@@ -161,7 +162,7 @@ impl Program {
         let read = async {
             let said = read(output, job.start, most).await;
             // It may have more to say than anybody wants to hear.
-            if !matches!(said, Ok(Said { is_cut: false, .. })) {
+            if !matches!(said, Ok(GitOutput { is_cut: false, .. })) {
                 child.kill();
             }
             said
@@ -199,9 +200,9 @@ fn is_of_configuration(complaint: &str) -> bool {
 }
 
 /// A process and those that it started; they end when it is dropped.
-struct Group(Child);
+struct GitProcessGroup(Child);
 
-impl Group {
+impl GitProcessGroup {
     fn kill(&self) {
         // Only while the number is still its own.
         let pid = self.0.id().and_then(|pid| rustix::process::Pid::from_raw(i32::try_from(pid).ok()?));
@@ -211,14 +212,14 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for GitProcessGroup {
     fn drop(&mut self) {
         self.kill();
     }
 }
 
-async fn read(output: Option<impl AsyncRead + Unpin>, start: usize, most: usize) -> Result<Said> {
-    let mut said = Said { bytes: Vec::new(), is_cut: false };
+async fn read(output: Option<impl AsyncRead + Unpin>, start: usize, most: usize) -> Result<GitOutput> {
+    let mut said = GitOutput { bytes: Vec::new(), is_cut: false };
     let Some(mut output) = output else { return Ok(said) };
     let (mut passed, mut chunk) = (0, vec![0; 64 * 1024]);
     loop {

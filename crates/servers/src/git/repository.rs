@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use hospes::{Error, Result};
 
-use super::program::{Job, Program, Said};
+use super::program::{GitJob, GitOutput, GitProgram};
 
 /// Maximum size that is read of lists (of settings, of files).
 pub(super) const MAX_LIST: usize = 8 * 1024 * 1024;
@@ -37,8 +37,8 @@ const PROGRAMS: [(&str, &str, &str); 12] = [
 ];
 
 /// A repository that lies, all of it, in folders that are served.
-pub(super) struct Repository<'a> {
-    git: &'a Program,
+pub(super) struct GitRepository<'a> {
+    git: &'a GitProgram,
     pub(super) top: PathBuf,
     settings: Vec<(OsString, &'static str)>,
     /// True if there are filters. They are disabled.
@@ -46,20 +46,20 @@ pub(super) struct Repository<'a> {
     ceilings: OsString,
 }
 
-impl<'a> Repository<'a> {
+impl<'a> GitRepository<'a> {
     /// The repository of a folder, or of the only one that is served.
-    pub(super) async fn open(git: &'a Program, roots: &[PathBuf], named: Option<&str>) -> Result<Self> {
+    pub(super) async fn open(git: &'a GitProgram, roots: &[PathBuf], named: Option<&str>) -> Result<Self> {
         let folder = folder(roots, named)?;
         // The search for a repository ends at what is served.
         let above = roots.iter().filter_map(|root| root.parent());
         let ceilings = std::env::join_paths(above).unwrap_or_default();
         let arguments =
             ["rev-parse", "--path-format=absolute", "--show-toplevel", "--git-dir", "--git-common-dir"];
-        let job = Job {
+        let job = GitJob {
             arguments: arguments.map(OsString::from).to_vec(),
             ceilings: ceilings.clone(),
             whole: Some(64 * 1024),
-            ..Job::default()
+            ..GitJob::default()
         };
         let said = git.run(&folder, job).await?;
         let lines: Vec<&[u8]> = said.bytes.trim_ascii_end().split(|byte| *byte == b'\n').collect();
@@ -123,7 +123,7 @@ impl<'a> Repository<'a> {
     pub(super) async fn run<A: Into<OsString>>(
         &self,
         arguments: impl IntoIterator<Item = A>,
-    ) -> Result<Said> {
+    ) -> Result<GitOutput> {
         self.job(arguments, |job| job).await
     }
 
@@ -131,13 +131,13 @@ impl<'a> Repository<'a> {
     pub(super) async fn job<'j, A: Into<OsString>>(
         &'j self,
         arguments: impl IntoIterator<Item = A>,
-        more: impl FnOnce(Job<'j>) -> Job<'j>,
-    ) -> Result<Said> {
-        let job = Job {
+        more: impl FnOnce(GitJob<'j>) -> GitJob<'j>,
+    ) -> Result<GitOutput> {
+        let job = GitJob {
             arguments: arguments.into_iter().map(Into::into).collect(),
             settings: &self.settings,
             ceilings: self.ceilings.clone(),
-            ..Job::default()
+            ..GitJob::default()
         };
         self.git.run(&self.top, more(job)).await
     }
@@ -147,7 +147,7 @@ impl<'a> Repository<'a> {
         &self,
         arguments: impl IntoIterator<Item = A>,
     ) -> Result<Vec<OsString>> {
-        let said = self.job(arguments, |job| Job { whole: Some(MAX_LIST), ..job }).await?;
+        let said = self.job(arguments, |job| GitJob { whole: Some(MAX_LIST), ..job }).await?;
         let items = said.bytes.split(|byte| *byte == 0).filter(|item| !item.is_empty());
         Ok(items.map(|item| OsString::from_vec(item.to_vec())).collect())
     }

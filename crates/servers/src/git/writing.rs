@@ -7,10 +7,10 @@ use std::path::Path;
 use hospes::prelude::*;
 use hospes::server::Json;
 
-use super::Git;
+use super::GitServer;
 use super::parse;
-use super::program::Job;
-use super::repository::{MAX_LIST, Repository, check_name};
+use super::program::GitJob;
+use super::repository::{GitRepository, MAX_LIST, check_name};
 
 /// The longest message of a commit, in bytes.
 const MAX_MESSAGE: usize = 64 * 1024;
@@ -21,7 +21,7 @@ const GITLINK: &[u8] = b"160000 ";
 /// Maximum number of files that an error names.
 const MAX_NAMED: usize = 5;
 
-pub(super) struct Writing(pub(super) Git);
+pub(super) struct GitWriteTools(pub(super) GitServer);
 
 /// A commit that was made.
 #[derive(Serialize, JsonSchema)]
@@ -45,7 +45,7 @@ struct OnBranch {
 }
 
 #[hospes::server]
-impl Writing {
+impl GitWriteTools {
     /// Stages files as they are on disk, deletions among them, for the next commit; submodules are left out. Answers with
     /// the status.
     #[tool(title = "Stage", destructive = false, idempotent, open_world = false)]
@@ -66,7 +66,7 @@ impl Writing {
         let mut arguments = ["add", "--all", "--"].map(OsString::from).to_vec();
         arguments.extend(paths.iter().map(|path| pathspec(":(literal)", path)));
         arguments.extend(left_out.iter().map(|path| pathspec(":(exclude,literal)", path)));
-        repository.job(arguments, |job| Job { has_magic: true, ..job }).await?;
+        repository.job(arguments, |job| GitJob { has_magic: true, ..job }).await?;
         status(&repository).await
     }
 
@@ -120,7 +120,7 @@ impl Writing {
             "--allow-empty",
             "--file=-",
         ];
-        let said = repository.job(arguments, |job| Job { input: Some(&message), ..job }).await?;
+        let said = repository.job(arguments, |job| GitJob { input: Some(&message), ..job }).await?;
         let summary = String::from_utf8_lossy(&said.bytes);
         // The first line is what we say ourselves.
         let summary = summary.trim().lines().skip(1).collect::<Vec<_>>().join("\n").trim().to_owned();
@@ -172,7 +172,7 @@ impl Writing {
     }
 }
 
-async fn status(repository: &Repository<'_>) -> Result<Json<parse::Status>> {
+async fn status(repository: &GitRepository<'_>) -> Result<Json<parse::Status>> {
     let arguments =
         ["status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--ignore-submodules=dirty"];
     let mut status = parse::status(&repository.list(arguments).await?);
@@ -181,7 +181,7 @@ async fn status(repository: &Repository<'_>) -> Result<Json<parse::Status>> {
 }
 
 /// The commit and the branch that are checked out.
-async fn head(repository: &Repository<'_>) -> Result<(String, Option<String>)> {
+async fn head(repository: &GitRepository<'_>) -> Result<(String, Option<String>)> {
     let hash = repository.commit("HEAD").await?;
     let said = repository.run(["rev-parse", "--symbolic-full-name", "HEAD"]).await?;
     let name = String::from_utf8_lossy(&said.bytes).trim().to_owned();
@@ -189,7 +189,7 @@ async fn head(repository: &Repository<'_>) -> Result<(String, Option<String>)> {
 }
 
 /// Returns true if the next commit would differ from the last.
-async fn has_staged(repository: &Repository<'_>) -> Result<bool> {
+async fn has_staged(repository: &GitRepository<'_>) -> Result<bool> {
     let mut arguments = vec!["diff", "--cached", "--name-only", "--no-renames", "--no-ext-diff"];
     arguments.push("--ignore-submodules=dirty");
     // The beginning is enough.
@@ -206,9 +206,9 @@ fn pathspec(magic: &str, path: &OsString) -> OsString {
 
 /// The submodules that are checked out: git would start itself in them, where their own configuration holds, to see
 /// whether they have changed. Refuses paths in them.
-async fn submodules(repository: &Repository<'_>, paths: &[OsString]) -> Result<Vec<OsString>> {
+async fn submodules(repository: &GitRepository<'_>, paths: &[OsString]) -> Result<Vec<OsString>> {
     let said =
-        repository.job(["ls-files", "--stage", "-z"], |job| Job { whole: Some(MAX_INDEX), ..job }).await?;
+        repository.job(["ls-files", "--stage", "-z"], |job| GitJob { whole: Some(MAX_INDEX), ..job }).await?;
     let mut found: Vec<OsString> = Vec::new();
     for entry in said.bytes.split(|byte| *byte == 0).filter(|entry| entry.starts_with(GITLINK)) {
         let Some(at) = entry.iter().position(|byte| *byte == b'\t') else { continue };
@@ -231,19 +231,20 @@ async fn submodules(repository: &Repository<'_>, paths: &[OsString]) -> Result<V
 
 /// Refuses files that a filter should see before they are stored: it is not run, and without it the wrong thing would be
 /// committed.
-async fn not_filtered(repository: &Repository<'_>, paths: &[OsString]) -> Result<()> {
+async fn not_filtered(repository: &GitRepository<'_>, paths: &[OsString]) -> Result<()> {
     if !repository.has_filters {
         return Ok(());
     }
     let list = ["ls-files", "-z", "--modified", "--others", "--exclude-standard", "--"].map(OsString::from);
     let said = repository
-        .job(list.into_iter().chain(paths.iter().cloned()), |job| Job { whole: Some(MAX_LIST), ..job })
+        .job(list.into_iter().chain(paths.iter().cloned()), |job| GitJob { whole: Some(MAX_LIST), ..job })
         .await?;
     // A name that is no text has its odd bytes replaced, and so perhaps no filter: such names are refused with them.
     let names =
         String::from_utf8(said.bytes).map_err(|_| Error::msg("there are names here that are no text"))?;
     let check = ["check-attr", "-z", "--stdin", "filter"];
-    let said = repository.job(check, |job| Job { input: Some(&names), whole: Some(MAX_LIST), ..job }).await?;
+    let said =
+        repository.job(check, |job| GitJob { input: Some(&names), whole: Some(MAX_LIST), ..job }).await?;
     let fields: Vec<String> = said
         .bytes
         .split(|byte| *byte == 0)

@@ -107,12 +107,12 @@ pub enum MemoryError {
     },
 }
 
-pub(super) struct Graph {
+pub(super) struct KnowledgeGraph {
     connection: Connection,
     pub(super) max_entities: i64,
 }
 
-impl Graph {
+impl KnowledgeGraph {
     pub(super) fn open(file: &Path, max_entities: u32) -> Result<Self, MemoryError> {
         let failed = |source: Box<dyn std::error::Error + Send + Sync>| MemoryError::Open {
             file: file.to_owned(),
@@ -141,9 +141,9 @@ impl Graph {
     }
 
     /// Does several things, all of them or none.
-    pub(super) fn change<T>(&mut self, change: impl FnOnce(&Changing<'_>) -> Result<T>) -> Result<T> {
+    pub(super) fn change<T>(&mut self, change: impl FnOnce(&GraphTransaction<'_>) -> Result<T>) -> Result<T> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let changing = Changing { transaction, max_entities: self.max_entities };
+        let changing = GraphTransaction { transaction, max_entities: self.max_entities };
         let done = change(&changing)?;
         changing.transaction.commit()?;
         Ok(done)
@@ -250,12 +250,12 @@ impl Graph {
 }
 
 /// Changes to the graph in one transaction.
-pub(super) struct Changing<'c> {
+pub(super) struct GraphTransaction<'c> {
     transaction: Transaction<'c>,
     max_entities: i64,
 }
 
-impl Changing<'_> {
+impl GraphTransaction<'_> {
     /// Creates an entity. Returns false if there is one of that name.
     pub(super) fn create(&self, entity: &Entity) -> Result<bool> {
         check(&entity.name, "name", MAX_NAME)?;

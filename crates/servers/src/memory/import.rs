@@ -6,7 +6,7 @@ use std::path::Path;
 
 use hospes::prelude::*;
 
-use super::graph::{Entity, Graph, MemoryError, Relation};
+use super::graph::{Entity, KnowledgeGraph, MemoryError, Relation};
 
 /// Maximum size of the file, in bytes.
 const MAX_FILE: u64 = 256 * 1024 * 1024;
@@ -14,14 +14,14 @@ const MAX_FILE: u64 = 256 * 1024 * 1024;
 /// One line.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
-enum Line {
+enum ImportLine {
     Entity(Entity),
     Relation(Relation),
 }
 
 /// Imports a file, completely or not at all. Known entities are left unchanged, so that the import can be repeated.
 /// Returns the number of relations that were omitted because one of their entities is missing.
-pub(super) fn import(graph: &mut Graph, file: &Path) -> Result<usize, MemoryError> {
+pub(super) fn import(graph: &mut KnowledgeGraph, file: &Path) -> Result<usize, MemoryError> {
     let failed = |why: String| MemoryError::Import { file: file.to_owned(), why };
     let open = File::open(file).map_err(|why| failed(why.to_string()))?;
     let length = open.metadata().map_err(|why| failed(why.to_string()))?.len();
@@ -36,8 +36,8 @@ pub(super) fn import(graph: &mut Graph, file: &Path) -> Result<usize, MemoryErro
             continue;
         }
         match serde_json::from_str(&line).map_err(|why| wrong(why.to_string()))? {
-            Line::Entity(entity) => entities.push(entity),
-            Line::Relation(relation) => relations.push(relation),
+            ImportLine::Entity(entity) => entities.push(entity),
+            ImportLine::Relation(relation) => relations.push(relation),
         }
     }
     let taken = graph.change(|graph| {

@@ -13,7 +13,7 @@ use hospes::server::{Json, Resource, ServerHandle};
 use hospes::{IntoServer, Server};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use graph::{Entity, Graph, MAX_ITEMS, Part, Relation};
+use graph::{Entity, KnowledgeGraph, MAX_ITEMS, Part, Relation};
 
 pub use graph::MemoryError;
 
@@ -84,7 +84,7 @@ impl MemoryConfig {
 /// When the file cannot be opened, or what is to be taken over cannot be read.
 pub fn memory(config: MemoryConfig) -> Result<Server, MemoryError> {
     let MemoryConfig { file, import, max_entities } = config;
-    let mut graph = Graph::open(&file, max_entities)?;
+    let mut graph = KnowledgeGraph::open(&file, max_entities)?;
     if let Some(file) = import {
         let missing = import::import(&mut graph, &file)?;
         if missing > 0 {
@@ -93,7 +93,7 @@ pub fn memory(config: MemoryConfig) -> Result<Server, MemoryError> {
     }
     let broken = |why: Error| MemoryError::Open { file: file.clone(), source: why.into() };
     let names = graph.names("", MAX_LISTED).map_err(broken)?;
-    let memory = Memory(Arc::new(Mutex::new(graph)));
+    let memory = MemoryServer(Arc::new(Mutex::new(graph)));
     let mut server = memory.clone().into_server();
     for name in names {
         let memory = memory.clone();
@@ -106,7 +106,7 @@ pub fn memory(config: MemoryConfig) -> Result<Server, MemoryError> {
 }
 
 #[derive(Clone)]
-struct Memory(Arc<Mutex<Graph>>);
+struct MemoryServer(Arc<Mutex<KnowledgeGraph>>);
 
 /// What was remembered.
 #[derive(Serialize, JsonSchema)]
@@ -167,7 +167,7 @@ struct Deleted {
 /// Remembers from conversation to conversation: entities, what is known of them, and how they stand to one another. Search
 /// for what you need before you answer, and add what you learn. Names are unique, and the same each time.
 #[hospes::server(name = "memory", title = "Memory")]
-impl Memory {
+impl MemoryServer {
     /// Remembers new entities. Those whose names are there already are left as they are; use `add_observations` for them.
     #[tool(title = "Create entities", destructive = false, idempotent, open_world = false)]
     async fn create_entities(
@@ -374,10 +374,10 @@ impl Memory {
     }
 }
 
-impl Memory {
+impl MemoryServer {
     async fn look<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&Graph) -> Result<T> + Send + 'static,
+        look: impl FnOnce(&KnowledgeGraph) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let graph = Arc::clone(&self.0);
         let look = move || look(&graph.lock().unwrap_or_else(PoisonError::into_inner));
@@ -386,7 +386,7 @@ impl Memory {
 
     async fn change<T: Send + 'static>(
         &self,
-        change: impl FnOnce(&graph::Changing<'_>) -> Result<T> + Send + 'static,
+        change: impl FnOnce(&graph::GraphTransaction<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let graph = Arc::clone(&self.0);
         let change = move || graph.lock().unwrap_or_else(PoisonError::into_inner).change(change);

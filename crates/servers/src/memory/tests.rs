@@ -10,7 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{MemoryConfig, memory};
-use crate::testing::{Listening, done, is_well_described, outcome, refusal, result};
+use crate::testing::{ListenStream, done, is_well_described, outcome, refusal, result};
 
 fn file(folder: &TempDir) -> PathBuf {
     folder.path().join("state/hospes/knowledge.db")
@@ -283,7 +283,7 @@ async fn who_subscribes_is_told() {
     let server = server(&folder);
     with_ada(&server).await;
     let filter = json!({ "resourceSubscriptions": ["memory://entities/engine", "memory://graph"] });
-    let mut listening = Listening::open(&server, &filter);
+    let mut listening = ListenStream::open(&server, &filter);
     assert!(matches!(listening.next().await, Notification::SubscriptionsAcknowledged(_)));
     let observed = json!([
         { "entityName": "Charles", "contents": ["is patient"] },

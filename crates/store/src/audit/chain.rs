@@ -6,9 +6,9 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 use subtle::ConstantTimeEq as _;
 
-use super::{Place, Tampered, Verified};
+use super::{AuditPosition, TamperEvidence, VerifiedLog};
 use crate::error::StoreError;
-use crate::key::{Keys, LENGTH};
+use crate::key::{AuditKeys, LENGTH};
 
 /// Schema of the file, by version: each step is run once, in order. Never change a step; add one.
 ///
@@ -37,15 +37,15 @@ pub(super) const STEPS: [&str; 1] = ["
 "];
 
 /// Position before the very first entry.
-const NOTHING: Place = Place { seq: 0, bound: [0; LENGTH] };
+const NOTHING: AuditPosition = AuditPosition { seq: 0, bound: [0; LENGTH] };
 
 #[derive(Clone, Copy)]
-enum End {
+enum ChainEnd {
     First,
     Last,
 }
 
-impl End {
+impl ChainEnd {
     fn as_str(self) -> &'static str {
         match self {
             Self::First => "first",
@@ -56,18 +56,18 @@ impl End {
 
 /// Errors of a connection; the caller adds the file.
 #[derive(Clone, Debug)]
-pub(super) enum Failed {
+pub(super) enum ChainError {
     Database(Arc<rusqlite::Error>),
-    Tampered(Tampered),
+    Tampered(TamperEvidence),
 }
 
-impl From<rusqlite::Error> for Failed {
+impl From<rusqlite::Error> for ChainError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Database(Arc::new(error))
     }
 }
 
-impl Failed {
+impl ChainError {
     pub(super) fn at(self, file: &Path) -> StoreError {
         match self {
             Self::Database(source) => StoreError::Database { file: file.to_owned(), source },
@@ -85,15 +85,15 @@ pub(super) fn has_begun(connection: &Connection) -> rusqlite::Result<bool> {
 /// Adds entries, all or none. Other processes may have added theirs since.
 pub(super) fn append(
     connection: &mut Connection,
-    keys: &Keys,
+    keys: &AuditKeys,
     texts: &[String],
-) -> Result<Vec<Place>, Failed> {
+) -> Result<Vec<AuditPosition>, ChainError> {
     let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let mut last = match end(&change, keys, End::Last)? {
+    let mut last = match end(&change, keys, ChainEnd::Last)? {
         Some(last) => last,
-        None if has_begun(&change)? => return Err(Failed::Tampered(Tampered::End)),
+        None if has_begun(&change)? => return Err(ChainError::Tampered(TamperEvidence::End)),
         None => {
-            set_end(&change, keys, End::First, NOTHING)?;
+            set_end(&change, keys, ChainEnd::First, NOTHING)?;
             NOTHING
         }
     };
@@ -107,21 +107,21 @@ pub(super) fn append(
             places.push(last);
         }
     }
-    set_end(&change, keys, End::Last, last)?;
+    set_end(&change, keys, ChainEnd::Last, last)?;
     change.commit()?;
     Ok(places)
 }
 
 /// Cuts off everything before a moment, and seals where the record begins now. How many entries that were.
-pub(super) fn cut(connection: &mut Connection, keys: &Keys, before: i64) -> Result<u64, Failed> {
+pub(super) fn cut(connection: &mut Connection, keys: &AuditKeys, before: i64) -> Result<u64, ChainError> {
     let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let Some(first) = end(&change, keys, End::First)? else { return Ok(0) };
+    let Some(first) = end(&change, keys, ChainEnd::First)? else { return Ok(0) };
     // Up to the first that stays: what stands in order stays in order, also when a clock was turned back.
     let sql = "SELECT seq, bound FROM audit WHERE seq < ifnull((SELECT min(seq) FROM audit WHERE at >= ?1), 1 << 62)
         ORDER BY seq DESC LIMIT 1";
     let last_gone = change.query_row(sql, [before], place).optional()?;
     let Some(last_gone) = last_gone else { return Ok(0) };
-    set_end(&change, keys, End::First, last_gone)?;
+    set_end(&change, keys, ChainEnd::First, last_gone)?;
     change.execute("DELETE FROM audit WHERE seq <= ?1", [number(last_gone.seq)])?;
     change.commit()?;
     Ok(last_gone.seq - first.seq)
@@ -131,17 +131,17 @@ pub(super) fn cut(connection: &mut Connection, keys: &Keys, before: i64) -> Resu
 /// can create a new log, but not one with that position in it.
 pub(super) fn verify(
     connection: &mut Connection,
-    keys: &Keys,
-    noted: Option<Place>,
-) -> Result<Verified, Failed> {
+    keys: &AuditKeys,
+    noted: Option<AuditPosition>,
+) -> Result<VerifiedLog, ChainError> {
     // One view of it, while others write.
     let view = connection.transaction()?;
-    let tampered = |found| Err(Failed::Tampered(found));
-    let (first, last) = (end(&view, keys, End::First)?, end(&view, keys, End::Last)?);
+    let tampered = |found| Err(ChainError::Tampered(found));
+    let (first, last) = (end(&view, keys, ChainEnd::First)?, end(&view, keys, ChainEnd::Last)?);
     let (first, last) = match (first, last) {
         (Some(first), Some(last)) => (first, last),
         (None, None) if !has_begun(&view)? => (NOTHING, NOTHING),
-        _ => return tampered(Tampered::End),
+        _ => return tampered(TamperEvidence::End),
     };
     let mut noted = noted.filter(|noted| noted.seq > first.seq);
     let mut here = first;
@@ -151,51 +151,60 @@ pub(super) fn verify(
         let (found, text) = (place(row)?, row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?);
         let wanted = following(keys, here, text);
         if found.seq != wanted.seq {
-            return tampered(Tampered::Missing { seq: wanted.seq });
+            return tampered(TamperEvidence::Missing { seq: wanted.seq });
         }
         if !is_same(&found.bound, &wanted.bound) {
-            return tampered(Tampered::Changed { seq: wanted.seq });
+            return tampered(TamperEvidence::Changed { seq: wanted.seq });
         }
         if noted.is_some_and(|noted| noted.seq == found.seq && noted.bound != found.bound) {
-            return tampered(Tampered::NotAsNoted { seq: found.seq });
+            return tampered(TamperEvidence::NotAsNoted { seq: found.seq });
         }
         noted = noted.filter(|noted| noted.seq != found.seq);
         here = found;
     }
     if here.seq < last.seq {
-        return tampered(Tampered::Missing { seq: here.seq + 1 });
+        return tampered(TamperEvidence::Missing { seq: here.seq + 1 });
     }
     if here.seq > last.seq || !is_same(&here.bound, &last.bound) {
-        return tampered(Tampered::End);
+        return tampered(TamperEvidence::End);
     }
     if let Some(noted) = noted {
-        return tampered(Tampered::Missing { seq: noted.seq });
+        return tampered(TamperEvidence::Missing { seq: noted.seq });
     }
-    Ok(Verified { entries: last.seq - first.seq, cut: first.seq, last: (last.seq > 0).then_some(last) })
+    Ok(VerifiedLog { entries: last.seq - first.seq, cut: first.seq, last: (last.seq > 0).then_some(last) })
 }
 
 /// The place of the entry after another.
-fn following(keys: &Keys, before: Place, text: &str) -> Place {
+fn following(keys: &AuditKeys, before: AuditPosition, text: &str) -> AuditPosition {
     let seq = before.seq + 1;
-    Place { seq, bound: keys.bind(&[b"entry", &seq.to_be_bytes(), &before.bound, text.as_bytes()]) }
+    AuditPosition { seq, bound: keys.bind(&[b"entry", &seq.to_be_bytes(), &before.bound, text.as_bytes()]) }
 }
 
-fn seal(keys: &Keys, which: End, at: Place) -> [u8; LENGTH] {
+fn seal(keys: &AuditKeys, which: ChainEnd, at: AuditPosition) -> [u8; LENGTH] {
     keys.bind(&[b"end", which.as_str().as_bytes(), &at.seq.to_be_bytes(), &at.bound])
 }
 
-fn end(connection: &Connection, keys: &Keys, which: End) -> Result<Option<Place>, Failed> {
+fn end(
+    connection: &Connection,
+    keys: &AuditKeys,
+    which: ChainEnd,
+) -> Result<Option<AuditPosition>, ChainError> {
     let mut query = connection.prepare_cached("SELECT seq, bound, seal FROM ends WHERE which = ?1")?;
     let found =
         query.query_row([which.as_str()], |row| Ok((place(row)?, row.get::<_, Vec<u8>>(2)?))).optional()?;
     match found {
         Some((at, sealed)) if is_same(&sealed, &seal(keys, which, at)) => Ok(Some(at)),
-        Some(_) => Err(Failed::Tampered(Tampered::End)),
+        Some(_) => Err(ChainError::Tampered(TamperEvidence::End)),
         None => Ok(None),
     }
 }
 
-fn set_end(connection: &Connection, keys: &Keys, which: End, at: Place) -> rusqlite::Result<()> {
+fn set_end(
+    connection: &Connection,
+    keys: &AuditKeys,
+    which: ChainEnd,
+    at: AuditPosition,
+) -> rusqlite::Result<()> {
     let sql = "INSERT OR REPLACE INTO ends (which, seq, bound, seal) VALUES (?1, ?2, ?3, ?4)";
     let sealed = seal(keys, which, at);
     connection
@@ -205,10 +214,13 @@ fn set_end(connection: &Connection, keys: &Keys, which: End, at: Place) -> rusql
 }
 
 /// A row that begins with a number and what it is bound with. A blob of another length was not written by us.
-fn place(row: &rusqlite::Row<'_>) -> rusqlite::Result<Place> {
+fn place(row: &rusqlite::Row<'_>) -> rusqlite::Result<AuditPosition> {
     let seq: i64 = row.get(0)?;
     let bound: Vec<u8> = row.get(1)?;
-    Ok(Place { seq: u64::try_from(seq).unwrap_or_default(), bound: bound.try_into().unwrap_or([0; LENGTH]) })
+    Ok(AuditPosition {
+        seq: u64::try_from(seq).unwrap_or_default(),
+        bound: bound.try_into().unwrap_or([0; LENGTH]),
+    })
 }
 
 fn is_same(one: &[u8], other: &[u8]) -> bool {

@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 /// One thing that happened: who, what, which decision by whom, how long, how big.
 ///
 /// Never what was said: no arguments, no results, no messages of errors. Arguments can be kept sealed
-/// ([`Audit::seal`](super::Audit::seal)).
+/// ([`AuditLog::seal`](super::AuditLog::seal)).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Entry {
+pub struct AuditEntry {
     /// Time, in microseconds since 1970.
     pub at: i64,
     /// Kind of the entry.
-    pub kind: EntryKind,
+    pub kind: AuditEntryKind,
     /// Signed-in user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
@@ -39,7 +39,7 @@ pub struct Entry {
     pub matter: Option<String>,
     /// Outcome of the operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ending: Option<Ending>,
+    pub ending: Option<AuditOutcome>,
     /// The code of the error, if it ended with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<i64>,
@@ -69,10 +69,10 @@ pub struct Entry {
     pub sealed: Option<String>,
 }
 
-impl Entry {
+impl AuditEntry {
     /// Something that happens now.
     #[must_use]
-    pub fn new(kind: EntryKind) -> Self {
+    pub fn new(kind: AuditEntryKind) -> Self {
         Self {
             at: Timestamp::now().as_microsecond(),
             kind,
@@ -114,7 +114,7 @@ impl Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum EntryKind {
+pub enum AuditEntryKind {
     /// A tool was called.
     Call,
     /// A prompt was fetched.
@@ -145,7 +145,7 @@ pub enum EntryKind {
     Policy,
 }
 
-impl EntryKind {
+impl AuditEntryKind {
     /// All of them.
     pub const ALL: [Self; 14] = [
         Self::Call,
@@ -190,7 +190,7 @@ impl EntryKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Ending {
+pub enum AuditOutcome {
     /// With a result.
     Done,
     /// With a result that says that the tool failed.

@@ -2,7 +2,7 @@
 
 mod chain;
 mod entry;
-mod gather;
+mod gathered;
 mod search;
 #[cfg(test)]
 mod tests;
@@ -23,40 +23,40 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::error::StoreError;
 use crate::file;
-use crate::key::{Keys, LENGTH, from_hex, to_hex};
-use chain::Failed;
-pub use entry::{Ending, Entry, EntryKind};
-pub use gather::Gathered;
-pub use search::Search;
-use writer::{Hurry, Job, Writer};
+use crate::key::{AuditKeys, LENGTH, from_hex, to_hex};
+use chain::ChainError;
+pub use entry::{AuditEntry, AuditEntryKind, AuditOutcome};
+pub use gathered::GatheredEntry;
+pub use search::AuditQuery;
+use writer::{AuditWriter, FlushSignal, WriterJob};
 
 /// Default capacity of the write queue, in entries; callers wait when it is full.
 pub const DEFAULT_QUEUE: usize = 1024;
 
 /// The audit record.
 ///
-/// Each entry is bound to the one before with a keyed hash, and both ends are sealed. [`Audit::verify`] finds entries
+/// Each entry is bound to the one before with a keyed hash, and both ends are sealed. [`AuditLog::verify`] finds entries
 /// that were changed, inserted, removed or cut off without the key. It cannot find an older copy of the whole file, or
-/// a log created anew with the key. For these, note a [`Place`] elsewhere from time to time.
+/// a log created anew with the key. For these, note a [`AuditPosition`] elsewhere from time to time.
 ///
 /// Cheap to clone. Dropping the last one waits until everything is written.
 #[derive(Clone)]
-pub struct Audit(Arc<Inner>);
+pub struct AuditLog(Arc<AuditLogInner>);
 
-struct Inner {
+struct AuditLogInner {
     file: PathBuf,
-    keys: Arc<Keys>,
-    jobs: Option<mpsc::Sender<Job>>,
+    keys: Arc<AuditKeys>,
+    jobs: Option<mpsc::Sender<WriterJob>>,
     thread: Option<JoinHandle<()>>,
     failing: Arc<AtomicBool>,
-    hurry: Arc<Hurry>,
+    hurry: Arc<FlushSignal>,
     reader: Mutex<Connection>,
 }
 
 /// Position of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Place {
+pub struct AuditPosition {
     /// Its number, from 1, without gaps.
     pub seq: u64,
     /// Keyed hash that binds the entry to all before it.
@@ -66,14 +66,14 @@ pub struct Place {
 /// An entry that was handed over to be written.
 #[derive(Debug)]
 #[must_use = "it may not be written yet"]
-pub struct Written(oneshot::Receiver<Result<Place, StoreError>>);
+pub struct PendingWrite(oneshot::Receiver<Result<AuditPosition, StoreError>>);
 
-impl Written {
+impl PendingWrite {
     /// Comes back when it is on the disk, with where it stands.
     ///
     /// # Errors
     /// When it could not be written; then it is not in the record.
-    pub async fn place(self) -> Result<Place, StoreError> {
+    pub async fn place(self) -> Result<AuditPosition, StoreError> {
         self.0.await.map_err(|_| StoreError::Closed)?
     }
 }
@@ -81,32 +81,32 @@ impl Written {
 /// An entry as it stands in the record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Recorded {
+pub struct RecordedEntry {
     /// Its number.
     pub seq: u64,
     /// Keyed hash that binds the entry to all before it.
     #[serde(serialize_with = "hex")]
     pub bound: [u8; LENGTH],
     /// The recorded event.
-    pub entry: Entry,
+    pub entry: AuditEntry,
 }
 
 /// A record without a mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Verified {
+pub struct VerifiedLog {
     /// Number of entries.
     pub entries: u64,
     /// Number of older entries that were deleted after their retention time.
     pub cut: u64,
     /// The last of all. Noted elsewhere, it shows later that nothing up to here was made anew.
-    pub last: Option<Place>,
+    pub last: Option<AuditPosition>,
 }
 
 /// Faults found in an audit log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Tampered {
+pub enum TamperEvidence {
     /// An entry is not what was recorded, or not where.
     #[error("entry {seq} is not what was recorded")]
     Changed {
@@ -130,7 +130,7 @@ pub enum Tampered {
     End,
 }
 
-impl Audit {
+impl AuditLog {
     /// The record in this file, bound with the key in that one. Both are made if they are not there, for their owner
     /// alone.
     ///
@@ -141,12 +141,12 @@ impl Audit {
         let database = |source| StoreError::Database { file: file.clone(), source: Arc::new(source) };
         let connection = file::open(&file, &chain::STEPS)?;
         let begun = chain::has_begun(&connection).map_err(database)?;
-        let keys = Arc::new(Keys::open(key.as_ref(), !begun)?);
+        let keys = Arc::new(AuditKeys::open(key.as_ref(), !begun)?);
         let reader = Mutex::new(file::open(&file, &chain::STEPS)?);
         let failing = Arc::new(AtomicBool::new(false));
         let (jobs, waiting) = mpsc::channel(DEFAULT_QUEUE);
-        let hurry = Arc::new(Hurry::default());
-        let writer = Writer {
+        let hurry = Arc::new(FlushSignal::default());
+        let writer = AuditWriter {
             connection,
             keys: Arc::clone(&keys),
             file: file.clone(),
@@ -155,7 +155,7 @@ impl Audit {
         };
         let thread = std::thread::Builder::new().name("audit".to_owned()).spawn(move || writer.run(waiting));
         let thread = thread.map_err(|source| StoreError::File { file: file.clone(), source })?;
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(AuditLogInner {
             file,
             keys,
             jobs: Some(jobs),
@@ -170,49 +170,49 @@ impl Audit {
     ///
     /// # Errors
     /// When it could not be written; then it is not in the record.
-    pub async fn record(&self, entry: Entry) -> Result<Place, StoreError> {
+    pub async fn record(&self, entry: AuditEntry) -> Result<AuditPosition, StoreError> {
         self.hand_over(entry).await?.place().await
     }
 
     /// Hands an entry over to be written at once, with what else has been handed over: all of it goes to the disk together.
-    /// Once this has come back the entry is on its way, whether anybody waits for its [`Place`] or not.
+    /// Once this has come back the entry is on its way, whether anybody waits for its [`AuditPosition`] or not.
     ///
     /// # Errors
     /// When nothing is written any more.
-    pub async fn hand_over(&self, entry: Entry) -> Result<Written, StoreError> {
+    pub async fn hand_over(&self, entry: AuditEntry) -> Result<PendingWrite, StoreError> {
         let (done, written) = oneshot::channel();
-        self.send(Job::Write(Box::new(entry), Some(done))).await?;
-        Ok(Written(written))
+        self.send(WriterJob::Write(Box::new(entry), Some(done))).await?;
+        Ok(PendingWrite(written))
     }
 
     /// Hands an entry over to be written soon, in its order: within some hundredths of a second, with what else came
     /// meanwhile. Comes back at once unless [`DEFAULT_QUEUE`] are waiting. A process that is killed in between takes with it
-    /// what was not written yet; [`Audit::record`] is for what must be there.
+    /// what was not written yet; [`AuditLog::record`] is for what must be there.
     ///
     /// # Errors
     /// When what came before could not be written, and this one neither.
-    pub async fn note(&self, entry: Entry) -> Result<(), StoreError> {
+    pub async fn note(&self, entry: AuditEntry) -> Result<(), StoreError> {
         if self.0.failing.load(Ordering::Acquire) {
             return self.record(entry).await.map(drop);
         }
         match self.try_note(entry) {
             Ok(()) => Ok(()),
-            Err(entry) => self.send(Job::Write(entry, None)).await,
+            Err(entry) => self.send(WriterJob::Write(entry, None)).await,
         }
     }
 
-    /// Adds an entry as [`Audit::note`] does, for code that cannot wait.
+    /// Adds an entry as [`AuditLog::note`] does, for code that cannot wait.
     ///
     /// # Errors
     /// The entry, when there is no room for it or nothing is written any more.
-    pub fn try_note(&self, entry: Entry) -> Result<(), Box<Entry>> {
+    pub fn try_note(&self, entry: AuditEntry) -> Result<(), Box<AuditEntry>> {
         let Some(jobs) = &self.0.jobs else { return Err(Box::new(entry)) };
         // Before there is no room any more.
         if jobs.capacity() <= DEFAULT_QUEUE / 2 {
             self.0.hurry();
         }
         let Ok(room) = jobs.try_reserve() else { return Err(Box::new(entry)) };
-        room.send(Job::Write(Box::new(entry), None));
+        room.send(WriterJob::Write(Box::new(entry), None));
         Ok(())
     }
 
@@ -230,7 +230,7 @@ impl Audit {
         if !self.0.failing.load(Ordering::Acquire) {
             return Ok(());
         }
-        let mut entry = Entry::new(EntryKind::Server);
+        let mut entry = AuditEntry::new(AuditEntryKind::Server);
         entry.subject = Some("the audit record is written again".to_owned());
         self.record(entry).await.map(drop)
     }
@@ -241,12 +241,12 @@ impl Audit {
     /// When nothing is written any more.
     pub async fn flush(&self) -> Result<(), StoreError> {
         let (done, flushed) = oneshot::channel();
-        self.send(Job::Flush(done)).await?;
+        self.send(WriterJob::Flush(done)).await?;
         flushed.await.map_err(|_| StoreError::Closed)
     }
 
     /// Sends a job that a caller waits for, and wakes the writer.
-    async fn send(&self, job: Job) -> Result<(), StoreError> {
+    async fn send(&self, job: WriterJob) -> Result<(), StoreError> {
         let jobs = self.0.jobs.as_ref().ok_or(StoreError::Closed)?;
         // Where there is no room, nobody is to wait for what is being gathered.
         let room = match jobs.try_reserve() {
@@ -263,7 +263,7 @@ impl Audit {
 
     /// Seals the arguments of a call into its entry. Everything else of the entry that says whose call it was must
     /// stand there already.
-    pub fn seal(&self, entry: &mut Entry, arguments: &str) {
+    pub fn seal(&self, entry: &mut AuditEntry, arguments: &str) {
         let sealed = self.0.keys.seal(arguments.as_bytes(), &entry.bond());
         entry.sealed = Some(BASE64.encode(sealed));
     }
@@ -272,7 +272,7 @@ impl Audit {
     ///
     /// # Errors
     /// When they were sealed with another key or for another entry.
-    pub fn unseal(&self, entry: &Entry) -> Result<Option<String>, StoreError> {
+    pub fn unseal(&self, entry: &AuditEntry) -> Result<Option<String>, StoreError> {
         let Some(sealed) = &entry.sealed else { return Ok(None) };
         let sealed = BASE64.decode(sealed).map_err(|_| StoreError::Sealed)?;
         let text = self.0.keys.open_sealed(&sealed, &entry.bond())?;
@@ -283,7 +283,7 @@ impl Audit {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub async fn search(&self, search: Search) -> Result<Vec<Recorded>, StoreError> {
+    pub async fn search(&self, search: AuditQuery) -> Result<Vec<RecordedEntry>, StoreError> {
         let (condition, mut values) = search.condition();
         values.push(i64::try_from(search.limit).unwrap_or(i64::MAX).into());
         let sql = format!("SELECT seq, bound, entry FROM audit WHERE {condition} ORDER BY seq DESC LIMIT ?");
@@ -294,7 +294,7 @@ impl Audit {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub async fn after(&self, seq: u64, limit: usize) -> Result<Vec<Recorded>, StoreError> {
+    pub async fn after(&self, seq: u64, limit: usize) -> Result<Vec<RecordedEntry>, StoreError> {
         let sql = "SELECT seq, bound, entry FROM audit WHERE seq > ? ORDER BY seq LIMIT ?";
         let values = vec![chain::number(seq).into(), i64::try_from(limit).unwrap_or(i64::MAX).into()];
         self.read(move |connection, _| recorded(connection, sql, values)).await
@@ -305,7 +305,7 @@ impl Audit {
     ///
     /// # Errors
     /// [`StoreError::Tampered`] with the first thing that is wrong, else when the file cannot be read.
-    pub async fn verify(&self, noted: Option<Place>) -> Result<Verified, StoreError> {
+    pub async fn verify(&self, noted: Option<AuditPosition>) -> Result<VerifiedLog, StoreError> {
         self.read(move |connection, keys| chain::verify(connection, keys, noted)).await
     }
 
@@ -321,7 +321,7 @@ impl Audit {
     /// Runs `work` on the second connection, so that waiting for the disk does not delay writers.
     async fn read<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Connection, &Keys) -> Result<T, Failed> + Send + 'static,
+        work: impl FnOnce(&mut Connection, &AuditKeys) -> Result<T, ChainError> + Send + 'static,
     ) -> Result<T, StoreError> {
         // What was noted is found.
         self.flush().await?;
@@ -334,13 +334,13 @@ impl Audit {
     }
 }
 
-impl fmt::Debug for Audit {
+impl fmt::Debug for AuditLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Audit").field(&self.0.file).finish()
+        f.debug_tuple("AuditLog").field(&self.0.file).finish()
     }
 }
 
-impl Inner {
+impl AuditLogInner {
     /// Ends the gathering of entries, because a caller waits.
     fn hurry(&self) {
         if let Some(thread) = &self.thread {
@@ -349,7 +349,7 @@ impl Inner {
     }
 }
 
-impl Drop for Inner {
+impl Drop for AuditLogInner {
     fn drop(&mut self) {
         self.jobs = None;
         self.hurry();
@@ -360,33 +360,36 @@ impl Drop for Inner {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for AuditPosition {
     /// `12:9f86…`, to be noted elsewhere.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.seq, to_hex(&self.bound))
     }
 }
 
-impl std::str::FromStr for Place {
-    type Err = NotAPlace;
+impl std::str::FromStr for AuditPosition {
+    type Err = ParsePositionError;
 
-    fn from_str(text: &str) -> Result<Self, NotAPlace> {
-        let (seq, bound) = text.split_once(':').ok_or(NotAPlace)?;
-        Ok(Self { seq: seq.parse().map_err(|_| NotAPlace)?, bound: *from_hex(bound).ok_or(NotAPlace)? })
+    fn from_str(text: &str) -> Result<Self, ParsePositionError> {
+        let (seq, bound) = text.split_once(':').ok_or(ParsePositionError)?;
+        Ok(Self {
+            seq: seq.parse().map_err(|_| ParsePositionError)?,
+            bound: *from_hex(bound).ok_or(ParsePositionError)?,
+        })
     }
 }
 
-/// A text that is no [`Place`].
+/// A text that is no [`AuditPosition`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a place in the record: wanted its number, a colon and {} hexadecimal digits", 2 * LENGTH)]
 #[non_exhaustive]
-pub struct NotAPlace;
+pub struct ParsePositionError;
 
 fn recorded(
     connection: &Connection,
     sql: &str,
     values: Vec<rusqlite::types::Value>,
-) -> Result<Vec<Recorded>, Failed> {
+) -> Result<Vec<RecordedEntry>, ChainError> {
     let mut query = connection.prepare_cached(sql)?;
     let mut rows = query.query(params_from_iter(values))?;
     let mut all = Vec::new();
@@ -396,9 +399,9 @@ fn recorded(
         let bound: Vec<u8> = row.get(1)?;
         let text = row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?;
         // What we cannot read we did not write.
-        let changed = || Failed::Tampered(Tampered::Changed { seq });
+        let changed = || ChainError::Tampered(TamperEvidence::Changed { seq });
         let entry = serde_json::from_str(text).map_err(|_| changed())?;
-        all.push(Recorded { seq, bound: bound.try_into().map_err(|_| changed())?, entry });
+        all.push(RecordedEntry { seq, bound: bound.try_into().map_err(|_| changed())?, entry });
     }
     Ok(all)
 }

@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 use rusqlite::types::Value;
 
-use super::entry::EntryKind;
+use super::entry::AuditEntryKind;
 
 /// Default number of entries that a search returns.
 const DEFAULT_LIMIT: usize = 100;
@@ -9,9 +9,9 @@ const DEFAULT_LIMIT: usize = 100;
 /// Conditions of a search. Without any condition: the newest 100.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Search {
+pub struct AuditQuery {
     /// Kind of the entries.
-    pub kind: Option<EntryKind>,
+    pub kind: Option<AuditEntryKind>,
     /// Server of the entries.
     pub server: Option<String>,
     /// About this tool, prompt, URI or model.
@@ -34,13 +34,13 @@ pub struct Search {
     pub limit: usize,
 }
 
-impl Default for Search {
+impl Default for AuditQuery {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Search {
+impl AuditQuery {
     /// Everything.
     #[must_use]
     pub fn new() -> Self {
@@ -61,7 +61,7 @@ impl Search {
 
     /// Limits the search to a kind.
     #[must_use]
-    pub fn with_kind(mut self, kind: EntryKind) -> Self {
+    pub fn with_kind(mut self, kind: AuditEntryKind) -> Self {
         self.kind = Some(kind);
         self
     }

@@ -14,8 +14,8 @@ fn files() -> Files {
 }
 
 impl Files {
-    fn open(&self) -> Audit {
-        Audit::open(&self.file, &self.key).unwrap()
+    fn open(&self) -> AuditLog {
+        AuditLog::open(&self.file, &self.key).unwrap()
     }
 
     /// Changes the file without the key, as an attacker would.
@@ -29,14 +29,14 @@ impl Files {
     }
 }
 
-fn call(subject: &str) -> Entry {
-    let mut entry = Entry::new(EntryKind::Call);
+fn call(subject: &str) -> AuditEntry {
+    let mut entry = AuditEntry::new(AuditEntryKind::Call);
     entry.server = Some("files".to_owned());
     entry.subject = Some(subject.to_owned());
     entry
 }
 
-async fn filled(place: &Files, count: usize) -> Audit {
+async fn filled(place: &Files, count: usize) -> AuditLog {
     let audit = place.open();
     for number in 0..count {
         audit.record(call(&format!("tool{number}"))).await.unwrap();
@@ -44,7 +44,7 @@ async fn filled(place: &Files, count: usize) -> Audit {
     audit
 }
 
-async fn found_wrong(audit: &Audit) -> Tampered {
+async fn found_wrong(audit: &AuditLog) -> TamperEvidence {
     match audit.verify(None).await {
         Err(StoreError::Tampered { found, .. }) => found,
         other => panic!("not found: {other:?}"),
@@ -67,7 +67,7 @@ async fn entries_stand_in_order_and_are_there_after_a_restart() {
         one.seq == index as u64 + 1 && one.entry.subject == Some(format!("tool{index}"))
     }));
     assert_eq!(audit.after(598, 1000).await.unwrap().len(), 2);
-    assert_eq!(verified.last, Some(super::Place { seq: 600, bound: all[599].bound }));
+    assert_eq!(verified.last, Some(super::AuditPosition { seq: 600, bound: all[599].bound }));
 }
 
 #[tokio::test]
@@ -75,30 +75,30 @@ async fn whatever_is_changed_put_in_or_taken_out_is_found() {
     for (meddling, wrong) in [
         (
             "UPDATE audit SET entry = replace(entry, 'tool1', 'toolX') WHERE seq = 2",
-            Tampered::Changed { seq: 2 },
+            TamperEvidence::Changed { seq: 2 },
         ),
-        ("UPDATE audit SET entry = entry || ' ' WHERE seq = 1", Tampered::Changed { seq: 1 }),
-        ("UPDATE audit SET bound = zeroblob(32) WHERE seq = 3", Tampered::Changed { seq: 3 }),
-        ("DELETE FROM audit WHERE seq = 2", Tampered::Missing { seq: 2 }),
-        ("DELETE FROM audit WHERE seq = 1", Tampered::Missing { seq: 1 }),
-        ("DELETE FROM audit WHERE seq >= 4", Tampered::Missing { seq: 4 }),
+        ("UPDATE audit SET entry = entry || ' ' WHERE seq = 1", TamperEvidence::Changed { seq: 1 }),
+        ("UPDATE audit SET bound = zeroblob(32) WHERE seq = 3", TamperEvidence::Changed { seq: 3 }),
+        ("DELETE FROM audit WHERE seq = 2", TamperEvidence::Missing { seq: 2 }),
+        ("DELETE FROM audit WHERE seq = 1", TamperEvidence::Missing { seq: 1 }),
+        ("DELETE FROM audit WHERE seq >= 4", TamperEvidence::Missing { seq: 4 }),
         (
             "INSERT INTO audit (seq, entry, bound) SELECT 5, entry, bound FROM audit WHERE seq = 4",
-            Tampered::Changed { seq: 5 },
+            TamperEvidence::Changed { seq: 5 },
         ),
         (
             "UPDATE ends SET seq = 3, bound = (SELECT bound FROM audit WHERE seq = 3) WHERE which = 'last'; DELETE FROM audit WHERE seq = 4",
-            Tampered::End,
+            TamperEvidence::End,
         ),
         (
             "UPDATE ends SET seq = 1, bound = (SELECT bound FROM audit WHERE seq = 1) WHERE which = 'first'; DELETE FROM audit WHERE seq = 1",
-            Tampered::End,
+            TamperEvidence::End,
         ),
-        ("DELETE FROM ends", Tampered::End),
-        ("DELETE FROM ends; DELETE FROM audit WHERE seq > 1", Tampered::End),
+        ("DELETE FROM ends", TamperEvidence::End),
+        ("DELETE FROM ends; DELETE FROM audit WHERE seq > 1", TamperEvidence::End),
         (
             "UPDATE audit SET seq = 9 WHERE seq = 2; UPDATE audit SET seq = 2 WHERE seq = 3; UPDATE audit SET seq = 3 WHERE seq = 9",
-            Tampered::Changed { seq: 2 },
+            TamperEvidence::Changed { seq: 2 },
         ),
     ] {
         let place = files();
@@ -116,7 +116,7 @@ async fn a_record_whose_end_was_changed_is_not_gone_on_with() {
     place.meddle("UPDATE ends SET seq = 2, bound = (SELECT bound FROM audit WHERE seq = 2) WHERE which = 'last'; DELETE FROM audit WHERE seq = 3");
     let audit = place.open();
     let refused = audit.record(call("more")).await;
-    assert!(matches!(refused, Err(StoreError::Tampered { found: Tampered::End, .. })), "{refused:?}");
+    assert!(matches!(refused, Err(StoreError::Tampered { found: TamperEvidence::End, .. })), "{refused:?}");
     // And what need not be waited for says so too, once it is known.
     assert!(audit.note(call("more")).await.is_err());
 }
@@ -137,21 +137,21 @@ async fn sql_itself_refuses_to_change_the_record() {
 async fn a_record_made_anew_does_not_have_what_was_noted() {
     let place = files();
     let noted = filled(&place, 3).await.verify(None).await.unwrap().last.unwrap();
-    let noted: super::Place = noted.to_string().parse().unwrap();
+    let noted: super::AuditPosition = noted.to_string().parse().unwrap();
     for suffix in ["", "-wal", "-shm"] {
         let _ = std::fs::remove_file(format!("{}{suffix}", place.file.display()));
     }
     let audit = filled(&place, 2).await;
     let short = audit.verify(Some(noted)).await;
     assert!(
-        matches!(short, Err(StoreError::Tampered { found: Tampered::Missing { seq: 3 }, .. })),
+        matches!(short, Err(StoreError::Tampered { found: TamperEvidence::Missing { seq: 3 }, .. })),
         "{short:?}"
     );
     audit.record(call("other")).await.unwrap();
     assert!(audit.verify(None).await.is_ok());
     let other = audit.verify(Some(noted)).await;
     assert!(
-        matches!(other, Err(StoreError::Tampered { found: Tampered::NotAsNoted { seq: 3 }, .. })),
+        matches!(other, Err(StoreError::Tampered { found: TamperEvidence::NotAsNoted { seq: 3 }, .. })),
         "{other:?}"
     );
 }
@@ -160,7 +160,7 @@ async fn a_record_made_anew_does_not_have_what_was_noted() {
 async fn several_processes_add_to_one_record() {
     let place = files();
     let (one, other) = (place.open(), place.open());
-    let both = async |audit: &Audit| {
+    let both = async |audit: &AuditLog| {
         for _ in 0..40 {
             audit.record(call("both")).await.unwrap();
         }
@@ -195,8 +195,8 @@ async fn what_is_over_is_forgotten_in_order_and_that_is_sealed() {
 async fn a_search_finds_by_every_member_newest_first() {
     let place = files();
     let audit = place.open();
-    for (number, kind) in EntryKind::ALL.into_iter().enumerate() {
-        let mut entry = Entry::new(kind);
+    for (number, kind) in AuditEntryKind::ALL.into_iter().enumerate() {
+        let mut entry = AuditEntry::new(kind);
         entry.at = number as i64;
         entry.server = Some(format!("server{}", number % 2));
         entry.subject = Some("Some_Tool".to_owned());
@@ -204,27 +204,27 @@ async fn a_search_finds_by_every_member_newest_first() {
         entry.decision = (number == 4).then(|| "deny".to_owned());
         audit.record(entry).await.unwrap();
     }
-    let seqs = async |search: Search| -> Vec<u64> {
+    let seqs = async |search: AuditQuery| -> Vec<u64> {
         audit.search(search).await.unwrap().iter().map(|one| one.seq).collect()
     };
-    let all = EntryKind::ALL.len() as u64;
-    assert_eq!(seqs(Search::new()).await, (1..=all).rev().collect::<Vec<_>>());
+    let all = AuditEntryKind::ALL.len() as u64;
+    assert_eq!(seqs(AuditQuery::new()).await, (1..=all).rev().collect::<Vec<_>>());
     // The second of each two.
     let last = all - all % 2;
-    assert_eq!(seqs(Search::new().with_server("server1").with_limit(2)).await, [last, last - 2]);
-    for (number, kind) in EntryKind::ALL.into_iter().enumerate() {
-        assert_eq!(seqs(Search::new().with_kind(kind)).await, [number as u64 + 1], "{kind:?}");
+    assert_eq!(seqs(AuditQuery::new().with_server("server1").with_limit(2)).await, [last, last - 2]);
+    for (number, kind) in AuditEntryKind::ALL.into_iter().enumerate() {
+        assert_eq!(seqs(AuditQuery::new().with_kind(kind)).await, [number as u64 + 1], "{kind:?}");
     }
-    let mut search = Search::new();
+    let mut search = AuditQuery::new();
     search.text = Some("some_tOOL".to_owned());
     search.before = Some(3);
     assert_eq!(seqs(search).await, [2, 1]);
-    let mut search = Search::new();
+    let mut search = AuditQuery::new();
     search.principal = Some("alice".to_owned());
     assert_eq!(seqs(search.clone()).await, [4]);
     search.decision = Some("deny".to_owned());
     assert!(seqs(search).await.is_empty());
-    let mut search = Search::new();
+    let mut search = AuditQuery::new();
     search.since = Some(Timestamp::from_microsecond(3).unwrap());
     search.until = Some(Timestamp::from_microsecond(5).unwrap());
     assert_eq!(seqs(search).await, [5, 4]);
@@ -237,7 +237,7 @@ async fn sealed_arguments_open_in_their_own_entry_only() {
     let mut entry = call("send");
     audit.seal(&mut entry, r#"{"password":"hunter2"}"#);
     audit.record(entry).await.unwrap();
-    let found = audit.search(Search::new()).await.unwrap().remove(0).entry;
+    let found = audit.search(AuditQuery::new()).await.unwrap().remove(0).entry;
     assert_eq!(audit.unseal(&found).unwrap().as_deref(), Some(r#"{"password":"hunter2"}"#));
 
     let mut moved = found.clone();
@@ -253,10 +253,10 @@ async fn without_the_key_there_is_no_going_on() {
     let place = files();
     drop(filled(&place, 1).await);
     std::fs::remove_file(&place.key).unwrap();
-    assert!(matches!(Audit::open(&place.file, &place.key), Err(StoreError::KeyGone(_))));
+    assert!(matches!(AuditLog::open(&place.file, &place.key), Err(StoreError::KeyGone(_))));
     std::fs::write(&place.key, "00").unwrap();
-    assert!(Audit::open(&place.file, &place.key).is_err());
-    assert!(Audit::open(&place.file, place.file.with_file_name("another.key")).is_err());
+    assert!(AuditLog::open(&place.file, &place.key).is_err());
+    assert!(AuditLog::open(&place.file, place.file.with_file_name("another.key")).is_err());
 }
 
 #[cfg(unix)]
@@ -273,9 +273,9 @@ async fn what_is_kept_is_for_its_owner_alone() {
     drop(audit);
     let linked = place.key.with_file_name("linked.key");
     symlink(&place.key, &linked).unwrap();
-    assert!(matches!(Audit::open(&place.file, &linked), Err(StoreError::Exposed(_))));
+    assert!(matches!(AuditLog::open(&place.file, &linked), Err(StoreError::Exposed(_))));
     std::fs::set_permissions(&place.key, std::fs::Permissions::from_mode(0o644)).unwrap();
-    assert!(matches!(Audit::open(&place.file, &place.key), Err(StoreError::Exposed(_))));
+    assert!(matches!(AuditLog::open(&place.file, &place.key), Err(StoreError::Exposed(_))));
 }
 
 /// An entry without a waiting caller is written later if the file is locked or the disk is full.
@@ -308,7 +308,7 @@ async fn what_was_noted_is_found_at_once() {
     let audit = place.open();
     for number in 0..20_u64 {
         audit.try_note(call(&format!("tool{number}"))).unwrap();
-        let found = audit.search(Search::default()).await.unwrap();
+        let found = audit.search(AuditQuery::default()).await.unwrap();
         assert_eq!(found.first().map(|one| one.seq), Some(number + 1));
     }
     audit.try_note(call("noted")).unwrap();

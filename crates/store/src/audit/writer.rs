@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{DEFAULT_QUEUE, Entry, Place, chain};
+use super::{AuditEntry, AuditPosition, DEFAULT_QUEUE, chain};
 use crate::error::StoreError;
-use crate::key::Keys;
+use crate::key::AuditKeys;
 
 /// Maximum number of entries in one transaction.
 const BATCH: usize = 256;
@@ -24,21 +24,21 @@ pub(super) const GATHER: Duration = Duration::from_millis(10);
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// Job of the writer thread.
-pub(super) enum Job {
+pub(super) enum WriterJob {
     /// Writes an entry and notifies the caller that waits for it, if any.
-    Write(Box<Entry>, Option<oneshot::Sender<Result<Place, StoreError>>>),
+    Write(Box<AuditEntry>, Option<oneshot::Sender<Result<AuditPosition, StoreError>>>),
     /// To say when everything before is written, or cannot be.
     Flush(oneshot::Sender<()>),
 }
 
 /// An entry, and who waits until it is written.
-type Waiting = (Box<Entry>, Option<oneshot::Sender<Result<Place, StoreError>>>);
+type QueuedEntry = (Box<AuditEntry>, Option<oneshot::Sender<Result<AuditPosition, StoreError>>>);
 
 /// Signal that a caller waits for submitted entries, so that gathering ends.
 #[derive(Debug, Default)]
-pub(super) struct Hurry(AtomicBool);
+pub(super) struct FlushSignal(AtomicBool);
 
-impl Hurry {
+impl FlushSignal {
     /// `thread` writes what it has.
     pub(super) fn up(&self, thread: &Thread) {
         self.0.store(true, Ordering::Release);
@@ -57,23 +57,23 @@ impl Hurry {
     }
 }
 
-pub(super) struct Writer {
+pub(super) struct AuditWriter {
     pub(super) connection: Connection,
-    pub(super) keys: Arc<Keys>,
+    pub(super) keys: Arc<AuditKeys>,
     pub(super) file: PathBuf,
     /// True if the last write failed.
     pub(super) failing: Arc<AtomicBool>,
-    pub(super) hurry: Arc<Hurry>,
+    pub(super) hurry: Arc<FlushSignal>,
 }
 
-impl Writer {
+impl AuditWriter {
     /// Writes until all senders are dropped and everything sent is written.
-    pub(super) fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
+    pub(super) fn run(mut self, mut jobs: mpsc::Receiver<WriterJob>) {
         let (mut batch, mut flushed) = (Vec::with_capacity(BATCH), Vec::new());
         loop {
             if batch.is_empty() {
                 let Some(job) = jobs.blocking_recv() else { return };
-                let is_awaited = !matches!(job, Job::Write(_, None));
+                let is_awaited = !matches!(job, WriterJob::Write(_, None));
                 sort(job, &mut batch, &mut flushed);
                 // With so many there is nothing to gather.
                 if !is_awaited && jobs.len() < BATCH {
@@ -103,7 +103,7 @@ impl Writer {
 
     /// Writes all entries or none. After a failure, entries without a waiting caller stay in the batch; waiting callers
     /// get the error.
-    fn write(&mut self, batch: &mut Vec<Waiting>) {
+    fn write(&mut self, batch: &mut Vec<QueuedEntry>) {
         if batch.is_empty() {
             return;
         }
@@ -144,9 +144,9 @@ impl Writer {
     }
 }
 
-fn sort(job: Job, batch: &mut Vec<Waiting>, flushed: &mut Vec<oneshot::Sender<()>>) {
+fn sort(job: WriterJob, batch: &mut Vec<QueuedEntry>, flushed: &mut Vec<oneshot::Sender<()>>) {
     match job {
-        Job::Write(entry, done) => batch.push((entry, done)),
-        Job::Flush(done) => flushed.push(done),
+        WriterJob::Write(entry, done) => batch.push((entry, done)),
+        WriterJob::Flush(done) => flushed.push(done),
     }
 }

@@ -3,7 +3,7 @@
 use rusqlite::OptionalExtension as _;
 use tokio::sync::watch;
 
-use super::State;
+use super::StateStore;
 use crate::error::StoreError;
 
 /// Every step is run once, in order. Never change one, add one.
@@ -13,10 +13,10 @@ pub(super) const STEPS: &[&str] =
 /// Spending on models, stored as a text that the host interprets. Changes are exclusive: several processes that share
 /// the file share one budget.
 #[derive(Clone, Debug)]
-pub struct Budgets(State);
+pub struct BudgetRecords(StateStore);
 
-impl Budgets {
-    pub(super) fn new(state: State) -> Self {
+impl BudgetRecords {
+    pub(super) fn new(state: StateStore) -> Self {
         Self(state)
     }
 
@@ -71,7 +71,7 @@ mod tests {
         const EACH: u64 = 40;
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("state.db");
-        let open = || State::open(&file).unwrap().budgets();
+        let open = || StateStore::open(&file).unwrap().budgets();
         assert_eq!(open().read().await.unwrap(), None);
         let all = [open(), open()].map(|budgets| {
             tokio::spawn(async move {

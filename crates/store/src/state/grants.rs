@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use super::State;
+use super::StateStore;
 use crate::error::StoreError;
 
 /// Every step is run once, in order. Never change one, add one.
@@ -15,12 +15,12 @@ pub(super) const STEPS: &[&str] = &["
 
 /// Decisions that last, each a text whose meaning is the host's.
 #[derive(Clone, Debug)]
-pub struct Grants(State);
+pub struct GrantRecords(StateStore);
 
 /// One of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct KeptGrant {
+pub struct StoredGrant {
     /// Id of the grant.
     pub id: String,
     /// Text of the grant.
@@ -31,8 +31,8 @@ pub struct KeptGrant {
     pub uses: u64,
 }
 
-impl Grants {
-    pub(super) fn new(state: State) -> Self {
+impl GrantRecords {
+    pub(super) fn new(state: StateStore) -> Self {
         Self(state)
     }
 
@@ -40,7 +40,7 @@ impl Grants {
     ///
     /// # Errors
     /// When they cannot be read.
-    pub async fn all(&self, now: Timestamp) -> Result<Vec<KeptGrant>, StoreError> {
+    pub async fn all(&self, now: Timestamp) -> Result<Vec<StoredGrant>, StoreError> {
         self.0
             .read(move |view| {
                 let all = "SELECT id, body, used_at, uses FROM grants WHERE until IS NULL OR until > ?1 ORDER BY id";
@@ -48,7 +48,7 @@ impl Grants {
                 let rows = query.query_map([now.as_microsecond()], |row| {
                     let used_at: Option<i64> = row.get(2)?;
                     let uses: i64 = row.get(3)?;
-                    Ok(KeptGrant {
+                    Ok(StoredGrant {
                         id: row.get(0)?,
                         body: row.get(1)?,
                         used_at: used_at.and_then(|at| Timestamp::from_microsecond(at).ok()),

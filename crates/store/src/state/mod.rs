@@ -1,16 +1,16 @@
 //! Decisions of users and pending approvals: one file, of which each part has its own tables.
 //!
-//! To add a part: a module beside `pins` with its `STEPS` and a type that wraps [`State`], a line in `PARTS`, and a method
-//! here that hands it out. A part reads with `State::read` and writes with `State::write`.
+//! To add a part: a module beside `pins` with its `STEPS` and a type that wraps [`StateStore`], a line in `PARTS`, and a method
+//! here that hands it out. A part reads with `StateStore::read` and writes with `StateStore::write`.
 
+pub mod approvals;
 pub mod budgets;
+mod change_watch;
 pub mod grants;
-pub mod matters;
 pub mod pins;
 pub mod tasks;
 #[cfg(test)]
 mod tests;
-mod watch;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -22,17 +22,17 @@ use zeroize::Zeroizing;
 
 use crate::error::StoreError;
 use crate::{file, key};
-use watch::Watch;
+use change_watch::ChangeWatch;
 
 /// A part: its name, and what its tables are made of, by version. Each step is run once, in order. Never change one, add
 /// one.
-type Part = (&'static str, &'static [&'static str]);
+type SchemaPart = (&'static str, &'static [&'static str]);
 
 /// All parts. Their order does not matter.
-const PARTS: &[Part] = &[
+const PARTS: &[SchemaPart] = &[
     ("budgets", budgets::STEPS),
     ("grants", grants::STEPS),
-    ("matters", matters::STEPS),
+    ("matters", approvals::STEPS),
     ("pins", pins::STEPS),
     ("tasks", tasks::STEPS),
 ];
@@ -45,17 +45,17 @@ const STEPS: &[&str] =
 ///
 /// Cheap to clone. What is written is on the disk when the call comes back.
 #[derive(Clone)]
-pub struct State(Arc<Inner>);
+pub struct StateStore(Arc<StateStoreInner>);
 
-struct Inner {
+struct StateStoreInner {
     file: PathBuf,
     /// Lock for writers, so that they wait here and not inside SQLite.
     writer: Arc<Mutex<Connection>>,
     reader: Arc<Mutex<Connection>>,
-    watch: Watch,
+    watch: ChangeWatch,
 }
 
-impl State {
+impl StateStore {
     /// The state in this file, which is made if it is not there, for its owner alone.
     ///
     /// # Errors
@@ -73,35 +73,35 @@ impl State {
             Err(source) => return Err(StoreError::Database { file, source: Arc::new(source) }),
         }
         let reader = file::open(&file, STEPS)?;
-        let watch = Watch::new(file.clone());
+        let watch = ChangeWatch::new(file.clone());
         let (writer, reader) = (Arc::new(Mutex::new(writer)), Arc::new(Mutex::new(reader)));
-        Ok(Self(Arc::new(Inner { file, writer, reader, watch })))
+        Ok(Self(Arc::new(StateStoreInner { file, writer, reader, watch })))
     }
 
     /// Returns the pins: the offers of servers that a person accepted.
     #[must_use]
-    pub fn pins(&self) -> pins::Pins {
-        pins::Pins::new(self.clone())
+    pub fn pins(&self) -> pins::PinRecords {
+        pins::PinRecords::new(self.clone())
     }
 
     /// Returns the lasting grants.
     #[must_use]
-    pub fn grants(&self) -> grants::Grants {
-        grants::Grants::new(self.clone())
+    pub fn grants(&self) -> grants::GrantRecords {
+        grants::GrantRecords::new(self.clone())
     }
 
     /// Returns the spending on models.
     #[must_use]
-    pub fn budgets(&self) -> budgets::Budgets {
-        budgets::Budgets::new(self.clone())
+    pub fn budgets(&self) -> budgets::BudgetRecords {
+        budgets::BudgetRecords::new(self.clone())
     }
 
     /// Returns the pending approvals, sealed with the key of the state.
     ///
     /// # Errors
-    /// As [`State::secret`].
-    pub fn matters(&self) -> Result<matters::Matters, StoreError> {
-        matters::Matters::new(self.clone())
+    /// As [`StateStore::secret`].
+    pub fn matters(&self) -> Result<approvals::ApprovalRecords, StoreError> {
+        approvals::ApprovalRecords::new(self.clone())
     }
 
     /// A secret for one purpose that is the same for all who share this state, and after a restart. It is made of the
@@ -116,8 +116,8 @@ impl State {
 
     /// By which calls tasks were begun.
     #[must_use]
-    pub fn tasks(&self) -> tasks::Tasks {
-        tasks::Tasks::new(self.clone())
+    pub fn tasks(&self) -> tasks::TaskRecords {
+        tasks::TaskRecords::new(self.clone())
     }
 
     /// Its file.
@@ -168,15 +168,15 @@ impl State {
     }
 }
 
-impl fmt::Debug for State {
+impl fmt::Debug for StateStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("State").field(&self.0.file).finish()
+        f.debug_tuple("StateStore").field(&self.0.file).finish()
     }
 }
 
 /// Brings every part to its newest step; whether none is newer than that. A part that is not known here is left alone: it
 /// is of a newer program, which may run beside this one.
-fn prepare(connection: &mut Connection, parts: &[Part]) -> rusqlite::Result<bool> {
+fn prepare(connection: &mut Connection, parts: &[SchemaPart]) -> rusqlite::Result<bool> {
     let change = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
     for (name, steps) in parts {
         let version = "SELECT version FROM parts WHERE name = ?1";

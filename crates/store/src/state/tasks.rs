@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{OptionalExtension as _, Transaction};
 
-use super::State;
+use super::StateStore;
 use crate::error::StoreError;
 
 /// Maximum number of tasks kept; the oldest is removed for one more.
@@ -21,10 +21,10 @@ pub(super) const STEPS: &[&str] = &["
 
 /// Records of tasks, each a text that the host interprets.
 #[derive(Clone, Debug)]
-pub struct Tasks(State);
+pub struct TaskRecords(StateStore);
 
-impl Tasks {
-    pub(super) fn new(state: State) -> Self {
+impl TaskRecords {
+    pub(super) fn new(state: StateStore) -> Self {
         Self(state)
     }
 
@@ -75,7 +75,7 @@ mod tests {
     async fn the_oldest_make_room_and_each_has_its_time() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("state.db");
-        let state = State::open(&file).unwrap();
+        let state = StateStore::open(&file).unwrap();
         let now = Timestamp::now();
         let at = move |hours: i64| now + SignedDuration::from_hours(hours);
         for (hours, id) in [(0, "a"), (1, "b"), (2, "c"), (3, "d")] {
@@ -83,7 +83,7 @@ mod tests {
         }
         drop(state);
         // A restart later.
-        let state = State::open(&file).unwrap();
+        let state = StateStore::open(&file).unwrap();
         let kept = async |hours: i64| {
             let mut kept = Vec::new();
             for id in ["a", "b", "c", "d"] {

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 
-const ONE: &[Part] = &[("notes", &["CREATE TABLE notes (text TEXT NOT NULL)"])];
+const ONE: &[SchemaPart] = &[("notes", &["CREATE TABLE notes (text TEXT NOT NULL)"])];
 
 struct Place {
     _folder: tempfile::TempDir,
@@ -16,19 +16,19 @@ fn place() -> Place {
 
 impl Place {
     /// The state with a part of these tests in it.
-    fn open(&self) -> State {
-        let state = State::open(&self.file).unwrap();
+    fn open(&self) -> StateStore {
+        let state = StateStore::open(&self.file).unwrap();
         let mut connection = Connection::open(&self.file).unwrap();
         assert!(prepare(&mut connection, ONE).unwrap());
         state
     }
 }
 
-async fn note(state: &State, text: &'static str) -> Result<(), StoreError> {
+async fn note(state: &StateStore, text: &'static str) -> Result<(), StoreError> {
     state.write(move |change| change.execute("INSERT INTO notes VALUES (?1)", [text]).map(drop)).await
 }
 
-async fn notes(state: &State) -> Vec<String> {
+async fn notes(state: &StateStore) -> Vec<String> {
     let all = |view: &Transaction<'_>| {
         let mut query = view.prepare("SELECT text FROM notes ORDER BY rowid")?;
         let rows = query.query_map([], |row| row.get(0))?;
@@ -84,8 +84,8 @@ async fn changes_are_noticed_whoever_makes_them() {
 fn each_part_has_its_own_version() {
     let place = place();
     let mut connection = file::open(&place.file, STEPS).unwrap();
-    const OLDER: &[Part] = &[("a", &["CREATE TABLE a (x INTEGER)"])];
-    const NEWER: &[Part] =
+    const OLDER: &[SchemaPart] = &[("a", &["CREATE TABLE a (x INTEGER)"])];
+    const NEWER: &[SchemaPart] =
         &[("a", &["CREATE TABLE a (x INTEGER)", "ALTER TABLE a ADD COLUMN y INTEGER"]), ONE[0]];
     assert!(prepare(&mut connection, OLDER).unwrap());
     assert!(prepare(&mut connection, NEWER).unwrap());
@@ -108,7 +108,7 @@ async fn the_file_is_its_owners_alone() {
     }
     drop(state);
     std::fs::set_permissions(&place.file, std::fs::Permissions::from_mode(0o660)).unwrap();
-    assert!(matches!(State::open(&place.file), Err(StoreError::Exposed(_))));
+    assert!(matches!(StateStore::open(&place.file), Err(StoreError::Exposed(_))));
 }
 
 #[test]
@@ -117,5 +117,5 @@ fn what_is_no_database_is_refused() {
     let mut made =
         file::private(std::fs::OpenOptions::new().write(true).create(true)).open(&place.file).unwrap();
     std::io::Write::write_all(&mut made, b"this is no database, however long it is made to be").unwrap();
-    assert!(matches!(State::open(&place.file), Err(StoreError::Database { .. })));
+    assert!(matches!(StateStore::open(&place.file), Err(StoreError::Database { .. })));
 }

@@ -5,13 +5,13 @@ use hospes::model::Revision;
 use hospes::serde_json::json;
 
 use super::server::MEETING;
-use super::{Site, Transport, client, connect, server};
+use super::{TestTransport, TransportSite, client, connect, server};
 
 /// A client of every revision finds the server, and one that leaves the choice open speaks the newest.
 ///
 /// # Panics
 /// When it is not so.
-pub async fn revisions_are_agreed_on(transport: &impl Transport) {
+pub async fn revisions_are_agreed_on(transport: &impl TestTransport) {
     let site = transport.serve(server()).await;
     for revision in transport.revisions() {
         let client = connect(&site, *revision).await;
@@ -30,7 +30,7 @@ pub async fn revisions_are_agreed_on(transport: &impl Transport) {
 ///
 /// # Panics
 /// When it is not so.
-pub async fn calls_find_their_answers(transport: &impl Transport) {
+pub async fn calls_find_their_answers(transport: &impl TestTransport) {
     let site = transport.serve(server()).await;
     for revision in transport.revisions() {
         let client = connect(&site, *revision).await;
@@ -57,7 +57,7 @@ pub async fn calls_find_their_answers(transport: &impl Transport) {
 ///
 /// # Panics
 /// When it is not so.
-pub async fn calls_run_at_once(transport: &impl Transport) {
+pub async fn calls_run_at_once(transport: &impl TestTransport) {
     let site = transport.serve(server()).await;
     for revision in transport.revisions() {
         let client = connect(&site, *revision).await;
@@ -82,7 +82,7 @@ pub async fn calls_run_at_once(transport: &impl Transport) {
 ///
 /// # Panics
 /// When it is not so.
-pub async fn large_messages_arrive_whole(transport: &impl Transport) {
+pub async fn large_messages_arrive_whole(transport: &impl TestTransport) {
     let site = transport.serve(server()).await;
     for revision in transport.revisions() {
         let client = connect(&site, *revision).await;
@@ -104,7 +104,7 @@ pub async fn large_messages_arrive_whole(transport: &impl Transport) {
 ///
 /// # Panics
 /// When it is not so.
-pub async fn answers_over_the_limit_fail_alone(transport: &impl Transport) {
+pub async fn answers_over_the_limit_fail_alone(transport: &impl TestTransport) {
     let site = transport.serve(server()).await;
     for revision in transport.revisions() {
         let client = site.connect(client().revision(*revision).max_message_bytes(100_000)).await;
@@ -126,7 +126,7 @@ pub async fn answers_over_the_limit_fail_alone(transport: &impl Transport) {
 ///
 /// # Panics
 /// When it is not so.
-pub async fn metadata_travels_with_the_request(transport: &impl Transport) {
+pub async fn metadata_travels_with_the_request(transport: &impl TestTransport) {
     let site = transport.serve(server()).await;
     for revision in transport.revisions() {
         let client = connect(&site, *revision).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hospes::client::{CallError, Client};
 use hospes::serde_json::json;
 
-use super::{Transport, connect, server};
+use super::{TestTransport, connect, server};
 
 /// Waits until so many handlers hang, as `client` sees it.
 async fn hanging(client: &Client, want: usize) {
@@ -22,7 +22,7 @@ async fn hanging(client: &Client, want: usize) {
 ///
 /// # Panics
 /// When it is not so.
-pub async fn cancelled_calls_stop(transport: &impl Transport) {
+pub async fn cancelled_calls_stop(transport: &impl TestTransport) {
     let site = transport.serve(server()).await;
     for revision in transport.revisions() {
         let client = connect(&site, *revision).await;
@@ -49,7 +49,7 @@ pub async fn cancelled_calls_stop(transport: &impl Transport) {
 ///
 /// # Panics
 /// When it is not so.
-pub async fn clients_do_not_disturb_each_other(transport: &impl Transport) {
+pub async fn clients_do_not_disturb_each_other(transport: &impl TestTransport) {
     let site = transport.serve(server()).await;
     let clients = transport.revisions().iter().cycle().take(12).enumerate().map(|(number, revision)| {
         let site = &site;
@@ -72,7 +72,7 @@ pub async fn clients_do_not_disturb_each_other(transport: &impl Transport) {
 ///
 /// # Panics
 /// When it is not so.
-pub async fn the_clients_end_ends_its_calls<T: Transport>(transport: &T) {
+pub async fn the_clients_end_ends_its_calls<T: TestTransport>(transport: &T) {
     let site = transport.serve(server()).await;
     for revision in transport.revisions() {
         let (client, other) = (connect(&site, *revision).await, connect(&site, *revision).await);
@@ -94,7 +94,7 @@ pub async fn the_clients_end_ends_its_calls<T: Transport>(transport: &T) {
 ///
 /// # Panics
 /// When it is not so.
-pub async fn the_servers_end_fails_what_waits<T: Transport>(transport: &T) {
+pub async fn the_servers_end_fails_what_waits<T: TestTransport>(transport: &T) {
     if !T::SHARED {
         return;
     }

@@ -1,6 +1,6 @@
 //! One suite of behaviours for every transport: ours, and yours.
 //!
-//! Say how your transport serves and connects ([`Transport`], [`Site`]), and let [`transport_tests!`](crate::transport_tests)
+//! Say how your transport serves and connects ([`TestTransport`], [`TransportSite`]), and let [`transport_tests!`](crate::transport_tests)
 //! make a test of each behaviour. They run a [`server`] of the suite's own behind the transport, and the SDK's client in
 //! front of it.
 //!
@@ -9,11 +9,11 @@
 //! use hospes::client::{Client, ClientBuilder, ConnectError};
 //! use hospes::transport::memory;
 //! use hospes::transport::stdio_server::StdioServer;
-//! use hospes_testkit::transport::{Site, Transport, Wire};
+//! use hospes_testkit::transport::{TransportSite, TestTransport, RawConnection};
 //!
 //! struct Memory;
 //!
-//! impl Transport for Memory {
+//! impl TestTransport for Memory {
 //!     type Site = InMemory;
 //!
 //!     async fn serve(&self, server: Server) -> InMemory {
@@ -23,15 +23,15 @@
 //!
 //! struct InMemory(StdioServer);
 //!
-//! impl Site for InMemory {
+//! impl TransportSite for InMemory {
 //!     async fn connect(&self, client: ClientBuilder) -> Result<Client, ConnectError> {
 //!         let (read, write) = tokio::io::split(memory::serve_with(self.0.clone()));
 //!         client.over(read, write).await
 //!     }
 //!
-//!     async fn wire(&self) -> Option<Wire> {
+//!     async fn wire(&self) -> Option<RawConnection> {
 //!         let (read, write) = tokio::io::split(memory::serve_with(self.0.clone()));
-//!         Some(Wire::new(read, write))
+//!         Some(RawConnection::new(read, write))
 //!     }
 //! }
 //!
@@ -75,9 +75,9 @@ pub use wire::{
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A transport on trial.
-pub trait Transport: Send + Sync {
+pub trait TestTransport: Send + Sync {
     /// A server that runs.
-    type Site: Site;
+    type Site: TransportSite;
 
     /// True if all clients of a site reach one server, which ends when the site is dropped. Over stdio each client
     /// starts its own server.
@@ -97,33 +97,33 @@ pub trait Transport: Send + Sync {
 }
 
 /// A server that can be reached.
-pub trait Site: Send + Sync {
+pub trait TransportSite: Send + Sync {
     /// Connects one more client.
     fn connect(&self, client: ClientBuilder) -> impl Future<Output = Result<Client, ConnectError>> + Send;
 
     /// One more connection without a client at its end, on which messages are lines; none where messages do not
     /// travel on a connection (HTTP).
-    fn wire(&self) -> impl Future<Output = Option<Wire>> + Send {
+    fn wire(&self) -> impl Future<Output = Option<RawConnection>> + Send {
         std::future::ready(None)
     }
 }
 
 /// A connection without a client at its end.
-pub struct Wire {
+pub struct RawConnection {
     pub(crate) read: Pin<Box<dyn AsyncRead + Send>>,
     pub(crate) write: Pin<Box<dyn AsyncWrite + Send>>,
 }
 
-impl Wire {
+impl RawConnection {
     /// The client's end of a connection.
     pub fn new(read: impl AsyncRead + Send + 'static, write: impl AsyncWrite + Send + 'static) -> Self {
         Self { read: Box::pin(read), write: Box::pin(write) }
     }
 }
 
-impl fmt::Debug for Wire {
+impl fmt::Debug for RawConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Wire")
+        f.write_str("RawConnection")
     }
 }
 
@@ -139,7 +139,7 @@ pub fn run(behaviour: impl Future<Output = ()>) {
     assert!(done.is_ok(), "nothing came of it within {PATIENCE:?}");
 }
 
-/// Creates a module `transport_suite` with one test for each behaviour of a [`Transport`](crate::transport::Transport).
+/// Creates a module `transport_suite` with one test for each behaviour of a [`TestTransport`](crate::transport::TestTransport).
 /// An expression creates the transport: `hospes_testkit::transport_tests!(MyTransport::new());`.
 #[macro_export]
 macro_rules! transport_tests {
@@ -200,7 +200,7 @@ pub(crate) fn client() -> ClientBuilder {
 }
 
 /// A client of one revision.
-pub(crate) async fn connect(site: &impl Site, revision: Revision) -> Client {
+pub(crate) async fn connect(site: &impl TransportSite, revision: Revision) -> Client {
     let client = site.connect(client().revision(revision)).await;
     client.unwrap_or_else(|error| panic!("no client of {revision}: {error}"))
 }

@@ -6,13 +6,13 @@ use std::time::Duration;
 use hospes::model::{LoggingLevel, Notification, Revision, SubscriptionFilter};
 use hospes::serde_json::json;
 
-use super::{PATIENCE, Site, Transport, client, connect, server};
+use super::{PATIENCE, TestTransport, TransportSite, client, connect, server};
 
 /// Every report of progress arrives, in order, and before the answer.
 ///
 /// # Panics
 /// When it is not so.
-pub async fn progress_precedes_the_answer(transport: &impl Transport) {
+pub async fn progress_precedes_the_answer(transport: &impl TestTransport) {
     let site = transport.serve(server()).await;
     for revision in transport.revisions() {
         let client = connect(&site, *revision).await;
@@ -30,7 +30,7 @@ pub async fn progress_precedes_the_answer(transport: &impl Transport) {
 ///
 /// # Panics
 /// When it is not so.
-pub async fn log_messages_precede_the_answer(transport: &impl Transport) {
+pub async fn log_messages_precede_the_answer(transport: &impl TestTransport) {
     let site = transport.serve(server()).await;
     for revision in transport.revisions() {
         let heard = Arc::new(Mutex::new(Vec::new()));
@@ -51,7 +51,7 @@ pub async fn log_messages_precede_the_answer(transport: &impl Transport) {
 ///
 /// # Panics
 /// When it is not so.
-pub async fn questions_are_answered(transport: &impl Transport) {
+pub async fn questions_are_answered(transport: &impl TestTransport) {
     let site = transport.serve(server()).await;
     for revision in transport.revisions() {
         let client = connect(&site, *revision).await;
@@ -70,7 +70,7 @@ pub async fn questions_are_answered(transport: &impl Transport) {
 ///
 /// # Panics
 /// When it is not so.
-pub async fn questions_find_their_callers(transport: &impl Transport) {
+pub async fn questions_find_their_callers(transport: &impl TestTransport) {
     let site = transport.serve(server()).await;
     for revision in transport.revisions().iter().filter(|revision| **revision >= Revision::V2025_06_18) {
         let client = connect(&site, *revision).await;
@@ -90,7 +90,7 @@ pub async fn questions_find_their_callers(transport: &impl Transport) {
 ///
 /// # Panics
 /// When it is not so.
-pub async fn changes_are_heard(transport: &impl Transport) {
+pub async fn changes_are_heard(transport: &impl TestTransport) {
     let site = transport.serve(server()).await;
     for revision in transport.revisions() {
         let client = connect(&site, *revision).await;

@@ -30,11 +30,11 @@ struct Name {
 
 /// Handlers that hang.
 #[derive(Default)]
-struct Hanging(AtomicUsize);
+struct HangingHandlers(AtomicUsize);
 
-struct Hang<'h>(&'h Hanging);
+struct HangGuard<'h>(&'h HangingHandlers);
 
-impl Drop for Hang<'_> {
+impl Drop for HangGuard<'_> {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::SeqCst);
     }
@@ -42,7 +42,7 @@ impl Drop for Hang<'_> {
 
 /// The server of the suite. A transport that starts programs (stdio) has one of them serve this.
 pub fn server() -> Server {
-    let hanging = Arc::new(Hanging::default());
+    let hanging = Arc::new(HangingHandlers::default());
     let counting = Arc::clone(&hanging);
     let meeting = Arc::new(Barrier::new(MEETING));
     let server = Server::new("suite", "1.0")
@@ -60,7 +60,7 @@ pub fn server() -> Server {
             let hanging = Arc::clone(&hanging);
             async move {
                 hanging.0.fetch_add(1, Ordering::SeqCst);
-                let _hang = Hang(&hanging);
+                let _hang = HangGuard(&hanging);
                 std::future::pending::<String>().await
             }
         })

@@ -4,22 +4,22 @@ use hospes::model::Revision;
 use hospes::serde_json::{self, Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
 
-use super::{Site, Transport, Wire, server};
+use super::{RawConnection, TestTransport, TransportSite, server};
 
 /// A client's end that is spoken for by hand.
-struct Hand {
+struct RawClient {
     read: BufReader<std::pin::Pin<Box<dyn AsyncRead + Send>>>,
     write: std::pin::Pin<Box<dyn tokio::io::AsyncWrite + Send>>,
 }
 
-impl Hand {
-    async fn at(site: &impl Site) -> Option<Self> {
-        let Wire { read, write } = site.wire().await?;
+impl RawClient {
+    async fn at(site: &impl TransportSite) -> Option<Self> {
+        let RawConnection { read, write } = site.wire().await?;
         Some(Self { read: BufReader::new(read), write })
     }
 
     /// A session of an older revision.
-    async fn opened(site: &impl Site, revision: Revision) -> Option<Self> {
+    async fn opened(site: &impl TransportSite, revision: Revision) -> Option<Self> {
         let mut hand = Self::at(site).await?;
         hand.say(&initialize(revision)).await;
         let answer = hand.hear().await.expect("an answer");
@@ -69,7 +69,7 @@ fn modern(id: u32, method: &str, mut params: Value) -> String {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
 }
 
-fn legacy(transport: &impl Transport) -> impl Iterator<Item = Revision> {
+fn legacy(transport: &impl TestTransport) -> impl Iterator<Item = Revision> {
     transport.revisions().iter().copied().filter(|revision| revision.is_legacy())
 }
 
@@ -77,10 +77,10 @@ fn legacy(transport: &impl Transport) -> impl Iterator<Item = Revision> {
 ///
 /// # Panics
 /// When it is not so.
-pub async fn messages_arrive_however_they_are_cut(transport: &impl Transport) {
+pub async fn messages_arrive_however_they_are_cut(transport: &impl TestTransport) {
     let site = transport.serve(server()).await;
     for revision in legacy(transport) {
-        let Some(mut hand) = Hand::opened(&site, revision).await else { return };
+        let Some(mut hand) = RawClient::opened(&site, revision).await else { return };
         for byte in format!("{}\n", ping(1)).bytes() {
             hand.write(&[byte]).await;
         }
@@ -99,10 +99,10 @@ pub async fn messages_arrive_however_they_are_cut(transport: &impl Transport) {
 ///
 /// # Panics
 /// When it is not so.
-pub async fn rubbish_is_refused_and_survived(transport: &impl Transport) {
+pub async fn rubbish_is_refused_and_survived(transport: &impl TestTransport) {
     let site = transport.serve(server()).await;
     for revision in legacy(transport) {
-        let Some(mut hand) = Hand::opened(&site, revision).await else { return };
+        let Some(mut hand) = RawClient::opened(&site, revision).await else { return };
         for (said, code, id) in [
             ("no JSON", -32700, Value::Null),
             ("{\"jsonrpc\":\"2.0\",\"id\":1,", -32700, Value::Null),
@@ -124,10 +124,10 @@ pub async fn rubbish_is_refused_and_survived(transport: &impl Transport) {
 ///
 /// # Panics
 /// When it is not so.
-pub async fn a_modern_server_sends_no_requests(transport: &impl Transport) {
+pub async fn a_modern_server_sends_no_requests(transport: &impl TestTransport) {
     let site = transport.serve(server()).await;
     if transport.revisions().contains(&Revision::V2026_07_28) {
-        let Some(mut hand) = Hand::at(&site).await else { return };
+        let Some(mut hand) = RawClient::at(&site).await else { return };
         let mut params = json!({"name": "ask", "arguments": {"text": "it"}});
         hand.say(&modern(1, "tools/call", params.clone())).await;
         let round = hand.answer_to(1).await["result"].take();
@@ -154,7 +154,7 @@ pub async fn a_modern_server_sends_no_requests(transport: &impl Transport) {
         hand.answer_to(3).await;
     }
     for revision in legacy(transport).filter(|revision| *revision >= Revision::V2025_06_18) {
-        let Some(mut hand) = Hand::opened(&site, revision).await else { return };
+        let Some(mut hand) = RawClient::opened(&site, revision).await else { return };
         let params = json!({"name": "ask", "arguments": {"text": "it"}});
         hand.say(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string())
             .await;
@@ -172,10 +172,10 @@ pub async fn a_modern_server_sends_no_requests(transport: &impl Transport) {
 ///
 /// # Panics
 /// When it is not so.
-pub async fn what_was_accepted_is_answered_at_the_end<T: Transport>(transport: &T) {
+pub async fn what_was_accepted_is_answered_at_the_end<T: TestTransport>(transport: &T) {
     let site = transport.serve(server()).await;
     for revision in legacy(transport) {
-        let Some(mut hand) = Hand::opened(&site, revision).await else { return };
+        let Some(mut hand) = RawClient::opened(&site, revision).await else { return };
         let echo = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
                           "params": {"name": "echo", "arguments": {"text": "last words"}}});
         if T::HALF_CLOSE {

@@ -2,7 +2,7 @@
 
 use hospes::client::{Client, Target};
 use hospes::transport::http_server::{Endpoint, EndpointBuilder, HttpServer};
-use hospes_testkit::{Usage, resident};
+use hospes_testkit::{ProcessUsage, resident};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -277,14 +277,14 @@ async fn an_id_in_use_is_refused_and_a_crowd_is_told_the_limits_name() {
 async fn connections_leave_nothing_behind() {
     let site = Site::with(|endpoint| endpoint).await;
     site.serves().await;
-    let Some(before) = Usage::now() else { return };
+    let Some(before) = ProcessUsage::now() else { return };
     for number in 0..500 {
         let mut stream = site.open().await;
         let whole = post("", initialize("2025-11-25").as_bytes());
         let _ = stream.write_all(&whole[..number % whole.len()]).await;
     }
     soon("the end of connections", async {
-        while Usage::now().unwrap().descriptors > before.descriptors + 4 {
+        while ProcessUsage::now().unwrap().descriptors > before.descriptors + 4 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     })

@@ -3,32 +3,37 @@
 use secrecy::SecretString;
 use url::Url;
 
-use super::redeem::Redeem;
+use super::redeem::RedeemGrant;
 use super::redirect;
-use super::server::Found;
-use super::{Effect, Facts, Next, State, Visit};
-use crate::client::credentials::Client;
-use crate::client::token_request::Order;
-use crate::pkce::Verifier;
+use super::server::DiscoveredServer;
+use super::{AuthorizationPrompt, FlowContext, FlowEffect, FlowState, FlowStep};
+use crate::client::credentials::ClientIdentity;
+use crate::client::token_request::TokenRequest;
+use crate::pkce::CodeVerifier;
 use crate::{ErrorCode, RedirectUri};
 
 /// Everything the answer is judged by. Made before the browser opens, consumed by the first answer.
 #[derive(Debug)]
-pub(super) struct Pending {
+pub(super) struct PendingAuthorization {
     pub(super) state: SecretString,
-    pub(super) verifier: Verifier,
-    pub(super) order: Order,
+    pub(super) verifier: CodeVerifier,
+    pub(super) order: TokenRequest,
     /// The server said that it always says from whom an answer comes.
     pub(super) iss_required: bool,
     pub(super) redirect_uri: RedirectUri,
     pub(super) created_at: u64,
 }
 
-impl Pending {
-    pub(super) fn begin(facts: &mut Facts, found: &Found, client: Client, redirect_uri: RedirectUri) -> Next {
+impl PendingAuthorization {
+    pub(super) fn begin(
+        facts: &mut FlowContext,
+        found: &DiscoveredServer,
+        client: ClientIdentity,
+        redirect_uri: RedirectUri,
+    ) -> FlowStep {
         let mut url = found.server.authorization_url()?;
         let state = facts.seed.draw_text();
-        let verifier = Verifier::new(&facts.seed.draw());
+        let verifier = CodeVerifier::new(&facts.seed.draw());
         let order = order(facts, found, client)?;
         {
             let mut query = url.query_pairs_mut();
@@ -44,7 +49,7 @@ impl Pending {
                 query.append_pair("scope", &order.scopes.to_string());
             }
         }
-        let visit = Visit {
+        let visit = AuthorizationPrompt {
             url,
             redirect_uri: redirect_uri.clone(),
             state: state.clone(),
@@ -59,26 +64,30 @@ impl Pending {
             redirect_uri,
             created_at: facts.now,
         };
-        Ok((State::Pending(Box::new(pending)), Effect::Visit(visit)))
+        Ok((FlowState::Pending(Box::new(pending)), FlowEffect::Visit(visit)))
     }
 
-    pub(super) fn handle(self, facts: &mut Facts, url: &str) -> Next {
+    pub(super) fn handle(self, facts: &mut FlowContext, url: &str) -> FlowStep {
         let code = redirect::read(&self, url, facts.now)?;
         let fields = vec![
             ("code", code),
             ("redirect_uri", self.redirect_uri.as_str().to_owned().into()),
             ("code_verifier", self.verifier.expose().to_owned().into()),
         ];
-        Redeem::begin(facts, self.order, "authorization_code", fields)
+        RedeemGrant::begin(facts, self.order, "authorization_code", fields)
     }
 }
 
-/// What the token is to be for, and from whom.
-pub(super) fn order(facts: &Facts, found: &Found, client: Client) -> Result<Order, crate::client::FlowError> {
+/// Creates the token request for the discovered server and resource.
+pub(super) fn order(
+    facts: &FlowContext,
+    found: &DiscoveredServer,
+    client: ClientIdentity,
+) -> Result<TokenRequest, crate::client::FlowError> {
     let issuer = found.server.issuer.clone();
     let audience = facts.settings.assertion_audience.clone();
     let audience = audience.unwrap_or_else(|| issuer.as_str().to_owned());
-    Ok(Order {
+    Ok(TokenRequest {
         issuer,
         resource: found.resource.clone(),
         client,
@@ -89,12 +98,12 @@ pub(super) fn order(facts: &Facts, found: &Found, client: Client) -> Result<Orde
     })
 }
 
-/// What a URL carries in its query.
+/// Returns the query parameters of a URL.
 pub(super) fn parameters(url: &Url) -> Vec<(String, String)> {
     url.query_pairs().map(|(name, value)| (name.into_owned(), value.into_owned())).collect()
 }
 
-/// The refusal in an answer, in words that may be shown.
+/// Converts the error parameters of a response to an error body that is safe to display.
 pub(super) fn refusal(error: &str, description: Option<String>) -> crate::ErrorBody {
     let mut body = crate::ErrorBody::from(ErrorCode::from(error));
     body.error_description = description;

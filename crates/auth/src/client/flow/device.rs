@@ -8,54 +8,54 @@ use url::Url;
 
 use super::authorize::order;
 use super::redeem::scope_of;
-use super::server::Found;
-use super::{DevicePrompt, Effect, Facts, Input, Next, State, usable};
-use crate::client::credentials::Client;
+use super::server::DiscoveredServer;
+use super::{DevicePrompt, FlowContext, FlowEffect, FlowInput, FlowState, FlowStep, usable};
+use crate::client::credentials::ClientIdentity;
 use crate::client::error::FlowError;
-use crate::client::token_request::{Form, Order, nonce_wanted, read_success};
+use crate::client::token_request::{TokenRequest, TokenRequestForm, nonce_wanted, read_success};
 use crate::egress::FetchError;
 use crate::exchange::without_query;
 use crate::metadata::{is_loopback, is_secure};
-use crate::{ErrorCode, Response, shown};
+use crate::{ErrorCode, FetchResponse, shown};
 
 pub(super) const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 const WHAT: &str = "the device authorization endpoint";
-/// How long the token endpoint is left alone between questions where the server says nothing, in seconds.
+/// Polling interval at the token endpoint if the server gives none, in seconds.
 const INTERVAL: u64 = 5;
 /// The longest that becomes, in seconds.
 const MAX_INTERVAL: u64 = 60;
-/// How long a code is waited for at the most, whatever the server says, in seconds.
+/// Maximum time to wait for a code to be entered, whatever the server says, in seconds.
 const MAX_SECONDS: u64 = 30 * 60;
 
 /// Asks for a code, shows it, and asks again and again what came of it.
 #[derive(Debug)]
-pub(super) struct Device {
-    order: Order,
+pub(super) struct DeviceAuthorization {
+    order: TokenRequest,
     url: Url,
-    stage: Stage,
+    stage: DeviceStage,
 }
 
 #[derive(Debug)]
-enum Stage {
+enum DeviceStage {
     /// The server was asked for a code.
     Asked,
     /// The person is shown it.
-    Shown(Waiting),
+    Shown(DevicePolling),
     /// The person has it, and is given time.
-    Resting(Waiting),
+    Resting(DevicePolling),
     /// The server was asked what came of it; again, with the nonce it wanted.
-    Polled(Waiting, bool),
+    Polled(DevicePolling, bool),
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct DevicePolling {
     code: SecretString,
     interval: u64,
     ends_at: u64,
 }
 
 #[derive(Deserialize)]
-struct Codes {
+struct DeviceAuthorizationResponse {
     device_code: SecretString,
     user_code: String,
     verification_uri: String,
@@ -66,79 +66,86 @@ struct Codes {
     interval: Option<u64>,
 }
 
-impl Device {
-    pub(super) fn begin(facts: &mut Facts, found: &Found, client: Client) -> Next {
+impl DeviceAuthorization {
+    pub(super) fn begin(
+        facts: &mut FlowContext,
+        found: &DiscoveredServer,
+        client: ClientIdentity,
+    ) -> FlowStep {
         let url = found.server.device_authorization_url()?;
         let order = order(facts, found, client)?;
         let scopes = scope_of(&order);
         let mut fields = vec![("resource", order.resource.as_str())];
         fields.extend(scopes.iter().map(|(name, value)| (*name, value.expose_secret())));
-        let form = Form::of(&fields);
+        let form = TokenRequestForm::of(&fields);
         let request =
             form.send(&url, &order.client, &order.issuer, &order.audience, &mut facts.seed, facts.now)?;
-        let stage = Stage::Asked;
-        Ok((State::Device(Box::new(Self { order, url, stage })), Effect::Fetch(request)))
+        let stage = DeviceStage::Asked;
+        Ok((FlowState::Device(Box::new(Self { order, url, stage })), FlowEffect::Fetch(request)))
     }
 
-    /// Whether what comes next may be tokens.
+    /// Returns true if the next response may contain tokens.
     pub(super) fn is_polling(&self) -> bool {
-        matches!(self.stage, Stage::Polled(..))
+        matches!(self.stage, DeviceStage::Polled(..))
     }
 
-    pub(super) fn order(&self) -> &Order {
+    pub(super) fn order(&self) -> &TokenRequest {
         &self.order
     }
 
-    pub(super) fn handle(mut self, facts: &mut Facts, input: Input) -> Next {
+    pub(super) fn handle(mut self, facts: &mut FlowContext, input: FlowInput) -> FlowStep {
         match (self.stage, input) {
-            (Stage::Asked, Input::Response(response)) => {
+            (DeviceStage::Asked, FlowInput::Response(response)) => {
                 let response = usable(WHAT, &self.url, response)?;
-                let codes: Codes = read_success(WHAT, &response, &self.url)?;
+                let codes: DeviceAuthorizationResponse = read_success(WHAT, &response, &self.url)?;
                 let prompt = prompt(facts, &self.url, &self.order, &codes)?;
                 let interval = codes.interval.unwrap_or(INTERVAL).clamp(1, MAX_INTERVAL);
-                self.stage =
-                    Stage::Shown(Waiting { code: codes.device_code, interval, ends_at: prompt.ends_at });
-                Ok((State::Device(Box::new(self)), Effect::Show(Box::new(prompt))))
+                self.stage = DeviceStage::Shown(DevicePolling {
+                    code: codes.device_code,
+                    interval,
+                    ends_at: prompt.ends_at,
+                });
+                Ok((FlowState::Device(Box::new(self)), FlowEffect::Show(Box::new(prompt))))
             }
-            (Stage::Shown(waiting), Input::Shown) => {
-                self.stage = Stage::Asked;
+            (DeviceStage::Shown(waiting), FlowInput::Shown) => {
+                self.stage = DeviceStage::Asked;
                 self.rest(waiting)
             }
-            (Stage::Resting(waiting), Input::Waited) => {
+            (DeviceStage::Resting(waiting), FlowInput::Waited) => {
                 if facts.now >= waiting.ends_at {
                     return Err(FlowError::CodeExpired);
                 }
-                self.stage = Stage::Asked;
+                self.stage = DeviceStage::Asked;
                 self.poll(facts, waiting, None)
             }
-            (Stage::Polled(waiting, again), Input::Response(response)) => {
-                self.stage = Stage::Asked;
+            (DeviceStage::Polled(waiting, again), FlowInput::Response(response)) => {
+                self.stage = DeviceStage::Asked;
                 self.polled(facts, waiting, again, response)
             }
             _ => Err(FlowError::OutOfOrder),
         }
     }
 
-    fn rest(mut self, waiting: Waiting) -> Next {
+    fn rest(mut self, waiting: DevicePolling) -> FlowStep {
         let interval = Duration::from_secs(waiting.interval);
-        self.stage = Stage::Resting(waiting);
-        Ok((State::Device(Box::new(self)), Effect::Wait(interval)))
+        self.stage = DeviceStage::Resting(waiting);
+        Ok((FlowState::Device(Box::new(self)), FlowEffect::Wait(interval)))
     }
 
-    fn poll(mut self, facts: &mut Facts, waiting: Waiting, nonce: Option<&str>) -> Next {
+    fn poll(mut self, facts: &mut FlowContext, waiting: DevicePolling, nonce: Option<&str>) -> FlowStep {
         let fields = [("device_code", waiting.code.expose_secret())];
         let request = self.order.request(GRANT, &fields, nonce, &mut facts.seed, facts.now)?;
-        self.stage = Stage::Polled(waiting, nonce.is_some());
-        Ok((State::Device(Box::new(self)), Effect::Fetch(request)))
+        self.stage = DeviceStage::Polled(waiting, nonce.is_some());
+        Ok((FlowState::Device(Box::new(self)), FlowEffect::Fetch(request)))
     }
 
     fn polled(
         self,
-        facts: &mut Facts,
-        mut waiting: Waiting,
+        facts: &mut FlowContext,
+        mut waiting: DevicePolling,
         again: bool,
-        response: Result<Response, FetchError>,
-    ) -> Next {
+        response: Result<FetchResponse, FetchError>,
+    ) -> FlowStep {
         let response = match response {
             // Nothing was lost by it, for the code is still good; but whoever is overloaded is left alone (section 3.5).
             Err(FetchError::Timeout | FetchError::Unreachable | FetchError::Broken) => {
@@ -155,7 +162,7 @@ impl Device {
             return self.poll(facts, waiting, Some(&nonce));
         }
         match self.order.read(&response, None, facts.now) {
-            Ok(tokens) => Ok((State::Over, Effect::Done(Box::new(tokens)))),
+            Ok(tokens) => Ok((FlowState::Over, FlowEffect::Done(Box::new(tokens)))),
             Err(FlowError::Refused(body)) => match body.error {
                 ErrorCode::AuthorizationPending => self.rest(waiting),
                 ErrorCode::SlowDown => {
@@ -170,8 +177,13 @@ impl Device {
     }
 }
 
-/// What the person is shown, if it is fit to be shown.
-fn prompt(facts: &Facts, asked: &Url, order: &Order, codes: &Codes) -> Result<DevicePrompt, FlowError> {
+/// Builds the prompt for the user, if its contents are safe to display.
+fn prompt(
+    facts: &FlowContext,
+    asked: &Url,
+    order: &TokenRequest,
+    codes: &DeviceAuthorizationResponse,
+) -> Result<DevicePrompt, FlowError> {
     let page = |text: &str| {
         let url = Url::parse(text).ok()?;
         let is_ours = !is_loopback(&url) || is_loopback(&facts.cause.endpoint);

@@ -20,7 +20,7 @@ mod server;
 #[cfg(test)]
 #[expect(clippy::needless_pass_by_value, reason = "scripts read better without ampersands")]
 mod tests;
-mod vouch;
+mod token_exchange;
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,68 +28,68 @@ use std::time::Duration;
 
 use url::Url;
 
-use self::authorize::Pending;
-use self::device::Device;
-use self::redeem::Redeem;
+use self::authorize::PendingAuthorization;
+use self::device::DeviceAuthorization;
+use self::redeem::RedeemGrant;
 pub(super) use self::redirect::PENDING_SECONDS;
-use self::register::Register;
+use self::register::RegisterClient;
 use self::resource::FindResource;
 use self::server::FindServer;
-use self::vouch::Vouch;
+use self::token_exchange::TokenExchange;
 use super::error::FlowError;
-use super::proof::ProofKey;
-use super::settings::{Registration, Settings};
-use super::tokens::Tokens;
+use super::proof_key::ProofKey;
+use super::settings::{ClientRegistration, OAuthClientSettings};
+use super::tokens::TokenSet;
 use crate::egress::FetchError;
 use crate::exchange::without_query;
-use crate::{Challenge, Issuer, RedirectUri, Request, Response, Scopes, Seed};
+use crate::{Challenge, FetchRequest, FetchResponse, Issuer, RedirectUri, Scopes, Seed};
 
-/// What is to be done next.
+/// Next action that the flow requires from its caller.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Effect {
-    /// Send this; [`Input::Response`].
-    Fetch(Request),
-    /// Look up how this server knows us; [`Input::Registration`].
+pub enum FlowEffect {
+    /// Send this; [`FlowInput::Response`].
+    Fetch(FetchRequest),
+    /// Look up how this server knows us; [`FlowInput::Registration`].
     Recall(Issuer),
-    /// Be ready where answers come to, there if that is possible; [`Input::Listening`].
+    /// Be ready where answers come to, there if that is possible; [`FlowInput::Listening`].
     Listen {
-        /// Where the server expects us.
+        /// Redirect URI that the server expects.
         preferred: Option<RedirectUri>,
     },
-    /// Keep this, under its issuer; [`Input::Kept`].
-    Keep(Box<Registration>),
-    /// Bring the person there, and wait for what comes back; [`Input::Redirected`].
-    Visit(Visit),
-    /// Show the person a code, and go on; [`Input::Shown`].
+    /// Keep this, under its issuer; [`FlowInput::Kept`].
+    Keep(Box<ClientRegistration>),
+    /// Bring the person there, and wait for what comes back; [`FlowInput::Redirected`].
+    Visit(AuthorizationPrompt),
+    /// Show the user a code, and continue; [`FlowInput::Shown`].
     Show(Box<DevicePrompt>),
-    /// Let so much time pass; [`Input::Waited`].
+    /// Let so much time pass; [`FlowInput::Waited`].
     Wait(Duration),
     /// It is done.
-    Done(Box<Tokens>),
+    Done(Box<TokenSet>),
     /// It came to nothing.
     Failed(FlowError),
 }
 
-/// Where a person is sent.
+/// Authorization page that a user has to visit.
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct Visit {
+pub struct AuthorizationPrompt {
     /// The page. It is https, or on this machine.
     pub url: Url,
-    /// Where the answer comes to.
+    /// Redirect URI that receives the response.
     pub redirect_uri: RedirectUri,
-    /// What the answer carries if it is to this question.
+    /// Value of `state` that the matching response carries.
     pub state: String,
-    /// Who asks them.
+    /// Issuer that asks for authorization.
     pub issuer: Issuer,
-    /// What for.
+    /// Requested scopes.
     pub scopes: Scopes,
 }
 
-impl fmt::Debug for Visit {
+impl fmt::Debug for AuthorizationPrompt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Visit")
+        f.debug_struct("AuthorizationPrompt")
             .field("url", &without_query(&self.url))
             .field("issuer", &self.issuer)
             .field("scopes", &self.scopes)
@@ -97,19 +97,19 @@ impl fmt::Debug for Visit {
     }
 }
 
-/// What a person enters, and where: on another machine than this one.
+/// Code and page for a user who authorizes on another device.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct DevicePrompt {
     /// The page on which the code is entered. It is https, or on this machine.
     pub verification_uri: Url,
-    /// The same with the code in it, to be shown as a picture or opened.
+    /// The page with the code included, to be shown as a QR code or opened.
     pub verification_uri_complete: Option<Url>,
     /// The code.
     pub user_code: String,
-    /// Who asks them.
+    /// Issuer that asks for authorization.
     pub issuer: Issuer,
-    /// What for.
+    /// Requested scopes.
     pub scopes: Scopes,
     /// Until when it can be entered, in seconds since 1970; half an hour at the most.
     pub ends_at: u64,
@@ -126,14 +126,14 @@ impl fmt::Debug for DevicePrompt {
     }
 }
 
-/// What came of it.
+/// Result of an action.
 #[non_exhaustive]
-pub enum Input {
-    /// The response, or why there is none.
-    Response(Result<Response, FetchError>),
-    /// How the server knows us, if it does.
-    Registration(Option<Box<Registration>>),
-    /// Where answers come to.
+pub enum FlowInput {
+    /// The response, or the error that prevented it.
+    Response(Result<FetchResponse, FetchError>),
+    /// The known client registration with the server, if there is one.
+    Registration(Option<Box<ClientRegistration>>),
+    /// Redirect URI of the listener.
     Listening(RedirectUri),
     /// It is kept.
     Kept,
@@ -148,7 +148,7 @@ pub enum Input {
 }
 
 // The URL carries the code.
-impl fmt::Debug for Input {
+impl fmt::Debug for FlowInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Response(_) => "Response(..)",
@@ -163,15 +163,16 @@ impl fmt::Debug for Input {
     }
 }
 
-/// What leads to an authorization.
+/// Reason for an authorization, and what is known beforehand.
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct Cause {
+pub struct AuthorizationCause {
     /// The MCP endpoint.
     pub endpoint: Url,
-    /// What it said when it refused.
+    /// Challenge of the refused request.
     pub challenge: Option<Challenge>,
-    /// What was asked for before and is to be asked for again: more is wanted, not something else.
+    /// Scopes of the earlier request. They are requested again, so that step-up authorization adds scopes and replaces
+    /// none.
     pub requested_before: Scopes,
     /// The authorization servers that know us.
     pub known: Vec<Issuer>,
@@ -181,9 +182,9 @@ pub struct Cause {
     pub bound: Option<Issuer>,
 }
 
-impl fmt::Debug for Cause {
+impl fmt::Debug for AuthorizationCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cause")
+        f.debug_struct("AuthorizationCause")
             .field("endpoint", &without_query(&self.endpoint))
             .field("challenge", &self.challenge)
             .field("requested_before", &self.requested_before)
@@ -192,7 +193,7 @@ impl fmt::Debug for Cause {
     }
 }
 
-impl Cause {
+impl AuthorizationCause {
     /// An endpoint that refused.
     #[must_use]
     pub fn new(endpoint: Url, challenge: Option<Challenge>) -> Self {
@@ -209,97 +210,98 @@ impl Cause {
 
 /// One authorization.
 #[derive(Debug)]
-pub struct Flow {
-    facts: Facts,
-    state: State,
-    effect: Effect,
+pub struct AuthorizationFlow {
+    facts: FlowContext,
+    state: FlowState,
+    effect: FlowEffect,
 }
 
-/// What all states know.
+/// Data that all states share.
 #[derive(Debug)]
-struct Facts {
-    settings: Arc<Settings>,
-    cause: Cause,
+struct FlowContext {
+    settings: Arc<OAuthClientSettings>,
+    cause: AuthorizationCause,
     seed: Seed,
     now: u64,
 }
 
 #[derive(Debug)]
-enum State {
+enum FlowState {
     Resource(FindResource),
     Server(Box<FindServer>),
-    Register(Box<Register>),
-    Pending(Box<Pending>),
-    Device(Box<Device>),
-    Vouch(Box<Vouch>),
-    Redeem(Box<Redeem>),
+    Register(Box<RegisterClient>),
+    Pending(Box<PendingAuthorization>),
+    Device(Box<DeviceAuthorization>),
+    Vouch(Box<TokenExchange>),
+    Redeem(Box<RedeemGrant>),
     Over,
 }
 
-/// Where it goes from here.
-type Next = Result<(State, Effect), FlowError>;
+/// Next state and action, or the error that ends the flow.
+type FlowStep = Result<(FlowState, FlowEffect), FlowError>;
 
-impl Flow {
+impl AuthorizationFlow {
     /// Begins, at `now` (seconds since 1970).
     #[must_use]
-    pub fn new(settings: Arc<Settings>, cause: Cause, seed: Seed, now: u64) -> Self {
-        let facts = Facts { settings, cause, seed, now };
-        let mut flow = Self { state: State::Over, effect: Effect::Failed(FlowError::OutOfOrder), facts };
+    pub fn new(settings: Arc<OAuthClientSettings>, cause: AuthorizationCause, seed: Seed, now: u64) -> Self {
+        let facts = FlowContext { settings, cause, seed, now };
+        let mut flow =
+            Self { state: FlowState::Over, effect: FlowEffect::Failed(FlowError::OutOfOrder), facts };
         let first = FindResource::begin(&flow.facts);
         flow.go(first);
         flow
     }
 
-    /// What is to be done.
+    /// Returns the action to perform next.
     #[must_use]
-    pub fn poll_effect(&self) -> &Effect {
+    pub fn poll_effect(&self) -> &FlowEffect {
         &self.effect
     }
 
-    /// Which authorization server was found, and its token endpoint, once that is known.
+    /// Returns the discovered authorization server and its token endpoint, once they are known.
     #[must_use]
     pub fn server(&self) -> Option<(&Issuer, Url)> {
         let (issuer, token_endpoint) = match &self.state {
-            State::Register(state) => state.server()?,
-            State::Vouch(state) => state.server()?,
-            State::Pending(state) => (&state.order.issuer, state.order.token_endpoint.clone()),
-            State::Device(state) => (&state.order().issuer, state.order().token_endpoint.clone()),
-            State::Redeem(state) => (&state.order().issuer, state.order().token_endpoint.clone()),
-            State::Resource(_) | State::Server(_) | State::Over => return None,
+            FlowState::Register(state) => state.server()?,
+            FlowState::Vouch(state) => state.server()?,
+            FlowState::Pending(state) => (&state.order.issuer, state.order.token_endpoint.clone()),
+            FlowState::Device(state) => (&state.order().issuer, state.order().token_endpoint.clone()),
+            FlowState::Redeem(state) => (&state.order().issuer, state.order().token_endpoint.clone()),
+            FlowState::Resource(_) | FlowState::Server(_) | FlowState::Over => return None,
         };
         Some((issuer, token_endpoint))
     }
 
-    /// Whether the answer to the request that is to be sent may be tokens: it is worth something only once.
+    /// Returns true if the response to the pending request may contain tokens, which are delivered only once.
     pub(super) fn is_redeeming(&self) -> bool {
         match &self.state {
-            State::Redeem(_) => true,
-            State::Device(state) => state.is_polling(),
+            FlowState::Redeem(_) => true,
+            FlowState::Device(state) => state.is_polling(),
             _ => false,
         }
     }
 
-    /// What came of it, at `now`. What was not asked for ends the flow.
-    pub fn handle(&mut self, input: Input, now: u64) {
+    /// Handles the result of an action at `now`. An unexpected input ends the flow.
+    pub fn handle(&mut self, input: FlowInput, now: u64) {
         self.facts.now = now;
         let facts = &mut self.facts;
-        let next = match (std::mem::replace(&mut self.state, State::Over), input) {
-            (State::Over, _) => return,
-            (_, Input::Failed(error)) => Err(error),
-            (State::Resource(state), Input::Response(response)) => state.handle(facts, response),
-            (State::Server(state), Input::Response(response)) => state.handle(facts, response),
-            (State::Register(state), input) => state.handle(facts, input),
-            (State::Pending(state), Input::Redirected(url)) => state.handle(facts, &url),
-            (State::Device(state), input) => state.handle(facts, input),
-            (State::Vouch(state), Input::Response(response)) => state.handle(facts, response),
-            (State::Redeem(state), Input::Response(response)) => state.handle(facts, response),
+        let next = match (std::mem::replace(&mut self.state, FlowState::Over), input) {
+            (FlowState::Over, _) => return,
+            (_, FlowInput::Failed(error)) => Err(error),
+            (FlowState::Resource(state), FlowInput::Response(response)) => state.handle(facts, response),
+            (FlowState::Server(state), FlowInput::Response(response)) => state.handle(facts, response),
+            (FlowState::Register(state), input) => state.handle(facts, input),
+            (FlowState::Pending(state), FlowInput::Redirected(url)) => state.handle(facts, &url),
+            (FlowState::Device(state), input) => state.handle(facts, input),
+            (FlowState::Vouch(state), FlowInput::Response(response)) => state.handle(facts, response),
+            (FlowState::Redeem(state), FlowInput::Response(response)) => state.handle(facts, response),
             _ => Err(FlowError::OutOfOrder),
         };
         self.go(next);
     }
 
-    fn go(&mut self, next: Next) {
-        (self.state, self.effect) = next.unwrap_or_else(|error| (State::Over, Effect::Failed(error)));
+    fn go(&mut self, next: FlowStep) {
+        (self.state, self.effect) = next.unwrap_or_else(|error| (FlowState::Over, FlowEffect::Failed(error)));
     }
 }
 
@@ -307,8 +309,8 @@ impl Flow {
 fn usable(
     what: &'static str,
     url: &Url,
-    response: Result<Response, FetchError>,
-) -> Result<Response, FlowError> {
+    response: Result<FetchResponse, FetchError>,
+) -> Result<FetchResponse, FlowError> {
     match response {
         Err(why) => Err(FlowError::Fetch { what, url: without_query(url), why }),
         Ok(response) if response.status.is_server_error() || response.status.is_redirection() => {

@@ -4,15 +4,19 @@ use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 use url::Url;
 
-use super::authorize::{Pending, parameters, refusal};
+use super::authorize::{PendingAuthorization, parameters, refusal};
 use crate::client::error::RedirectError;
 
-/// How long an answer is waited for, in seconds.
+/// Maximum time to wait for an authorization response, in seconds.
 pub(in crate::client) const PENDING_SECONDS: u64 = 600;
 
 /// The code in `answer`, if it is one to `pending`. The order is that of RFC 9207: who answers is known before anything
 /// they say is believed, or shown.
-pub(super) fn read(pending: &Pending, answer: &str, now: u64) -> Result<SecretString, RedirectError> {
+pub(super) fn read(
+    pending: &PendingAuthorization,
+    answer: &str,
+    now: u64,
+) -> Result<SecretString, RedirectError> {
     if now > pending.created_at.saturating_add(PENDING_SECONDS) {
         return Err(RedirectError::Expired);
     }

@@ -4,46 +4,46 @@ use http::StatusCode;
 use secrecy::SecretString;
 use url::Url;
 
-use super::authorize::Pending;
-use super::device::{self, Device};
-use super::server::Found;
-use super::{Effect, Facts, Input, Next, State, redeem, usable};
-use crate::client::credentials::{Client, ClientAuth};
+use super::authorize::PendingAuthorization;
+use super::device::{self, DeviceAuthorization};
+use super::server::DiscoveredServer;
+use super::{FlowContext, FlowEffect, FlowInput, FlowState, FlowStep, redeem, usable};
+use crate::client::credentials::{ClientAuth, ClientIdentity};
 use crate::client::error::FlowError;
-use crate::client::settings::{GivenClient, Grant, Registration};
+use crate::client::settings::{ClientRegistration, GrantType, PreregisteredOAuthClient};
 use crate::exchange::without_query;
-use crate::metadata::{ApplicationType, ClientMetadata, Registered, is_loopback};
-use crate::{ErrorBody, ErrorCode, Issuer, RedirectUri, Request, Response, Scopes};
+use crate::metadata::{ApplicationType, ClientInformation, ClientMetadata, is_loopback};
+use crate::{ErrorBody, ErrorCode, FetchRequest, FetchResponse, Issuer, RedirectUri, Scopes};
 
 const WHAT: &str = "the registration endpoint";
-/// Where the answers to a client would come to which has none: servers want to know.
+/// Redirect URI to register for clients without one, because servers require it.
 const NOWHERE: &str = "http://127.0.0.1/callback";
 
 /// Finds out under which id the server knows us, and where its answers come to.
 #[derive(Debug)]
-pub(super) struct Register {
-    found: Found,
-    stage: Stage,
+pub(super) struct RegisterClient {
+    found: DiscoveredServer,
+    stage: RegisterStage,
 }
 
 #[derive(Debug)]
-enum Stage {
-    /// Whether the server knows us is being looked up.
+enum RegisterStage {
+    /// The known registration with the server is being looked up.
     Recall,
     /// A client is at hand; where its answers come to is to be said.
-    Known(Client),
+    Known(ClientIdentity),
     /// The server may know us, if answers can come to where they came before.
-    Listen(Option<Box<Registration>>),
+    Listen(Option<Box<ClientRegistration>>),
     /// The server was asked to register us.
     Asked { url: Url, redirect_uri: RedirectUri, method: Option<&'static str>, again: bool },
-    /// What it said is being kept.
-    Keep(Client, RedirectUri),
-    /// Which server a given client belongs to is being kept.
-    Bind(Client),
+    /// The registration response is being stored.
+    Keep(ClientIdentity, RedirectUri),
+    /// The server that a given client belongs to is being stored.
+    Bind(ClientIdentity),
 }
 
-impl Register {
-    pub(super) fn begin(facts: &mut Facts, found: Found) -> Next {
+impl RegisterClient {
+    pub(super) fn begin(facts: &mut FlowContext, found: DiscoveredServer) -> FlowStep {
         if let Some(given) = &facts.settings.given {
             let client = given_client(given, facts.cause.bound.as_ref(), &found)?;
             if is_unbound(facts) {
@@ -55,15 +55,15 @@ impl Register {
             && let Some(id) = &facts.settings.metadata_url
             && let Some(auth) = document_auth(facts, &found)
         {
-            let client = Client::new(id.clone(), auth);
+            let client = ClientIdentity::new(id.clone(), auth);
             return Self::listen(facts, found, client);
         }
-        let effect = Effect::Recall(found.server.issuer.clone());
-        Ok((State::Register(Box::new(Self { found, stage: Stage::Recall })), effect))
+        let effect = FlowEffect::Recall(found.server.issuer.clone());
+        Ok((FlowState::Register(Box::new(Self { found, stage: RegisterStage::Recall })), effect))
     }
 
     /// A given client belongs to the first server it meets, whatever it is to ask there for.
-    pub(super) fn begin_unattended(facts: &mut Facts, found: Found) -> Next {
+    pub(super) fn begin_unattended(facts: &mut FlowContext, found: DiscoveredServer) -> FlowStep {
         if let Some(given) = &facts.settings.given
             && is_unbound(facts)
         {
@@ -73,36 +73,42 @@ impl Register {
         redeem::unattended(facts, found)
     }
 
-    fn bind(found: Found, client: Client) -> (State, Effect) {
-        let registration = Registration {
+    fn bind(found: DiscoveredServer, client: ClientIdentity) -> (FlowState, FlowEffect) {
+        let registration = ClientRegistration {
             issuer: found.server.issuer.clone(),
-            client: Client::new(client.id.clone(), ClientAuth::None),
+            client: ClientIdentity::new(client.id.clone(), ClientAuth::None),
             redirect_uri: None,
             expires_at: None,
         };
-        let stage = Stage::Bind(client);
-        (State::Register(Box::new(Self { found, stage })), Effect::Keep(Box::new(registration)))
+        let stage = RegisterStage::Bind(client);
+        (FlowState::Register(Box::new(Self { found, stage })), FlowEffect::Keep(Box::new(registration)))
     }
 
-    fn listen(facts: &mut Facts, found: Found, client: Client) -> Next {
+    fn listen(facts: &mut FlowContext, found: DiscoveredServer, client: ClientIdentity) -> FlowStep {
         let preferred = facts.settings.redirect_uri.clone();
-        Self { found, stage: Stage::Known(client) }.await_answers(facts, preferred)
+        Self { found, stage: RegisterStage::Known(client) }.await_answers(facts, preferred)
     }
 
-    /// Says where answers are to come, where any come: what becomes of a code is asked for.
-    fn await_answers(self, facts: &mut Facts, preferred: Option<RedirectUri>) -> Next {
-        if matches!(facts.settings.grant, Grant::Device) {
+    /// Starts the listener for authorization responses. The device grant skips it, because it polls the token endpoint
+    /// instead.
+    fn await_answers(self, facts: &mut FlowContext, preferred: Option<RedirectUri>) -> FlowStep {
+        if matches!(facts.settings.grant, GrantType::Device) {
             let nowhere = RedirectUri::new(NOWHERE).map_err(|_| FlowError::OutOfOrder)?;
-            return self.handle(facts, Input::Listening(nowhere));
+            return self.handle(facts, FlowInput::Listening(nowhere));
         }
-        Ok((State::Register(Box::new(self)), Effect::Listen { preferred }))
+        Ok((FlowState::Register(Box::new(self)), FlowEffect::Listen { preferred }))
     }
 
     /// The client is known, and where answers come to.
-    fn ask_person(facts: &mut Facts, found: &Found, client: Client, redirect_uri: RedirectUri) -> Next {
+    fn ask_person(
+        facts: &mut FlowContext,
+        found: &DiscoveredServer,
+        client: ClientIdentity,
+        redirect_uri: RedirectUri,
+    ) -> FlowStep {
         match facts.settings.grant {
-            Grant::Device => Device::begin(facts, found, client),
-            _ => Pending::begin(facts, found, client, redirect_uri),
+            GrantType::Device => DeviceAuthorization::begin(facts, found, client),
+            _ => PendingAuthorization::begin(facts, found, client, redirect_uri),
         }
     }
 
@@ -110,11 +116,11 @@ impl Register {
         self.found.named()
     }
 
-    pub(super) fn handle(self, facts: &mut Facts, input: Input) -> Next {
+    pub(super) fn handle(self, facts: &mut FlowContext, input: FlowInput) -> FlowStep {
         let Self { found, stage } = self;
         match (stage, input) {
-            (Stage::Recall, Input::Registration(known)) => {
-                let usable = |known: &Registration| {
+            (RegisterStage::Recall, FlowInput::Registration(known)) => {
+                let usable = |known: &ClientRegistration| {
                     known.issuer == found.server.issuer
                         && known.redirect_uri.is_some()
                         && known.expires_at.is_none_or(|end| facts.now < end)
@@ -122,29 +128,29 @@ impl Register {
                 let known = known.filter(|known| usable(known));
                 let before = known.as_ref().and_then(|known| known.redirect_uri.clone());
                 let preferred = facts.settings.redirect_uri.clone().or(before);
-                Self { found, stage: Stage::Listen(known) }.await_answers(facts, preferred)
+                Self { found, stage: RegisterStage::Listen(known) }.await_answers(facts, preferred)
             }
-            (Stage::Known(client), Input::Listening(redirect_uri)) => {
+            (RegisterStage::Known(client), FlowInput::Listening(redirect_uri)) => {
                 Self::ask_person(facts, &found, client, redirect_uri)
             }
-            (Stage::Listen(Some(known)), Input::Listening(redirect_uri))
+            (RegisterStage::Listen(Some(known)), FlowInput::Listening(redirect_uri))
                 if known.redirect_uri.as_ref().is_some_and(|before| same_place(before, &redirect_uri)) =>
             {
-                let Registration { client, redirect_uri: before, .. } = *known;
+                let ClientRegistration { client, redirect_uri: before, .. } = *known;
                 Self::ask_person(facts, &found, client, before.unwrap_or(redirect_uri))
             }
-            (Stage::Listen(_), Input::Listening(redirect_uri)) => {
+            (RegisterStage::Listen(_), FlowInput::Listening(redirect_uri)) => {
                 Self::ask(facts, found, redirect_uri, false)
             }
-            (Stage::Asked { url, redirect_uri, method, again }, Input::Response(response)) => {
+            (RegisterStage::Asked { url, redirect_uri, method, again }, FlowInput::Response(response)) => {
                 let response = usable(WHAT, &url, response)?;
                 Self::answered(facts, found, &url, redirect_uri, method, again, &response)
             }
-            (Stage::Keep(client, redirect_uri), Input::Kept) => {
+            (RegisterStage::Keep(client, redirect_uri), FlowInput::Kept) => {
                 Self::ask_person(facts, &found, client, redirect_uri)
             }
-            (Stage::Bind(client), Input::Kept) => match facts.settings.grant {
-                Grant::Code | Grant::Device => Self::listen(facts, found, client),
+            (RegisterStage::Bind(client), FlowInput::Kept) => match facts.settings.grant {
+                GrantType::Code | GrantType::Device => Self::listen(facts, found, client),
                 _ => redeem::unattended(facts, found),
             },
             _ => Err(FlowError::OutOfOrder),
@@ -152,7 +158,7 @@ impl Register {
     }
 
     /// Asks the server to register us (RFC 7591).
-    fn ask(facts: &Facts, found: Found, redirect_uri: RedirectUri, again: bool) -> Next {
+    fn ask(facts: &FlowContext, found: DiscoveredServer, redirect_uri: RedirectUri, again: bool) -> FlowStep {
         let Some(url) = found.server.registration_url()? else {
             return Err(FlowError::NeedsClientId(found.server.issuer));
         };
@@ -167,20 +173,20 @@ impl Register {
         let scopes: Scopes = found.scopes.iter().chain(all).collect();
         let metadata = metadata(facts, &redirect_uri, method, &scopes);
         let body = serde_json::to_vec(&metadata).map_err(|_| FlowError::OutOfOrder)?;
-        let request = Request::json(url.clone(), body);
-        let stage = Stage::Asked { url, redirect_uri, method, again };
-        Ok((State::Register(Box::new(Self { found, stage })), Effect::Fetch(request)))
+        let request = FetchRequest::json(url.clone(), body);
+        let stage = RegisterStage::Asked { url, redirect_uri, method, again };
+        Ok((FlowState::Register(Box::new(Self { found, stage })), FlowEffect::Fetch(request)))
     }
 
     fn answered(
-        facts: &Facts,
-        found: Found,
+        facts: &FlowContext,
+        found: DiscoveredServer,
         url: &Url,
         redirect_uri: RedirectUri,
         method: Option<&'static str>,
         again: bool,
-        response: &Response,
-    ) -> Next {
+        response: &FetchResponse,
+    ) -> FlowStep {
         let issuer = found.server.issuer.clone();
         if !matches!(response.status, StatusCode::CREATED | StatusCode::OK) {
             let body = response.decode::<ErrorBody>();
@@ -197,7 +203,7 @@ impl Register {
             };
             return Err(FlowError::Registration { issuer, why });
         }
-        let registered: Registered = response.decode().map_err(|error| FlowError::Malformed {
+        let registered: ClientInformation = response.decode().map_err(|error| FlowError::Malformed {
             what: WHAT,
             url: without_query(url),
             why: error.to_string(),
@@ -217,29 +223,29 @@ impl Register {
             );
             return Err(FlowError::ClientAuth { issuer, why });
         };
-        let client = Client::new(registered.client_id, auth);
-        let registration = Registration {
+        let client = ClientIdentity::new(registered.client_id, auth);
+        let registration = ClientRegistration {
             issuer,
             client: client.clone(),
             redirect_uri: Some(redirect_uri.clone()),
             expires_at: registered.client_secret_expires_at.filter(|end| *end > 0),
         };
-        let stage = Stage::Keep(client, redirect_uri);
-        Ok((State::Register(Box::new(Self { found, stage })), Effect::Keep(Box::new(registration))))
+        let stage = RegisterStage::Keep(client, redirect_uri);
+        Ok((FlowState::Register(Box::new(Self { found, stage })), FlowEffect::Keep(Box::new(registration))))
     }
 }
 
-fn is_unbound(facts: &Facts) -> bool {
+fn is_unbound(facts: &FlowContext) -> bool {
     let given = facts.settings.given.as_ref();
     given.is_some_and(|given| given.issuer.is_none()) && facts.cause.bound.is_none()
 }
 
 /// The client that was given, if it belongs to this server, and how it shows who it is.
 pub(super) fn given_client(
-    given: &GivenClient,
+    given: &PreregisteredOAuthClient,
     bound: Option<&Issuer>,
-    found: &Found,
-) -> Result<Client, FlowError> {
+    found: &DiscoveredServer,
+) -> Result<ClientIdentity, FlowError> {
     let now = &found.server.issuer;
     if let Some(registered) = given.issuer.as_ref().or(bound)
         && registered != now
@@ -252,11 +258,12 @@ pub(super) fn given_client(
         issuer: now.clone(),
         why: format!("it takes {}", crate::shown(&offered.unwrap_or_default().join(", "))),
     })?;
-    Ok(Client::new(given.id.clone(), auth))
+    Ok(ClientIdentity::new(given.id.clone(), auth))
 }
 
-/// How the client of our document shows who it is; none where the server does not take what the document says.
-fn document_auth(facts: &Facts, found: &Found) -> Option<ClientAuth> {
+/// Returns the authentication method of the client of the published metadata document. Returns `None` if the server
+/// does not support the method in the document.
+fn document_auth(facts: &FlowContext, found: &DiscoveredServer) -> Option<ClientAuth> {
     let Some(key) = &facts.settings.metadata_key else { return Some(ClientAuth::None) };
     let lists = |list: Option<&Vec<String>>, wanted: &str| {
         list.is_some_and(|list| list.iter().any(|one| one == wanted))
@@ -268,7 +275,7 @@ fn document_auth(facts: &Facts, found: &Found) -> Option<ClientAuth> {
 }
 
 fn metadata(
-    facts: &Facts,
+    facts: &FlowContext,
     redirect_uri: &RedirectUri,
     method: Option<&'static str>,
     scopes: &Scopes,
@@ -276,7 +283,7 @@ fn metadata(
     let settings = &facts.settings;
     let native = redirect_uri.url().is_none_or(|url| is_loopback(&url) || url.scheme() != "https");
     let (grant, response_types) = match settings.grant {
-        Grant::Device => (device::GRANT, Vec::new()),
+        GrantType::Device => (device::GRANT, Vec::new()),
         _ => ("authorization_code", vec!["code".to_owned()]),
     };
     let mut grants = vec![grant.to_owned()];
@@ -298,13 +305,13 @@ fn metadata(
     }
 }
 
-/// The same place under the name by which some servers know it.
+/// Returns the same URI with the host `localhost`, which some servers expect.
 fn with_localhost(redirect_uri: &RedirectUri) -> Option<RedirectUri> {
     let rest = redirect_uri.as_str().strip_prefix("http://127.0.0.1")?;
     RedirectUri::new(format!("http://localhost{rest}")).ok()
 }
 
-/// Whether answers to `before` arrive where we now listen.
+/// Returns true if responses to `before` arrive at the current listener.
 fn same_place(before: &RedirectUri, now: &RedirectUri) -> bool {
     before == now || with_localhost(now).is_some_and(|now| *before == now)
 }

@@ -1,4 +1,4 @@
-//! Which resource it is, and who makes out tokens for it (RFC 9728).
+//! Discovery of the protected resource and of its authorization servers (RFC 9728).
 
 use std::collections::VecDeque;
 
@@ -6,13 +6,13 @@ use http::StatusCode;
 use url::Url;
 
 use super::server::FindServer;
-use super::{Effect, Facts, Next, State, usable};
+use super::{FlowContext, FlowEffect, FlowState, FlowStep, usable};
 use crate::client::error::FlowError;
 use crate::client::settings::LegacyDiscovery;
 use crate::egress::FetchError;
-use crate::exchange::{Undecoded, without_query};
-use crate::metadata::{ProtectedResource, is_secure, resource_metadata_urls};
-use crate::{MAX_METADATA_BYTES, Request, Response};
+use crate::exchange::{DecodeDocumentError, without_query};
+use crate::metadata::{ProtectedResourceMetadata, is_secure, resource_metadata_urls};
+use crate::{FetchRequest, FetchResponse, MAX_METADATA_BYTES};
 
 const WHAT: &str = "the metadata of the resource";
 
@@ -26,7 +26,7 @@ pub(super) struct FindResource {
 }
 
 impl FindResource {
-    pub(super) fn begin(facts: &Facts) -> Next {
+    pub(super) fn begin(facts: &FlowContext) -> FlowStep {
         let named = facts.cause.challenge.as_ref().and_then(|challenge| challenge.get("resource_metadata"));
         let mut urls: VecDeque<Url> = match named {
             Some(text) => {
@@ -45,22 +45,27 @@ impl FindResource {
         }
     }
 
-    fn ask(self) -> (State, Effect) {
-        let request = Request::get(self.url.clone(), MAX_METADATA_BYTES);
-        (State::Resource(self), Effect::Fetch(request))
+    fn ask(self) -> (FlowState, FlowEffect) {
+        let request = FetchRequest::get(self.url.clone(), MAX_METADATA_BYTES);
+        (FlowState::Resource(self), FlowEffect::Fetch(request))
     }
 
-    pub(super) fn handle(mut self, facts: &Facts, response: Result<Response, FetchError>) -> Next {
+    pub(super) fn handle(
+        mut self,
+        facts: &FlowContext,
+        response: Result<FetchResponse, FetchError>,
+    ) -> FlowStep {
         let response = usable(WHAT, &self.url, response)?;
         if response.status == StatusCode::OK {
-            match response.decode_marked::<ProtectedResource>(&["resource", "authorization_servers"]) {
+            match response.decode_marked::<ProtectedResourceMetadata>(&["resource", "authorization_servers"])
+            {
                 Ok(metadata) => {
                     metadata.check(&facts.cause.endpoint, facts.settings.strict_resource)?;
                     return FindServer::begin(facts, metadata);
                 }
                 // A web site that answers everything with its front page, or with some JSON of its own.
-                Err(Undecoded::Other(_)) if !self.named => {}
-                Err(Undecoded::Other(why) | Undecoded::Malformed(why)) => {
+                Err(DecodeDocumentError::Other(_)) if !self.named => {}
+                Err(DecodeDocumentError::Other(why) | DecodeDocumentError::Malformed(why)) => {
                     let url = without_query(&self.url);
                     return Err(FlowError::Malformed { what: WHAT, url, why });
                 }

@@ -1,18 +1,19 @@
-//! Who the authorization server is (RFC 8414, OpenID Connect discovery; for 2025-03-26 the MCP server's own origin).
+//! Discovery of the authorization server (RFC 8414, OpenID Connect discovery; for 2025-03-26 the MCP server's own
+//! origin).
 
 use std::collections::VecDeque;
 
 use http::{HeaderName, HeaderValue, StatusCode};
 use url::Url;
 
-use super::register::Register;
-use super::{Effect, Facts, Next, State, usable};
+use super::register::RegisterClient;
+use super::{FlowContext, FlowEffect, FlowState, FlowStep, usable};
 use crate::client::error::FlowError;
-use crate::client::settings::{Grant, LegacyDiscovery};
+use crate::client::settings::{GrantType, LegacyDiscovery};
 use crate::egress::FetchError;
-use crate::exchange::{Undecoded, without_query};
-use crate::metadata::{AuthorizationServer, ProtectedResource, server_metadata_urls};
-use crate::{Issuer, MAX_METADATA_BYTES, Request, Resource, Response, Scopes};
+use crate::exchange::{DecodeDocumentError, without_query};
+use crate::metadata::{AuthorizationServerMetadata, ProtectedResourceMetadata, server_metadata_urls};
+use crate::{FetchRequest, FetchResponse, Issuer, MAX_METADATA_BYTES, Resource, Scopes};
 
 const WHAT: &str = "the metadata of the authorization server";
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -33,23 +34,23 @@ pub(super) struct FindServer {
 
 /// An authorization server that may be asked, and for what.
 #[derive(Debug)]
-pub(super) struct Found {
-    pub(super) server: AuthorizationServer,
+pub(super) struct DiscoveredServer {
+    pub(super) server: AuthorizationServerMetadata,
     pub(super) resource: Resource,
     pub(super) scopes: Scopes,
     /// Tokens are to be bound to a key.
     pub(super) wants_proof: bool,
 }
 
-impl Found {
-    /// Who it is, and its token endpoint.
+impl DiscoveredServer {
+    /// Returns the issuer and the token endpoint.
     pub(super) fn named(&self) -> Option<(&Issuer, Url)> {
         Some((&self.server.issuer, self.server.token_url().ok()?))
     }
 }
 
 impl FindServer {
-    pub(super) fn begin(facts: &Facts, metadata: ProtectedResource) -> Next {
+    pub(super) fn begin(facts: &FlowContext, metadata: ProtectedResourceMetadata) -> FlowStep {
         let scopes = metadata.scopes();
         let bound = metadata.dpop_bound_access_tokens_required == Some(true);
         let issuer = choose(facts, &metadata.authorization_servers).ok_or(FlowError::NoMetadata)?;
@@ -58,7 +59,7 @@ impl FindServer {
         Ok(Self { issuer, url, rest: urls, resource: metadata.resource, scopes, legacy: false, bound }.ask())
     }
 
-    pub(super) fn begin_legacy(facts: &Facts) -> Next {
+    pub(super) fn begin_legacy(facts: &FlowContext) -> FlowStep {
         let endpoint = &facts.cause.endpoint;
         let issuer =
             Issuer::new(endpoint.origin().ascii_serialization()).map_err(|_| FlowError::NoMetadata)?;
@@ -71,27 +72,31 @@ impl FindServer {
             .ask())
     }
 
-    fn ask(self) -> (State, Effect) {
-        let mut request = Request::get(self.url.clone(), MAX_METADATA_BYTES);
+    fn ask(self) -> (FlowState, FlowEffect) {
+        let mut request = FetchRequest::get(self.url.clone(), MAX_METADATA_BYTES);
         if self.legacy {
             request = request.header(VERSION, HeaderValue::from_static("2025-03-26"));
         }
-        (State::Server(Box::new(self)), Effect::Fetch(request))
+        (FlowState::Server(Box::new(self)), FlowEffect::Fetch(request))
     }
 
-    pub(super) fn handle(mut self, facts: &mut Facts, response: Result<Response, FetchError>) -> Next {
+    pub(super) fn handle(
+        mut self,
+        facts: &mut FlowContext,
+        response: Result<FetchResponse, FetchError>,
+    ) -> FlowStep {
         let response = usable(WHAT, &self.url, response)?;
         if response.status == StatusCode::OK {
-            match response.decode_marked::<AuthorizationServer>(&["issuer"]) {
+            match response.decode_marked::<AuthorizationServerMetadata>(&["issuer"]) {
                 Ok(server) => {
                     // Whoever lies about who they are is not asked again elsewhere.
                     server.check_issuer(&self.issuer, facts.settings.strict_issuer)?;
                     return self.found(facts, server, true);
                 }
-                Err(Undecoded::Malformed(why)) => {
+                Err(DecodeDocumentError::Malformed(why)) => {
                     return Err(FlowError::Malformed { what: WHAT, url: without_query(&self.url), why });
                 }
-                Err(Undecoded::Other(_)) => {}
+                Err(DecodeDocumentError::Other(_)) => {}
             }
         }
         if let Some(url) = self.rest.pop_front() {
@@ -105,7 +110,12 @@ impl FindServer {
         Err(FlowError::NoServerMetadata(self.issuer))
     }
 
-    fn found(self, facts: &mut Facts, server: AuthorizationServer, documented: bool) -> Next {
+    fn found(
+        self,
+        facts: &mut FlowContext,
+        server: AuthorizationServerMetadata,
+        documented: bool,
+    ) -> FlowStep {
         server.check_place(&facts.cause.endpoint)?;
         let scopes = scopes(facts, self.scopes.as_ref(), &server);
         let algorithms = server.dpop_signing_alg_values_supported.as_deref();
@@ -113,26 +123,26 @@ impl FindServer {
         // A server that takes proofs and does not say which, takes this one.
         let wants_proof = (self.bound || challenged)
             && algorithms.is_none_or(|algorithms| algorithms.iter().any(|algorithm| algorithm == "ES256"));
-        let found = Found { server, resource: self.resource, scopes, wants_proof };
+        let found = DiscoveredServer { server, resource: self.resource, scopes, wants_proof };
         match &facts.settings.grant {
-            Grant::Code => {
+            GrantType::Code => {
                 if documented {
                     found.server.check_code()?;
                 }
-                Register::begin(facts, found)
+                RegisterClient::begin(facts, found)
             }
-            Grant::Device => {
+            GrantType::Device => {
                 found.server.token_url()?;
                 found.server.device_authorization_url()?;
-                Register::begin(facts, found)
+                RegisterClient::begin(facts, found)
             }
-            _ => Register::begin_unattended(facts, found),
+            _ => RegisterClient::begin_unattended(facts, found),
         }
     }
 }
 
 /// The one that a given client belongs to, else one that knows us, else the first.
-fn choose(facts: &Facts, servers: &[Issuer]) -> Option<Issuer> {
+fn choose(facts: &FlowContext, servers: &[Issuer]) -> Option<Issuer> {
     let given = facts.settings.given.as_ref();
     let given = given.and_then(|given| given.issuer.as_ref().or(facts.cause.bound.as_ref()));
     let known = |issuer: &&Issuer| facts.cause.known.contains(issuer);
@@ -144,9 +154,9 @@ fn choose(facts: &Facts, servers: &[Issuer]) -> Option<Issuer> {
     chosen.cloned()
 }
 
-/// What to ask for: what the challenge demands, else all that the resource lists, else nothing in particular; and what
-/// was asked for before, where more is wanted.
-fn scopes(facts: &Facts, listed: Option<&Scopes>, server: &AuthorizationServer) -> Scopes {
+/// Returns the scopes to request: those of the challenge, else all that the resource lists, else none. For step-up
+/// authorization the scopes of the earlier request are added.
+fn scopes(facts: &FlowContext, listed: Option<&Scopes>, server: &AuthorizationServerMetadata) -> Scopes {
     let challenged = facts.cause.challenge.as_ref().and_then(crate::Challenge::scopes);
     let wanted = challenged.as_ref().or(listed).cloned().unwrap_or_default();
     let wanted = facts.cause.requested_before.union(&wanted).union(&facts.settings.scopes);
@@ -163,8 +173,8 @@ fn scopes(facts: &Facts, listed: Option<&Scopes>, server: &AuthorizationServer) 
 }
 
 /// The paths that 2025-03-26 lays down for servers without metadata.
-fn default_endpoints(base: &Issuer) -> AuthorizationServer {
-    let mut server = AuthorizationServer::new(base.clone());
+fn default_endpoints(base: &Issuer) -> AuthorizationServerMetadata {
+    let mut server = AuthorizationServerMetadata::new(base.clone());
     let at = |path: &str| Some(format!("{base}{path}"));
     server.authorization_endpoint = at("/authorize");
     server.token_endpoint = at("/token");
@@ -172,8 +182,8 @@ fn default_endpoints(base: &Issuer) -> AuthorizationServer {
     server
 }
 
-/// How an endpoint that says nothing of itself is named: its URL, without a slash that means nothing, and without a
-/// query, which may hold a secret.
+/// Returns the resource identifier of an endpoint without metadata: its URL without a trailing slash and without the
+/// query, which may contain a secret.
 fn canonical(endpoint: &Url) -> String {
     let mut url = endpoint.clone();
     url.set_fragment(None);

@@ -15,23 +15,25 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::ClientId;
-use crate::client::{Client, ClientAuth, GivenClient, Grant, LegacyDiscovery, RedirectError};
+use crate::client::{
+    ClientAuth, ClientIdentity, GrantType, LegacyDiscovery, PreregisteredOAuthClient, RedirectError,
+};
 
 pub(super) const NOW: u64 = 1_800_000_000;
 pub(super) const CALLBACK: &str = "http://127.0.0.1:41233/callback";
 
-/// What the world around a flow says.
+/// Scripted environment of a flow.
 pub(super) struct World {
-    pub(super) settings: Settings,
-    pub(super) cause: Cause,
+    pub(super) settings: OAuthClientSettings,
+    pub(super) cause: AuthorizationCause,
     pub(super) pages: HashMap<String, (u16, Value)>,
-    pub(super) known: Option<Registration>,
+    pub(super) known: Option<ClientRegistration>,
     pub(super) now: u64,
     /// The parameters with which the browser comes back, besides `state`.
     pub(super) answer: Vec<(&'static str, String)>,
-    pub(super) asked: Vec<Request>,
+    pub(super) asked: Vec<FetchRequest>,
     pub(super) visited: Vec<Url>,
-    pub(super) kept: Vec<Registration>,
+    pub(super) kept: Vec<ClientRegistration>,
     pub(super) shown: Vec<DevicePrompt>,
     pub(super) waited: Vec<u64>,
     /// Pages that change, one after each wait.
@@ -41,13 +43,13 @@ pub(super) struct World {
 impl World {
     /// A server at `https://m/mcp` whose tokens `https://as` makes out, for clients with a metadata document.
     pub(super) fn new() -> Self {
-        let settings = Settings {
+        let settings = OAuthClientSettings {
             metadata_url: Some(ClientId::new("https://hospes.example/client.json").unwrap()),
-            ..Settings::default()
+            ..OAuthClientSettings::default()
         };
         Self {
             settings,
-            cause: Cause::new(Url::parse("https://m/mcp").unwrap(), None),
+            cause: AuthorizationCause::new(Url::parse("https://m/mcp").unwrap(), None),
             pages: HashMap::new(),
             known: None,
             now: NOW,
@@ -100,7 +102,7 @@ impl World {
         self
     }
 
-    pub(super) fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+    pub(super) fn settings(mut self, change: impl FnOnce(&mut OAuthClientSettings)) -> Self {
         change(&mut self.settings);
         self
     }
@@ -111,40 +113,44 @@ impl World {
     }
 
     /// Plays until the end.
-    pub(super) fn play(&mut self) -> Result<Tokens, FlowError> {
-        let mut flow =
-            Flow::new(Arc::new(self.settings.clone()), self.cause.clone(), Seed::new(&[7; 32]), self.now);
+    pub(super) fn play(&mut self) -> Result<TokenSet, FlowError> {
+        let mut flow = AuthorizationFlow::new(
+            Arc::new(self.settings.clone()),
+            self.cause.clone(),
+            Seed::new(&[7; 32]),
+            self.now,
+        );
         for _ in 0..200 {
             let input = match flow.poll_effect().clone() {
-                Effect::Done(tokens) => return Ok(*tokens),
-                Effect::Failed(error) => return Err(error),
-                Effect::Fetch(request) => Input::Response(self.fetch(request)),
-                Effect::Recall(issuer) => Input::Registration(
+                FlowEffect::Done(tokens) => return Ok(*tokens),
+                FlowEffect::Failed(error) => return Err(error),
+                FlowEffect::Fetch(request) => FlowInput::Response(self.fetch(request)),
+                FlowEffect::Recall(issuer) => FlowInput::Registration(
                     self.known.clone().filter(|known| known.issuer == issuer).map(Box::new),
                 ),
-                Effect::Listen { preferred } => {
+                FlowEffect::Listen { preferred } => {
                     let callback = RedirectUri::new(CALLBACK).unwrap();
-                    Input::Listening(preferred.unwrap_or(callback))
+                    FlowInput::Listening(preferred.unwrap_or(callback))
                 }
-                Effect::Keep(registration) => {
+                FlowEffect::Keep(registration) => {
                     self.kept.push(*registration);
-                    Input::Kept
+                    FlowInput::Kept
                 }
-                Effect::Show(prompt) => {
+                FlowEffect::Show(prompt) => {
                     self.shown.push(*prompt);
-                    Input::Shown
+                    FlowInput::Shown
                 }
-                Effect::Wait(time) => {
+                FlowEffect::Wait(time) => {
                     self.waited.push(time.as_secs());
                     self.now += time.as_secs();
                     if let Some((url, status, body)) = self.later.pop_front() {
                         self.pages.insert(url, (status, body));
                     }
-                    Input::Waited
+                    FlowInput::Waited
                 }
-                Effect::Visit(visit) => {
+                FlowEffect::Visit(visit) => {
                     self.visited.push(visit.url.clone());
-                    Input::Redirected(self.redirect(&visit))
+                    FlowInput::Redirected(self.redirect(&visit))
                 }
             };
             flow.handle(input, self.now);
@@ -152,7 +158,7 @@ impl World {
         panic!("no end: {:?}", self.asked);
     }
 
-    fn fetch(&mut self, request: Request) -> Result<Response, FetchError> {
+    fn fetch(&mut self, request: FetchRequest) -> Result<FetchResponse, FetchError> {
         self.asked.push(request.clone());
         // A page may say something else to whoever names this machine so.
         let is_named = String::from_utf8_lossy(&request.body).contains("http://localhost:");
@@ -163,14 +169,14 @@ impl World {
             return Err(FetchError::Unreachable);
         }
         let status = StatusCode::from_u16(status).unwrap();
-        let mut response = Response::new(status, serde_json::to_vec(&body).unwrap());
+        let mut response = FetchResponse::new(status, serde_json::to_vec(&body).unwrap());
         if let Some(nonce) = body.get("nonce").and_then(Value::as_str) {
             response.headers.insert("dpop-nonce", HeaderValue::from_str(nonce).unwrap());
         }
         Ok(response)
     }
 
-    fn redirect(&self, visit: &Visit) -> String {
+    fn redirect(&self, visit: &AuthorizationPrompt) -> String {
         let mut url = visit.redirect_uri.url().unwrap();
         url.query_pairs_mut().append_pair("state", &visit.state).extend_pairs(&self.answer);
         url.into()
@@ -185,7 +191,7 @@ impl World {
         fields(&self.asked.last().unwrap().body)
     }
 
-    /// What the page was asked, each parameter once.
+    /// Returns the parameters of the authorization request, each of which occurs once.
     pub(super) fn question(&self) -> HashMap<String, String> {
         let pairs: Vec<_> = self.visited.last().unwrap().query_pairs().into_owned().collect();
         let map: HashMap<_, _> = pairs.iter().cloned().collect();

@@ -4,40 +4,42 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hospes::client::{Authorizer, Authorizing, NotAuthorized, Outbound, Refusal, Verdict};
+use hospes::client::{
+    Authorizer, AuthorizerError, AuthorizerFuture, OutboundRequest, RejectedRequest, RetryDecision,
+};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use secrecy::ExposeSecret as _;
 use serde_json::Value;
 
-use super::renewing::Outcome;
-use super::{COOL_DOWN_SECONDS, Got, OAuthClient, Turn, seed};
+use super::refreshing::RefreshResult;
+use super::{AuthorizationLock, AuthorizeResult, COOL_DOWN_SECONDS, OAuthClient, seed};
 use crate::client::error::FlowError;
-use crate::client::proof::{DPOP, DPOP_NONCE};
-use crate::client::tokens::{TokenKind, Tokens};
-use crate::metadata::{ResourceError, covers, is_secure};
+use crate::client::proof_key::{DPOP, DPOP_NONCE};
+use crate::client::tokens::{AccessTokenType, TokenSet};
+use crate::metadata::{ResourceMetadataError, covers, is_secure};
 use crate::{Challenge, Scopes};
 
-/// How long a renewal that failed is not tried again while the token is still good, in seconds: whoever does not answer
-/// would hold up every call.
+/// Time until a failed renewal is tried again while the token is still valid, in seconds. An unresponsive server would
+/// otherwise delay every call.
 const RETRY_SECONDS: u64 = 30;
-/// How often more is asked for because one operation wants more: three authorization requests with the first.
+/// Maximum number of step-up authorizations for one operation: with the first, three authorization requests.
 const MAX_STEPS: u32 = 2;
-/// How long it is remembered that an operation wanted more in vain, in seconds.
+/// Time for which failed step-up authorizations of an operation are remembered, in seconds.
 const STEP_SECONDS: u64 = 3600;
-/// How many operations are remembered for that.
+/// Maximum number of operations that are remembered for step-up authorization.
 const MAX_OPERATIONS: usize = 1024;
 
-/// The hint of [`NotAuthorized`] where the metadata of a resource names another than was reached: signing in does not help.
+/// The hint of [`AuthorizerError`] where the metadata of a resource names another than was reached: signing in does not help.
 pub const RESOURCE_MISMATCH_HINT: &str = "connect with the address that the metadata names; if that is not the server's, its operator has to correct `resource` in \
      the metadata, or the public address of a proxy before it";
 
 impl Authorizer for OAuthClient {
-    fn headers<'a>(&'a self, request: Outbound<'a>) -> Authorizing<'a, HeaderMap> {
+    fn headers<'a>(&'a self, request: OutboundRequest<'a>) -> AuthorizerFuture<'a, HeaderMap> {
         Box::pin(async move { self.shown_to(request).await.map_err(|error| self.failed(error)) })
     }
 
-    fn refused<'a>(&'a self, refusal: Refusal<'a>) -> Authorizing<'a, Verdict> {
+    fn refused<'a>(&'a self, refusal: RejectedRequest<'a>) -> AuthorizerFuture<'a, RetryDecision> {
         Box::pin(async move {
             let challenge = Challenge::for_tokens(refusal.headers);
             match refusal.status {
@@ -51,9 +53,9 @@ impl Authorizer for OAuthClient {
                         self.step_up(&refusal, challenge).await
                     }
                     // It is known who we are, and that is that.
-                    _ => Ok(Verdict::Refuse),
+                    _ => Ok(RetryDecision::Refuse),
                 },
-                _ => Ok(Verdict::Refuse),
+                _ => Ok(RetryDecision::Refuse),
             }
         })
     }
@@ -63,15 +65,15 @@ impl Authorizer for OAuthClient {
     }
 }
 
-/// How often more was asked for because an operation wanted more, and came to nothing.
-pub(super) struct Steps {
+/// Step-up authorizations of one operation without success.
+pub(super) struct StepUpAttempts {
     count: u32,
-    /// When it was first asked for, in seconds since 1970.
+    /// Time of the first one, in seconds since 1970.
     since: u64,
 }
 
 impl OAuthClient {
-    async fn shown_to(&self, request: Outbound<'_>) -> Result<HeaderMap, FlowError> {
+    async fn shown_to(&self, request: OutboundRequest<'_>) -> Result<HeaderMap, FlowError> {
         // Whether a token is wanted at all the server will say; then what is wrong with the store is said too.
         if let Err(error) = self.load().await {
             tracing::warn!(%error, "no token is shown");
@@ -88,8 +90,8 @@ impl OAuthClient {
             tokens = current;
             if self.is_to_be_renewed(&tokens) {
                 match self.renew(&turn, &tokens).await {
-                    Ok(Outcome::Renewed(renewed)) => tokens = renewed,
-                    Ok(Outcome::Impossible) => return Ok(HeaderMap::new()),
+                    Ok(RefreshResult::Renewed(renewed)) => tokens = renewed,
+                    Ok(RefreshResult::Impossible) => return Ok(HeaderMap::new()),
                     // It is still good for a while, and what failed may have passed by then.
                     Err(error) => {
                         tracing::warn!(%error, "the token could not be renewed");
@@ -101,17 +103,17 @@ impl OAuthClient {
         self.show(&tokens, request)
     }
 
-    fn is_to_be_renewed(&self, tokens: &Tokens) -> bool {
+    fn is_to_be_renewed(&self, tokens: &TokenSet) -> bool {
         let now = self.0.clock.now();
         let is_due = tokens.is_expired(now) || now >= self.held().not_before;
         tokens.is_stale(now) && tokens.refresh.is_some() && is_due
     }
 
-    fn show(&self, tokens: &Tokens, request: Outbound<'_>) -> Result<HeaderMap, FlowError> {
+    fn show(&self, tokens: &TokenSet, request: OutboundRequest<'_>) -> Result<HeaderMap, FlowError> {
         let mut headers = HeaderMap::new();
         let token = tokens.access.expose_secret();
         let scheme = match (&tokens.kind, &tokens.proof_key) {
-            (TokenKind::Dpop, Some(key)) => {
+            (AccessTokenType::Dpop, Some(key)) => {
                 let nonce = self.held().nonce.clone();
                 let id = seed()?.draw_text();
                 let now = self.0.clock.now();
@@ -131,9 +133,9 @@ impl OAuthClient {
     /// 401: the server does not know who is there.
     async fn unknown(
         &self,
-        refusal: &Refusal<'_>,
+        refusal: &RejectedRequest<'_>,
         challenge: Option<Challenge>,
-    ) -> Result<Verdict, NotAuthorized> {
+    ) -> Result<RetryDecision, AuthorizerError> {
         if let Some(nonce) = wanted_nonce(refusal, challenge.as_ref()) {
             let verdict = after_nonce(refusal.sent, &nonce);
             self.held().nonce = Some(nonce);
@@ -149,7 +151,7 @@ impl OAuthClient {
             }
             if !was_shown(&tokens, refusal) {
                 // Somebody was faster.
-                return Ok(Verdict::Retry);
+                return Ok(RetryDecision::Retry);
             }
             if refusal.attempt > 0 && self.held().is_new {
                 return Err(self.failed(FlowError::TokenRefused));
@@ -157,37 +159,41 @@ impl OAuthClient {
             // A renewed one that is refused as well will not get better.
             if refusal.attempt == 0 {
                 match self.renew(&turn, &tokens).await {
-                    Ok(Outcome::Renewed(_)) => return Ok(Verdict::Retry),
-                    Ok(Outcome::Impossible) => {}
+                    Ok(RefreshResult::Renewed(_)) => return Ok(RetryDecision::Retry),
+                    Ok(RefreshResult::Impossible) => {}
                     Err(error) => tracing::info!(%error, "the token could not be renewed"),
                 }
             }
         }
         if refusal.request.background && !self.asks_nobody() {
-            return Ok(Verdict::Refuse);
+            return Ok(RetryDecision::Refuse);
         }
         self.authorized(&turn, challenge, Scopes::none()).await?;
-        Ok(Verdict::Retry)
+        Ok(RetryDecision::Retry)
     }
 
     /// 403, and more scopes would help.
-    async fn step_up(&self, refusal: &Refusal<'_>, challenge: Challenge) -> Result<Verdict, NotAuthorized> {
+    async fn step_up(
+        &self,
+        refusal: &RejectedRequest<'_>,
+        challenge: Challenge,
+    ) -> Result<RetryDecision, AuthorizerError> {
         if self.asks_nobody() || refusal.request.background {
-            return Ok(Verdict::Refuse);
+            return Ok(RetryDecision::Refuse);
         }
         let wanted = challenge.scopes().unwrap_or_default();
         let turn = self.turn().await;
-        let Some(tokens) = self.held().tokens.clone() else { return Ok(Verdict::Refuse) };
+        let Some(tokens) = self.held().tokens.clone() else { return Ok(RetryDecision::Refuse) };
         if !was_shown(&tokens, refusal) {
-            return Ok(Verdict::Retry);
+            return Ok(RetryDecision::Retry);
         }
         if !self.may_step(refusal.operation) {
             tracing::info!(operation = refusal.operation, %wanted, "asked for more often enough");
-            return Ok(Verdict::Refuse);
+            return Ok(RetryDecision::Refuse);
         }
         let granted = self.authorized(&turn, Some(challenge), tokens.requested.clone()).await?;
         // To be refused for the same again is of no use to anybody.
-        Ok(if granted.granted.contains_all(&wanted) { Verdict::Retry } else { Verdict::Refuse })
+        Ok(if granted.granted.contains_all(&wanted) { RetryDecision::Retry } else { RetryDecision::Refuse })
     }
 
     fn may_step(&self, operation: &str) -> bool {
@@ -197,17 +203,17 @@ impl OAuthClient {
         if held.steps.len() >= MAX_OPERATIONS && !held.steps.contains_key(operation) {
             return false;
         }
-        let steps = held.steps.entry(operation.to_owned()).or_insert(Steps { count: 0, since: now });
+        let steps = held.steps.entry(operation.to_owned()).or_insert(StepUpAttempts { count: 0, since: now });
         steps.count += 1;
         steps.count <= MAX_STEPS
     }
 
     async fn authorized(
         &self,
-        turn: &Turn,
+        turn: &AuthorizationLock,
         challenge: Option<Challenge>,
         before: Scopes,
-    ) -> Result<Arc<Tokens>, NotAuthorized> {
+    ) -> Result<Arc<TokenSet>, AuthorizerError> {
         let denied = self.held().denied.clone();
         if let Some((at, error)) = denied
             && self.0.clock.now().checked_sub(at).is_some_and(|since| since < COOL_DOWN_SECONDS)
@@ -215,64 +221,64 @@ impl OAuthClient {
             return Err(self.failed(error));
         }
         match self.authorize(turn, challenge, before).await {
-            Ok(Got::Tokens(tokens)) => Ok(tokens),
-            Ok(Got::Later(url)) => {
-                Err(NotAuthorized::new("the server wants you to sign in").sign_in(String::from(url)))
+            Ok(AuthorizeResult::Tokens(tokens)) => Ok(tokens),
+            Ok(AuthorizeResult::Later(url)) => {
+                Err(AuthorizerError::new("the server wants you to sign in").sign_in(String::from(url)))
             }
             Err(error) => Err(self.failed(error)),
         }
     }
 
-    fn failed(&self, error: FlowError) -> NotAuthorized {
+    fn failed(&self, error: FlowError) -> AuthorizerError {
         let hint = match &error {
             FlowError::NobodyToAsk | FlowError::SignIn(_) => "sign in first",
             FlowError::NeedsClientId(_) => "register a client with the authorization server, and give its id",
             FlowError::NoMetadata => "give it an Authorization header",
             FlowError::Store(_) => "put the store of credentials right",
-            FlowError::Resource(ResourceError::Other { .. }) => RESOURCE_MISMATCH_HINT,
+            FlowError::Resource(ResourceMetadataError::Other { .. }) => RESOURCE_MISMATCH_HINT,
             _ => {
-                return NotAuthorized::new(format!("the server wants authorization: {error}")).because(error);
+                return AuthorizerError::new(format!("the server wants authorization: {error}"))
+                    .because(error);
             }
         };
-        NotAuthorized::new(format!("the server wants authorization: {error}")).hint(hint).because(error)
+        AuthorizerError::new(format!("the server wants authorization: {error}")).hint(hint).because(error)
     }
 }
 
-/// Whether tokens may be shown to a request. They are for their resource and what lies below it, at the boundaries of
-/// its path; and for where a server of 2024-11-05 has its messages sent, within its origin, for a stream and the URL
-/// that it announces are one server.
-fn is_for(tokens: &Tokens, request: Outbound<'_>) -> bool {
+/// Returns true if the tokens may be sent with a request. They are valid for their resource and for paths below it. For
+/// a server of 2024-11-05 they are also valid for the announced message URL within its origin.
+fn is_for(tokens: &TokenSet, request: OutboundRequest<'_>) -> bool {
     let Some(resource) = tokens.resource.url().filter(|_| is_secure(request.url)) else { return false };
     covers(&resource, request.url, false) || (request.announced && resource.origin() == request.url.origin())
 }
 
-/// Whether a request without a token was refused by somebody who says where tokens are made out.
-fn asks_who_is_there(refusal: &Refusal<'_>, challenge: &Challenge) -> bool {
+/// Returns true if a request without a token was refused and the challenge names the resource's metadata.
+fn asks_who_is_there(refusal: &RejectedRequest<'_>, challenge: &Challenge) -> bool {
     !refusal.sent.contains_key(AUTHORIZATION) && challenge.get("resource_metadata").is_some()
 }
 
-/// Whether a request was refused that showed these tokens.
-fn was_shown(tokens: &Tokens, refusal: &Refusal<'_>) -> bool {
+/// Returns true if the refused request carried these tokens.
+fn was_shown(tokens: &TokenSet, refusal: &RejectedRequest<'_>) -> bool {
     let shown = refusal.sent.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let shown = shown.and_then(|value| value.split_once(' ')).map(|(_, token)| token);
     shown == Some(tokens.access.expose_secret())
 }
 
-/// What becomes of a request whose proof had to carry this nonce. It counts what it has sent itself: another that was
-/// under way may have brought the same nonce before.
-fn after_nonce(sent: &HeaderMap, wanted: &str) -> Verdict {
-    if sent_nonce(sent).as_deref() == Some(wanted) { Verdict::Refuse } else { Verdict::Retry }
+/// Decides about a request whose proof lacked this nonce. Only the nonce of that request counts, because a concurrent
+/// request may already have brought the same one.
+fn after_nonce(sent: &HeaderMap, wanted: &str) -> RetryDecision {
+    if sent_nonce(sent).as_deref() == Some(wanted) { RetryDecision::Refuse } else { RetryDecision::Retry }
 }
 
-/// What the proof among these headers carries.
+/// Returns the nonce in the proof among these headers.
 fn sent_nonce(sent: &HeaderMap) -> Option<String> {
     let claims = sent.get(DPOP)?.to_str().ok()?.split('.').nth(1)?;
     let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
     claims.get("nonce")?.as_str().map(str::to_owned)
 }
 
-/// What the proof must carry, if that is all that is wrong (RFC 9449, section 9).
-fn wanted_nonce(refusal: &Refusal<'_>, challenge: Option<&Challenge>) -> Option<String> {
+/// Returns the nonce that the proof must carry, if its absence is the only defect (RFC 9449, section 9).
+fn wanted_nonce(refusal: &RejectedRequest<'_>, challenge: Option<&Challenge>) -> Option<String> {
     let wants = challenge.is_some_and(|challenge| challenge.get("error") == Some("use_dpop_nonce"));
     let nonce = refusal.headers.get(DPOP_NONCE)?.to_str().ok()?;
     (wants && refusal.sent.contains_key(DPOP)).then(|| nonce.to_owned())
@@ -295,9 +301,13 @@ mod tests {
         };
         for old in [None, Some("old")] {
             let (one, other) = (sent(old), sent(old));
-            assert_eq!(after_nonce(&one, "new"), Verdict::Retry);
-            assert_eq!(after_nonce(&other, "new"), Verdict::Retry, "the first has brought the nonce already");
+            assert_eq!(after_nonce(&one, "new"), RetryDecision::Retry);
+            assert_eq!(
+                after_nonce(&other, "new"),
+                RetryDecision::Retry,
+                "the first has brought the nonce already"
+            );
         }
-        assert_eq!(after_nonce(&sent(Some("new")), "new"), Verdict::Refuse, "it had what is wanted");
+        assert_eq!(after_nonce(&sent(Some("new")), "new"), RetryDecision::Refuse, "it had what is wanted");
     }
 }

@@ -1,4 +1,4 @@
-//! What an [`OAuthClient`] is made of.
+//! Builder of the [`OAuthClient`].
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::OnceCell;
 use url::Url;
 
-use super::{Held, Inner, OAuthClient};
-use crate::client::settings::{GivenClient, Grant, Settings};
-use crate::client::sign_in::SignIn;
-use crate::client::store::{MemoryStore, Store};
-use crate::egress::{Egress, GuardedClient};
+use super::{HeldTokens, OAuthClient, OAuthClientInner};
+use crate::client::settings::{GrantType, OAuthClientSettings, PreregisteredOAuthClient};
+use crate::client::sign_in::SignInHandler;
+use crate::client::store::{CredentialStore, MemoryCredentialStore};
+use crate::egress::{EgressPolicy, GuardedClient};
 use crate::metadata::is_secure;
-use crate::{ClientId, Clock};
+use crate::{ClientId, UnixClock};
 
-/// Why an endpoint cannot be signed in to.
+/// Reasons an endpoint is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidEndpoint {
@@ -27,16 +27,16 @@ pub enum InvalidEndpoint {
     Insecure,
 }
 
-/// Makes an [`OAuthClient`].
+/// Builds an [`OAuthClient`].
 pub struct OAuthClientBuilder {
     endpoint: Url,
     account: String,
-    settings: Settings,
-    egress: Egress,
+    settings: OAuthClientSettings,
+    egress: EgressPolicy,
     ca_files: Vec<PathBuf>,
-    store: Arc<dyn Store>,
-    sign_in: Option<Arc<dyn SignIn>>,
-    clock: Clock,
+    store: Arc<dyn CredentialStore>,
+    sign_in: Option<Arc<dyn SignInHandler>>,
+    clock: UnixClock,
 }
 
 impl OAuthClientBuilder {
@@ -46,27 +46,27 @@ impl OAuthClientBuilder {
             return Err(InvalidEndpoint::Insecure);
         }
         Ok(Self {
-            egress: Egress::of_endpoint(&endpoint),
+            egress: EgressPolicy::of_endpoint(&endpoint),
             ca_files: Vec::new(),
             endpoint,
             account: String::new(),
-            settings: Settings::default(),
-            store: Arc::new(MemoryStore::new()),
+            settings: OAuthClientSettings::default(),
+            store: Arc::new(MemoryCredentialStore::new()),
             sign_in: None,
-            clock: Clock::system(),
+            clock: UnixClock::system(),
         })
     }
 
-    /// How people are brought to where they agree. Without this a call that needs it fails.
+    /// Sets the way users are asked to sign in. Without it, calls that need a user fail.
     #[must_use]
-    pub fn sign_in(mut self, sign_in: impl SignIn + 'static) -> Self {
+    pub fn sign_in(mut self, sign_in: impl SignInHandler + 'static) -> Self {
         self.sign_in = Some(Arc::new(sign_in));
         self
     }
 
-    /// Where tokens are kept; in memory without this.
+    /// Sets the store of tokens. Default: in memory.
     #[must_use]
-    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+    pub fn store(mut self, store: Arc<dyn CredentialStore>) -> Self {
         self.store = store;
         self
     }
@@ -80,7 +80,7 @@ impl OAuthClientBuilder {
 
     /// A client that was registered before.
     #[must_use]
-    pub fn client(mut self, client: GivenClient) -> Self {
+    pub fn client(mut self, client: PreregisteredOAuthClient) -> Self {
         self.settings.given = Some(client);
         self
     }
@@ -92,24 +92,24 @@ impl OAuthClientBuilder {
         self
     }
 
-    /// How tokens are asked for: by a person's consent without this.
+    /// Sets the grant type. Default: authorization code, with a user's consent.
     #[must_use]
-    pub fn grant(mut self, grant: Grant) -> Self {
+    pub fn grant(mut self, grant: GrantType) -> Self {
         self.settings.grant = grant;
         self
     }
 
     /// Changes everything else.
     #[must_use]
-    pub fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+    pub fn settings(mut self, change: impl FnOnce(&mut OAuthClientSettings)) -> Self {
         change(&mut self.settings);
         self
     }
 
-    /// Where requests to URLs that the server names may go; to the public internet and to the endpoint's own host
-    /// without this.
+    /// Sets the allowed destinations of requests to URLs that the server names. Default: the public internet and the
+    /// endpoint's own host.
     #[must_use]
-    pub fn egress(mut self, egress: Egress) -> Self {
+    pub fn egress(mut self, egress: EgressPolicy) -> Self {
         self.egress = egress;
         self
     }
@@ -123,9 +123,9 @@ impl OAuthClientBuilder {
         self
     }
 
-    /// What tells the time.
+    /// Sets the clock.
     #[must_use]
-    pub fn clock(mut self, clock: Clock) -> Self {
+    pub fn clock(mut self, clock: UnixClock) -> Self {
         self.clock = clock;
         self
     }
@@ -133,7 +133,7 @@ impl OAuthClientBuilder {
     /// The client.
     #[must_use]
     pub fn build(self) -> OAuthClient {
-        OAuthClient(Arc::new(Inner {
+        OAuthClient(Arc::new(OAuthClientInner {
             endpoint: self.endpoint,
             account: self.account,
             settings: Arc::new(self.settings),
@@ -142,7 +142,7 @@ impl OAuthClientBuilder {
             sign_in: self.sign_in,
             clock: self.clock,
             loaded: OnceCell::new(),
-            held: Mutex::new(Held::default()),
+            held: Mutex::new(HeldTokens::default()),
             turn: Arc::default(),
             later: Mutex::default(),
         }))

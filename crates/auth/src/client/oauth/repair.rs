@@ -1,23 +1,23 @@
-//! Putting right what is held, when nobody knows what is wrong with it.
+//! Repair of tokens and registrations of unknown state.
 
 use std::fmt;
 use std::sync::Arc;
 
-use super::renewing::Outcome;
-use super::{Got, OAuthClient};
+use super::refreshing::RefreshResult;
+use super::{AuthorizeResult, OAuthClient};
 use crate::client::error::FlowError;
-use crate::client::tokens::Tokens;
+use crate::client::tokens::TokenSet;
 use crate::{Issuer, Scopes};
 
 /// Something that was done to put it right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Repair {
+pub enum RepairStep {
     /// The MCP server names another authorization server than the one the tokens are from: those were forgotten.
     ServerChanged {
         /// Whose they were.
         from: Issuer,
-        /// Who it is now.
+        /// Current issuer.
         to: Issuer,
     },
     /// The tokens could not be renewed, for this reason.
@@ -30,7 +30,7 @@ pub enum Repair {
     SignedIn,
 }
 
-impl fmt::Display for Repair {
+impl fmt::Display for RepairStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ServerChanged { from, to } => {
@@ -46,14 +46,14 @@ impl fmt::Display for Repair {
     }
 }
 
-/// What a repair came to.
+/// Result of a repair.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Repaired {
-    /// What is held now.
-    pub tokens: Arc<Tokens>,
-    /// What was done, in order.
-    pub did: Vec<Repair>,
+pub struct RepairReport {
+    /// Tokens that are held now.
+    pub tokens: Arc<TokenSet>,
+    /// Steps that were taken, in order.
+    pub did: Vec<RepairStep>,
 }
 
 impl OAuthClient {
@@ -61,10 +61,10 @@ impl OAuthClient {
     /// are from there, and else signs in again, registering anew where that was done here.
     ///
     /// # Errors
-    /// Why it came to nothing; [`FlowError::Visit`] where somebody has to go to a page and whoever asked comes again.
-    /// Tokens that were held are then held still, unless they were another server's, or their server says that they can
-    /// be renewed no more.
-    pub async fn repair(&self) -> Result<Repaired, FlowError> {
+    /// The cause of the failure; [`FlowError::Visit`] if the user has to visit a page and the caller tries again
+    /// afterwards. Held tokens are kept, unless they were from another server or their server rejects the renewal
+    /// permanently.
+    pub async fn repair(&self) -> Result<RepairReport, FlowError> {
         let turn = self.turn().await;
         self.load().await?;
         let mut did = Vec::new();
@@ -77,11 +77,13 @@ impl OAuthClient {
                 let current = Arc::new(current);
                 self.held().tokens = Some(Arc::clone(&current));
                 let why = match self.renew(&turn, &current).await {
-                    Ok(Outcome::Renewed(tokens)) => {
-                        did.push(Repair::Renewed);
-                        return Ok(Repaired { tokens, did });
+                    Ok(RefreshResult::Renewed(tokens)) => {
+                        did.push(RepairStep::Renewed);
+                        return Ok(RepairReport { tokens, did });
                     }
-                    Ok(Outcome::Impossible) => "there is no refresh token that is still good".to_owned(),
+                    Ok(RefreshResult::Impossible) => {
+                        "there is no refresh token that is still good".to_owned()
+                    }
                     // They may be as good as ever.
                     Err(
                         error @ (FlowError::Fetch { .. } | FlowError::Status { .. } | FlowError::Store(_)),
@@ -90,16 +92,16 @@ impl OAuthClient {
                     }
                     Err(error) => error.to_string(),
                 };
-                did.push(Repair::NotRenewed(why));
+                did.push(RepairStep::NotRenewed(why));
                 if self.forget_registration_alone(&tokens).await? {
-                    did.push(Repair::RegistrationForgotten(issuer));
+                    did.push(RepairStep::RegistrationForgotten(issuer));
                 }
             } else {
                 let is_done = self.forget_all_but(&issuer).await?;
-                did.push(Repair::ServerChanged { from: tokens.issuer.clone(), to: issuer });
+                did.push(RepairStep::ServerChanged { from: tokens.issuer.clone(), to: issuer });
                 // Another process was faster.
                 if let Some(tokens) = self.held().tokens.clone().filter(|_| is_done) {
-                    return Ok(Repaired { tokens, did });
+                    return Ok(RepairReport { tokens, did });
                 }
             }
         }
@@ -109,11 +111,11 @@ impl OAuthClient {
             held.denied = None;
         }
         match self.authorize(&turn, None, Scopes::none()).await? {
-            Got::Tokens(tokens) => {
-                did.push(Repair::SignedIn);
-                Ok(Repaired { tokens, did })
+            AuthorizeResult::Tokens(tokens) => {
+                did.push(RepairStep::SignedIn);
+                Ok(RepairReport { tokens, did })
             }
-            Got::Later(url) => Err(FlowError::Visit(url)),
+            AuthorizeResult::Later(url) => Err(FlowError::Visit(url)),
         }
     }
 }

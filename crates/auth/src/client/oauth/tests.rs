@@ -28,66 +28,66 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
 use super::*;
-use crate::client::Unattended;
-use crate::client::flow::{Cause, Flow};
-use crate::client::sign_in::{Answer, Listening};
-use crate::egress::Egress;
+use crate::client::UnattendedSignIn;
+use crate::client::flow::{AuthorizationCause, AuthorizationFlow};
+use crate::client::sign_in::{RedirectListener, SignInAnswer};
+use crate::egress::EgressPolicy;
 use crate::{Issuer, RedirectUri};
 
-/// What the site does, and what it saw.
+/// Script of the test site, and its observations.
 #[derive(Default)]
 struct Script {
     /// Token to scopes; what is not here is not let in.
     good: HashMap<String, String>,
     issued: u32,
-    /// Of the last authorization.
+    /// Code challenge of the last authorization.
     pkce: String,
     authorizations: u32,
     refreshes: u32,
     registrations: u32,
-    /// What every call of a tool wants of its token.
+    /// Scope that every tool call requires.
     wants: Option<&'static str>,
     /// No scopes are enough.
     is_insatiable: bool,
     /// Calls of tools are refused for another reason, in these words.
     is_closed: Option<&'static str>,
-    /// How a refresh is answered when it is not granted, and with which error where that is not `invalid_grant`.
+    /// Status of a refused refresh, and its error if it is not `invalid_grant`.
     refresh_fails: Option<u16>,
     refresh_error: Option<&'static str>,
-    /// What tokens, codes and secrets of clients begin with.
+    /// Prefix of tokens, codes and client secrets.
     mark: &'static str,
     /// Clients are given a secret.
     gives_secrets: bool,
-    /// Who makes out the tokens, where that is another site.
+    /// Issuer of the tokens, if it is another site.
     issuer: Option<String>,
     /// The code was entered.
     is_entered: bool,
-    /// What became of it instead.
+    /// Error of the device code, in place of its entry.
     code_fails: Option<&'static str>,
     /// The request for this path is not answered: before anything is done about it, or after.
     stuck: Option<(&'static str, bool)>,
-    /// What the token endpoint has decided is said only when it is let go.
+    /// Delays the response of the token endpoint until it is released.
     hold: Option<Arc<Hold>>,
-    /// What tokens that are given up are answered with, where they are taken back.
+    /// Status of revocation responses, if the endpoint exists.
     revokes: Option<u16>,
     /// Those, with who gives them up.
     revoked: Vec<HashMap<String, String>>,
     /// Everybody is let in.
     is_open: bool,
-    /// Nobody may listen.
+    /// A GET request for the stream is answered as if it had no token.
     is_silent: bool,
-    /// Where the MCP endpoint points to.
+    /// Target of the redirect at the MCP endpoint.
     moved_to: Option<String>,
-    /// Where people are sent to agree, instead of here.
+    /// URL of another authorization endpoint.
     authorizes_at: Option<&'static str>,
-    /// Whatever token is shown is refused.
+    /// Every token is rejected.
     is_blind: bool,
-    /// Path, query and `Authorization` of each request.
+    /// Path, query and `EndpointAuthorization` of each request.
     seen: Vec<(String, String, Option<String>)>,
 }
 
 impl Script {
-    /// Whether it has registered a client of this id.
+    /// Returns true if it has registered a client with this id.
     fn knows(&self, id: &str) -> bool {
         id.strip_prefix("new")
             .and_then(|number| number.parse().ok())
@@ -139,13 +139,13 @@ impl Site {
 
     fn builder(&self) -> OAuthClientBuilder {
         let now = Arc::clone(&self.now);
-        let clock = Clock::new(move || now.load(Ordering::SeqCst));
+        let clock = UnixClock::new(move || now.load(Ordering::SeqCst));
         OAuthClient::builder(&self.mcp()).unwrap().clock(clock)
     }
 
-    fn person(&self) -> Unattended {
-        let client = GuardedClient::new(Egress::public().allow_loopback());
-        Unattended::new(client, RedirectUri::new("http://127.0.0.1:41233/callback").unwrap())
+    fn person(&self) -> UnattendedSignIn {
+        let client = GuardedClient::new(EgressPolicy::public().allow_loopback());
+        UnattendedSignIn::new(client, RedirectUri::new("http://127.0.0.1:41233/callback").unwrap())
     }
 
     fn oauth(&self) -> OAuthClient {
@@ -161,7 +161,7 @@ impl Site {
         self.now.fetch_add(seconds, Ordering::SeqCst);
     }
 
-    /// What was shown to the MCP endpoint, request by request.
+    /// Returns the tokens sent to the MCP endpoint, one entry per request.
     fn shown(&self) -> Vec<Option<String>> {
         let script = self.script();
         script.seen.iter().filter(|(path, ..)| path == "/mcp").map(|(.., shown)| shown.clone()).collect()

@@ -21,20 +21,20 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use url::Url;
 
-use super::{Answer, Listening, SignIn, SigningIn};
+use super::{RedirectListener, SignInAnswer, SignInFuture, SignInHandler};
 use crate::RedirectUri;
 use crate::client::error::StepError;
-use crate::client::flow::Visit;
+use crate::client::flow::AuthorizationPrompt;
 use crate::metadata::is_secure;
 
-/// How long an answer is waited for.
+/// Maximum time to wait for the redirect.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How many connections are listened to at once.
+/// Maximum number of concurrent connections.
 const MAX_CONNECTIONS: usize = 16;
-/// How long one may take to say what it wants.
+/// Maximum time of one connection.
 const CONNECTION_TIME: Duration = Duration::from_secs(10);
 const PATH: &str = "/callback";
-/// What this listener is called. Loopback has other names, but it does not listen at them.
+/// Host names of this listener. Loopback has other names, on which it does not listen.
 const HOSTS: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
 
 /// The look of all pages, ours and those of the authorization server.
@@ -45,23 +45,23 @@ const REFUSED: (&str, &str) =
     ("You are not signed in", "The application says more about it. You can close this page.");
 const SORRY: (&str, &str) = ("Nothing is waited for here", "You can close this page.");
 
-/// What opens a page in the person's browser. It is given the URL as it is, and must not let a shell read it.
-pub type Opener = Arc<dyn Fn(&Url) -> io::Result<()> + Send + Sync>;
+/// Opens a page in the user's browser. It gets the URL unchanged and must not pass it through a shell.
+pub type BrowserOpener = Arc<dyn Fn(&Url) -> io::Result<()> + Send + Sync>;
 
 /// Opens the person's browser and listens on loopback for what it brings back.
 #[derive(Clone)]
-pub struct Browser {
-    opener: Opener,
+pub struct BrowserSignIn {
+    opener: BrowserOpener,
     patience: Duration,
 }
 
-impl Browser {
+impl BrowserSignIn {
     /// Pages are opened by `opener`.
     pub fn new(opener: impl Fn(&Url) -> io::Result<()> + Send + Sync + 'static) -> Self {
         Self { opener: Arc::new(opener), patience: PATIENCE }
     }
 
-    /// How long an answer is waited for; 10 minutes without this, and never longer.
+    /// Sets the maximum time to wait for the redirect. Default and maximum: 10 minutes.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience.min(PATIENCE);
@@ -69,14 +69,17 @@ impl Browser {
     }
 }
 
-impl fmt::Debug for Browser {
+impl fmt::Debug for BrowserSignIn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Browser").field("patience", &self.patience).finish_non_exhaustive()
+        f.debug_struct("BrowserSignIn").field("patience", &self.patience).finish_non_exhaustive()
     }
 }
 
-impl SignIn for Browser {
-    fn listen<'a>(&'a self, preferred: Option<&'a RedirectUri>) -> SigningIn<'a, Box<dyn Listening>> {
+impl SignInHandler for BrowserSignIn {
+    fn listen<'a>(
+        &'a self,
+        preferred: Option<&'a RedirectUri>,
+    ) -> SignInFuture<'a, Box<dyn RedirectListener>> {
         Box::pin(async move {
             let failed = |error| StepError::new("no listener could be opened on this machine").because(error);
             // Anywhere else nobody would hear the answer: least of all under a name that is not this machine's.
@@ -100,27 +103,32 @@ impl SignIn for Browser {
             let host = if second.is_none() && host == HOSTS[2] { HOSTS[0] } else { &*host };
             let redirect_uri = RedirectUri::new(format!("http://{host}:{port}{path}"));
             let redirect_uri = redirect_uri.map_err(|error| StepError::new(error.to_string()))?;
-            let listening =
-                Listener { browser: self.clone(), listeners: (first, second), redirect_uri, path, port };
-            Ok(Box::new(listening) as Box<dyn Listening>)
+            let listening = CallbackListener {
+                browser: self.clone(),
+                listeners: (first, second),
+                redirect_uri,
+                path,
+                port,
+            };
+            Ok(Box::new(listening) as Box<dyn RedirectListener>)
         })
     }
 }
 
-struct Listener {
-    browser: Browser,
+struct CallbackListener {
+    browser: BrowserSignIn,
     listeners: (TcpListener, Option<TcpListener>),
     redirect_uri: RedirectUri,
     path: String,
     port: u16,
 }
 
-impl Listening for Listener {
+impl RedirectListener for CallbackListener {
     fn redirect_uri(&self) -> RedirectUri {
         self.redirect_uri.clone()
     }
 
-    fn visit(self: Box<Self>, visit: Visit) -> SigningIn<'static, Answer> {
+    fn visit(self: Box<Self>, visit: AuthorizationPrompt) -> SignInFuture<'static, SignInAnswer> {
         Box::pin(async move {
             let Self { browser, listeners: (first, second), path, port, redirect_uri } = *self;
             // The flow has looked at it; but whoever opens pages looks again.
@@ -130,10 +138,10 @@ impl Listening for Listener {
             (browser.opener)(&visit.url)
                 .map_err(|error| StepError::new("no browser could be opened").because(error))?;
             let (answers, mut arrived) = mpsc::channel(1);
-            let wanted = Arc::new(Wanted { path, port, state: visit.state, redirect_uri, answers });
+            let wanted = Arc::new(ExpectedCallback { path, port, state: visit.state, redirect_uri, answers });
             tokio::select! {
                 answer = arrived.recv() => answer
-                    .map(Answer::Redirected)
+                    .map(SignInAnswer::Redirected)
                     .ok_or_else(|| StepError::new("the listener ended")),
                 () = accept(&first, &wanted) => Err(StepError::new("the listener ended")),
                 () = accept_too(second.as_ref(), &wanted) => Err(StepError::new("the listener ended")),
@@ -145,8 +153,8 @@ impl Listening for Listener {
     }
 }
 
-/// What is waited for.
-struct Wanted {
+/// Redirect that is expected.
+struct ExpectedCallback {
     path: String,
     port: u16,
     state: String,
@@ -154,14 +162,14 @@ struct Wanted {
     answers: mpsc::Sender<String>,
 }
 
-async fn accept_too(listener: Option<&TcpListener>, wanted: &Arc<Wanted>) {
+async fn accept_too(listener: Option<&TcpListener>, wanted: &Arc<ExpectedCallback>) {
     match listener {
         Some(listener) => accept(listener, wanted).await,
         None => std::future::pending().await,
     }
 }
 
-async fn accept(listener: &TcpListener, wanted: &Arc<Wanted>) {
+async fn accept(listener: &TcpListener, wanted: &Arc<ExpectedCallback>) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -177,13 +185,13 @@ async fn accept(listener: &TcpListener, wanted: &Arc<Wanted>) {
     }
 }
 
-async fn serve(stream: TcpStream, wanted: &Wanted) {
+async fn serve(stream: TcpStream, wanted: &ExpectedCallback) {
     let answer = service_fn(|request| async move { Ok::<_, Infallible>(wanted.answer(&request)) });
     // Whoever breaks off wanted no answer.
     let _ = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), answer).await;
 }
 
-impl Wanted {
+impl ExpectedCallback {
     fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         let (status, (title, text)) = match self.take(request) {
             Some(true) => (StatusCode::OK, THANKS),
@@ -211,8 +219,8 @@ impl Wanted {
         response
     }
 
-    /// Whether this is what was waited for, and then whether it says yes. Whatever else comes by, a page that guesses at
-    /// the port for one, changes nothing.
+    /// Returns `None` if this is not the expected redirect, else true for success and false for an error. Other
+    /// requests, such as a page that guesses the port, change nothing.
     fn take(&self, request: &Request<Incoming>) -> Option<bool> {
         let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));

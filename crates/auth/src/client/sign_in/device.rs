@@ -3,36 +3,39 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Listening, SignIn, SigningIn};
+use super::{RedirectListener, SignInFuture, SignInHandler};
 use crate::RedirectUri;
 use crate::client::error::StepError;
 use crate::client::flow::DevicePrompt;
 
-type Show = Arc<dyn Fn(&DevicePrompt) -> Result<(), StepError> + Send + Sync>;
+type ShowPrompt = Arc<dyn Fn(&DevicePrompt) -> Result<(), StepError> + Send + Sync>;
 
-/// Shows the code of [`crate::client::Grant::Device`], and leaves the rest to the person. For that grant alone.
+/// Shows the code of [`crate::client::GrantType::Device`], and leaves the rest to the person. For that grant alone.
 #[derive(Clone)]
-pub struct DeviceCode(Show);
+pub struct DeviceCodeSignIn(ShowPrompt);
 
-impl DeviceCode {
+impl DeviceCodeSignIn {
     /// Codes are shown by `show`.
     pub fn new(show: impl Fn(&DevicePrompt) -> Result<(), StepError> + Send + Sync + 'static) -> Self {
         Self(Arc::new(show))
     }
 }
 
-impl SignIn for DeviceCode {
-    fn listen<'a>(&'a self, _preferred: Option<&'a RedirectUri>) -> SigningIn<'a, Box<dyn Listening>> {
+impl SignInHandler for DeviceCodeSignIn {
+    fn listen<'a>(
+        &'a self,
+        _preferred: Option<&'a RedirectUri>,
+    ) -> SignInFuture<'a, Box<dyn RedirectListener>> {
         Box::pin(async { Err(StepError::new("only codes are shown here (set the grant to Device)")) })
     }
 
-    fn show<'a>(&'a self, prompt: &'a DevicePrompt) -> SigningIn<'a, ()> {
+    fn show<'a>(&'a self, prompt: &'a DevicePrompt) -> SignInFuture<'a, ()> {
         Box::pin(async move { (self.0)(prompt) })
     }
 }
 
-impl fmt::Debug for DeviceCode {
+impl fmt::Debug for DeviceCodeSignIn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("DeviceCode")
+        f.write_str("DeviceCodeSignIn")
     }
 }

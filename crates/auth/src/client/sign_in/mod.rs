@@ -1,51 +1,54 @@
-//! How a person is brought to where they agree, and how what they said comes back.
+//! Handlers that ask a user to authorize and return the result.
 
 mod browser;
+mod deferred;
 mod device;
-mod elsewhere;
 mod unattended;
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
-pub use browser::{Browser, Opener};
-pub use device::DeviceCode;
-pub use elsewhere::Elsewhere;
-pub use unattended::Unattended;
+pub use browser::{BrowserOpener, BrowserSignIn};
+pub use deferred::DeferredSignIn;
+pub use device::DeviceCodeSignIn;
+pub use unattended::UnattendedSignIn;
 
 use super::error::StepError;
-use super::flow::{DevicePrompt, Visit};
+use super::flow::{AuthorizationPrompt, DevicePrompt};
 use crate::RedirectUri;
 
-/// What is being done for a sign-in.
-pub type SigningIn<'a, T> = Pin<Box<dyn Future<Output = Result<T, StepError>> + Send + 'a>>;
+/// Future of a sign-in step.
+pub type SignInFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StepError>> + Send + 'a>>;
 
 /// Brings people to where they agree.
-pub trait SignIn: Send + Sync + fmt::Debug {
+pub trait SignInHandler: Send + Sync + fmt::Debug {
     /// Gets ready where answers come to: at `preferred`, if that is possible.
-    fn listen<'a>(&'a self, preferred: Option<&'a RedirectUri>) -> SigningIn<'a, Box<dyn Listening>>;
+    fn listen<'a>(
+        &'a self,
+        preferred: Option<&'a RedirectUri>,
+    ) -> SignInFuture<'a, Box<dyn RedirectListener>>;
 
-    /// Shows a code that is to be entered on another machine. Without this nobody can be asked so.
-    fn show<'a>(&'a self, prompt: &'a DevicePrompt) -> SigningIn<'a, ()> {
+    /// Shows a code that the user enters on another device. Without an implementation, the device grant fails.
+    fn show<'a>(&'a self, prompt: &'a DevicePrompt) -> SignInFuture<'a, ()> {
         let _ = prompt;
         Box::pin(async { Err(StepError::new("no codes are shown here")) })
     }
 }
 
 /// Ready where answers come to.
-pub trait Listening: Send + Sync {
+pub trait RedirectListener: Send + Sync {
     /// The place.
     fn redirect_uri(&self) -> RedirectUri;
 
     /// Brings the person to the page, and waits for what comes back.
-    fn visit(self: Box<Self>, visit: Visit) -> SigningIn<'static, Answer>;
+    fn visit(self: Box<Self>, visit: AuthorizationPrompt) -> SignInFuture<'static, SignInAnswer>;
 }
 
-/// What came of it.
+/// Result of a sign-in.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Answer {
+pub enum SignInAnswer {
     /// The URL to which the browser was sent back.
     Redirected(String),
     /// It comes later and by another way: [`crate::client::OAuthClient::finish`].
@@ -53,7 +56,7 @@ pub enum Answer {
 }
 
 // The URL carries the code.
-impl fmt::Debug for Answer {
+impl fmt::Debug for SignInAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Redirected(_) => "Redirected(..)",

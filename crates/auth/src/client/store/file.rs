@@ -1,4 +1,4 @@
-//! Kept in a file that is of no use to whoever reads it.
+//! Encrypted file store of credentials.
 //!
 //! The file is a line that says what it is, the salt of the key, a nonce, and a sealed JSON object of all documents. It
 //! is replaced as a whole: what a crash leaves is the old file or the new one.
@@ -14,32 +14,32 @@ use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce};
 use secrecy::{ExposeSecret as _, SecretString};
 use zeroize::Zeroizing;
 
-use super::{Store, StoreKey};
+use super::{CredentialStore, StoreKey};
 use crate::client::error::StepError;
 
 const MAGIC: &[u8] = b"hospes credentials 1\n";
 const SALT: usize = 16;
 const NONCE: usize = 12;
-/// How large the file may be, in bytes.
+/// Maximum size of the file, in bytes.
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Keeps everything in one sealed file, which several processes may use.
-pub struct FileStore {
+pub struct FileCredentialStore {
     path: PathBuf,
     key: StoreKey,
     /// The salt the file was found with, and the key made of it.
     derived: Mutex<Option<([u8; SALT], LessSafeKey)>>,
 }
 
-type Documents = BTreeMap<String, Zeroizing<String>>;
+type StoredDocuments = BTreeMap<String, Zeroizing<String>>;
 
-impl FileStore {
+impl FileCredentialStore {
     /// The one in this file, which is made when something is first kept. Its folder must exist.
     pub fn new(path: impl Into<PathBuf>, key: StoreKey) -> Self {
         Self { path: path.into(), key, derived: Mutex::new(None) }
     }
 
-    /// Whether its key opens the file; so does any where there is none yet.
+    /// Returns true if the key opens the file, or if there is no file yet.
     ///
     /// # Errors
     /// When it cannot be read, or is no store.
@@ -47,8 +47,8 @@ impl FileStore {
         self.open().map(|opened| opened.is_some())
     }
 
-    /// Puts a file that its key does not open out of the way, and says where to: what is kept from now on goes to a new
-    /// one. Whoever finds the key again can put it back.
+    /// Moves a file that the key does not open aside and returns its new path. Later writes go to a new file. If the
+    /// key is found again, the file can be moved back.
     ///
     /// # Errors
     /// When it stands where it stood.
@@ -62,7 +62,7 @@ impl FileStore {
         Ok(aside)
     }
 
-    fn load(&self) -> Result<Documents, StepError> {
+    fn load(&self) -> Result<StoredDocuments, StepError> {
         self.open()?.ok_or_else(|| {
             let other = match &self.key {
                 StoreKey::Passphrase(_) => "the passphrase is another",
@@ -73,9 +73,9 @@ impl FileStore {
         })
     }
 
-    /// What is in the file; none if the key does not open it.
-    fn open(&self) -> Result<Option<Documents>, StepError> {
-        let Some(text) = read_private(&self.path)? else { return Ok(Some(Documents::new())) };
+    /// Reads the documents in the file; `None` if the key does not open it.
+    fn open(&self) -> Result<Option<StoredDocuments>, StepError> {
+        let Some(text) = read_private(&self.path)? else { return Ok(Some(StoredDocuments::new())) };
         let not_ours = || StepError::new(format!("{} is no store of credentials", self.path.display()));
         let rest = text.strip_prefix(MAGIC).ok_or_else(not_ours)?;
         let (salt, rest) = rest.split_at_checked(SALT).ok_or_else(not_ours)?;
@@ -103,7 +103,7 @@ impl FileStore {
         Ok(work(key))
     }
 
-    fn change(&self, change: impl FnOnce(&mut Documents)) -> Result<(), StepError> {
+    fn change(&self, change: impl FnOnce(&mut StoredDocuments)) -> Result<(), StepError> {
         let _alone = self.alone(".write")?;
         let mut documents = self.load()?;
         change(&mut documents);
@@ -162,14 +162,14 @@ impl FileStore {
         StepError::new(format!("{} cannot be {what}", self.path.display())).because(error)
     }
 
-    /// Where it is.
+    /// Path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-impl Store for FileStore {
+impl CredentialStore for FileCredentialStore {
     fn read(&self, name: &str) -> Result<Option<SecretString>, StepError> {
         Ok(self.load()?.get(name).map(|document| SecretString::from(document.as_str())))
     }
@@ -198,13 +198,13 @@ impl Store for FileStore {
     }
 }
 
-impl fmt::Debug for FileStore {
+impl fmt::Debug for FileCredentialStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("FileStore").field(&self.path).finish()
+        f.debug_tuple("FileCredentialStore").field(&self.path).finish()
     }
 }
 
-/// A file's bytes, if there is one and nobody else could have read or placed it.
+/// Reads a file, if it exists. Fails if other users could have read or placed it.
 pub(super) fn read_private(path: &Path) -> Result<Option<Vec<u8>>, StepError> {
     let failed = |error| StepError::new(format!("{} cannot be read", path.display())).because(error);
     let about = match fs::symlink_metadata(path) {
@@ -225,7 +225,7 @@ pub(super) fn read_private(path: &Path) -> Result<Option<Vec<u8>>, StepError> {
     Ok(Some(text))
 }
 
-/// For its owner alone, and no link to elsewhere.
+/// Restricts a new file to its owner.
 #[cfg(unix)]
 pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     use std::os::unix::fs::OpenOptionsExt as _;

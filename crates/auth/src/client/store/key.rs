@@ -1,4 +1,4 @@
-//! What a sealed file is sealed with, and where that is kept.
+//! Key of the encrypted file store, and its storage.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -15,16 +15,16 @@ use zeroize::Zeroizing;
 use super::file::{private, read_private};
 use crate::client::error::StepError;
 
-/// How often a passphrase is hashed to make a key of it.
+/// Number of hash rounds that derive a key from a passphrase.
 const ROUNDS: NonZeroU32 = NonZeroU32::new(600_000).expect("it is not zero");
 
-/// What a file is sealed with.
+/// Key of a file store.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum StoreKey {
     /// A passphrase; making a key of it takes a moment, once.
     Passphrase(SecretString),
-    /// 32 random bytes, kept by somebody who keeps such.
+    /// 32 random bytes that are kept elsewhere, for example in a keyring.
     Random(Zeroizing<[u8; 32]>),
 }
 
@@ -44,11 +44,11 @@ impl StoreKey {
         Ok(Self::Random(random))
     }
 
-    /// The random one in this file, which is made if it is not there. Whoever can read both files can read the tokens,
-    /// so it belongs elsewhere than what it opens; a file that others can read is refused. Its folder must exist.
+    /// Returns the random key in this file, which is created if it is missing. A user who can read both files can read
+    /// the tokens, so store them in different places. A file that others can read is rejected. Its folder must exist.
     ///
     /// # Errors
-    /// When it cannot be made, or is none.
+    /// If it cannot be created, or contains no key.
     pub fn in_file(path: &Path) -> Result<Self, StepError> {
         if let Some(known) = Self::from_file(path)? {
             return Ok(known);
@@ -90,7 +90,7 @@ impl StoreKey {
         file.sync_all()
     }
 
-    /// Whether both are the same random one.
+    /// Returns true if both are the same random key.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {

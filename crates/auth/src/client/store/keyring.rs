@@ -15,16 +15,16 @@ use zeroize::Zeroizing;
 use super::StoreKey;
 use crate::shown;
 
-/// How long an answer is waited for. Whoever is asked to unlock it has to find the window and type.
+/// Maximum time to wait for the keyring. A user who is asked to unlock it has to find the window and type.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The place of one key in the operating system's keyring.
 ///
 /// ```no_run
-/// use hospes_auth::client::{FileStore, Keyring, StoreKey};
+/// use hospes_auth::client::{FileCredentialStore, StoreKey, SystemKeyring};
 ///
 /// # fn f() -> Result<(), Box<dyn std::error::Error>> {
-/// let keyring = Keyring::new("my-app", "credentials");
+/// let keyring = SystemKeyring::new("my-app", "credentials");
 /// let key = match keyring.key()? {
 ///     Some(key) => key,
 ///     None => {
@@ -33,32 +33,32 @@ const PATIENCE: Duration = Duration::from_secs(60);
 ///         key
 ///     }
 /// };
-/// let store = FileStore::new("credentials", key);
+/// let store = FileCredentialStore::new("credentials", key);
 /// # Ok(())
 /// # }
 /// ```
 ///
 /// Its methods block, for a minute at most: a locked keyring asks the person to unlock it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Keyring {
+pub struct SystemKeyring {
     service: String,
     account: String,
 }
 
-/// Why the keyring did not do as it was told. Nothing secret is in it.
+/// Reasons a keyring operation failed. The error contains no secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyringError {
-    /// There is none, or it cannot be reached from here.
+    /// There is no keyring, or it cannot be reached from this process.
     #[error("there is no keyring here: {0}")]
     Absent(String),
-    /// It is locked, and nobody has unlocked it; or it has no place where something could be kept.
+    /// It is locked and was not unlocked, or it has no storage.
     #[error("the keyring is locked: {0}")]
     Locked(String),
     /// It did not answer within a minute.
     #[error("the keyring did not answer within {} s (it may be waiting to be unlocked)", PATIENCE.as_secs())]
     Silent,
-    /// What is in this place is none of our keys.
+    /// The entry is not a key of this program.
     #[error("what the keyring has for `{0}` is no key")]
     Malformed(String),
     /// Anything else.
@@ -66,7 +66,7 @@ pub enum KeyringError {
     Failed(String),
 }
 
-impl Keyring {
+impl SystemKeyring {
     /// The place of this service and account.
     pub fn new(service: impl Into<String>, account: impl Into<String>) -> Self {
         Self { service: service.into(), account: account.into() }
@@ -105,7 +105,7 @@ impl Keyring {
         }
     }
 
-    /// Takes it away, if it is there.
+    /// Removes the entry, if there is one.
     ///
     /// # Errors
     /// When it still is.
@@ -116,7 +116,7 @@ impl Keyring {
         })
     }
 
-    /// On a thread of its own: whoever asks may be in the middle of something asynchronous, and waits no longer than a
+    /// Runs the operation on its own thread, because the caller may be asynchronous. The caller waits for at most a
     /// minute.
     fn ask<T: Send + 'static>(
         &self,
@@ -151,7 +151,7 @@ fn told(error: Error) -> KeyringError {
     }
 }
 
-/// What it says, but nothing that it found.
+/// Returns the text of an error, without any data that was found.
 fn words(error: &Error) -> String {
     match error {
         Error::PlatformFailure(why) | Error::NoStorageAccess(why) => shown(&why.to_string()),

@@ -6,14 +6,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use secrecy::SecretString;
 
-use super::Store;
+use super::CredentialStore;
 use crate::client::error::StepError;
 
 /// Keeps everything in memory.
 #[derive(Default)]
-pub struct MemoryStore(Mutex<BTreeMap<String, SecretString>>);
+pub struct MemoryCredentialStore(Mutex<BTreeMap<String, SecretString>>);
 
-impl MemoryStore {
+impl MemoryCredentialStore {
     /// An empty one.
     #[must_use]
     pub fn new() -> Self {
@@ -25,7 +25,7 @@ impl MemoryStore {
     }
 }
 
-impl Store for MemoryStore {
+impl CredentialStore for MemoryCredentialStore {
     fn read(&self, name: &str) -> Result<Option<SecretString>, StepError> {
         Ok(self.documents().get(name).cloned())
     }
@@ -49,7 +49,7 @@ impl Store for MemoryStore {
     }
 }
 
-impl fmt::Debug for MemoryStore {
+impl fmt::Debug for MemoryCredentialStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.documents().keys()).finish()
     }

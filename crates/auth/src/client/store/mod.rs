@@ -1,33 +1,33 @@
-//! Where tokens and registrations are kept.
+//! Storage of tokens and registrations.
 
+mod conformance;
 mod file;
 mod key;
 #[cfg(feature = "keyring")]
 mod keyring;
 mod memory;
 mod records;
-mod suite;
 
 use std::fmt;
 
 use secrecy::SecretString;
 
 use super::error::StepError;
-pub use file::FileStore;
+pub use conformance::examine;
+pub use file::FileCredentialStore;
 pub use key::StoreKey;
 #[cfg(feature = "keyring")]
-pub use keyring::{Keyring, KeyringError};
-pub use memory::MemoryStore;
+pub use keyring::{KeyringError, SystemKeyring};
+pub use memory::MemoryCredentialStore;
 pub(super) use records::{
-    Binding, binding_key, read_registration, read_tokens, registration_key, tokens_key, write_registration,
-    write_tokens,
+    ClientBindingRecord, binding_key, read_registration, read_tokens, registration_key, tokens_key,
+    write_registration, write_tokens,
 };
-pub use records::{Kept, shown_endpoint};
-pub use suite::examine;
+pub use records::{StoredTokens, shown_endpoint};
 
-/// Keeps secret documents under names that are not secret. Its methods may block: they are called where that harms
-/// nobody.
-pub trait Store: Send + Sync + fmt::Debug {
+/// Stores secret documents under names that are not secret. Its methods may block; they are called on threads where
+/// blocking is allowed.
+pub trait CredentialStore: Send + Sync + fmt::Debug {
     /// The document of this name.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// When the old one still stands.
     fn write(&self, name: &str, document: &SecretString) -> Result<(), StepError>;
 
-    /// Takes the document of this name away, if there is one.
+    /// Removes the document of this name, if there is one.
     ///
     /// # Errors
     /// When it still stands.
@@ -52,8 +52,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// When they cannot be known.
     fn names(&self, beginning: &str) -> Result<Vec<String>, StepError>;
 
-    /// Keeps other processes from renewing what this one is about to renew, until the guard is dropped. None where
-    /// there are none.
+    /// Prevents other processes from renewing the same tokens until the guard is dropped. Returns `None` if no other
+    /// process can use the store.
     ///
     /// # Errors
     /// When they cannot be kept from it.

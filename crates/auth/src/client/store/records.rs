@@ -1,4 +1,4 @@
-//! What is kept, as it is written.
+//! Format of the stored records.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize, Serializer};
 use url::Url;
 use zeroize::Zeroizing;
 
-use super::Store;
+use super::CredentialStore;
 use crate::client::StepError;
-use crate::client::credentials::{Client, ClientAuth};
-use crate::client::proof::ProofKey;
-use crate::client::settings::{Registration, Settings};
-use crate::client::tokens::{TokenKind, Tokens};
+use crate::client::credentials::{ClientAuth, ClientIdentity};
+use crate::client::proof_key::ProofKey;
+use crate::client::settings::{ClientRegistration, OAuthClientSettings};
+use crate::client::tokens::{AccessTokenType, TokenSet};
 use crate::metadata::covers;
 use crate::{ClientId, Issuer, RedirectUri, Resource, Scopes};
 
@@ -43,14 +43,15 @@ pub(in crate::client) fn registration_key(issuer: &str) -> String {
     format!("registration {issuer}")
 }
 
-/// Under which name it is kept where a given client belongs: whoever uses it, to the first server that it was shown to.
+/// Name under which the issuer of a given client is stored. A given client belongs to the first server that it was used
+/// with, for every account.
 pub(in crate::client) fn binding_key(endpoint: &Url, client: &ClientId) -> String {
     format!("binding {} {client}", place(endpoint, ""))
 }
 
-/// Where a given client belongs.
+/// Issuer that a given client belongs to.
 #[derive(Serialize, Deserialize)]
-pub(in crate::client) struct Binding {
+pub(in crate::client) struct ClientBindingRecord {
     pub(in crate::client) issuer: Issuer,
 }
 
@@ -71,8 +72,8 @@ struct RegistrationRecord {
 }
 
 #[derive(Serialize, Deserialize)]
-struct TokensRecord {
-    /// For which endpoint, as it may be shown, and on whose account. Older records do not say.
+struct TokenSetRecord {
+    /// Endpoint in displayable form, and account. Missing in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     endpoint: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -109,7 +110,7 @@ fn expose_always<S: Serializer>(secret: &SecretString, serializer: S) -> Result<
 }
 
 impl ClientRecord {
-    fn of(client: &Client) -> Self {
+    fn of(client: &ClientIdentity) -> Self {
         let secret = match &client.auth {
             ClientAuth::Basic(secret) | ClientAuth::Post(secret) => Some(secret.clone()),
             ClientAuth::None | ClientAuth::Key(_) => None,
@@ -118,10 +119,10 @@ impl ClientRecord {
     }
 
     /// The client; its key is not kept here but given.
-    fn client(self, settings: Option<&Settings>) -> Option<Client> {
+    fn client(self, settings: Option<&OAuthClientSettings>) -> Option<ClientIdentity> {
         let auth = ClientAuth::of_method(&self.method, self.secret.as_ref());
         let auth = auth.or_else(|| settings?.auth_of(&self.id));
-        Some(Client::new(self.id, auth?))
+        Some(ClientIdentity::new(self.id, auth?))
     }
 }
 
@@ -129,7 +130,7 @@ fn write<T: Serialize>(record: &T) -> Option<SecretString> {
     serde_json::to_string(record).ok().map(SecretString::from)
 }
 
-pub(in crate::client) fn write_registration(registration: &Registration) -> Option<SecretString> {
+pub(in crate::client) fn write_registration(registration: &ClientRegistration) -> Option<SecretString> {
     write(&RegistrationRecord {
         issuer: registration.issuer.clone(),
         client: ClientRecord::of(&registration.client),
@@ -138,9 +139,9 @@ pub(in crate::client) fn write_registration(registration: &Registration) -> Opti
     })
 }
 
-pub(in crate::client) fn read_registration(document: &SecretString) -> Option<Registration> {
+pub(in crate::client) fn read_registration(document: &SecretString) -> Option<ClientRegistration> {
     let record: RegistrationRecord = serde_json::from_str(document.expose_secret()).ok()?;
-    Some(Registration {
+    Some(ClientRegistration {
         issuer: record.issuer,
         client: record.client.client(None)?,
         redirect_uri: record.redirect_uri,
@@ -149,12 +150,12 @@ pub(in crate::client) fn read_registration(document: &SecretString) -> Option<Re
 }
 
 pub(in crate::client) fn write_tokens(
-    tokens: &Tokens,
+    tokens: &TokenSet,
     endpoint: &Url,
     account: &str,
 ) -> Option<SecretString> {
     let proof_key = tokens.proof_key.as_ref().map(|key| STANDARD.encode(key.document()).into());
-    write(&TokensRecord {
+    write(&TokenSetRecord {
         endpoint: Some(crate::exchange::without_query(endpoint)),
         has_query: endpoint.query().is_some(),
         account: account.to_owned(),
@@ -173,45 +174,47 @@ pub(in crate::client) fn write_tokens(
     })
 }
 
-/// What may be known of tokens that are kept, which is not what they are.
+/// Displayable facts about stored tokens, without the tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Kept {
+pub struct StoredTokens {
     /// The endpoint that they are for, without its query.
     pub endpoint: String,
-    /// Whether it has one. What is in it is not shown: it may be secret.
+    /// True if the endpoint has a query. The query is not shown, because it may be secret.
     pub has_query: bool,
-    /// On whose account they are; empty for whoever runs the program.
+    /// Account that they belong to; empty for the user who runs the program.
     pub account: String,
-    /// Who has issued them.
+    /// Issuer.
     pub issuer: Issuer,
     /// To which client.
     pub client_id: ClientId,
-    /// What they are good for.
+    /// Granted scopes.
     pub granted: Scopes,
     /// Until when, in seconds since 1970; for ever where it is not said.
     pub expires_at: Option<u64>,
-    /// Whether they can be renewed.
+    /// True if they can be renewed.
     pub renews: bool,
     name: String,
 }
 
-/// How [`Kept::endpoint`] shows this endpoint; none if it is no URL.
+/// Returns an endpoint in the form of [`StoredTokens::endpoint`]; `None` if it is not a URL.
 #[must_use]
 pub fn shown_endpoint(endpoint: &str) -> Option<String> {
     Url::parse(endpoint).ok().map(|url| crate::exchange::without_query(&url))
 }
 
-impl Kept {
-    /// All that a store has, of all endpoints and accounts. What cannot be read is left out.
+impl StoredTokens {
+    /// Lists all tokens of a store, for all endpoints and accounts. Unreadable records are skipped.
     ///
     /// # Errors
     /// When the store fails.
-    pub fn all(store: &dyn Store) -> Result<Vec<Self>, StepError> {
+    pub fn all(store: &dyn CredentialStore) -> Result<Vec<Self>, StepError> {
         let mut all = Vec::new();
         for name in store.names("tokens ")? {
             let Some(document) = store.read(&name)? else { continue };
-            let Ok(record) = serde_json::from_str::<TokensRecord>(document.expose_secret()) else { continue };
+            let Ok(record) = serde_json::from_str::<TokenSetRecord>(document.expose_secret()) else {
+                continue;
+            };
             let place = name.strip_prefix("tokens ").unwrap_or_default();
             let (shown, hash) =
                 place.split_once('#').map_or((place, None), |(shown, hash)| (shown, Some(hash)));
@@ -231,7 +234,7 @@ impl Kept {
         Ok(all)
     }
 
-    /// Whether they are for this endpoint, with its query.
+    /// Returns true if they are for this endpoint, including its query.
     #[must_use]
     pub fn is_for(&self, endpoint: &str) -> bool {
         Url::parse(endpoint).is_ok_and(|url| tokens_key(&url, &self.account) == self.name)
@@ -242,19 +245,19 @@ impl Kept {
     ///
     /// # Errors
     /// When they still stand.
-    pub fn forget(&self, store: &dyn Store) -> Result<(), StepError> {
+    pub fn forget(&self, store: &dyn CredentialStore) -> Result<(), StepError> {
         let _lock = store.lock()?;
         store.remove(&self.name)
     }
 }
 
-/// What was kept, if it is for this endpoint and can still be used with what is given now.
+/// Reads stored tokens, if they are for this endpoint and usable with the current settings.
 pub(in crate::client) fn read_tokens(
     document: &SecretString,
     endpoint: &Url,
-    settings: &Settings,
-) -> Option<Tokens> {
-    let record: TokensRecord = serde_json::from_str(document.expose_secret()).ok()?;
+    settings: &OAuthClientSettings,
+) -> Option<TokenSet> {
+    let record: TokenSetRecord = serde_json::from_str(document.expose_secret()).ok()?;
     if !record.resource.url().is_some_and(|resource| covers(&resource, endpoint, false)) {
         return None;
     }
@@ -265,14 +268,14 @@ pub(in crate::client) fn read_tokens(
         }
         None => None,
     };
-    Some(Tokens {
+    Some(TokenSet {
         issuer: record.issuer,
         resource: record.resource,
         client: record.client.client(Some(settings))?,
         token_endpoint: Url::parse(&record.token_endpoint).ok()?,
         access: record.access,
         refresh: record.refresh,
-        kind: if proof_key.is_some() { TokenKind::Dpop } else { TokenKind::Bearer },
+        kind: if proof_key.is_some() { AccessTokenType::Dpop } else { AccessTokenType::Bearer },
         granted: record.granted,
         requested: record.requested,
         issued_at: record.issued_at,

@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hospes_egress::Found;
+use hospes_egress::LookupFuture;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use url::Url;
@@ -39,18 +39,18 @@ fn json(body: &str) -> String {
     )
 }
 
-fn get(url: &str) -> Request {
-    Request::get(Url::parse(url).unwrap(), 64)
+fn get(url: &str) -> FetchRequest {
+    FetchRequest::get(Url::parse(url).unwrap(), 64)
 }
 
-fn local() -> Egress {
-    Egress::public().allow_loopback()
+fn local() -> EgressPolicy {
+    EgressPolicy::public().allow_loopback()
 }
 
 /// Names stand for what the test says, one answer after the other.
-fn naming(egress: Egress, answers: &'static [&'static [&'static str]], port: u16) -> GuardedClient {
+fn naming(egress: EgressPolicy, answers: &'static [&'static [&'static str]], port: u16) -> GuardedClient {
     let asked = AtomicUsize::new(0);
-    let lookup = move |_host: String| -> Found {
+    let lookup = move |_host: String| -> LookupFuture {
         let turn = asked.fetch_add(1, Ordering::SeqCst).min(answers.len() - 1);
         let found = answers[turn].iter().map(|text| SocketAddr::new(text.parse().unwrap(), port)).collect();
         Box::pin(async move { Ok(found) })
@@ -71,7 +71,7 @@ async fn a_document_is_read_whole() {
 async fn a_name_that_stands_for_the_inside_is_not_dialled() {
     let (port, came) = serve(json("{}")).await;
     let url = format!("https://as.example:{port}/");
-    let client = naming(Egress::public(), &[&["127.0.0.1", "10.0.0.1", "::1"]], port);
+    let client = naming(EgressPolicy::public(), &[&["127.0.0.1", "10.0.0.1", "::1"]], port);
     let forbidden = Err(FetchError::Forbidden("the address is not public"));
     assert_eq!(client.fetch(get(&url)).await.map(|_| ()), forbidden);
     // Nor where this machine may be asked: the name is none of it.

@@ -1,4 +1,4 @@
-//! Tokens for which somebody else has to be asked.
+//! Tokens that require a request to another party.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use url::Url;
 
-use crate::fetch::{Fetch, FetchFuture};
-use crate::resource::{Flaw, Introspection, IssuerTokens, JwtRules, Verify as _};
-use crate::testing::{SigningKey, key_set};
-use crate::{ClientId, Issuer, Request, Resource, Response};
+use crate::fetch::{FetchFuture, HttpFetch};
+use crate::resource::{IntrospectionVerifier, JwtRules, JwtVerifier, TokenVerifier as _, VerifyTokenError};
+use crate::testing::{TestSigningKey, key_set};
+use crate::{ClientId, FetchRequest, FetchResponse, Issuer, Resource};
 
 const NOW: u64 = 1_800_000_000;
 const ISSUER: &str = "https://as.example/t1";
@@ -35,18 +35,18 @@ impl Web {
     }
 }
 
-impl Fetch for Web {
-    fn fetch(&self, request: Request) -> FetchFuture<'_> {
+impl HttpFetch for Web {
+    fn fetch(&self, request: FetchRequest) -> FetchFuture<'_> {
         let mut all = self.0.lock().unwrap();
         let found = all.get_mut(request.url.as_str()).map(|(document, asked)| {
             *asked += 1;
-            Response::new(http::StatusCode::OK, document.to_string())
+            FetchResponse::new(http::StatusCode::OK, document.to_string())
         });
         Box::pin(std::future::ready(found.ok_or_else(|| "nobody is there".into())))
     }
 }
 
-fn web(keys: &[&SigningKey]) -> Web {
+fn web(keys: &[&TestSigningKey]) -> Web {
     let web = Web::default();
     let place = "https://as.example/.well-known/oauth-authorization-server/t1";
     web.put(place, json!({ "issuer": ISSUER, "jwks_uri": KEYS }));
@@ -54,21 +54,22 @@ fn web(keys: &[&SigningKey]) -> Web {
     web
 }
 
-fn token(key: &SigningKey) -> String {
+fn token(key: &TestSigningKey) -> String {
     key.sign(&json!({ "iss": ISSUER, "sub": "ann", "aud": RESOURCE, "exp": NOW + 100_000 }))
 }
 
-fn tokens(web: &Web) -> IssuerTokens {
+fn tokens(web: &Web) -> JwtVerifier {
     let rules = JwtRules::new(Issuer::new(ISSUER).unwrap(), vec![Resource::new(RESOURCE).unwrap()]);
-    IssuerTokens::new(rules, web.clone())
+    JwtVerifier::new(rules, web.clone())
 }
 
 #[tokio::test]
 async fn keys_are_fetched_kept_and_fetched_again_when_they_change() {
-    let (old, new, strange) = (SigningKey::new("k1"), SigningKey::new("k2"), SigningKey::new("k3"));
+    let (old, new, strange) =
+        (TestSigningKey::new("k1"), TestSigningKey::new("k2"), TestSigningKey::new("k3"));
     let web = web(&[&old]);
     let tokens = tokens(&web);
-    assert_eq!(tokens.verify("not.a.jwt", NOW).await, Err(Flaw::Invalid));
+    assert_eq!(tokens.verify("not.a.jwt", NOW).await, Err(VerifyTokenError::Invalid));
     assert_eq!(web.asked(KEYS), 0, "nothing is fetched for what is no token");
     for _ in 0..3 {
         assert!(tokens.verify(&token(&old), NOW).await.is_ok());
@@ -76,7 +77,7 @@ async fn keys_are_fetched_kept_and_fetched_again_when_they_change() {
     assert_eq!(web.asked(KEYS), 1);
     // Whoever makes up keys makes us ask once a minute, and no more.
     for second in 0..60 {
-        assert_eq!(tokens.verify(&token(&strange), NOW + second).await, Err(Flaw::Invalid));
+        assert_eq!(tokens.verify(&token(&strange), NOW + second).await, Err(VerifyTokenError::Invalid));
     }
     assert_eq!(web.asked(KEYS), 1);
     web.put(KEYS, serde_json::to_value(key_set([&old, &new])).unwrap());
@@ -85,20 +86,20 @@ async fn keys_are_fetched_kept_and_fetched_again_when_they_change() {
     assert_eq!(web.asked(KEYS), 2);
     // A key that was taken away counts for an hour at most.
     web.put(KEYS, serde_json::to_value(key_set([&new])).unwrap());
-    assert_eq!(tokens.verify(&token(&old), NOW + 60 + 3600).await, Err(Flaw::Invalid));
+    assert_eq!(tokens.verify(&token(&old), NOW + 60 + 3600).await, Err(VerifyTokenError::Invalid));
 }
 
 #[tokio::test]
 async fn without_keys_no_token_is_good() {
-    let key = SigningKey::new("k1");
+    let key = TestSigningKey::new("k1");
     let web = Web::default();
     let nobody = tokens(&web);
-    assert_eq!(nobody.verify(&token(&key), NOW).await, Err(Flaw::Unavailable));
+    assert_eq!(nobody.verify(&token(&key), NOW).await, Err(VerifyTokenError::Unavailable));
     // The metadata of somebody else names no keys of ours.
     let web = self::web(&[&key]);
     let place = "https://as.example/.well-known/oauth-authorization-server/t1";
     web.put(place, json!({ "issuer": "https://as.example", "jwks_uri": KEYS }));
-    assert_eq!(tokens(&web).verify(&token(&key), NOW).await, Err(Flaw::Unavailable));
+    assert_eq!(tokens(&web).verify(&token(&key), NOW).await, Err(VerifyTokenError::Unavailable));
     let told = tokens(&web).keys_at(Url::parse(KEYS).unwrap());
     assert!(told.verify(&token(&key), NOW).await.is_ok());
 }
@@ -106,8 +107,8 @@ async fn without_keys_no_token_is_good() {
 /// Documents that come when the test says so.
 struct Slow(Web, Arc<Semaphore>);
 
-impl Fetch for Slow {
-    fn fetch(&self, request: Request) -> FetchFuture<'_> {
+impl HttpFetch for Slow {
+    fn fetch(&self, request: FetchRequest) -> FetchFuture<'_> {
         Box::pin(async move {
             self.1.acquire().await.unwrap().forget();
             self.0.fetch(request).await
@@ -115,15 +116,15 @@ impl Fetch for Slow {
     }
 }
 
-fn slow_tokens(web: &Web) -> (IssuerTokens, Arc<Semaphore>) {
+fn slow_tokens(web: &Web) -> (JwtVerifier, Arc<Semaphore>) {
     let may = Arc::new(Semaphore::new(0));
     let rules = JwtRules::new(Issuer::new(ISSUER).unwrap(), vec![Resource::new(RESOURCE).unwrap()]);
-    (IssuerTokens::new(rules, Slow(web.clone(), Arc::clone(&may))), may)
+    (JwtVerifier::new(rules, Slow(web.clone(), Arc::clone(&may))), may)
 }
 
 #[tokio::test]
 async fn whoever_waits_for_keys_has_what_one_fetch_brings() {
-    let key = SigningKey::new("k1");
+    let key = TestSigningKey::new("k1");
     let web = web(&[&key]);
     let (tokens, may) = slow_tokens(&web);
     let token = token(&key);
@@ -136,7 +137,7 @@ async fn whoever_waits_for_keys_has_what_one_fetch_brings() {
 
 #[tokio::test]
 async fn a_client_that_hangs_up_ends_no_fetch_of_keys() {
-    let key = SigningKey::new("k1");
+    let key = TestSigningKey::new("k1");
     let (tokens, may) = slow_tokens(&web(&[&key]));
     let token = token(&key);
     {
@@ -150,21 +151,29 @@ async fn a_client_that_hangs_up_ends_no_fetch_of_keys() {
 #[tokio::test]
 async fn keys_that_have_moved_are_found_and_old_ones_end() {
     const MOVED: &str = "https://as.example/keys2";
-    let (old, new) = (SigningKey::new("k1"), SigningKey::new("k2"));
+    let (old, new) = (TestSigningKey::new("k1"), TestSigningKey::new("k2"));
     let web = web(&[&old]);
     let tokens = tokens(&web);
     assert!(tokens.verify(&token(&old), NOW).await.is_ok());
     web.0.lock().unwrap().remove(KEYS);
     let later = NOW + KEEP;
-    assert_eq!(tokens.verify(&token(&old), later).await, Err(Flaw::Unavailable), "too old to go by");
-    assert_eq!(tokens.verify(&token(&old), later).await, Err(Flaw::Unavailable), "whoever comes next, too");
+    assert_eq!(
+        tokens.verify(&token(&old), later).await,
+        Err(VerifyTokenError::Unavailable),
+        "too old to go by"
+    );
+    assert_eq!(
+        tokens.verify(&token(&old), later).await,
+        Err(VerifyTokenError::Unavailable),
+        "whoever comes next, too"
+    );
     web.put(MOVED, serde_json::to_value(key_set([&new])).unwrap());
     let place = "https://as.example/.well-known/oauth-authorization-server/t1";
     web.put(place, json!({ "issuer": ISSUER, "jwks_uri": MOVED }));
     assert!(tokens.verify(&token(&new), later + 5).await.is_ok());
 }
 
-/// For how long keys are used, in seconds.
+/// Time for which keys are used, in seconds.
 const KEEP: u64 = 3600;
 
 /// An endpoint that knows one token.
@@ -174,14 +183,14 @@ struct Endpoint {
     asked: Arc<AtomicUsize>,
 }
 
-impl Fetch for Endpoint {
-    fn fetch(&self, request: Request) -> FetchFuture<'_> {
+impl HttpFetch for Endpoint {
+    fn fetch(&self, request: FetchRequest) -> FetchFuture<'_> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         assert_eq!(request.headers["authorization"], "Basic cnM6cyUzQSUyNQ==", "form-encoded `rs` and `s:%`");
         assert_eq!(&request.body[..], b"token=opaque");
         let said = self.said.lock().unwrap().clone();
         Box::pin(std::future::ready(match said {
-            Some(said) => Ok(Response::new(http::StatusCode::OK, said.to_string())),
+            Some(said) => Ok(FetchResponse::new(http::StatusCode::OK, said.to_string())),
             None => Err("nobody is there".into()),
         }))
     }
@@ -191,7 +200,7 @@ impl Fetch for Endpoint {
 async fn an_issuer_is_asked_and_its_answer_kept_for_a_while() {
     let endpoint = Endpoint { said: Arc::default(), asked: Arc::default() };
     let introspection = || {
-        Introspection::new(
+        IntrospectionVerifier::new(
             Issuer::new(ISSUER).unwrap(),
             vec![Resource::new(RESOURCE).unwrap()],
             Url::parse("https://as.example/introspect").unwrap(),
@@ -202,7 +211,7 @@ async fn an_issuer_is_asked_and_its_answer_kept_for_a_while() {
     let say = |said: Value| *endpoint.said.lock().unwrap() = Some(said);
     let asked = || endpoint.asked.load(Ordering::Relaxed);
     let tokens = introspection();
-    assert_eq!(tokens.verify("opaque", NOW).await, Err(Flaw::Unavailable));
+    assert_eq!(tokens.verify("opaque", NOW).await, Err(VerifyTokenError::Unavailable));
     let good = json!({ "active": true, "iss": ISSUER, "sub": "ann", "client_id": "app", "aud": RESOURCE,
         "scope": "a b", "exp": NOW + 90 });
     say(good.clone());
@@ -214,11 +223,15 @@ async fn an_issuer_is_asked_and_its_answer_kept_for_a_while() {
     assert_eq!(asked(), 2, "that nobody was there is not remembered");
     say(json!({ "active": false }));
     assert!(tokens.verify("opaque", NOW + 59).await.is_ok());
-    assert_eq!((tokens.verify("opaque", NOW + 60).await, asked()), (Err(Flaw::Invalid), 3));
+    assert_eq!((tokens.verify("opaque", NOW + 60).await, asked()), (Err(VerifyTokenError::Invalid), 3));
     say(good.clone());
-    assert_eq!((tokens.verify("opaque", NOW + 64).await, asked()), (Err(Flaw::Invalid), 3));
+    assert_eq!((tokens.verify("opaque", NOW + 64).await, asked()), (Err(VerifyTokenError::Invalid), 3));
     assert!(tokens.verify("opaque", NOW + 65).await.is_ok());
-    assert_eq!(tokens.verify("opaque", NOW + 90).await, Err(Flaw::Invalid), "no longer than the token");
+    assert_eq!(
+        tokens.verify("opaque", NOW + 90).await,
+        Err(VerifyTokenError::Invalid),
+        "no longer than the token"
+    );
 
     for aud in [json!([RESOURCE]), json!(["https://other.example", RESOURCE])] {
         let mut several = good.clone();
@@ -229,7 +242,11 @@ async fn an_issuer_is_asked_and_its_answer_kept_for_a_while() {
     let mut mixed = good.clone();
     mixed["aud"] = json!([RESOURCE, 7]);
     say(mixed);
-    assert_eq!(introspection().verify("opaque", NOW).await, Err(Flaw::Unavailable), "that cannot be read");
+    assert_eq!(
+        introspection().verify("opaque", NOW).await,
+        Err(VerifyTokenError::Unavailable),
+        "that cannot be read"
+    );
     for (claim, value) in [
         ("active", json!(false)),
         ("aud", json!("https://m.example")),
@@ -248,7 +265,7 @@ async fn an_issuer_is_asked_and_its_answer_kept_for_a_while() {
         say(bad);
         let (tokens, before) = (introspection(), asked());
         for _ in 0..2 {
-            assert_eq!(tokens.verify("opaque", NOW).await, Err(Flaw::Invalid), "{claim}");
+            assert_eq!(tokens.verify("opaque", NOW).await, Err(VerifyTokenError::Invalid), "{claim}");
         }
         assert_eq!(asked(), before + 1, "{claim}: that is remembered");
     }
@@ -257,21 +274,21 @@ async fn an_issuer_is_asked_and_its_answer_kept_for_a_while() {
 /// An endpoint that says nothing before it may.
 struct Late(Arc<Semaphore>, Arc<AtomicUsize>);
 
-impl Fetch for Late {
-    fn fetch(&self, request: Request) -> FetchFuture<'_> {
+impl HttpFetch for Late {
+    fn fetch(&self, request: FetchRequest) -> FetchFuture<'_> {
         Box::pin(async move {
             self.1.fetch_add(1, Ordering::Relaxed);
             self.0.acquire().await.unwrap().forget();
             let good = request.body.starts_with(b"token=good");
             let said = json!({ "active": good, "client_id": "app", "aud": RESOURCE });
-            Ok(Response::new(http::StatusCode::OK, said.to_string()))
+            Ok(FetchResponse::new(http::StatusCode::OK, said.to_string()))
         })
     }
 }
 
-fn late() -> (Introspection, Arc<Semaphore>, Arc<AtomicUsize>) {
+fn late() -> (IntrospectionVerifier, Arc<Semaphore>, Arc<AtomicUsize>) {
     let (may, asked) = (Arc::new(Semaphore::new(0)), Arc::<AtomicUsize>::default());
-    let introspection = Introspection::new(
+    let introspection = IntrospectionVerifier::new(
         Issuer::new(ISSUER).unwrap(),
         vec![Resource::new(RESOURCE).unwrap()],
         Url::parse("https://as.example/introspect").unwrap(),
@@ -297,7 +314,7 @@ async fn an_issuer_is_asked_about_a_token_once_at_a_time() {
     assert_eq!((&*one.subject, one.expires_at), ("app", Some(NOW + 60)), "no longer than the answer is used");
     // Bad answers, however many, do not push it out.
     for number in 0..20_000 {
-        assert_eq!(tokens.verify(&format!("bad{number}"), NOW).await, Err(Flaw::Invalid));
+        assert_eq!(tokens.verify(&format!("bad{number}"), NOW).await, Err(VerifyTokenError::Invalid));
     }
     let before = asked.load(Ordering::Relaxed);
     assert!(verify().await.is_ok());

@@ -11,26 +11,26 @@ use http::{Request, StatusCode};
 use http_body_util::Full;
 use serde_json::{Value, json};
 
-use crate::clock::Clock;
+use crate::clock::UnixClock;
 use crate::resource::{
-    AnyOf, Flaw, Guard, GuardBuilder, JwtFlaw, JwtRules, Principal, ScopeRules, StaticTokens, Verify,
-    VerifyFuture, check_jwt,
+    AnyTokenVerifier, BearerAuth, BearerAuthBuilder, JwtRules, ScopeRules, StaticTokenVerifier,
+    TokenPrincipal, TokenVerifier, VerifyFuture, VerifyJwtError, VerifyTokenError, check_jwt,
 };
-use crate::testing::{Answer, SigningKey, begin, get, key_set, send};
+use crate::testing::{AuthTestResponse, TestSigningKey, begin, get, key_set, send};
 use crate::{Challenge, Issuer, Resource, Scopes};
 
 const ISSUER: &str = "https://as.example";
 const RESOURCE: &str = "https://m.example/mcp";
 const METADATA: &str = "https://m.example/.well-known/oauth-protected-resource/mcp";
 
-fn principal(subject: &str, scopes: &str) -> Principal {
-    let mut principal = Principal::new(Issuer::new(ISSUER).unwrap(), subject);
+fn principal(subject: &str, scopes: &str) -> TokenPrincipal {
+    let mut principal = TokenPrincipal::new(Issuer::new(ISSUER).unwrap(), subject);
     principal.scopes = Scopes::parse(scopes);
     principal
 }
 
-fn tokens() -> StaticTokens {
-    StaticTokens::none()
+fn tokens() -> StaticTokenVerifier {
+    StaticTokenVerifier::none()
         .with("ann-token", principal("ann", "mcp"))
         .with("bob-token", principal("bob", "mcp"))
         .with("strong-token", principal("ann", "mcp files"))
@@ -48,7 +48,10 @@ impl Site {
         Self::with(tokens(), |guard| guard).await
     }
 
-    async fn with(verify: impl Verify, settings: impl FnOnce(GuardBuilder) -> GuardBuilder) -> Self {
+    async fn with(
+        verify: impl TokenVerifier,
+        settings: impl FnOnce(BearerAuthBuilder) -> BearerAuthBuilder,
+    ) -> Self {
         let runs = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&runs);
         let server = Server::new("x", "1")
@@ -56,7 +59,7 @@ impl Site {
                 counted.fetch_add(1, Ordering::Relaxed);
                 async move {
                     let http = ctx.http().expect("over HTTP");
-                    let principal = http.extensions.get::<Principal>().expect("guarded");
+                    let principal = http.extensions.get::<TokenPrincipal>().expect("guarded");
                     let token = http.headers.contains_key("authorization");
                     format!("{} {} {token}", principal.subject, ctx.principal().unwrap_or("nobody"))
                 }
@@ -74,7 +77,7 @@ impl Site {
             .implies("files", Scopes::parse("files:all"))
             .implies("files:all", Scopes::parse("files:read files:write"));
         let guard =
-            Guard::builder(Resource::new(RESOURCE).unwrap(), vec![Issuer::new(ISSUER).unwrap()], verify);
+            BearerAuth::builder(Resource::new(RESOURCE).unwrap(), vec![Issuer::new(ISSUER).unwrap()], verify);
         let guard = settings(guard.rules(rules).name("the example")).build();
         let server = HttpServer::bind("127.0.0.1:0", endpoint).await.unwrap().front(guard);
         let address = server.local_addr();
@@ -86,11 +89,11 @@ impl Site {
         self.runs.load(Ordering::Relaxed)
     }
 
-    async fn call(&self, tool: &str, headers: &[(&str, &str)]) -> Answer {
+    async fn call(&self, tool: &str, headers: &[(&str, &str)]) -> AuthTestResponse {
         send(self.address, call(tool, headers)).await
     }
 
-    async fn in_session(&self, session: &str, token: &str, message: Value) -> Answer {
+    async fn in_session(&self, session: &str, token: &str, message: Value) -> AuthTestResponse {
         send(self.address, post("/mcp", &message, &[("mcp-session-id", session), ("authorization", token)]))
             .await
     }
@@ -137,11 +140,11 @@ fn tool(name: &str) -> Value {
     json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": name, "arguments": {} } })
 }
 
-fn challenge(answer: &Answer) -> Challenge {
+fn challenge(answer: &AuthTestResponse) -> Challenge {
     Challenge::for_tokens(&answer.headers).unwrap_or_else(|| panic!("no challenge: {:?}", answer.headers))
 }
 
-/// Each revision has its own way to send a request, and nobody gets in by any of them.
+/// Each revision sends requests in its own way, and all are rejected without a token.
 ///
 /// covers: HTTP-07 SSE-07 AUTR-01 AUTR-08 AUTR-12 AUTR-13
 #[tokio::test]
@@ -180,7 +183,7 @@ async fn without_a_token_there_is_only_a_challenge() {
     assert_eq!(text, "ann https://as.example user ann false", "and handlers do not see the token");
 }
 
-/// Where it is asked for, and by whom, changes nothing.
+/// The path and origin of the request change nothing.
 ///
 /// covers: AUTR-07 AUTR-09 AUTR-18
 #[tokio::test]
@@ -213,7 +216,7 @@ async fn metadata_is_at_both_places_and_from_the_configuration() {
     assert_eq!(get(one.address, "/.well-known/oauth-protected-resource").await.status, 404);
 }
 
-/// The older transport has an address of its own, which clients compare with what they have reached.
+/// The older transport has its own address, which clients compare with the address that they reached.
 #[tokio::test]
 async fn each_address_of_an_endpoint_is_a_resource() {
     let older = Resource::new("https://m.example/sse").unwrap();
@@ -227,23 +230,23 @@ async fn each_address_of_an_endpoint_is_a_resource() {
     assert_eq!(challenge(&answer).get("resource_metadata"), Some(there));
 }
 
-struct Jwt(SigningKey, JwtRules);
+struct Jwt(TestSigningKey, JwtRules);
 
-impl Verify for Jwt {
+impl TokenVerifier for Jwt {
     fn verify<'a>(&'a self, token: &'a str, now: u64) -> VerifyFuture<'a> {
-        let checked = check_jwt(token, &key_set([&self.0]), &self.1, now).map_err(Flaw::from);
+        let checked = check_jwt(token, &key_set([&self.0]), &self.1, now).map_err(VerifyTokenError::from);
         Box::pin(std::future::ready(checked))
     }
 }
 
-/// What is wrong with a token is said to nobody but the log.
+/// The defect of a token is only logged, not returned.
 ///
 /// covers: AUTR-02 AUTR-03 AUTR-04
 #[tokio::test]
 async fn a_token_that_is_not_good_is_refused() {
-    let now = Clock::system().now();
+    let now = UnixClock::system().now();
     let rules = JwtRules::new(Issuer::new(ISSUER).unwrap(), vec![Resource::new(RESOURCE).unwrap()]);
-    let key = SigningKey::new("k");
+    let key = TestSigningKey::new("k");
     let signed = |audience: &str, exp: u64| {
         key.sign(&json!({ "iss": ISSUER, "sub": "ann", "aud": audience, "exp": exp, "scope": "mcp" }))
     };
@@ -254,7 +257,7 @@ async fn a_token_that_is_not_good_is_refused() {
         (signed("https://m.example/other", now + 600), "the token is not valid"),
         (signed(RESOURCE, now - 600), "the token has expired"),
     ];
-    let site = Site::with(AnyOf::none().or(tokens()).or(Jwt(key, rules)), |guard| guard).await;
+    let site = Site::with(AnyTokenVerifier::none().or(tokens()).or(Jwt(key, rules)), |guard| guard).await;
     for (token, why) in bad {
         let answer = site.call("who", &[("authorization", &format!("Bearer {token}"))]).await;
         assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
@@ -302,7 +305,7 @@ async fn a_token_in_the_wrong_place_is_a_bad_request() {
 #[tokio::test]
 async fn a_call_needs_the_scopes_of_its_tool() {
     let site = Site::new().await;
-    let refused = |answer: &Answer, scopes: &str| {
+    let refused = |answer: &AuthTestResponse, scopes: &str| {
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{}", answer.body);
         let challenge = challenge(answer);
         assert!(challenge.wants_more_scopes());
@@ -346,7 +349,7 @@ async fn a_call_needs_the_scopes_of_its_tool() {
 }
 
 /// Opens a stream of 2024-11-05; returns it and where to post to.
-async fn sse(site: &Site, token: &str) -> (crate::testing::Begun, String) {
+async fn sse(site: &Site, token: &str) -> (crate::testing::AuthTestStream, String) {
     let request = Request::get("/sse").header("accept", "text/event-stream").header("authorization", token);
     let mut stream = begin(site.address, request.body(Full::default()).unwrap()).await;
     assert_eq!(stream.status, StatusCode::OK);
@@ -355,7 +358,7 @@ async fn sse(site: &Site, token: &str) -> (crate::testing::Begun, String) {
     (stream, messages)
 }
 
-/// Whoever learns the id of a session, or of a stream, has nothing.
+/// The id of a session or a stream alone grants no access.
 ///
 /// covers: SECP-09 SECP-10
 #[tokio::test]
@@ -391,10 +394,10 @@ async fn a_session_is_its_users_and_authenticates_nobody() {
     assert_eq!(send(site.address, own).await.status, StatusCode::ACCEPTED);
 }
 
-/// Nobody puts anything into somebody else's session: not an answer to their question, not a message for their stream.
+/// A user cannot send anything into another user's session: neither an answer to a question nor a message for a stream.
 #[tokio::test]
 async fn an_answer_of_another_is_no_answer() {
-    let tokens = StaticTokens::none()
+    let tokens = StaticTokenVerifier::none()
         .with("ann-token", principal("ann", "mcp people"))
         .with("bob-token", principal("bob", "mcp people"));
     let site = Site::with(tokens, |guard| guard).await;
@@ -424,12 +427,12 @@ async fn an_answer_of_another_is_no_answer() {
 /// A stream of changes lives as long as the token it was opened with.
 #[tokio::test]
 async fn streams_of_changes_end_with_the_token() {
-    let now = Clock::system().now();
-    let clock = Clock::new(move || now);
+    let now = UnixClock::system().now();
+    let clock = UnixClock::new(move || now);
     let mut ann = principal("ann", "mcp");
     // By the clock of the guard the token lasts two seconds.
     ann.expires_at = Some(now + 2);
-    let site = Site::with(StaticTokens::none().with("short", ann), |guard| guard.clock(clock)).await;
+    let site = Site::with(StaticTokenVerifier::none().with("short", ann), |guard| guard.clock(clock)).await;
     let listen = modern("subscriptions/listen", json!({ "notifications": { "toolsListChanged": true } }));
     let headers = [
         ("mcp-protocol-version", "2026-07-28"),
@@ -456,15 +459,15 @@ async fn streams_of_changes_end_with_the_token() {
 
 struct Unreachable;
 
-impl Verify for Unreachable {
+impl TokenVerifier for Unreachable {
     fn verify<'a>(&'a self, _: &'a str, _: u64) -> VerifyFuture<'a> {
-        Box::pin(std::future::ready(Err(Flaw::Unavailable)))
+        Box::pin(std::future::ready(Err(VerifyTokenError::Unavailable)))
     }
 }
 
 #[tokio::test]
 async fn a_token_that_cannot_be_checked_is_not_taken() {
-    let site = Site::with(AnyOf::none().or(tokens()).or(Unreachable), |guard| guard).await;
+    let site = Site::with(AnyTokenVerifier::none().or(tokens()).or(Unreachable), |guard| guard).await;
     let answer = site.call("who", &[("authorization", "Bearer unknown")]).await;
     assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(Challenge::for_tokens(&answer.headers).is_none());
@@ -494,7 +497,7 @@ async fn a_page_that_may_not_ask_is_not_told_to_sign_in() {
     assert_eq!(answer.header("access-control-allow-headers"), "authorization");
 }
 
-/// The same guard in somebody else's server.
+/// Bearer-token middleware in another HTTP server.
 #[tokio::test]
 async fn the_layer_guards_as_the_front_does() {
     use tower_layer::Layer as _;
@@ -504,7 +507,7 @@ async fn the_layer_guards_as_the_front_does() {
     let rules = ScopeRules::default()
         .always(Scopes::parse("mcp"))
         .tool("delete", Scopes::parse("files:read files:write"));
-    let guard = Guard::builder(Resource::new(RESOURCE).unwrap(), issuers, tokens()).rules(rules).build();
+    let guard = BearerAuth::builder(Resource::new(RESOURCE).unwrap(), issuers, tokens()).rules(rules).build();
     let mut service = guard.layer(endpoint);
     let local = [("host", "localhost")];
     let answer = service.call(call("hi", &local)).await.unwrap();
@@ -530,5 +533,5 @@ fn a_client_that_acts_for_itself_is_nobody_else() {
     client.client_id = Some(crate::ClientId::new("c1").unwrap());
     client.is_client = true;
     assert_ne!(user.name(), client.name());
-    assert_eq!(Flaw::from(JwtFlaw::Expired), Flaw::Expired);
+    assert_eq!(VerifyTokenError::from(VerifyJwtError::Expired), VerifyTokenError::Expired);
 }

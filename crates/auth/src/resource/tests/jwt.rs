@@ -6,8 +6,8 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::resource::{JwtFlaw, JwtRules, Principal, check_jwt};
-use crate::testing::{SigningKey, key_set};
+use crate::resource::{JwtRules, TokenPrincipal, VerifyJwtError, check_jwt};
+use crate::testing::{TestSigningKey, key_set};
 use crate::{Issuer, Resource};
 
 const NOW: u64 = 1_800_000_000;
@@ -24,13 +24,13 @@ fn rules() -> JwtRules {
     JwtRules::new(Issuer::new("https://as.example/t1").unwrap(), vec![audience])
 }
 
-fn check(key: &SigningKey, token: &str) -> Result<Principal, JwtFlaw> {
+fn check(key: &TestSigningKey, token: &str) -> Result<TokenPrincipal, VerifyJwtError> {
     check_jwt(token, &key_set([key]), &rules(), NOW)
 }
 
 #[test]
 fn a_good_token_says_who_calls() {
-    let key = SigningKey::new("k1");
+    let key = TestSigningKey::new("k1");
     let who = check(&key, &key.sign(&claims())).unwrap();
     assert_eq!(
         (who.subject.as_str(), who.token_id.as_str(), who.expires_at),
@@ -51,7 +51,7 @@ fn a_good_token_says_who_calls() {
 /// covers: AUTR-10
 #[test]
 fn a_token_for_somebody_else_is_refused() {
-    let key = SigningKey::new("k1");
+    let key = TestSigningKey::new("k1");
     for (claim, value) in [
         ("aud", json!("https://m.example/mcp2")),
         ("aud", json!("https://m.example")),
@@ -81,7 +81,10 @@ fn a_token_for_somebody_else_is_refused() {
         if value.is_null() {
             claims.as_object_mut().unwrap().remove(claim);
         }
-        assert!(matches!(check(&key, &key.sign(&claims)), Err(JwtFlaw::Invalid(_))), "{claim}: {value}");
+        assert!(
+            matches!(check(&key, &key.sign(&claims)), Err(VerifyJwtError::Invalid(_))),
+            "{claim}: {value}"
+        );
     }
 }
 
@@ -92,7 +95,7 @@ fn a_token_for_somebody_else_is_refused() {
 fn a_token_for_several_is_good_where_it_names_us() {
     const OURS: &str = "https://m.example/mcp";
     const OTHER: &str = "https://other.example";
-    let key = SigningKey::new("k1");
+    let key = TestSigningKey::new("k1");
     for (aud, good) in [
         (json!([OURS]), true),
         (json!([OURS, OTHER]), true),
@@ -118,19 +121,19 @@ fn a_token_for_several_is_good_where_it_names_us() {
         claims["aud"] = aud.clone();
         let checked = check(&key, &key.sign(&claims));
         assert_eq!(checked.is_ok(), good, "{aud}");
-        assert!(good || matches!(checked, Err(JwtFlaw::Invalid(_))), "{aud}: {checked:?}");
+        assert!(good || matches!(checked, Err(VerifyJwtError::Invalid(_))), "{aud}: {checked:?}");
     }
 }
 
 #[test]
 fn time_is_kept_within_a_minute() {
-    let key = SigningKey::new("k1");
+    let key = TestSigningKey::new("k1");
     for (exp, good) in [(NOW - 60, false), (NOW - 59, true), (0, false)] {
         let mut claims = claims();
         claims["exp"] = json!(exp);
         let checked = check(&key, &key.sign(&claims));
         assert_eq!(checked.is_ok(), good, "{exp}");
-        assert!(good || checked == Err(JwtFlaw::Expired));
+        assert!(good || checked == Err(VerifyJwtError::Expired));
     }
     let mut early = claims();
     early["nbf"] = json!(NOW + 60);
@@ -139,17 +142,17 @@ fn time_is_kept_within_a_minute() {
 
 #[test]
 fn a_token_must_be_signed_by_a_key_of_the_issuer_as_agreed() {
-    let (key, other) = (SigningKey::new("k1"), SigningKey::new("k1"));
-    assert_eq!(check(&key, &other.sign(&claims())), Err(JwtFlaw::Invalid("its signature is wrong")));
-    let unknown = SigningKey::new("k2");
-    assert_eq!(check(&key, &unknown.sign(&claims())), Err(JwtFlaw::UnknownKey));
+    let (key, other) = (TestSigningKey::new("k1"), TestSigningKey::new("k1"));
+    assert_eq!(check(&key, &other.sign(&claims())), Err(VerifyJwtError::Invalid("its signature is wrong")));
+    let unknown = TestSigningKey::new("k2");
+    assert_eq!(check(&key, &unknown.sign(&claims())), Err(VerifyJwtError::UnknownKey));
 
     // A token without a key's name is checked with the only key there is, if there is only one.
     let mut nameless = key.header();
     nameless.kid = None;
     let token = key.sign_as(&nameless, &claims());
     assert!(check(&key, &token).is_ok());
-    assert_eq!(check_jwt(&token, &key_set([&key, &other]), &rules(), NOW), Err(JwtFlaw::UnknownKey));
+    assert_eq!(check_jwt(&token, &key_set([&key, &other]), &rules(), NOW), Err(VerifyJwtError::UnknownKey));
 
     // `none`, with and without a signature.
     let good = key.sign(&claims());
@@ -169,7 +172,7 @@ fn a_token_must_be_signed_by_a_key_of_the_issuer_as_agreed() {
         let token = jsonwebtoken::encode(&shared, &claims(), &EncodingKey::from_secret(&secret)).unwrap();
         let mut lax = rules();
         lax.algorithms.push(Algorithm::HS256);
-        assert!(matches!(check_jwt(&token, &key_set([&key]), &lax, NOW), Err(JwtFlaw::Invalid(_))));
+        assert!(matches!(check_jwt(&token, &key_set([&key]), &lax, NOW), Err(VerifyJwtError::Invalid(_))));
     }
     // An algorithm that this issuer does not use.
     let mut narrow = rules();
@@ -178,12 +181,12 @@ fn a_token_must_be_signed_by_a_key_of_the_issuer_as_agreed() {
     // A key for something else.
     let mut keys = key_set([&key]);
     keys.keys[0].common.public_key_use = Some(jsonwebtoken::jwk::PublicKeyUse::Encryption);
-    assert_eq!(check_jwt(&good, &keys, &rules(), NOW), Err(JwtFlaw::UnknownKey));
+    assert_eq!(check_jwt(&good, &keys, &rules(), NOW), Err(VerifyJwtError::UnknownKey));
 }
 
 #[test]
 fn only_access_tokens_are_taken_unless_told_otherwise() {
-    let key = SigningKey::new("k1");
+    let key = TestSigningKey::new("k1");
     for kind in [Some("JWT"), Some("id+jwt"), Some("at+jwt; x"), None] {
         let mut header = key.header();
         header.typ = kind.map(str::to_owned);
@@ -197,10 +200,10 @@ fn only_access_tokens_are_taken_unless_told_otherwise() {
 
 #[test]
 fn a_token_that_is_too_long_is_not_read() {
-    let key = SigningKey::new("k1");
+    let key = TestSigningKey::new("k1");
     let mut long = claims();
     long["more"] = json!("x".repeat(16 * 1024));
-    assert_eq!(check(&key, &key.sign(&long)), Err(JwtFlaw::Invalid("it is too long")));
+    assert_eq!(check(&key, &key.sign(&long)), Err(VerifyJwtError::Invalid("it is too long")));
 }
 
 proptest! {
@@ -213,12 +216,12 @@ proptest! {
 
 #[test]
 fn a_token_that_asks_for_extensions_is_refused() {
-    let key = SigningKey::new("k1");
+    let key = TestSigningKey::new("k1");
     let token = key.sign(&claims());
     let (header, rest) = token.split_once('.').unwrap();
     let mut header: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(header).unwrap()).unwrap();
     header["crit"] = json!(["b64"]);
     let token = format!("{}.{rest}", URL_SAFE_NO_PAD.encode(header.to_string()));
-    let flaw = JwtFlaw::Invalid("it asks for extensions that are not understood");
+    let flaw = VerifyJwtError::Invalid("it asks for extensions that are not understood");
     assert_eq!(check(&key, &token), Err(flaw));
 }

@@ -13,10 +13,12 @@ use serde_json::{Value, json};
 use url::Url;
 
 use crate::client::ProofKey;
-use crate::clock::Clock;
-use crate::resource::{Guard, GuardBuilder, Principal, ProofNonces, StaticTokens, UsedProofs};
-use crate::server::{MemoryStore, Store};
-use crate::testing::SigningKey;
+use crate::clock::UnixClock;
+use crate::resource::{
+    BearerAuth, BearerAuthBuilder, ProofNonces, ProofReplayCache, StaticTokenVerifier, TokenPrincipal,
+};
+use crate::server::{AuthStore, MemoryAuthStore};
+use crate::testing::TestSigningKey;
 use crate::{Challenge, Issuer, Resource, Scopes};
 
 const ISSUER: &str = "https://as.example";
@@ -29,30 +31,30 @@ fn thumbprint(proof: &str) -> String {
 
 /// A guard that knows a token bound to a key, and one that is not.
 struct Place {
-    guard: Guard,
+    guard: BearerAuth,
     key: ProofKey,
     time: Arc<AtomicU64>,
 }
 
 impl Place {
-    fn with(change: impl FnOnce(GuardBuilder) -> GuardBuilder) -> Self {
+    fn with(change: impl FnOnce(BearerAuthBuilder) -> BearerAuthBuilder) -> Self {
         Self::knowing(ProofKey::generate().unwrap(), change)
     }
 
     /// With a token that is bound to this key.
-    fn knowing(key: ProofKey, change: impl FnOnce(GuardBuilder) -> GuardBuilder) -> Self {
+    fn knowing(key: ProofKey, change: impl FnOnce(BearerAuthBuilder) -> BearerAuthBuilder) -> Self {
         let url = Url::parse(RESOURCE).unwrap();
         let sample = key.prove(&Method::POST, &url, None, None, "sample".into(), 0).unwrap();
-        let mut bound = Principal::new(Issuer::new(ISSUER).unwrap(), "ann");
+        let mut bound = TokenPrincipal::new(Issuer::new(ISSUER).unwrap(), "ann");
         bound.scopes = Scopes::parse("mcp");
         let plain = bound.clone();
         bound.proof_key = Some(thumbprint(sample.to_str().unwrap()));
-        let tokens = StaticTokens::none().with("bound", bound).with("plain", plain);
+        let tokens = StaticTokenVerifier::none().with("bound", bound).with("plain", plain);
         let time = Arc::new(AtomicU64::new(1_000_000));
         let now = Arc::clone(&time);
         let guard =
-            Guard::builder(Resource::new(RESOURCE).unwrap(), vec![Issuer::new(ISSUER).unwrap()], tokens)
-                .clock(Clock::new(move || now.load(Ordering::Relaxed)));
+            BearerAuth::builder(Resource::new(RESOURCE).unwrap(), vec![Issuer::new(ISSUER).unwrap()], tokens)
+                .clock(UnixClock::new(move || now.load(Ordering::Relaxed)));
         Self { guard: change(guard).build(), key, time }
     }
 
@@ -83,7 +85,7 @@ impl Place {
         self.guard.check(&mut request).await.map(|()| request)
     }
 
-    /// The error of a refusal, and the scheme that it is said in.
+    /// Returns the error of a response and the scheme of its challenge.
     async fn refused(&self, shown: &str, proofs: &[&str]) -> (String, String) {
         let response = self.call(shown, proofs).await.unwrap_err();
         assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
@@ -177,7 +179,7 @@ async fn a_proof_shows_its_public_key_alone() {
         ("private, of another kind", with("p")),
         ("secret", with("k")),
         ("no key", changed("jwk", Value::Null)),
-        ("another key", changed("jwk", json!(SigningKey::new("k").public()))),
+        ("another key", changed("jwk", json!(TestSigningKey::new("k").public()))),
         ("type", changed("typ", json!("JWT"))),
         ("none", changed("alg", json!("none"))),
         ("symmetric", changed("alg", json!("HS256"))),
@@ -200,17 +202,17 @@ async fn a_guard_may_want_nonces_and_proofs_of_all() {
     let error = place.refused("DPoP bound", &[&place.proof("3", Some(&nonce))]).await.1;
     assert_eq!(error, "use_dpop_nonce", "it is old");
 
-    let strict = Place::with(GuardBuilder::require_proofs);
+    let strict = Place::with(BearerAuthBuilder::require_proofs);
     assert_eq!(strict.refused("Bearer plain", &[]).await.1, "invalid_token");
     strict.call("DPoP bound", &[&strict.proof("1", None)]).await.unwrap();
     let metadata = Request::get("/.well-known/oauth-protected-resource/mcp").body(()).unwrap();
     let metadata: Value = serde_json::from_slice(strict.guard.metadata(&metadata).unwrap().body()).unwrap();
     assert_eq!(metadata["dpop_bound_access_tokens_required"], true);
-    let own = Principal::new(Issuer::new(ISSUER).unwrap(), "ann");
+    let own = TokenPrincipal::new(Issuer::new(ISSUER).unwrap(), "ann");
     let lenient = Place::with(|guard| guard.require_proofs().exempt(&own));
     lenient.call("Bearer plain", &[]).await.unwrap();
     assert_eq!(lenient.refused("Bearer bound", &[]).await.1, "invalid_token", "what is bound stays so");
-    let other = Principal::new(Issuer::new(ISSUER).unwrap(), "bob");
+    let other = TokenPrincipal::new(Issuer::new(ISSUER).unwrap(), "bob");
     let strict = Place::with(|guard| guard.require_proofs().exempt(&other));
     assert_eq!(strict.refused("Bearer plain", &[]).await.1, "invalid_token");
     assert!(metadata["dpop_signing_alg_values_supported"].as_array().unwrap().contains(&json!("ES256")));
@@ -219,11 +221,11 @@ async fn a_guard_may_want_nonces_and_proofs_of_all() {
 /// Several guards behind one address.
 #[tokio::test]
 async fn a_proof_that_was_used_at_one_guard_is_good_at_no_other() {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store: Arc<dyn AuthStore> = Arc::new(MemoryAuthStore::new());
     let key = ProofKey::generate().unwrap();
     let again = || ProofKey::from_document(key.document()).unwrap();
     let shared =
-        || Place::knowing(again(), |guard| guard.used_proofs(UsedProofs::shared(Arc::clone(&store))));
+        || Place::knowing(again(), |guard| guard.used_proofs(ProofReplayCache::shared(Arc::clone(&store))));
     let (one, two) = (shared(), shared());
     let proof = one.proof("1", None);
     one.call("DPoP bound", &[&proof]).await.unwrap();
@@ -235,14 +237,14 @@ async fn a_proof_that_was_used_at_one_guard_is_good_at_no_other() {
     Place::knowing(again(), |guard| guard).call("DPoP bound", &[&proof]).await.unwrap();
 }
 
-/// What a guard wants is said in the scheme in which it is to be shown (RFC 9449, section 7.1).
+/// A challenge uses the schemes in which tokens are accepted (RFC 9449, section 7.1).
 #[tokio::test]
 async fn a_challenge_is_made_in_the_schemes_that_are_taken() {
-    type Change = fn(GuardBuilder) -> GuardBuilder;
+    type Change = fn(BearerAuthBuilder) -> BearerAuthBuilder;
     let ways: [(Change, &[&str]); 3] = [
         (|guard| guard, &["Bearer"]),
-        (GuardBuilder::offer_proofs, &["Bearer", "DPoP"]),
-        (GuardBuilder::require_proofs, &["DPoP"]),
+        (BearerAuthBuilder::offer_proofs, &["Bearer", "DPoP"]),
+        (BearerAuthBuilder::require_proofs, &["DPoP"]),
     ];
     for (change, schemes) in ways {
         let place = Place::with(|guard| change(guard).scopes(&Scopes::parse("mcp")));

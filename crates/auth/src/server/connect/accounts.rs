@@ -3,18 +3,23 @@
 use http::request::Parts;
 use http::{Method, StatusCode};
 
-use super::{ACCOUNTS, Connections, Disconnected};
+use super::{ACCOUNTS, AccountConnections, DisconnectResult};
 use crate::server::AuthServer;
-use crate::server::consent::Page;
-use crate::server::form::Form;
+use crate::server::consent::PageResult;
+use crate::server::form::RequestForm;
 use crate::server::pages::{AccountRow, AccountsPage, page};
 
-/// What a form on this page is sent for.
+/// Subject of the CSRF token of this page.
 const MARK: &str = "connect accounts";
 
 impl AuthServer {
     /// Answers on the page of accounts.
-    pub(super) async fn accounts(&self, connections: &dyn Connections, parts: &Parts, form: &Form) -> Page {
+    pub(super) async fn accounts(
+        &self,
+        connections: &dyn AccountConnections,
+        parts: &Parts,
+        form: &RequestForm,
+    ) -> PageResult {
         let browser = self.browser(&parts.headers).await?;
         let Some(person) = self.person(&browser, ACCOUNTS) else {
             return self.who_is_there(ACCOUNTS, &browser).await;
@@ -27,18 +32,18 @@ impl AuthServer {
             let server = form.get("server").unwrap_or_default();
             let name = crate::shown(server);
             said = Some(match connections.disconnect(&person.principal, server).await {
-                Ok(Disconnected::Revoked) => {
+                Ok(DisconnectResult::Revoked) => {
                     format!("Your account at {name} is disconnected, and its tokens are taken back there.")
                 }
-                Ok(Disconnected::NotOffered) => format!(
+                Ok(DisconnectResult::NotOffered) => format!(
                     "Your account at {name} is disconnected: its tokens are forgotten here. {name} has no way to take \
                      them back, so they end there by themselves."
                 ),
-                Ok(Disconnected::NotRevoked) => format!(
+                Ok(DisconnectResult::NotRevoked) => format!(
                     "Your account at {name} is disconnected: its tokens are forgotten here. But {name} did not take them \
                      back; you can take this host's access back there, in the settings of your account."
                 ),
-                Ok(Disconnected::Nothing) => format!("You have no account connected at {name}."),
+                Ok(DisconnectResult::Nothing) => format!("You have no account connected at {name}."),
                 Err(_) => format!("Your account at {name} could not be disconnected. Try again later."),
             });
         }

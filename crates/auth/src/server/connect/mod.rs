@@ -8,8 +8,8 @@
 //!                                                                              same state ──► the tokens are kept
 //! ```
 //!
-//! Opening a link changes nothing, so what opens links to look at them uses none up. Being signed in elsewhere signs
-//! nobody in here.
+//! Opening a link changes nothing, so link previews do not use it up. Signing in at another server does not sign the
+//! user in here.
 //!
 //! Who is there is known by the session of our own sign-in page; where users sign in at a provider they do so again for
 //! each of these pages. On `/connect/accounts` users see their accounts, and give them up.
@@ -27,39 +27,39 @@ use http::{Method, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::browser::Browser;
-use super::consent::{Errand, Page, redirect};
-use super::form::Form;
-use super::pages::{ConnectPage, Told, page};
-use super::store::{Kind, Record, Taken};
+use super::browser::AuthBrowserSession;
+use super::consent::{PageResult, SignInPurpose, redirect};
+use super::form::RequestForm;
+use super::pages::{ConnectPage, MessagePage, page};
+use super::store::{AuthRecord, RecordKind, TakeRecordResult};
 use super::tokens::encode;
 use super::{AuthServer, hash};
 use crate::Scopes;
 use crate::metadata::ClientDocument;
-use crate::resource::Principal;
+use crate::resource::TokenPrincipal;
 
-/// Where all of this is, below the issuer.
+/// Path prefix of these pages, below the issuer.
 const FOLDER: &str = "/connect/";
-/// Where browsers come back to, below the issuer.
+/// Path of the redirect URI, below the issuer.
 const CALLBACK: &str = "/connect/callback";
 /// The page of a user's accounts, as the last part of its path.
 pub(super) const ACCOUNTS: &str = "accounts";
 
-/// What a user is asked to connect.
+/// Link with which one user connects an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Link {
-    /// Whose it is, as [`Principal::name`] says it. Nobody else may use it.
+pub struct AccountLink {
+    /// Principal that the link is for, as from [`TokenPrincipal::name`]. Other users cannot use it.
     pub principal: Arc<str>,
-    /// What the operator calls the server.
+    /// Name of the server in the configuration.
     pub server: Arc<str>,
     /// The host that the account is at.
     pub host: String,
-    /// Where the user signs in. In its query is a `state`, which the answer brings back.
+    /// Page where the user signs in. Its query has a `state`, which the response returns.
     pub page: Url,
 }
 
-impl Link {
+impl AccountLink {
     /// A link for this principal.
     #[must_use]
     pub fn new(principal: Arc<str>, server: Arc<str>, host: impl Into<String>, page: Url) -> Self {
@@ -67,11 +67,11 @@ impl Link {
     }
 }
 
-/// Why an account was not connected.
+/// Reasons an account was not connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum NotConnected {
-    /// Nobody waits for this answer: it is too late, or the host was started again since.
+pub enum ConnectAccountError {
+    /// No connection is pending for this response: it is too late, or the host was restarted.
     Unknown,
     /// The other server, or the user there, said no.
     Refused,
@@ -79,18 +79,19 @@ pub enum NotConnected {
     Failed,
 }
 
-/// What a [`Connections`] does later.
-pub type Connecting<'a, T = ()> = Pin<Box<dyn Future<Output = Result<T, NotConnected>> + Send + 'a>>;
+/// Future of an operation of [`AccountConnections`].
+pub type AccountConnectionFuture<'a, T = ()> =
+    Pin<Box<dyn Future<Output = Result<T, ConnectAccountError>> + Send + 'a>>;
 
-/// How a user's account at a server is.
+/// Status of a user's account at a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AccountStatus {
-    /// What the operator calls the server.
+    /// Name of the server in the configuration.
     pub server: Arc<str>,
     /// The host that the account is at.
     pub host: String,
-    /// What it may be used for, if it is connected; nothing where the other server does not say.
+    /// Granted scopes if it is connected; empty if the other server does not name any.
     pub granted: Option<Scopes>,
 }
 
@@ -101,17 +102,17 @@ impl AccountStatus {
         Self { server, host: host.into(), granted: None }
     }
 
-    /// Whether it is connected.
+    /// Returns true if it is connected.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.granted.is_some()
     }
 }
 
-/// What became of an account that its user gave up. Its tokens are kept here no more, in any case.
+/// Result of disconnecting an account. Its tokens are deleted here in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Disconnected {
+pub enum DisconnectResult {
     /// There was none.
     Nothing,
     /// The other server has taken its tokens back (RFC 7009).
@@ -123,9 +124,9 @@ pub enum Disconnected {
 }
 
 /// Keeps the accounts that users have elsewhere, and makes links for those that are missing.
-pub trait Connections: fmt::Debug + Send + Sync + 'static {
+pub trait AccountConnections: fmt::Debug + Send + Sync + 'static {
     /// The link of this id, while it is good.
-    fn link(&self, id: &str) -> Option<Link>;
+    fn link(&self, id: &str) -> Option<AccountLink>;
 
     /// Uses a link up: true for one caller only, while it is good.
     fn take(&self, id: &str) -> bool;
@@ -134,51 +135,55 @@ pub trait Connections: fmt::Debug + Send + Sync + 'static {
     fn refuse(&self, id: &str);
 
     /// The browser came back for a link that was taken: `redirected` is where to, with the answer in its query.
-    fn finish<'a>(&'a self, id: &'a str, redirected: String) -> Connecting<'a>;
+    fn finish<'a>(&'a self, id: &'a str, redirected: String) -> AccountConnectionFuture<'a>;
 
     /// All accounts that this principal has or could have.
-    fn accounts<'a>(&'a self, principal: &'a str) -> Connecting<'a, Vec<AccountStatus>>;
+    fn accounts<'a>(&'a self, principal: &'a str) -> AccountConnectionFuture<'a, Vec<AccountStatus>>;
 
     /// Gives up the account of this principal at a server: forgets its tokens, and has the other server take them back.
-    fn disconnect<'a>(&'a self, principal: &'a str, server: &'a str) -> Connecting<'a, Disconnected>;
+    fn disconnect<'a>(
+        &'a self,
+        principal: &'a str,
+        server: &'a str,
+    ) -> AccountConnectionFuture<'a, DisconnectResult>;
 }
 
 /// A user who signs in elsewhere, and the browser that they left with.
 #[derive(Serialize, Deserialize)]
-struct Gone {
+struct PendingConnectionRecord {
     link: String,
     browser: String,
     principal: String,
 }
 
-/// Who is there with a browser.
-struct Somebody {
-    /// As [`Principal::name`] says it.
+/// User who is signed in with a browser.
+struct SignedInUser {
+    /// Name of the principal, as from [`TokenPrincipal::name`].
     principal: String,
-    /// What people call them.
+    /// Display name.
     shown: String,
 }
 
 impl AuthServer {
     /// Has the pages on which users connect their accounts elsewhere.
     #[must_use]
-    pub fn connecting(self, connections: Arc<dyn Connections>) -> Self {
+    pub fn connecting(self, connections: Arc<dyn AccountConnections>) -> Self {
         self.with(|inner| inner.connections = Some(connections))
     }
 
-    /// The address of the link with this id: nothing in it says whose it is, and it lets nobody in.
+    /// Returns the URL of the link with this id. It does not reveal its user and grants no access.
     #[must_use]
     pub fn link_url(&self, id: &str) -> String {
         format!("{}{FOLDER}{id}", self.settings().issuer.as_str().trim_end_matches('/'))
     }
 
-    /// Where the authorization servers of others send browsers back to.
+    /// Returns the redirect URI for the authorization servers of other parties.
     #[must_use]
     pub fn connect_callback(&self) -> String {
         format!("{}{CALLBACK}", self.settings().issuer.as_str().trim_end_matches('/'))
     }
 
-    /// Where users see their accounts.
+    /// Returns the URL of the page with the user's accounts.
     #[must_use]
     pub fn accounts_page(&self) -> String {
         self.link_url(ACCOUNTS)
@@ -191,23 +196,23 @@ impl AuthServer {
         self.with(|inner| inner.document = Some(document))
     }
 
-    /// Whether this user may sign in here.
+    /// Returns true if this user may sign in here.
     #[must_use]
     pub fn knows_user(&self, user: &str) -> bool {
         self.0.sign_in.mark(user).is_some()
     }
 
-    pub(super) fn connections(&self) -> Option<&dyn Connections> {
+    pub(super) fn connections(&self) -> Option<&dyn AccountConnections> {
         self.0.connections.as_deref()
     }
 
-    /// Whether a path below the issuer is one of these.
+    /// Returns true if a path below the issuer is one of these pages.
     pub(super) fn is_connect_path(&self, path: &str) -> bool {
         self.0.connections.is_some() && path.strip_prefix(FOLDER).is_some_and(is_id)
     }
 
     /// Answers on such a path.
-    pub(super) async fn connect(&self, parts: &Parts, form: &Form) -> Page {
+    pub(super) async fn connect(&self, parts: &Parts, form: &RequestForm) -> PageResult {
         let Some(connections) = self.connections() else { return Ok(self.too_late()) };
         let path = parts.uri.path();
         let path = path.strip_prefix(self.base()).unwrap_or(path);
@@ -252,24 +257,26 @@ impl AuthServer {
             return Ok(self.no_link());
         }
         tracing::info!(principal, server = %link.server, "a user goes to connect an account");
-        let gone = Gone { link: id.to_owned(), browser: browser.mark(), principal };
+        let gone = PendingConnectionRecord { link: id.to_owned(), browser: browser.mark(), principal };
         let until = self.now() + self.settings().lifetimes.pending.as_secs();
-        self.store().put(Record::new(Kind::Pending, gone_key(&state), encode(&gone), until)).await?;
+        self.store()
+            .put(AuthRecord::new(RecordKind::Pending, gone_key(&state), encode(&gone), until))
+            .await?;
         Ok(redirect(link.page.as_str()))
     }
 
-    /// Who is there with this browser, as far as this page may know.
-    fn person(&self, browser: &Browser, page: &str) -> Option<Somebody> {
+    /// Returns the signed-in user of this browser, as far as this page may know.
+    fn person(&self, browser: &AuthBrowserSession, page: &str) -> Option<SignedInUser> {
         if let Some(visitor) = browser.visitor.as_ref().filter(|visitor| visitor.page == page) {
-            return Some(Somebody { principal: visitor.principal.clone(), shown: visitor.shown.clone() });
+            return Some(SignedInUser { principal: visitor.principal.clone(), shown: visitor.shown.clone() });
         }
         let user = browser.user.as_ref()?;
-        Some(Somebody { principal: self.named(user), shown: user.clone() })
+        Some(SignedInUser { principal: self.named(user), shown: user.clone() })
     }
 
     /// Has the browser's user say who they are, and come back to this page.
-    async fn who_is_there(&self, page: &str, browser: &Browser) -> Page {
-        let errand = Errand::Connection(page.to_owned());
+    async fn who_is_there(&self, page: &str, browser: &AuthBrowserSession) -> PageResult {
+        let errand = SignInPurpose::Connection(page.to_owned());
         match self.provider() {
             Some(provider) => self.send_away(provider, errand).await,
             None => self.begin(errand, browser).await,
@@ -277,16 +284,23 @@ impl AuthServer {
     }
 
     /// The browser comes back: it has to be the one that left, with the same user, for an answer that is waited for.
-    async fn connected(&self, connections: &dyn Connections, parts: &Parts, form: &Form) -> Page {
+    async fn connected(
+        &self,
+        connections: &dyn AccountConnections,
+        parts: &Parts,
+        form: &RequestForm,
+    ) -> PageResult {
         let (None, Some(state), true) = (form.repeated(), form.get("state"), parts.method == Method::GET)
         else {
             return Ok(self.no_answer());
         };
         let key = gone_key(state);
-        let Some(record) = self.store().get(Kind::Pending, &key, self.now()).await? else {
+        let Some(record) = self.store().get(RecordKind::Pending, &key, self.now()).await? else {
             return Ok(self.no_answer());
         };
-        let Ok(gone) = serde_json::from_str::<Gone>(&record.value) else { return Ok(self.no_answer()) };
+        let Ok(gone) = serde_json::from_str::<PendingConnectionRecord>(&record.value) else {
+            return Ok(self.no_answer());
+        };
         let browser = self.browser(&parts.headers).await?;
         let person = self.person(&browser, &gone.link);
         let is_same =
@@ -295,18 +309,19 @@ impl AuthServer {
             tracing::warn!("an answer about an account came with another browser than the one that left");
             return Ok(self.no_answer());
         }
-        let Taken::First(_) = self.store().take(Kind::Pending, &key, self.now()).await? else {
+        let TakeRecordResult::First(_) = self.store().take(RecordKind::Pending, &key, self.now()).await?
+        else {
             return Ok(self.no_answer());
         };
         let redirected = format!("{}?{}", self.connect_callback(), parts.uri.query().unwrap_or_default());
         Ok(match connections.finish(&gone.link, redirected).await {
             Ok(()) => self
                 .done("Your account is connected", "You can close this page and go back to the application."),
-            Err(NotConnected::Refused) => {
+            Err(ConnectAccountError::Refused) => {
                 self.done("Nothing was connected", "The other server, or you there, said no.")
             }
-            Err(NotConnected::Unknown) => self.no_answer(),
-            Err(NotConnected::Failed) => self.refused(
+            Err(ConnectAccountError::Unknown) => self.no_answer(),
+            Err(ConnectAccountError::Failed) => self.refused(
                 StatusCode::BAD_GATEWAY,
                 "Your account could not be connected",
                 "The other server's answer cannot be used. Begin again from the application.",
@@ -314,13 +329,13 @@ impl AuthServer {
         })
     }
 
-    /// The whole name of a user of ours.
+    /// Returns the full principal name of a local user.
     pub(super) fn named(&self, user: &str) -> String {
-        Principal::new(self.settings().issuer.clone(), user).name()
+        TokenPrincipal::new(self.settings().issuer.clone(), user).name()
     }
 
-    /// Somebody opened a link that was made for somebody else.
-    pub(super) fn anothers(&self, link: &Link, principal: &str) -> Response<Bytes> {
+    /// Returns the page for a link that was made for another user.
+    pub(super) fn anothers(&self, link: &AccountLink, principal: &str) -> Response<Bytes> {
         tracing::warn!(
             principal,
             wanted = %link.principal,
@@ -346,11 +361,11 @@ impl AuthServer {
     }
 
     pub(super) fn done(&self, title: &str, text: &str) -> Response<Bytes> {
-        page(StatusCode::OK, &Told { base: self.base(), title, text, is_problem: false })
+        page(StatusCode::OK, &MessagePage { base: self.base(), title, text, is_problem: false })
     }
 
     pub(super) fn refused(&self, status: StatusCode, title: &str, text: &str) -> Response<Bytes> {
-        page(status, &Told { base: self.base(), title, text, is_problem: true })
+        page(status, &MessagePage { base: self.base(), title, text, is_problem: true })
     }
 }
 
@@ -358,7 +373,7 @@ fn gone_key(state: &str) -> String {
     hash(&format!("connect {state}"))
 }
 
-/// Whether this is the last part of such a path: an id, or one of our own words.
+/// Returns true if this is the last part of such a path: an id, `callback` or `accounts`.
 fn is_id(text: &str) -> bool {
     matches!(text, "callback" | ACCOUNTS)
         || (text.len() == 43

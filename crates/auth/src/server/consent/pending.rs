@@ -1,44 +1,44 @@
-//! What waits for its user.
+//! Requests that wait for their user.
 
 use std::sync::PoisonError;
 
 use serde::{Deserialize, Serialize};
 
-use crate::server::authorize::Asked;
-use crate::server::browser::Browser;
-use crate::server::form::Form;
-use crate::server::store::{Kind, Record, StoreError};
+use crate::server::authorize::AuthorizationRequest;
+use crate::server::browser::AuthBrowserSession;
+use crate::server::form::RequestForm;
+use crate::server::store::{AuthRecord, AuthStoreError, RecordKind};
 use crate::server::tokens::encode;
 use crate::server::{AuthServer, hash};
 
-/// What somebody came for, while it is found out who they are or they decide, and the browser it came from.
+/// Pending request of a user who is about to sign in or decide, and its browser session.
 #[derive(Serialize, Deserialize)]
 pub(super) struct PendingRecord {
-    pub(super) errand: Errand,
+    pub(super) errand: SignInPurpose,
     browser: String,
 }
 
-/// What somebody came for.
+/// Purpose of a sign-in.
 #[derive(Clone, Serialize, Deserialize)]
-pub(in crate::server) enum Errand {
+pub(in crate::server) enum SignInPurpose {
     /// An application's authorization request.
-    Authorization(Box<Asked>),
+    Authorization(Box<AuthorizationRequest>),
     /// A page about accounts elsewhere, by the last part of its path: the id of a link, mostly.
     Connection(String),
 }
 
 impl AuthServer {
-    /// The request that a form of ours in this browser is about.
+    /// Returns the pending request of a form that this browser has submitted.
     pub(super) async fn pending(
         &self,
-        form: &Form,
-        browser: &Browser,
-    ) -> Result<Option<(String, Errand)>, StoreError> {
+        form: &RequestForm,
+        browser: &AuthBrowserSession,
+    ) -> Result<Option<(String, SignInPurpose)>, AuthStoreError> {
         let (Some(request), Some(csrf)) = (form.get("request"), form.get("csrf")) else { return Ok(None) };
         if !browser.checks(request, csrf) {
             return Ok(None);
         }
-        let Some(record) = self.store().get(Kind::Pending, &hash(request), self.now()).await? else {
+        let Some(record) = self.store().get(RecordKind::Pending, &hash(request), self.now()).await? else {
             return Ok(None);
         };
         let pending: Option<PendingRecord> = serde_json::from_str(&record.value).ok();
@@ -49,19 +49,19 @@ impl AuthServer {
     pub(super) async fn put_pending(
         &self,
         request: &str,
-        errand: &Errand,
-        browser: &Browser,
-    ) -> Result<(), StoreError> {
+        errand: &SignInPurpose,
+        browser: &AuthBrowserSession,
+    ) -> Result<(), AuthStoreError> {
         let value = encode(&PendingRecord { errand: errand.clone(), browser: browser.mark() });
         let until = self.now() + self.settings().lifetimes.pending.as_secs();
         let key = hash(request);
         self.make_room(&key).await?;
-        self.store().put(Record::new(Kind::Pending, key, value, until)).await?;
+        self.store().put(AuthRecord::new(RecordKind::Pending, key, value, until)).await?;
         Ok(())
     }
 
     /// Lets the oldest request of all that wait go, if there is no room for one more.
-    pub(in crate::server) async fn make_room(&self, key: &str) -> Result<(), StoreError> {
+    pub(in crate::server) async fn make_room(&self, key: &str) -> Result<(), AuthStoreError> {
         let gone = {
             let mut pending = self.0.pending.lock().unwrap_or_else(PoisonError::into_inner);
             pending.put(key.to_owned(), ())
@@ -71,7 +71,7 @@ impl AuthServer {
                 limit = "max_pending_authorizations",
                 "an authorization request had to go for another"
             );
-            self.store().forget(Kind::Pending, &gone).await?;
+            self.store().forget(RecordKind::Pending, &gone).await?;
         }
         Ok(())
     }

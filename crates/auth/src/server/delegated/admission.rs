@@ -9,10 +9,10 @@ use crate::server::tokens::encode;
 
 /// Whom of a provider's users this server lets in: by what the provider says of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Admission(BTreeMap<String, Vec<String>>);
+pub struct UserAdmissionRules(BTreeMap<String, Vec<String>>);
 
-impl Admission {
-    /// Whoever can sign in there.
+impl UserAdmissionRules {
+    /// Admits all users of the provider.
     #[must_use]
     pub fn everybody() -> Self {
         Self::default()
@@ -27,7 +27,7 @@ impl Admission {
         Self(claims.into_iter().collect())
     }
 
-    /// Whether it depends on something that is not among these claims.
+    /// Returns true if the rules need claims that are missing here.
     pub(super) fn wants_more(&self, claims: &Map<String, Value>) -> bool {
         let absent = |name: &str| !claims.contains_key(name);
         self.0.keys().any(|name| absent(name) || (name == EMAIL && absent(VERIFIED)))
@@ -46,7 +46,7 @@ impl Admission {
         })
     }
 
-    /// What tells these rules from others.
+    /// Returns a digest of the rules, which changes with them.
     pub(super) fn mark(&self) -> String {
         hash(&encode(&self.0))
     }
@@ -79,7 +79,7 @@ mod tests {
     fn admits(rules: &[(&str, &[&str])], claims: &Value) -> bool {
         let own = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect();
         let rules = rules.iter().map(|(name, values)| ((*name).to_owned(), own(values)));
-        Admission::only(rules).admits(claims.as_object().unwrap())
+        UserAdmissionRules::only(rules).admits(claims.as_object().unwrap())
     }
 
     #[test]
@@ -95,7 +95,7 @@ mod tests {
         assert!(!admits(&[("groups", &["mcp"])], &json!({ "groups": { "mcp": true } })));
     }
 
-    /// Somebody who may write any address into their account would else be whoever they like.
+    /// An unverified address must not count: users who can enter any address in their account could impersonate others.
     #[test]
     fn an_address_counts_when_it_is_verified() {
         let of = |verified: Value| json!({ "email": "Ann@Example.org", "email_verified": verified });

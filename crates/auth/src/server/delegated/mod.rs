@@ -1,13 +1,14 @@
-//! Users who sign in at somebody else's: this server is authorization server to its clients, and a client of the other.
+//! Delegated sign-in: this server is authorization server to its clients, and a client of the provider where users sign
+//! in.
 //!
-//! What the other gives us it gives to nobody else: its tokens are kept sealed, under a key that is not in the store, and
-//! what our clients get is good only as long as they are.
+//! The provider's tokens are never passed on. They are stored encrypted, under a key that is not in the store. The
+//! tokens of our clients are valid only as long as the provider's tokens are.
 
 mod admission;
-mod asked;
-mod away;
-mod rests;
-mod visits;
+mod page_login;
+mod provider_client;
+mod redirect;
+mod upstream_tokens;
 
 use std::fmt;
 use std::sync::atomic::AtomicBool;
@@ -18,32 +19,32 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::SecretString;
 
-use super::consent::Errand;
-use super::keeper::Seal;
-use super::store::StoreError;
+use super::consent::SignInPurpose;
+use super::server_keys::RecordSeal;
+use super::store::AuthStoreError;
 use super::tokens::encode;
 use super::{AuthServer, hash};
-use crate::fetch::Fetch;
+use crate::fetch::HttpFetch;
 use crate::{ClientId, Issuer, Scopes, Seed};
-pub use admission::Admission;
-use asked::Found;
+pub use admission::UserAdmissionRules;
+use provider_client::ProviderMetadata;
 
 /// Somebody else's authorization server, at which users sign in.
-pub struct Provider {
+pub struct SignInProvider {
     issuer: Issuer,
     client: ClientId,
     secret: Option<SecretString>,
     scopes: Scopes,
     parameters: Vec<(String, String)>,
-    admission: Admission,
-    fetch: Arc<dyn Fetch>,
-    seal: Seal,
+    admission: UserAdmissionRules,
+    fetch: Arc<dyn HttpFetch>,
+    seal: RecordSeal,
     sign: hmac::Key,
-    found: Mutex<Option<Arc<Found>>>,
-    /// Whether it has refused to say if a token holds, which is told once.
+    found: Mutex<Option<Arc<ProviderMetadata>>>,
+    /// True if the provider has refused introspection; logged once.
     mute: AtomicBool,
 }
-/// What the flow itself sends with a user.
+/// Authorization parameters that the flow itself sends.
 pub const OWN_PARAMETERS: [&str; 9] = [
     "response_type",
     "response_mode",
@@ -56,13 +57,13 @@ pub const OWN_PARAMETERS: [&str; 9] = [
     "scope",
 ];
 
-/// Why a key cannot be used.
+/// Reason a key is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the key cannot seal anything")]
 #[non_exhaustive]
-pub struct UnusableKey;
+pub struct InvalidSealKey;
 
-impl Provider {
+impl SignInProvider {
     /// The provider that calls itself `issuer` and knows us as `client`. Its tokens are sealed under `key`, which must
     /// be the same at every node and after every start, and must not be where the store is. It is asked through `fetch`,
     /// which may go where clients' documents are not fetched from: the operator has named it.
@@ -73,10 +74,10 @@ impl Provider {
         issuer: Issuer,
         client: ClientId,
         key: &[u8; 32],
-        fetch: impl Fetch,
-    ) -> Result<Self, UnusableKey> {
+        fetch: impl HttpFetch,
+    ) -> Result<Self, InvalidSealKey> {
         let mut seed = Seed::new(key);
-        let seal = Seal::new(&seed.draw())?;
+        let seal = RecordSeal::new(&seed.draw())?;
         let sign = hmac::Key::new(hmac::HMAC_SHA256, &seed.draw());
         let scopes = Scopes::parse("openid");
         Ok(Self {
@@ -85,7 +86,7 @@ impl Provider {
             secret: None,
             scopes,
             parameters: Vec::new(),
-            admission: Admission::everybody(),
+            admission: UserAdmissionRules::everybody(),
             fetch: Arc::new(fetch),
             seal,
             sign,
@@ -121,12 +122,12 @@ impl Provider {
 
     /// Lets these in, and not everybody who can sign in there. Under other rules everybody has to sign in again.
     #[must_use]
-    pub fn admitting(mut self, admission: Admission) -> Self {
+    pub fn admitting(mut self, admission: UserAdmissionRules) -> Self {
         self.admission = admission;
         self
     }
 
-    /// What it is called on the consent page.
+    /// Returns its name on the consent page.
     pub(super) fn name(&self) -> String {
         let url = self.issuer.url();
         url.and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_else(|| self.issuer.to_string())
@@ -141,40 +142,41 @@ impl Provider {
         Some(std::str::from_utf8(&plain).ok()?.to_owned().into())
     }
 
-    /// What the browser has to bring back with the answer: signed, and good for this state and this errand alone.
-    fn mark(&self, state: &str, errand: &Errand) -> String {
+    /// Returns the value of the cookie that the browser must return with the response. It is signed and bound to this
+    /// state and this purpose.
+    fn mark(&self, state: &str, errand: &SignInPurpose) -> String {
         let errand = match errand {
-            Errand::Authorization(asked) => ("client", asked.client.id.as_str()),
-            Errand::Connection(page) => ("page", page.as_str()),
+            SignInPurpose::Authorization(asked) => ("client", asked.client.id.as_str()),
+            SignInPurpose::Connection(page) => ("page", page.as_str()),
         };
         URL_SAFE_NO_PAD.encode(hmac::sign(&self.sign, encode(&(state, errand)).as_bytes()))
     }
 
-    /// What stands for how users sign in, and changes when that does.
+    /// Returns a digest of the sign-in configuration, which changes with it.
     pub(super) fn mark_of_users(&self) -> String {
         hash(&encode(&(&self.issuer, &self.client, self.admission.mark())))
     }
 }
 
-impl fmt::Debug for Provider {
+impl fmt::Debug for SignInProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Provider").field("issuer", &self.issuer).finish_non_exhaustive()
+        f.debug_struct("SignInProvider").field("issuer", &self.issuer).finish_non_exhaustive()
     }
 }
-/// Why nothing came of it. What exactly is for the log alone.
-enum Failed {
+/// Reasons a provider operation failed. The details are for the log only.
+enum ProviderError {
     /// The user said no there.
     Denied,
-    /// The user is none of those who are let in.
+    /// The user is not admitted.
     NotAdmitted,
-    /// It said no: for good.
+    /// The provider refused permanently.
     Refused(&'static str),
     /// It cannot be asked now.
     Unreachable(String),
-    Store(StoreError),
+    Store(AuthStoreError),
 }
 
-impl fmt::Display for Failed {
+impl fmt::Display for ProviderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Denied => f.write_str("the user said no there"),
@@ -186,19 +188,19 @@ impl fmt::Display for Failed {
     }
 }
 
-impl From<StoreError> for Failed {
-    fn from(error: StoreError) -> Self {
+impl From<AuthStoreError> for ProviderError {
+    fn from(error: AuthStoreError) -> Self {
         Self::Store(error)
     }
 }
 impl AuthServer {
-    /// Has users sign in at `provider`. What [`SignIn`](super::SignIn) says does not count then.
+    /// Has users sign in at `provider`. What [`LocalSignIn`](super::LocalSignIn) says does not count then.
     #[must_use]
-    pub fn delegating(self, provider: Provider) -> Self {
+    pub fn delegating(self, provider: SignInProvider) -> Self {
         self.with(|inner| inner.provider = Some(provider))
     }
 
-    pub(super) fn provider(&self) -> Option<&Provider> {
+    pub(super) fn provider(&self) -> Option<&SignInProvider> {
         self.0.provider.as_ref()
     }
 }

@@ -4,125 +4,135 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Kind, Record, Store, StoreFuture, Swapped, Taken};
+use super::{AuthRecord, AuthStore, AuthStoreFuture, RecordKind, RefreshSwapResult, TakeRecordResult};
 
 /// Keeps everything in memory: for tests, and where signing in again after a restart does no harm.
 #[derive(Default)]
-pub struct MemoryStore(Mutex<Tables>);
+pub struct MemoryAuthStore(Mutex<MemoryTables>);
 
 #[derive(Default)]
-struct Tables {
-    records: HashMap<(Kind, String), Entry>,
+struct MemoryTables {
+    records: HashMap<(RecordKind, String), MemoryRecord>,
     revoked: HashMap<String, u64>,
 }
 
-struct Entry {
-    record: Record,
+struct MemoryRecord {
+    record: AuthRecord,
     taken: bool,
-    /// What was said of its successor, and when.
+    /// Note about its successor, and the time of the swap.
     swapped: Option<(String, u64)>,
 }
 
-impl MemoryStore {
+impl MemoryAuthStore {
     /// An empty one.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    fn tables(&self) -> MutexGuard<'_, Tables> {
+    fn tables(&self) -> MutexGuard<'_, MemoryTables> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Tables {
-    fn put(&mut self, record: Record) -> bool {
+impl MemoryTables {
+    fn put(&mut self, record: AuthRecord) -> bool {
         if record.grant.as_ref().is_some_and(|grant| self.revoked.contains_key(grant)) {
             return false;
         }
         let key = (record.kind, record.key.clone());
-        self.records.insert(key, Entry { record, taken: false, swapped: None });
+        self.records.insert(key, MemoryRecord { record, taken: false, swapped: None });
         true
     }
 
-    fn find(&mut self, kind: Kind, key: &str, now: u64) -> Option<&mut Entry> {
+    fn find(&mut self, kind: RecordKind, key: &str, now: u64) -> Option<&mut MemoryRecord> {
         self.records.get_mut(&(kind, key.to_owned())).filter(|entry| entry.record.until > now)
     }
 }
 
-fn ready<'a, T: Send + 'a>(value: T) -> StoreFuture<'a, T> {
+fn ready<'a, T: Send + 'a>(value: T) -> AuthStoreFuture<'a, T> {
     Box::pin(std::future::ready(Ok(value)))
 }
 
-impl Store for MemoryStore {
-    fn put(&self, record: Record) -> StoreFuture<'_, bool> {
+impl AuthStore for MemoryAuthStore {
+    fn put(&self, record: AuthRecord) -> AuthStoreFuture<'_, bool> {
         ready(self.tables().put(record))
     }
 
-    fn get<'a>(&'a self, kind: Kind, key: &'a str, now: u64) -> StoreFuture<'a, Option<Record>> {
+    fn get<'a>(
+        &'a self,
+        kind: RecordKind,
+        key: &'a str,
+        now: u64,
+    ) -> AuthStoreFuture<'a, Option<AuthRecord>> {
         let mut tables = self.tables();
         let entry = tables.find(kind, key, now).filter(|entry| !entry.taken && entry.swapped.is_none());
         ready(entry.map(|entry| entry.record.clone()))
     }
 
-    fn take<'a>(&'a self, kind: Kind, key: &'a str, now: u64) -> StoreFuture<'a, Taken> {
+    fn take<'a>(&'a self, kind: RecordKind, key: &'a str, now: u64) -> AuthStoreFuture<'a, TakeRecordResult> {
         ready(match self.tables().find(kind, key, now) {
-            None => Taken::Unknown,
+            None => TakeRecordResult::Unknown,
             Some(entry) => match std::mem::replace(&mut entry.taken, true) {
-                false => Taken::First(entry.record.clone()),
-                true => Taken::Again(entry.record.clone()),
+                false => TakeRecordResult::First(entry.record.clone()),
+                true => TakeRecordResult::Again(entry.record.clone()),
             },
         })
     }
 
-    fn claim<'a>(&'a self, key: &'a str, by: &'a str, until: u64, now: u64) -> StoreFuture<'a, bool> {
+    fn claim<'a>(&'a self, key: &'a str, by: &'a str, until: u64, now: u64) -> AuthStoreFuture<'a, bool> {
         let mut tables = self.tables();
-        let free = tables.find(Kind::Claim, key, now).is_none();
-        ready(free && tables.put(Record::new(Kind::Claim, key, by, until)))
+        let free = tables.find(RecordKind::Claim, key, now).is_none();
+        ready(free && tables.put(AuthRecord::new(RecordKind::Claim, key, by, until)))
     }
 
     fn swap_refresh<'a>(
         &'a self,
         old: &'a str,
-        new: Record,
+        new: AuthRecord,
         note: &'a str,
         now: u64,
         window: u64,
-    ) -> StoreFuture<'a, Swapped> {
+    ) -> AuthStoreFuture<'a, RefreshSwapResult> {
         let mut tables = self.tables();
-        let Some(entry) = tables.find(Kind::Refresh, old, now) else { return ready(Swapped::Unknown) };
+        let Some(entry) = tables.find(RecordKind::Refresh, old, now) else {
+            return ready(RefreshSwapResult::Unknown);
+        };
         let record = entry.record.clone();
         if let Some((note, when)) = &entry.swapped {
             let fresh = when.saturating_add(window) > now;
-            let swapped =
-                if fresh { Swapped::Replayed(record, note.clone()) } else { Swapped::Reused(record) };
+            let swapped = if fresh {
+                RefreshSwapResult::Replayed(record, note.clone())
+            } else {
+                RefreshSwapResult::Reused(record)
+            };
             return ready(swapped);
         }
         entry.swapped = Some((note.to_owned(), now));
         tables.put(new);
-        ready(Swapped::Done(record))
+        ready(RefreshSwapResult::Done(record))
     }
 
-    fn forget<'a>(&'a self, kind: Kind, key: &'a str) -> StoreFuture<'a, bool> {
+    fn forget<'a>(&'a self, kind: RecordKind, key: &'a str) -> AuthStoreFuture<'a, bool> {
         ready(self.tables().records.remove(&(kind, key.to_owned())).is_some())
     }
 
-    fn revoke_grant<'a>(&'a self, grant: &'a str, until: u64) -> StoreFuture<'a, Option<Record>> {
+    fn revoke_grant<'a>(&'a self, grant: &'a str, until: u64) -> AuthStoreFuture<'a, Option<AuthRecord>> {
         let mut tables = self.tables();
         tables.revoked.insert(grant.to_owned(), until);
-        let of_it = |entry: &Entry| entry.record.grant.as_deref() == Some(grant);
+        let of_it = |entry: &MemoryRecord| entry.record.grant.as_deref() == Some(grant);
         let rested =
-            tables.records.values().find(|entry| of_it(entry) && entry.record.kind == Kind::Upstream);
+            tables.records.values().find(|entry| of_it(entry) && entry.record.kind == RecordKind::Upstream);
         let rested = rested.map(|entry| entry.record.clone());
         tables.records.retain(|_, entry| !of_it(entry));
         ready(rested)
     }
 
-    fn count(&self, kind: Kind) -> StoreFuture<'_, usize> {
+    fn count(&self, kind: RecordKind) -> AuthStoreFuture<'_, usize> {
         ready(self.tables().records.keys().filter(|(known, _)| *known == kind).count())
     }
 
-    fn list(&self, kind: Kind, now: u64, most: usize) -> StoreFuture<'_, Vec<Record>> {
+    fn list(&self, kind: RecordKind, now: u64, most: usize) -> AuthStoreFuture<'_, Vec<AuthRecord>> {
         let tables = self.tables();
         let all =
             tables.records.values().filter(|entry| entry.record.kind == kind && entry.record.until > now);
@@ -132,7 +142,7 @@ impl Store for MemoryStore {
         ready(all)
     }
 
-    fn sweep(&self, now: u64) -> StoreFuture<'_, ()> {
+    fn sweep(&self, now: u64) -> AuthStoreFuture<'_, ()> {
         let mut tables = self.tables();
         tables.records.retain(|_, entry| entry.record.until > now);
         tables.revoked.retain(|_, until| *until > now);
@@ -140,8 +150,8 @@ impl Store for MemoryStore {
     }
 }
 
-impl fmt::Debug for MemoryStore {
+impl fmt::Debug for MemoryAuthStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "MemoryStore({} records)", self.tables().records.len())
+        write!(f, "MemoryAuthStore({} records)", self.tables().records.len())
     }
 }

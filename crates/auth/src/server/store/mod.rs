@@ -1,4 +1,4 @@
-//! What the authorization server keeps, and for how long.
+//! Records of the authorization server and their storage.
 //!
 //! Every change is one atomic step, so that several nodes can share one store: of any number that take the same code or
 //! swap the same refresh token at the same time, one has it. What reads first and writes then fails the tests here.
@@ -13,14 +13,14 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-pub use memory::MemoryStore;
+pub use memory::MemoryAuthStore;
 #[cfg(feature = "sqlite")]
-pub use sqlite::SqliteStore;
+pub use sqlite::SqliteAuthStore;
 
-/// What kind of thing a record is. Keys are unique within a kind.
+/// Kind of a record. Keys are unique within a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum RecordKind {
     /// A client that has registered.
     Client,
     /// An authorization request that waits for its user.
@@ -31,7 +31,7 @@ pub enum Kind {
     Access,
     /// A refresh token.
     Refresh,
-    /// What a user has agreed to before.
+    /// A consent of a user.
     Consent,
     /// A browser, and who is signed in with it.
     Browser,
@@ -39,13 +39,13 @@ pub enum Kind {
     Claim,
     /// A key that tokens are signed with.
     Key,
-    /// An account at somebody else's that a grant rests on.
+    /// The provider tokens that a grant depends on.
     Upstream,
     /// A key that nonces are made with.
     Nonce,
 }
 
-impl Kind {
+impl RecordKind {
     /// Its name in a table.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -65,17 +65,17 @@ impl Kind {
     }
 }
 
-/// One thing that is kept. Secrets are kept as hashes: in the key, never in the value. What has to be read again is sealed
-/// in the value, but for [`Kind::Key`] and [`Kind::Nonce`] of a server that seals nothing
-/// ([`AuthServer::sealing`](super::AuthServer::sealing)): whoever can read a store with these can sign tokens.
+/// One stored record. Secrets are stored as hashes in the key, never in the value. Values that must be read again are
+/// encrypted, except [`RecordKind::Key`] and [`RecordKind::Nonce`] of a server without
+/// [`AuthServer::sealing`](super::AuthServer::sealing). Read access to a store with these allows signing tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Record {
-    /// What it is.
-    pub kind: Kind,
-    /// What it is found by.
+pub struct AuthRecord {
+    /// Kind of the record.
+    pub kind: RecordKind,
+    /// Key of the record.
     pub key: String,
-    /// What it says, as JSON.
+    /// Contents, as JSON.
     pub value: String,
     /// The grant that it ends with.
     pub grant: Option<String>,
@@ -83,10 +83,10 @@ pub struct Record {
     pub until: u64,
 }
 
-impl Record {
+impl AuthRecord {
     /// One that belongs to no grant.
     #[must_use]
-    pub fn new(kind: Kind, key: impl Into<String>, value: impl Into<String>, until: u64) -> Self {
+    pub fn new(kind: RecordKind, key: impl Into<String>, value: impl Into<String>, until: u64) -> Self {
         Self { kind, key: key.into(), value: value.into(), grant: None, until }
     }
 
@@ -98,28 +98,28 @@ impl Record {
     }
 }
 
-/// What came of taking something that is there once.
+/// Result of taking a single-use record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Taken {
+pub enum TakeRecordResult {
     /// It is the taker's now.
-    First(Record),
+    First(AuthRecord),
     /// Somebody has taken it before.
-    Again(Record),
+    Again(AuthRecord),
     /// There is no such thing, or no longer.
     Unknown,
 }
 
-/// What came of swapping a refresh token.
+/// Result of swapping a refresh token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Swapped {
+pub enum RefreshSwapResult {
     /// The new one holds, the old one no longer. The old one, as it was.
-    Done(Record),
+    Done(AuthRecord),
     /// It was swapped a moment ago: perhaps the answer was lost. What was said of its successor then.
-    Replayed(Record, String),
-    /// It was swapped, and not just now: somebody has it who should not.
-    Reused(Record),
+    Replayed(AuthRecord, String),
+    /// It was swapped earlier: the token may have been stolen.
+    Reused(AuthRecord),
     /// There is no such token, or no longer.
     Unknown,
 }
@@ -127,51 +127,52 @@ pub enum Swapped {
 /// The store does not answer.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the store of the authorization server does not answer: {0}")]
-pub struct StoreError(pub(crate) Arc<str>);
+pub struct AuthStoreError(pub(crate) Arc<str>);
 
-/// What a store answers, later.
-pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+/// Future of a store operation.
+pub type AuthStoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, AuthStoreError>> + Send + 'a>>;
 
 /// Keeps the records of an authorization server. Times are in seconds since 1970; what has run out is as if it were not
 /// there.
-pub trait Store: fmt::Debug + Send + Sync + 'static {
+pub trait AuthStore: fmt::Debug + Send + Sync + 'static {
     /// Keeps a record, in place of one with the same key. One of a grant that has been revoked is not kept; false.
-    fn put(&self, record: Record) -> StoreFuture<'_, bool>;
+    fn put(&self, record: AuthRecord) -> AuthStoreFuture<'_, bool>;
 
-    /// The record of this key that nobody has taken.
-    fn get<'a>(&'a self, kind: Kind, key: &'a str, now: u64) -> StoreFuture<'a, Option<Record>>;
+    /// Returns the record of this key, unless it was taken.
+    fn get<'a>(&'a self, kind: RecordKind, key: &'a str, now: u64)
+    -> AuthStoreFuture<'a, Option<AuthRecord>>;
 
-    /// Takes a record that is there once. What was taken is remembered for as long as it would have been kept.
-    fn take<'a>(&'a self, kind: Kind, key: &'a str, now: u64) -> StoreFuture<'a, Taken>;
+    /// Takes a single-use record. The fact that it was taken is remembered until the record would have expired.
+    fn take<'a>(&'a self, kind: RecordKind, key: &'a str, now: u64) -> AuthStoreFuture<'a, TakeRecordResult>;
 
-    /// Claims a key of [`Kind::Claim`] until then, as a record with this value; false when somebody has it.
-    fn claim<'a>(&'a self, key: &'a str, by: &'a str, until: u64, now: u64) -> StoreFuture<'a, bool>;
+    /// Claims a key of [`RecordKind::Claim`] until then, as a record with this value; false if it is already claimed.
+    fn claim<'a>(&'a self, key: &'a str, by: &'a str, until: u64, now: u64) -> AuthStoreFuture<'a, bool>;
 
-    /// Puts `new` in the place of the refresh token `old` and remembers `note` about it. Within `window` seconds
-    /// whoever comes with the old one again is told the same note.
+    /// Replaces the refresh token `old` with `new` and remembers `note` about it. A repetition with the old token
+    /// within `window` seconds returns the same note.
     fn swap_refresh<'a>(
         &'a self,
         old: &'a str,
-        new: Record,
+        new: AuthRecord,
         note: &'a str,
         now: u64,
         window: u64,
-    ) -> StoreFuture<'a, Swapped>;
+    ) -> AuthStoreFuture<'a, RefreshSwapResult>;
 
     /// Forgets one record; false when there was none.
-    fn forget<'a>(&'a self, kind: Kind, key: &'a str) -> StoreFuture<'a, bool>;
+    fn forget<'a>(&'a self, kind: RecordKind, key: &'a str) -> AuthStoreFuture<'a, bool>;
 
-    /// Ends a grant and everything that belongs to it, for good: what is put for it later is not kept. `until` is when
-    /// nothing of it could be left anyway. What it rested on, the record of [`Kind::Upstream`], if there was one, as it was
-    /// in the end.
-    fn revoke_grant<'a>(&'a self, grant: &'a str, until: u64) -> StoreFuture<'a, Option<Record>>;
+    /// Ends a grant and everything that belongs to it permanently: later records of it are not stored. `until` is when
+    /// nothing of it could be left anyway. Returns the last record of [`RecordKind::Upstream`] of the grant, if there was
+    /// one.
+    fn revoke_grant<'a>(&'a self, grant: &'a str, until: u64) -> AuthStoreFuture<'a, Option<AuthRecord>>;
 
-    /// How many records of a kind there are, expired ones among them.
-    fn count(&self, kind: Kind) -> StoreFuture<'_, usize>;
+    /// Number of records of a kind, including expired ones.
+    fn count(&self, kind: RecordKind) -> AuthStoreFuture<'_, usize>;
 
     /// All records of a kind, at most `most`.
-    fn list(&self, kind: Kind, now: u64, most: usize) -> StoreFuture<'_, Vec<Record>>;
+    fn list(&self, kind: RecordKind, now: u64, most: usize) -> AuthStoreFuture<'_, Vec<AuthRecord>>;
 
     /// Drops what has run out.
-    fn sweep(&self, now: u64) -> StoreFuture<'_, ()>;
+    fn sweep(&self, now: u64) -> AuthStoreFuture<'_, ()>;
 }

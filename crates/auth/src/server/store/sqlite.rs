@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, TransactionBehavior, params};
 
-use super::{Kind, Record, Store, StoreError, StoreFuture, Swapped, Taken};
+use super::{
+    AuthRecord, AuthStore, AuthStoreError, AuthStoreFuture, RecordKind, RefreshSwapResult, TakeRecordResult,
+};
 
-/// How long one process waits for another that is writing.
+/// Maximum time to wait for another process that is writing.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the file is made of, by version: each step is run once, in order. Never change one, add one.
+/// Schema migrations by version: each step runs once, in order. Add steps, and never change existing ones.
 const STEPS: [&str; 1] = ["
     CREATE TABLE records (
         kind TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, grant_id TEXT, until INTEGER NOT NULL,
@@ -25,20 +27,20 @@ const STEPS: [&str; 1] = ["
 "];
 
 /// Keeps everything in a file of SQLite.
-pub struct SqliteStore(Arc<Mutex<Connection>>);
+pub struct SqliteAuthStore(Arc<Mutex<Connection>>);
 
-impl SqliteStore {
+impl SqliteAuthStore {
     /// The store in this file, which is made if need be, for its owner alone.
     ///
     /// # Errors
     /// When the file cannot be opened, or is of a newer version of this program.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, AuthStoreError> {
         let path = path.as_ref();
-        make_private(path).map_err(|error| StoreError(error.to_string().into()))?;
+        make_private(path).map_err(|error| AuthStoreError(error.to_string().into()))?;
         Self::prepare(Connection::open(path)?)
     }
 
-    fn prepare(mut connection: Connection) -> Result<Self, StoreError> {
+    fn prepare(mut connection: Connection) -> Result<Self, AuthStoreError> {
         connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.pragma_update(None, "journal_mode", "wal")?;
         // A code that was redeemed stays so, even if the power goes.
@@ -47,7 +49,7 @@ impl SqliteStore {
         let version: i64 = change.pragma_query_value(None, "user_version", |row| row.get(0))?;
         let done = usize::try_from(version).unwrap_or(usize::MAX);
         if done > STEPS.len() {
-            return Err(StoreError("the file was written by a newer version of hospes".into()));
+            return Err(AuthStoreError("the file was written by a newer version of hospes".into()));
         }
         for step in &STEPS[done..] {
             change.execute_batch(step)?;
@@ -57,18 +59,18 @@ impl SqliteStore {
         Ok(Self(Arc::new(Mutex::new(connection))))
     }
 
-    /// Runs `work` where waiting for a disk holds up nobody else. One statement or one transaction: what may not be
-    /// half done.
+    /// Runs `work` on a thread where blocking is allowed. It must be one statement or one transaction, so that it
+    /// cannot be half done.
     fn run<'a, T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> StoreFuture<'a, T> {
+    ) -> AuthStoreFuture<'a, T> {
         let connection = Arc::clone(&self.0);
         Box::pin(async move {
             let done = tokio::task::spawn_blocking(move || {
                 work(&mut connection.lock().unwrap_or_else(PoisonError::into_inner))
             });
-            Ok(done.await.map_err(|error| StoreError(error.to_string().into()))??)
+            Ok(done.await.map_err(|error| AuthStoreError(error.to_string().into()))??)
         })
     }
 }
@@ -85,7 +87,7 @@ fn make_private(_: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-impl From<rusqlite::Error> for StoreError {
+impl From<rusqlite::Error> for AuthStoreError {
     fn from(error: rusqlite::Error) -> Self {
         Self(error.to_string().into())
     }
@@ -98,9 +100,9 @@ fn seconds(time: u64) -> i64 {
 
 const COLUMNS: &str = "key, value, grant_id, until";
 
-fn record(kind: Kind, row: &Row<'_>) -> rusqlite::Result<Record> {
+fn record(kind: RecordKind, row: &Row<'_>) -> rusqlite::Result<AuthRecord> {
     let until: i64 = row.get(3)?;
-    Ok(Record {
+    Ok(AuthRecord {
         kind,
         key: row.get(0)?,
         value: row.get(1)?,
@@ -109,10 +111,10 @@ fn record(kind: Kind, row: &Row<'_>) -> rusqlite::Result<Record> {
     })
 }
 
-fn put(connection: &Connection, record: &Record) -> rusqlite::Result<bool> {
+fn put(connection: &Connection, record: &AuthRecord) -> rusqlite::Result<bool> {
     let sql = "INSERT OR REPLACE INTO records (kind, key, value, grant_id, until)
         SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?4 IS NULL OR NOT EXISTS (SELECT 1 FROM revoked WHERE grant_id = ?4)";
-    let Record { kind, key, value, grant, until } = record;
+    let AuthRecord { kind, key, value, grant, until } = record;
     let rows = connection.prepare_cached(sql)?.execute(params![
         kind.as_str(),
         key,
@@ -126,45 +128,50 @@ fn put(connection: &Connection, record: &Record) -> rusqlite::Result<bool> {
 fn swap(
     change: &Transaction<'_>,
     old: &str,
-    new: &Record,
+    new: &AuthRecord,
     note: &str,
     now: u64,
     window: u64,
-) -> rusqlite::Result<Swapped> {
+) -> rusqlite::Result<RefreshSwapResult> {
     let sql = format!(
         "UPDATE records SET note = ?2, swapped_at = ?3
          WHERE kind = 'refresh' AND key = ?1 AND until > ?3 AND swapped_at IS NULL RETURNING {COLUMNS}"
     );
     let done = change
-        .query_row(&sql, params![old, note, seconds(now)], |row| record(Kind::Refresh, row))
+        .query_row(&sql, params![old, note, seconds(now)], |row| record(RecordKind::Refresh, row))
         .optional()?;
     if let Some(done) = done {
         put(change, new)?;
-        return Ok(Swapped::Done(done));
+        return Ok(RefreshSwapResult::Done(done));
     }
     let sql = format!(
         "SELECT {COLUMNS}, note, swapped_at FROM records WHERE kind = 'refresh' AND key = ?1 AND until > ?2"
     );
     let known = change
         .query_row(&sql, params![old, seconds(now)], |row| {
-            Ok((record(Kind::Refresh, row)?, row.get::<_, String>(4)?, row.get::<_, i64>(5)?))
+            Ok((record(RecordKind::Refresh, row)?, row.get::<_, String>(4)?, row.get::<_, i64>(5)?))
         })
         .optional()?;
     Ok(match known {
-        None => Swapped::Unknown,
+        None => RefreshSwapResult::Unknown,
         Some((known, note, when)) if when.saturating_add(seconds(window)) > seconds(now) => {
-            Swapped::Replayed(known, note)
+            RefreshSwapResult::Replayed(known, note)
         }
-        Some((known, ..)) => Swapped::Reused(known),
+        Some((known, ..)) => RefreshSwapResult::Reused(known),
     })
 }
 
-impl Store for SqliteStore {
-    fn put(&self, record: Record) -> StoreFuture<'_, bool> {
+impl AuthStore for SqliteAuthStore {
+    fn put(&self, record: AuthRecord) -> AuthStoreFuture<'_, bool> {
         self.run(move |connection| put(connection, &record))
     }
 
-    fn get<'a>(&'a self, kind: Kind, key: &'a str, now: u64) -> StoreFuture<'a, Option<Record>> {
+    fn get<'a>(
+        &'a self,
+        kind: RecordKind,
+        key: &'a str,
+        now: u64,
+    ) -> AuthStoreFuture<'a, Option<AuthRecord>> {
         let key = key.to_owned();
         self.run(move |connection| {
             let sql = format!(
@@ -176,7 +183,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn take<'a>(&'a self, kind: Kind, key: &'a str, now: u64) -> StoreFuture<'a, Taken> {
+    fn take<'a>(&'a self, kind: RecordKind, key: &'a str, now: u64) -> AuthStoreFuture<'a, TakeRecordResult> {
         let key = key.to_owned();
         self.run(move |connection| {
             let sql = format!(
@@ -190,14 +197,14 @@ impl Store for SqliteStore {
                 })
                 .optional()?;
             Ok(match taken {
-                None => Taken::Unknown,
-                Some((record, 1)) => Taken::First(record),
-                Some((record, _)) => Taken::Again(record),
+                None => TakeRecordResult::Unknown,
+                Some((record, 1)) => TakeRecordResult::First(record),
+                Some((record, _)) => TakeRecordResult::Again(record),
             })
         })
     }
 
-    fn claim<'a>(&'a self, key: &'a str, by: &'a str, until: u64, now: u64) -> StoreFuture<'a, bool> {
+    fn claim<'a>(&'a self, key: &'a str, by: &'a str, until: u64, now: u64) -> AuthStoreFuture<'a, bool> {
         let (key, by) = (key.to_owned(), by.to_owned());
         self.run(move |connection| {
             let sql = "INSERT INTO records (kind, key, value, until) VALUES ('claim', ?1, ?4, ?2)
@@ -212,11 +219,11 @@ impl Store for SqliteStore {
     fn swap_refresh<'a>(
         &'a self,
         old: &'a str,
-        new: Record,
+        new: AuthRecord,
         note: &'a str,
         now: u64,
         window: u64,
-    ) -> StoreFuture<'a, Swapped> {
+    ) -> AuthStoreFuture<'a, RefreshSwapResult> {
         let (old, note) = (old.to_owned(), note.to_owned());
         self.run(move |connection| {
             let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -226,7 +233,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn forget<'a>(&'a self, kind: Kind, key: &'a str) -> StoreFuture<'a, bool> {
+    fn forget<'a>(&'a self, kind: RecordKind, key: &'a str) -> AuthStoreFuture<'a, bool> {
         let key = key.to_owned();
         self.run(move |connection| {
             let sql = "DELETE FROM records WHERE kind = ?1 AND key = ?2";
@@ -234,7 +241,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn revoke_grant<'a>(&'a self, grant: &'a str, until: u64) -> StoreFuture<'a, Option<Record>> {
+    fn revoke_grant<'a>(&'a self, grant: &'a str, until: u64) -> AuthStoreFuture<'a, Option<AuthRecord>> {
         let grant = grant.to_owned();
         self.run(move |connection| {
             let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -244,14 +251,14 @@ impl Store for SqliteStore {
             )?;
             let sql = format!("SELECT {COLUMNS} FROM records WHERE kind = 'upstream' AND grant_id = ?1");
             let rested =
-                change.query_row(&sql, params![grant], |row| record(Kind::Upstream, row)).optional()?;
+                change.query_row(&sql, params![grant], |row| record(RecordKind::Upstream, row)).optional()?;
             change.execute("DELETE FROM records WHERE grant_id = ?1", params![grant])?;
             change.commit()?;
             Ok(rested)
         })
     }
 
-    fn count(&self, kind: Kind) -> StoreFuture<'_, usize> {
+    fn count(&self, kind: RecordKind) -> AuthStoreFuture<'_, usize> {
         self.run(move |connection| {
             let sql = "SELECT count(*) FROM records WHERE kind = ?1";
             let count: i64 = connection.query_row(sql, params![kind.as_str()], |row| row.get(0))?;
@@ -259,7 +266,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn list(&self, kind: Kind, now: u64, most: usize) -> StoreFuture<'_, Vec<Record>> {
+    fn list(&self, kind: RecordKind, now: u64, most: usize) -> AuthStoreFuture<'_, Vec<AuthRecord>> {
         self.run(move |connection| {
             let sql =
                 format!("SELECT {COLUMNS} FROM records WHERE kind = ?1 AND until > ?2 ORDER BY key LIMIT ?3");
@@ -271,7 +278,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn sweep(&self, now: u64) -> StoreFuture<'_, ()> {
+    fn sweep(&self, now: u64) -> AuthStoreFuture<'_, ()> {
         self.run(move |connection| {
             let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             change.execute("DELETE FROM records WHERE until <= ?1", params![seconds(now)])?;
@@ -281,8 +288,8 @@ impl Store for SqliteStore {
     }
 }
 
-impl fmt::Debug for SqliteStore {
+impl fmt::Debug for SqliteAuthStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SqliteStore")
+        f.write_str("SqliteAuthStore")
     }
 }

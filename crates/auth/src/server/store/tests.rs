@@ -1,24 +1,24 @@
-//! What every store does.
+//! Behaviour of every store.
 
 use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::{Kind, MemoryStore, Record, Store, Swapped, Taken};
+use super::{AuthRecord, AuthStore, MemoryAuthStore, RecordKind, RefreshSwapResult, TakeRecordResult};
 
 const NOW: u64 = 1_000;
 
 /// Two ways into the same store, as two nodes have them.
-type Pair = (Arc<dyn Store>, Arc<dyn Store>);
+type Pair = (Arc<dyn AuthStore>, Arc<dyn AuthStore>);
 
 fn memory() -> Pair {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store: Arc<dyn AuthStore> = Arc::new(MemoryAuthStore::new());
     (Arc::clone(&store), store)
 }
 
 #[cfg(feature = "sqlite")]
 fn sqlite(folder: &tempfile::TempDir) -> Pair {
-    let open = || Arc::new(super::SqliteStore::open(folder.path().join("auth.db")).unwrap());
+    let open = || Arc::new(super::SqliteAuthStore::open(folder.path().join("auth.db")).unwrap());
     (open(), open())
 }
 
@@ -50,27 +50,33 @@ for_every_store! {
     a_claim_holds_until_it_runs_out,
 }
 
-fn code(key: &str, until: u64) -> Record {
-    Record::new(Kind::Code, key, "{}", until).of("g1")
+fn code(key: &str, until: u64) -> AuthRecord {
+    AuthRecord::new(RecordKind::Code, key, "{}", until).of("g1")
 }
 
-fn refresh(key: &str) -> Record {
-    Record::new(Kind::Refresh, key, format!("\"{key}\""), NOW + 100).of("g1")
+fn refresh(key: &str) -> AuthRecord {
+    AuthRecord::new(RecordKind::Refresh, key, format!("\"{key}\""), NOW + 100).of("g1")
 }
 
 async fn keeps_until_it_runs_out((one, other): Pair) {
     assert!(one.put(code("c", NOW + 10)).await.unwrap());
-    assert_eq!(other.get(Kind::Code, "c", NOW).await.unwrap(), Some(code("c", NOW + 10)));
-    assert_eq!(other.get(Kind::Code, "c", NOW + 10).await.unwrap(), None);
-    assert_eq!(other.get(Kind::Access, "c", NOW).await.unwrap(), None, "kinds are apart");
-    assert_eq!(other.take(Kind::Code, "c", NOW + 10).await.unwrap(), Taken::Unknown);
+    assert_eq!(other.get(RecordKind::Code, "c", NOW).await.unwrap(), Some(code("c", NOW + 10)));
+    assert_eq!(other.get(RecordKind::Code, "c", NOW + 10).await.unwrap(), None);
+    assert_eq!(other.get(RecordKind::Access, "c", NOW).await.unwrap(), None, "kinds are apart");
+    assert_eq!(other.take(RecordKind::Code, "c", NOW + 10).await.unwrap(), TakeRecordResult::Unknown);
     assert!(one.put(code("c", NOW + 20)).await.unwrap(), "in place of the first");
-    assert_eq!((other.count(Kind::Code).await.unwrap(), other.count(Kind::Access).await.unwrap()), (1, 0));
-    assert_eq!(other.list(Kind::Code, NOW, 10).await.unwrap(), [code("c", NOW + 20)]);
+    assert_eq!(
+        (other.count(RecordKind::Code).await.unwrap(), other.count(RecordKind::Access).await.unwrap()),
+        (1, 0)
+    );
+    assert_eq!(other.list(RecordKind::Code, NOW, 10).await.unwrap(), [code("c", NOW + 20)]);
     one.sweep(NOW + 20).await.unwrap();
-    assert_eq!(other.count(Kind::Code).await.unwrap(), 0);
+    assert_eq!(other.count(RecordKind::Code).await.unwrap(), 0);
     one.put(code("c", NOW + 10)).await.unwrap();
-    assert!(other.forget(Kind::Code, "c").await.unwrap() && !other.forget(Kind::Code, "c").await.unwrap());
+    assert!(
+        other.forget(RecordKind::Code, "c").await.unwrap()
+            && !other.forget(RecordKind::Code, "c").await.unwrap()
+    );
 }
 
 async fn what_is_there_once_is_taken_once((one, other): Pair) {
@@ -79,18 +85,18 @@ async fn what_is_there_once_is_taken_once((one, other): Pair) {
         one.put(code(&key, NOW + 10)).await.unwrap();
         let takers = (0..100).map(|taker| {
             let (store, key) = (Arc::clone(if taker % 2 == 0 { &one } else { &other }), key.clone());
-            tokio::spawn(async move { store.take(Kind::Code, &key, NOW).await.unwrap() })
+            tokio::spawn(async move { store.take(RecordKind::Code, &key, NOW).await.unwrap() })
         });
         let mut first = 0;
         for taker in takers.collect::<Vec<_>>() {
             match taker.await.unwrap() {
-                Taken::First(_) => first += 1,
-                Taken::Again(record) => assert_eq!(record.grant.as_deref(), Some("g1")),
-                Taken::Unknown => panic!("it is remembered"),
+                TakeRecordResult::First(_) => first += 1,
+                TakeRecordResult::Again(record) => assert_eq!(record.grant.as_deref(), Some("g1")),
+                TakeRecordResult::Unknown => panic!("it is remembered"),
             }
         }
         assert_eq!(first, 1);
-        assert_eq!(one.get(Kind::Code, &key, NOW).await.unwrap(), None);
+        assert_eq!(one.get(RecordKind::Code, &key, NOW).await.unwrap(), None);
     }
 }
 
@@ -107,31 +113,31 @@ async fn a_refresh_token_is_swapped_once((one, other): Pair) {
     let mut notes = Vec::new();
     for swapper in swappers.collect::<Vec<_>>() {
         match swapper.await.unwrap() {
-            Swapped::Done(old) => {
+            RefreshSwapResult::Done(old) => {
                 done += 1;
                 assert_eq!(old, refresh("r0"));
             }
-            Swapped::Replayed(_, note) => notes.push(note),
+            RefreshSwapResult::Replayed(_, note) => notes.push(note),
             other => panic!("{other:?}"),
         }
     }
     notes.dedup();
     assert_eq!((done, notes.len()), (1, 1), "all hear of the same successor");
-    assert_eq!(one.count(Kind::Refresh).await.unwrap(), 2, "and there is one");
-    assert_eq!(one.get(Kind::Refresh, "r0", NOW).await.unwrap(), None);
+    assert_eq!(one.count(RecordKind::Refresh).await.unwrap(), 2, "and there is one");
+    assert_eq!(one.get(RecordKind::Refresh, "r0", NOW).await.unwrap(), None);
     let late = other.swap_refresh("r0", refresh("r2"), "late", NOW + 10, 10).await.unwrap();
-    assert_eq!(late, Swapped::Reused(refresh("r0")));
+    assert_eq!(late, RefreshSwapResult::Reused(refresh("r0")));
     let unknown = other.swap_refresh("r9", refresh("r2"), "", NOW, 10).await.unwrap();
-    assert_eq!(unknown, Swapped::Unknown);
+    assert_eq!(unknown, RefreshSwapResult::Unknown);
     let expired = other.swap_refresh("r0", refresh("r2"), "", NOW + 100, 10).await.unwrap();
-    assert_eq!(expired, Swapped::Unknown);
+    assert_eq!(expired, RefreshSwapResult::Unknown);
 }
 
 async fn a_revoked_grant_leaves_nothing_and_stays_revoked((one, other): Pair) {
     one.put(code("c", NOW + 10)).await.unwrap();
     one.put(refresh("r")).await.unwrap();
-    one.put(Record::new(Kind::Access, "a", "{}", NOW + 10).of("g2")).await.unwrap();
-    let rested = Record::new(Kind::Upstream, "g1", "theirs", NOW + 10).of("g1");
+    one.put(AuthRecord::new(RecordKind::Access, "a", "{}", NOW + 10).of("g2")).await.unwrap();
+    let rested = AuthRecord::new(RecordKind::Upstream, "g1", "theirs", NOW + 10).of("g1");
     one.put(rested.clone()).await.unwrap();
     assert_eq!(
         other.revoke_grant("g1", NOW + 1000).await.unwrap(),
@@ -139,13 +145,13 @@ async fn a_revoked_grant_leaves_nothing_and_stays_revoked((one, other): Pair) {
         "what it rested on is told"
     );
     assert_eq!(other.revoke_grant("g1", NOW + 1000).await.unwrap(), None, "once");
-    assert_eq!(one.get(Kind::Upstream, "g1", NOW).await.unwrap(), None);
-    assert_eq!(one.get(Kind::Refresh, "r", NOW).await.unwrap(), None);
-    assert_eq!(one.take(Kind::Code, "c", NOW).await.unwrap(), Taken::Unknown);
-    assert!(one.get(Kind::Access, "a", NOW).await.unwrap().is_some(), "of another grant");
+    assert_eq!(one.get(RecordKind::Upstream, "g1", NOW).await.unwrap(), None);
+    assert_eq!(one.get(RecordKind::Refresh, "r", NOW).await.unwrap(), None);
+    assert_eq!(one.take(RecordKind::Code, "c", NOW).await.unwrap(), TakeRecordResult::Unknown);
+    assert!(one.get(RecordKind::Access, "a", NOW).await.unwrap().is_some(), "of another grant");
     // Whoever was about to give out something for it comes too late.
     assert!(!one.put(refresh("r")).await.unwrap());
-    assert_eq!(one.get(Kind::Refresh, "r", NOW).await.unwrap(), None);
+    assert_eq!(one.get(RecordKind::Refresh, "r", NOW).await.unwrap(), None);
     one.sweep(NOW + 1000).await.unwrap();
     assert!(one.put(refresh("r")).await.unwrap());
 }
@@ -170,7 +176,7 @@ fn the_file_is_its_owners_alone() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("auth.db");
-    let store = super::SqliteStore::open(&path).unwrap();
+    let store = super::SqliteAuthStore::open(&path).unwrap();
     for entry in std::fs::read_dir(folder.path()).unwrap() {
         let entry = entry.unwrap();
         let mode = entry.metadata().unwrap().permissions().mode();
@@ -179,11 +185,11 @@ fn the_file_is_its_owners_alone() {
     drop(store);
     let newer = rusqlite::Connection::open(&path).unwrap();
     newer.pragma_update(None, "user_version", 1000).unwrap();
-    let error = super::SqliteStore::open(&path).unwrap_err();
+    let error = super::SqliteAuthStore::open(&path).unwrap_err();
     assert!(error.to_string().contains("newer version"), "{error}");
 }
 
-/// What one of many does to a code and a refresh token of the same grant.
+/// Operation on a code or a refresh token of the same grant.
 #[derive(Clone, Copy, Debug)]
 enum Doing {
     Take,
@@ -191,7 +197,7 @@ enum Doing {
     Revoke,
 }
 
-/// What came of it.
+/// Results of the operations.
 #[derive(Default)]
 struct Winners {
     took: usize,
@@ -202,8 +208,8 @@ struct Winners {
 /// All do what they do at once, half of them at each node.
 async fn at_once((one, other): Pair, all: Vec<(bool, Doing)>, round: usize) -> (Winners, Pair) {
     let (grant, code, refresh) = (format!("g{round}"), format!("c{round}"), format!("r{round}"));
-    one.put(Record::new(Kind::Code, &code, "{}", NOW + 10).of(&grant)).await.unwrap();
-    one.put(Record::new(Kind::Refresh, &refresh, "{}", NOW + 10).of(&grant)).await.unwrap();
+    one.put(AuthRecord::new(RecordKind::Code, &code, "{}", NOW + 10).of(&grant)).await.unwrap();
+    one.put(AuthRecord::new(RecordKind::Refresh, &refresh, "{}", NOW + 10).of(&grant)).await.unwrap();
     let start = Arc::new(tokio::sync::Barrier::new(all.len()));
     let tasks = all.into_iter().enumerate().map(|(at, (first, doing))| {
         let store = Arc::clone(if first { &one } else { &other });
@@ -214,14 +220,14 @@ async fn at_once((one, other): Pair, all: Vec<(bool, Doing)>, round: usize) -> (
             let mut won = Winners::default();
             match doing {
                 Doing::Take => {
-                    let taken = store.take(Kind::Code, &code, NOW).await.unwrap();
-                    won.took += usize::from(matches!(taken, Taken::First(_)));
+                    let taken = store.take(RecordKind::Code, &code, NOW).await.unwrap();
+                    won.took += usize::from(matches!(taken, TakeRecordResult::First(_)));
                 }
                 Doing::Swap => {
-                    let new =
-                        Record::new(Kind::Refresh, format!("{refresh} {at}"), "{}", NOW + 10).of(&grant);
+                    let new = AuthRecord::new(RecordKind::Refresh, format!("{refresh} {at}"), "{}", NOW + 10)
+                        .of(&grant);
                     let swapped = store.swap_refresh(&refresh, new, "", NOW, 0).await.unwrap();
-                    won.swapped += usize::from(matches!(swapped, Swapped::Done(_)));
+                    won.swapped += usize::from(matches!(swapped, RefreshSwapResult::Done(_)));
                 }
                 Doing::Revoke => {
                     store.revoke_grant(&grant, NOW + 100).await.unwrap();
@@ -239,8 +245,8 @@ async fn at_once((one, other): Pair, all: Vec<(bool, Doing)>, round: usize) -> (
         all.revoked |= won.revoked;
     }
     if all.revoked {
-        assert_eq!(one.take(Kind::Code, &code, NOW).await.unwrap(), Taken::Unknown);
-        let left = other.list(Kind::Refresh, NOW, 1000).await.unwrap();
+        assert_eq!(one.take(RecordKind::Code, &code, NOW).await.unwrap(), TakeRecordResult::Unknown);
+        let left = other.list(RecordKind::Refresh, NOW, 1000).await.unwrap();
         assert!(left.iter().all(|record| record.grant.as_ref() != Some(&grant)), "{left:?}");
     }
     (all, (one, other))

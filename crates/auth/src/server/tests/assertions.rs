@@ -1,4 +1,4 @@
-//! What others have signed: clients about themselves, identity providers about their users.
+//! Assertions of clients about themselves, and of identity providers about their users.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::{ASKED, Answer, Ask, ISSUER, RESOURCE, Site, Web};
-use crate::Response;
-use crate::resource::Verify as _;
-use crate::server::{Client, ClientKeys, MemoryStore, Store};
-use crate::testing::{SigningKey, key_set};
+use crate::FetchResponse;
+use crate::resource::TokenVerifier as _;
+use crate::server::{AuthStore, ClientKeys, MemoryAuthStore, RegisteredClient};
+use crate::testing::{TestSigningKey, key_set};
 
 const ROBOT: &str = "robot";
 const KEYS: &str = "https://robot.example/jwks.json";
@@ -19,24 +19,24 @@ const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const ID_JAG: &str = "oauth-id-jag+jwt";
 const FOR_ITSELF: (&str, &str) = ("grant_type", "client_credentials");
 
-fn document(document: &Value) -> Response {
-    let mut response = Response::new(StatusCode::OK, document.to_string());
+fn document(document: &Value) -> FetchResponse {
+    let mut response = FetchResponse::new(StatusCode::OK, document.to_string());
     response.headers.insert("content-type", "application/json".parse().unwrap());
     response
 }
 
 /// A server that knows a client that signs, and trusts an identity provider.
 struct Place {
-    key: SigningKey,
-    idp: SigningKey,
+    key: TestSigningKey,
+    idp: TestSigningKey,
     web: Web,
-    store: Arc<dyn Store>,
+    store: Arc<dyn AuthStore>,
     site: Site,
 }
 
 impl Place {
     fn new(published: bool) -> Self {
-        let (key, idp) = (SigningKey::new("k1"), SigningKey::new("i1"));
+        let (key, idp) = (TestSigningKey::new("k1"), TestSigningKey::new("i1"));
         let metadata = json!({ "issuer": IDP, "jwks_uri": "https://idp.example/keys" });
         let web = Web::default()
             .with(KEYS, document(&json!(key_set([&key]))))
@@ -46,10 +46,10 @@ impl Place {
             true => ClientKeys::At(KEYS.to_owned()),
             false => ClientKeys::Set(key_set([&key])),
         };
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let change = |settings: &mut super::ServerSettings| {
+        let store: Arc<dyn AuthStore> = Arc::new(MemoryAuthStore::new());
+        let change = |settings: &mut super::AuthServerSettings| {
             let redirects = vec![super::redirect_uri(super::REDIRECT)];
-            let robot = Client::signing(super::client_id(ROBOT), keys, redirects).with_assertions();
+            let robot = RegisteredClient::signing(super::client_id(ROBOT), keys, redirects).with_assertions();
             settings.clients.push(robot);
         };
         let Site { server, time, .. } = Site::on(Arc::clone(&store), change, Arc::new(1_000_000.into()));
@@ -57,7 +57,7 @@ impl Place {
         Self { key, idp, web, store, site: Site::of(server, time) }
     }
 
-    /// What the client says of itself, but for this.
+    /// Creates the client's assertion about itself, with one claim changed.
     fn own(&self, id: &str, name: &str, value: Value) -> Value {
         let now = self.site.now();
         let mut claims =
@@ -76,7 +76,7 @@ impl Place {
         self.site.form("/token", &[&fields, more].concat()).await
     }
 
-    /// What the identity provider says of a user, but for this.
+    /// Creates the identity provider's assertion about a user, with one claim changed.
     fn user(&self, id: &str, name: &str, value: Value) -> Value {
         let now = self.site.now();
         let mut claims = json!({ "iss": IDP, "sub": "u-1", "aud": ISSUER, "client_id": ROBOT, "resource": RESOURCE,
@@ -93,7 +93,7 @@ impl Place {
     }
 }
 
-fn sign(key: &SigningKey, kind: Option<&str>, claims: &Value) -> String {
+fn sign(key: &TestSigningKey, kind: Option<&str>, claims: &Value) -> String {
     let mut header = key.header();
     header.typ = kind.map(str::to_owned);
     key.sign_as(&header, claims)
@@ -143,7 +143,7 @@ async fn a_client_signs_that_it_is_itself() {
 async fn an_assertion_that_is_not_in_order_is_nobodys() {
     let place = Place::new(false);
     let now = place.site.now();
-    let other = SigningKey::new("k1");
+    let other = TestSigningKey::new("k1");
     let plain = place.own("x", "x", Value::Null);
     let mut bad = vec![sign(&other, None, &plain), sign(&place.key, Some("at+jwt"), &plain)];
     for (at, (name, value)) in [
@@ -255,7 +255,7 @@ async fn a_client_of_a_document_signs() {
     }
 }
 
-/// The end of enterprise-managed authorization: what the identity provider says becomes a token, and nobody is asked.
+/// Enterprise-managed authorization to its end: the identity provider's assertion becomes a token without consent.
 #[tokio::test]
 async fn the_word_of_a_trusted_identity_provider_becomes_a_token() {
     let place = Place::new(false);
@@ -364,7 +364,7 @@ async fn a_client_that_introduces_itself_signs() {
             ("code_verifier", asked.verifier.expose()),
             ("redirect_uri", ASKED),
         ];
-        let stranger = sign(&SigningKey::new("k1"), None, &claims);
+        let stranger = sign(&TestSigningKey::new("k1"), None, &claims);
         assert_eq!(place.ask_with(&stranger, &redeem).await.error(), nobody());
         place.ask_with(&sign(&place.key, None, &claims), &redeem).await.tokens();
     }

@@ -54,7 +54,7 @@ async fn a_user_signs_in_agrees_and_the_client_has_a_token() {
     assert!(site.is_good(&access).await && !site.is_good(&refresh).await);
 }
 
-/// It is not certain that the answer would reach who asks, so nobody is sent anywhere.
+/// The recipient of the response is uncertain, so the browser is not redirected.
 ///
 /// covers: AUTS-14 AUTS-21 AUTS-22 AUT3-08
 #[tokio::test]
@@ -169,13 +169,13 @@ async fn only_our_page_in_this_browser_decides_and_once() {
     assert_eq!(browser.decide(&late, "allow").await.status(), StatusCode::BAD_REQUEST);
 }
 
-/// What waits at a port or behind a scheme of the user's machine may be another program every time.
+/// The program at a port or behind a scheme of the user's machine may be another one every time.
 #[tokio::test]
 async fn what_goes_to_the_users_machine_is_asked_about_every_time() {
     const APPLICATION: &str = "com.example.app:/callback";
     let site = Site::with(|settings| {
         let redirects = [REDIRECT, APPLICATION, "https://app.example/cb"].map(redirect_uri).to_vec();
-        settings.clients.push(super::Client::public(super::client_id("mixed"), redirects));
+        settings.clients.push(super::RegisteredClient::public(super::client_id("mixed"), redirects));
     });
     let mut browser = Browser::new(&site);
     for (redirect, certain) in [(ASKED, false), (APPLICATION, false), ("https://app.example/cb", true)] {
@@ -199,7 +199,9 @@ async fn what_goes_to_the_users_machine_is_asked_about_every_time() {
 async fn a_consent_is_remembered_for_what_it_was() {
     const THERE: &str = "https://machine.example/callback";
     let site = Site::with(|settings| {
-        settings.clients.push(super::Client::public(super::client_id("more"), vec![redirect_uri(THERE)]));
+        settings
+            .clients
+            .push(super::RegisteredClient::public(super::client_id("more"), vec![redirect_uri(THERE)]));
     });
     let mut browser = Browser::new(&site);
     let ask = || Ask::of("machine", THERE);

@@ -7,8 +7,8 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::{ASKED, Ask, Browser, Site, Web, settings};
-use crate::Response;
-use crate::server::{AuthServer, MemoryStore, SignIn, TrustedDocuments};
+use crate::FetchResponse;
+use crate::server::{AuthServer, LocalSignIn, MemoryAuthStore, TrustedDocuments};
 
 /// covers: AUTS-07 AUTS-08
 #[tokio::test]
@@ -49,7 +49,7 @@ async fn a_client_introduces_itself() {
     assert_eq!(site.form("/token", &fields).await.status(), StatusCode::OK);
 }
 
-/// Where clients may not introduce themselves, the configuration names them, with a secret if they can keep one.
+/// Without self-registration, clients are configured, with a secret if they can keep one.
 ///
 /// covers: AUTS-09
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn a_registration_that_is_not_in_order_is_refused() {
     assert!(!closed.code(&ask).await.is_empty());
 }
 
-/// What Cursor sends: one redirect for each of the places where it may run.
+/// Metadata as Cursor sends it: one redirect for each place where it may run.
 fn cursor() -> Value {
     json!({
         "redirect_uris": [CURSOR, "https://www.cursor.com/agents/mcp/oauth/callback", "http://localhost:8787/callback"],
@@ -101,7 +101,7 @@ fn cursor() -> Value {
     })
 }
 
-/// What Visual Studio Code sends.
+/// Metadata as Visual Studio Code sends it.
 fn visual_studio_code() -> Value {
     json!({
         "client_name": "Visual Studio Code",
@@ -206,8 +206,8 @@ fn document() -> Value {
         "logo_uri": "https://app.example/logo.png" })
 }
 
-fn response(status: u16, document: &str, headers: &[(&'static str, &'static str)]) -> Response {
-    let mut response = Response::new(StatusCode::from_u16(status).unwrap(), document.to_owned());
+fn response(status: u16, document: &str, headers: &[(&'static str, &'static str)]) -> FetchResponse {
+    let mut response = FetchResponse::new(StatusCode::from_u16(status).unwrap(), document.to_owned());
     response.headers.insert("content-type", "application/json".parse().unwrap());
     for (name, value) in headers {
         response.headers.insert(*name, value.parse().unwrap());
@@ -215,16 +215,16 @@ fn response(status: u16, document: &str, headers: &[(&'static str, &'static str)
     response
 }
 
-fn site(web: &Web, change: impl FnOnce(&mut super::ServerSettings)) -> Site {
+fn site(web: &Web, change: impl FnOnce(&mut super::AuthServerSettings)) -> Site {
     let mut site = Site::new();
     let mut settings = settings();
     change(&mut settings);
     let time = Arc::clone(&site.time);
-    let sign_in = SignIn::users([("ann".to_owned(), super::password())]);
-    site.server = AuthServer::new(settings, Arc::new(MemoryStore::new()), sign_in)
+    let sign_in = LocalSignIn::users([("ann".to_owned(), super::password())]);
+    site.server = AuthServer::new(settings, Arc::new(MemoryAuthStore::new()), sign_in)
         .unwrap()
         .fetching(web.clone())
-        .clock(crate::Clock::new(move || time.load(Ordering::Relaxed)));
+        .clock(crate::UnixClock::new(move || time.load(Ordering::Relaxed)));
     site
 }
 
@@ -357,7 +357,7 @@ async fn a_document_is_kept_as_long_as_it_says_within_reason() {
     }
 }
 
-/// Who is asking cannot be known now, which is not the same as never: nobody is told to go away for good.
+/// A client that cannot be verified now is not unknown, so the error is temporary.
 #[tokio::test(start_paused = true)]
 async fn a_document_that_is_not_to_be_had_now_may_be_later() {
     let web = Web::default();
@@ -400,13 +400,13 @@ async fn a_document_that_is_not_to_be_had_now_may_be_later() {
     later().await;
 }
 
-/// What may not be fetched is nobody's for good; what was not reached may be somebody's later.
+/// A document that may not be fetched names no client. A document that was not reached may do so later.
 #[tokio::test]
 async fn a_document_where_nothing_is_fetched_names_nobody() {
     use crate::egress::FetchError;
     struct Failing(FetchError);
-    impl crate::Fetch for Failing {
-        fn fetch(&self, _: crate::Request) -> crate::FetchFuture<'_> {
+    impl crate::HttpFetch for Failing {
+        fn fetch(&self, _: crate::FetchRequest) -> crate::FetchFuture<'_> {
             let error = self.0.clone();
             Box::pin(async move { Err(error.into()) })
         }
@@ -418,8 +418,8 @@ async fn a_document_where_nothing_is_fetched_names_nobody() {
         (FetchError::Timeout, 503),
         (FetchError::Broken, 503),
     ] {
-        let sign_in = SignIn::users([("ann".to_owned(), super::password())]);
-        let server = AuthServer::new(settings(), Arc::new(MemoryStore::new()), sign_in).unwrap();
+        let sign_in = LocalSignIn::users([("ann".to_owned(), super::password())]);
+        let server = AuthServer::new(settings(), Arc::new(MemoryAuthStore::new()), sign_in).unwrap();
         let site = Site::of(server.fetching(Failing(error.clone())), Arc::new(1_000_000.into()));
         let answer = site.get(&Ask::of(DOCUMENT, ASKED).path()).await;
         assert_eq!(answer.status().as_u16(), status, "{error}");
@@ -427,7 +427,7 @@ async fn a_document_where_nothing_is_fetched_names_nobody() {
     }
 }
 
-/// Whoever sends many here has us fetch no more than one by one, and so many a minute.
+/// Fetches of documents are limited in concurrency and per minute.
 #[tokio::test(start_paused = true)]
 async fn documents_are_fetched_within_limits() {
     let web = Web::default().with(DOCUMENT, response(200, &document().to_string(), &[]));
@@ -455,7 +455,7 @@ async fn documents_are_fetched_within_limits() {
     assert_eq!(many.get(&path).await.status(), StatusCode::OK);
 }
 
-/// Whoever changes where the answers go is somebody else.
+/// A client with changed redirects is treated as another client.
 #[tokio::test]
 async fn a_document_that_has_changed_is_asked_about_again() {
     const THERE: &str = "https://app.example/cb";
@@ -472,11 +472,11 @@ async fn a_document_that_has_changed_is_asked_about_again() {
     let web = Web::default().with(DOCUMENT, response(200, &changed.to_string(), &[]));
     let time = Arc::clone(&one.time);
     let store = Arc::clone(&one.server.0.store);
-    let sign_in = SignIn::users([("ann".to_owned(), super::password())]);
+    let sign_in = LocalSignIn::users([("ann".to_owned(), super::password())]);
     let server = AuthServer::new(settings(), store, sign_in)
         .unwrap()
         .fetching(web)
-        .clock(crate::Clock::new(move || time.load(Ordering::Relaxed)));
+        .clock(crate::UnixClock::new(move || time.load(Ordering::Relaxed)));
     browser.site.server = server;
     let page = browser.open(&ask).await;
     assert!(page.back().is_none() && page.text().contains("Allow"), "{}", page.text());

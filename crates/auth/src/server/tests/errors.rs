@@ -19,7 +19,7 @@ struct Case {
     error: (u16, &'static str),
 }
 
-/// What a client sends with a code.
+/// Returns the form with which a client redeems a code.
 fn with_code(asked: &Ask, code: &str) -> Fields {
     let fields = [
         ("grant_type", CODE),
@@ -154,7 +154,7 @@ impl Site {
     }
 }
 
-/// Each says which error it is and why, in JSON that nobody keeps, and repeats nothing of what it was sent.
+/// Each response gives the error and its reason, in JSON that is not cached, and repeats nothing of the request.
 #[tokio::test]
 async fn every_error_of_the_token_endpoint_is_said_in_one_form() {
     for site in Site::everywhere() {

@@ -7,7 +7,7 @@ use http::StatusCode;
 use serde_json::json;
 
 use super::{APP, ASKED, Ask, Browser, REDIRECT, RESOURCE, Site, basic};
-use crate::server::{MemoryStore, Store};
+use crate::server::{AuthStore, MemoryAuthStore};
 
 /// covers: AUTG-06 AUTS-13
 #[tokio::test]
@@ -98,16 +98,16 @@ async fn a_code_that_is_used_again_ends_everything_that_came_of_it() {
 }
 
 /// Two ways into one store, and where it is.
-pub(super) type Pair = (Arc<dyn Store>, Arc<dyn Store>, Option<tempfile::TempDir>);
+pub(super) type Pair = (Arc<dyn AuthStore>, Arc<dyn AuthStore>, Option<tempfile::TempDir>);
 
 pub(super) fn stores() -> Vec<Pair> {
-    let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let memory: Arc<dyn AuthStore> = Arc::new(MemoryAuthStore::new());
     let mut all = vec![(Arc::clone(&memory), memory, None)];
     #[cfg(feature = "sqlite")]
     {
         let folder = tempfile::tempdir().unwrap();
-        let open = || -> Arc<dyn Store> {
-            Arc::new(crate::server::SqliteStore::open(folder.path().join("auth.db")).unwrap())
+        let open = || -> Arc<dyn AuthStore> {
+            Arc::new(crate::server::SqliteAuthStore::open(folder.path().join("auth.db")).unwrap())
         };
         all.push((open(), open(), Some(folder)));
     }
@@ -235,7 +235,7 @@ async fn a_client_with_a_secret_acts_for_itself() {
     assert_eq!(answer.json()["scope"], "files");
     assert_eq!(answer.json().get("refresh_token"), None);
     let (token, _) = answer.tokens();
-    let who = crate::resource::Verify::verify(&site.guard(), &token, site.now()).await.unwrap();
+    let who = crate::resource::TokenVerifier::verify(&site.guard(), &token, site.now()).await.unwrap();
     assert_eq!((&*who.subject, &*who.name()), ("machine", "https://as.example client machine"));
     let post = [grant, ("client_id", "machine"), ("client_secret", "s3cret:%+ä")];
     assert_eq!(site.form("/token", &post).await.status(), StatusCode::OK, "or in the form");
@@ -263,7 +263,7 @@ async fn the_token_endpoint_takes_forms() {
     assert_eq!(site.get("/token?grant_type=x").await.status(), StatusCode::METHOD_NOT_ALLOWED);
 }
 
-/// Whoever asks learns nothing.
+/// The response reveals nothing.
 #[tokio::test]
 async fn a_token_is_taken_back() {
     let site = Site::new();
@@ -345,29 +345,29 @@ async fn whoever_asks_too_often_waits() {
 /// A server makes out tokens for several resources: one for the first opens no other.
 #[tokio::test]
 async fn a_token_opens_the_resource_that_it_was_made_out_for() {
-    use crate::resource::{Flaw, Verify as _};
+    use crate::resource::{TokenVerifier as _, VerifyTokenError};
     let other = crate::Resource::new("https://as.example/two").unwrap();
     let site = Site::with(|settings| settings.resources.push(other.clone()));
     let (token, _) = site.tokens().await;
     let now = site.now();
     let first = site.server.tokens_for([crate::Resource::new(RESOURCE).unwrap()]);
     assert!(first.verify(&token, now).await.is_ok());
-    assert_eq!(site.server.tokens_for([other]).verify(&token, now).await, Err(Flaw::Invalid));
-    assert_eq!(site.server.tokens_for([]).verify(&token, now).await, Err(Flaw::Invalid));
+    assert_eq!(site.server.tokens_for([other]).verify(&token, now).await, Err(VerifyTokenError::Invalid));
+    assert_eq!(site.server.tokens_for([]).verify(&token, now).await, Err(VerifyTokenError::Invalid));
 }
 
 #[tokio::test]
 async fn who_has_left_the_configuration_takes_nothing_along() {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store: Arc<dyn AuthStore> = Arc::new(MemoryAuthStore::new());
     let before = Site::on(Arc::clone(&store), |_| {}, Arc::new(AtomicU64::new(1_000_000)));
     let mut browser = Browser::new(&before);
     browser.sign_in(&Ask::new()).await;
     let (access, refresh) = before.tokens().await;
     let time = Arc::clone(&before.time);
-    let sign_in = super::SignIn::users([("bob".to_owned(), super::password())]);
+    let sign_in = super::LocalSignIn::users([("bob".to_owned(), super::password())]);
     let server = super::AuthServer::new(super::settings(), store, sign_in)
         .unwrap()
-        .clock(super::Clock::new(move || time.load(Ordering::Relaxed)));
+        .clock(super::UnixClock::new(move || time.load(Ordering::Relaxed)));
     let after = Site::of(server, Arc::clone(&before.time));
     assert!(before.is_good(&access).await && !after.is_good(&access).await);
     browser.site = after.clone();
@@ -376,16 +376,16 @@ async fn who_has_left_the_configuration_takes_nothing_along() {
     assert!(!before.is_good(&access).await, "the grant has ended");
 }
 
-/// Whoever has learned the old password keeps nothing.
+/// An attacker with the old password loses all access.
 #[tokio::test]
 async fn a_new_password_ends_what_was_given_under_the_old_one() {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store: Arc<dyn AuthStore> = Arc::new(MemoryAuthStore::new());
     let before = Site::on(Arc::clone(&store), |_| {}, Arc::new(AtomicU64::new(1_000_000)));
     let with = |password: &str| {
-        let sign_in = super::SignIn::users([("ann".to_owned(), super::PasswordHash::cheap(password))]);
+        let sign_in = super::LocalSignIn::users([("ann".to_owned(), super::PasswordHash::cheap(password))]);
         let time = Arc::clone(&before.time);
         let server = super::AuthServer::new(super::settings(), Arc::clone(&store), sign_in).unwrap();
-        let server = server.clock(super::Clock::new(move || time.load(Ordering::Relaxed)));
+        let server = server.clock(super::UnixClock::new(move || time.load(Ordering::Relaxed)));
         Site::of(server, Arc::clone(&before.time))
     };
     let (same, after) = (with("correct horse"), with("another"));
@@ -409,17 +409,18 @@ async fn a_new_password_ends_what_was_given_under_the_old_one() {
     assert!(!before.is_good(&access).await, "the grant has ended for all");
 }
 
-/// Whoever chooses the name of a client does not choose to be that user.
+/// A client cannot become a user by choosing that user's name.
 #[tokio::test]
 async fn a_user_is_no_client_of_the_same_name() {
     let site = Site::with(|settings| {
-        settings
-            .clients
-            .push(super::Client::public(super::client_id("ann"), vec![super::redirect_uri(REDIRECT)]));
+        settings.clients.push(super::RegisteredClient::public(
+            super::client_id("ann"),
+            vec![super::redirect_uri(REDIRECT)],
+        ));
     });
     let ask = Ask::of("ann", ASKED);
     let code = site.code(&ask).await;
     let (token, _) = site.redeem(&ask, &code).await.tokens();
-    let who = crate::resource::Verify::verify(&site.guard(), &token, site.now()).await.unwrap();
+    let who = crate::resource::TokenVerifier::verify(&site.guard(), &token, site.now()).await.unwrap();
     assert_eq!(who.name(), "https://as.example user ann");
 }

@@ -10,7 +10,7 @@ use http::StatusCode;
 
 use super::watched::{Pause, Step, Steps, Watched};
 use super::{APP, ASKED, Ask, Site};
-use crate::server::{Client, Kind, SqliteStore, Store};
+use crate::server::{AuthStore, RecordKind, RegisteredClient, SqliteAuthStore};
 use crate::testing::PATIENCE;
 
 const NOW: u64 = 1_000_000;
@@ -26,7 +26,7 @@ const BODY: &str = "HOSPES_TEST_BODY";
 const REACHED: &str = "the step is reached";
 const DONE: &str = "the request is done";
 
-/// Stops for good before one of its steps.
+/// Stops permanently before one of its steps.
 struct Stopping {
     left: AtomicUsize,
 }
@@ -43,17 +43,17 @@ impl Steps for Stopping {
     }
 }
 
-fn open(path: &Path) -> (Site, Arc<dyn Store>) {
-    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(path).unwrap());
+fn open(path: &Path) -> (Site, Arc<dyn AuthStore>) {
+    let store: Arc<dyn AuthStore> = Arc::new(SqliteAuthStore::open(path).unwrap());
     (Site::on(Arc::clone(&store), |_| {}, Arc::new(NOW.into())), store)
 }
 
-/// No test of its own, but the process that the others start and kill.
+/// Entry point of the child process that the other tests start and kill; not a test of its own.
 #[tokio::test]
 async fn the_child() {
     let Ok(path) = std::env::var(STORE) else { return };
     let said = |name: &str| std::env::var(name).unwrap();
-    let inner = SqliteStore::open(path).unwrap();
+    let inner = SqliteAuthStore::open(path).unwrap();
     let left = AtomicUsize::new(said(STEP).parse().unwrap());
     let site = Site::on(Arc::new(Watched::new(inner, Stopping { left })), |_| {}, Arc::new(NOW.into()));
     let request = http::Request::post(said(PATH)).header("content-type", said(TYPE)).body(()).unwrap();
@@ -61,7 +61,7 @@ async fn the_child() {
     println!("\n{DONE}");
 }
 
-/// Has a process of its own answer the request, and kills it before this step; false when it was done by then.
+/// Has a child process answer the request and kills it before this step. Returns false if it had finished by then.
 fn kill_at(step: usize, store: &Path, (path, kind, body): (&str, &str, &str)) -> bool {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "server::tests::killed::the_child", "--nocapture"])
@@ -97,7 +97,7 @@ fn form(fields: &[(&str, &str)]) -> String {
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// Whatever a killed process has begun, a code is good once, and of what was half made nothing is left.
+/// A code works once even if its redemption is killed at any step, and nothing half done is left.
 #[tokio::test]
 async fn a_code_is_good_once_wherever_its_redemption_stops() {
     let mut taken = Vec::new();
@@ -119,7 +119,7 @@ async fn a_code_is_good_once_wherever_its_redemption_stops() {
         taken.push(first.status() != StatusCode::OK);
         site.pass(3);
         assert_eq!(site.redeem(&asked, &code).await.error().1, "invalid_grant", "step {step}");
-        for kind in [Kind::Access, Kind::Refresh] {
+        for kind in [RecordKind::Access, RecordKind::Refresh] {
             assert_eq!(store.count(kind).await.unwrap(), 0, "{kind:?} after step {step}");
         }
         if !killed {
@@ -130,7 +130,8 @@ async fn a_code_is_good_once_wherever_its_redemption_stops() {
     assert!(taken.is_sorted(), "once it is taken it stays so: {taken:?}");
 }
 
-/// Whoever had no answer asks again and has a token that is good: none is lost between the old and the new.
+/// A client without a response repeats the request and gets a valid token: no token is lost between the old and the
+/// new.
 #[tokio::test]
 async fn no_refresh_token_is_lost_wherever_its_redemption_stops() {
     let mut steps = 0;
@@ -164,9 +165,9 @@ async fn no_client_is_half_registered() {
         let (_, store) = open(&path);
         let body = serde_json::json!({ "redirect_uris": [ASKED], "client_name": "An App" }).to_string();
         let killed = kill_at(step, &path, ("/register", "application/json", &body));
-        let records = store.list(Kind::Client, NOW, 10).await.unwrap();
+        let records = store.list(RecordKind::Client, NOW, 10).await.unwrap();
         for record in &records {
-            let client: Client = serde_json::from_str(&record.value).unwrap();
+            let client: RegisteredClient = serde_json::from_str(&record.value).unwrap();
             assert_eq!((client.id.as_str(), client.name.as_deref()), (&*record.key, Some("An App")));
             assert!(client.secret.is_some() && !client.redirect_uris.is_empty());
         }

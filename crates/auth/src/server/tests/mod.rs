@@ -25,10 +25,12 @@ use http::{Request, Response, StatusCode};
 use serde_json::Value;
 use url::Url;
 
-use super::{AuthServer, Client, MemoryStore, PasswordHash, ServerSettings, SignIn, Store};
-use crate::clock::Clock;
-use crate::fetch::{Fetch, FetchFuture};
-use crate::pkce::Verifier;
+use super::{
+    AuthServer, AuthServerSettings, AuthStore, LocalSignIn, MemoryAuthStore, PasswordHash, RegisteredClient,
+};
+use crate::clock::UnixClock;
+use crate::fetch::{FetchFuture, HttpFetch};
+use crate::pkce::CodeVerifier;
 use crate::{ClientId, Issuer, RedirectUri, Resource};
 
 const ISSUER: &str = "https://as.example";
@@ -50,20 +52,21 @@ fn redirect_uri(text: &str) -> RedirectUri {
     RedirectUri::new(text).unwrap()
 }
 
-fn settings() -> ServerSettings {
-    let mut settings = ServerSettings::new(Issuer::new(ISSUER).unwrap(), Resource::new(RESOURCE).unwrap())
-        .scope("mcp", "Use the tools behind this address");
+fn settings() -> AuthServerSettings {
+    let mut settings =
+        AuthServerSettings::new(Issuer::new(ISSUER).unwrap(), Resource::new(RESOURCE).unwrap())
+            .scope("mcp", "Use the tools behind this address");
     settings.scopes.push(("files".to_owned(), "Read and change your files".to_owned()));
     settings.clients = vec![
-        Client::public(client_id(APP), vec![redirect_uri(REDIRECT)]).named("The App"),
-        Client::public(client_id("other"), vec![redirect_uri(REDIRECT)]),
-        Client::confidential(
+        RegisteredClient::public(client_id(APP), vec![redirect_uri(REDIRECT)]).named("The App"),
+        RegisteredClient::public(client_id("other"), vec![redirect_uri(REDIRECT)]),
+        RegisteredClient::confidential(
             client_id("machine"),
             "s3cret:%+ä",
             vec![redirect_uri("https://machine.example/callback")],
         )
         .serving([Resource::new(RESOURCE).unwrap()]),
-        Client::confidential(client_id("elsewhere"), "secret", Vec::new()),
+        RegisteredClient::confidential(client_id("elsewhere"), "secret", Vec::new()),
     ];
     settings.registration = true;
     // Those who come too often have tests of their own.
@@ -88,11 +91,15 @@ impl Site {
         Self::with(|_| {})
     }
 
-    fn with(change: impl FnOnce(&mut ServerSettings)) -> Self {
-        Self::on(Arc::new(MemoryStore::new()), change, Arc::new(AtomicU64::new(1_000_000)))
+    fn with(change: impl FnOnce(&mut AuthServerSettings)) -> Self {
+        Self::on(Arc::new(MemoryAuthStore::new()), change, Arc::new(AtomicU64::new(1_000_000)))
     }
 
-    fn on(store: Arc<dyn Store>, change: impl FnOnce(&mut ServerSettings), time: Arc<AtomicU64>) -> Self {
+    fn on(
+        store: Arc<dyn AuthStore>,
+        change: impl FnOnce(&mut AuthServerSettings),
+        time: Arc<AtomicU64>,
+    ) -> Self {
         let mut settings = settings();
         change(&mut settings);
         Self::of(Self::node(settings, store, &time), time)
@@ -105,13 +112,13 @@ impl Site {
     /// Over every store, at one node and at two.
     fn everywhere() -> Vec<Self> {
         let time = || Arc::new(AtomicU64::new(1_000_000));
-        let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let memory: Arc<dyn AuthStore> = Arc::new(MemoryAuthStore::new());
         let mut all = vec![Self::new(), Self::twins([Arc::clone(&memory), memory], time())];
         #[cfg(feature = "sqlite")]
         {
             let folder = tempfile::tempdir().unwrap();
-            let open = || -> Arc<dyn Store> {
-                Arc::new(super::SqliteStore::open(folder.path().join("auth.db")).unwrap())
+            let open = || -> Arc<dyn AuthStore> {
+                Arc::new(super::SqliteAuthStore::open(folder.path().join("auth.db")).unwrap())
             };
             let twins = Self::twins([open(), open()], time());
             all.push(Self { _folder: Some(Arc::new(folder)), ..twins });
@@ -119,15 +126,15 @@ impl Site {
         all
     }
 
-    fn twins([one, other]: [Arc<dyn Store>; 2], time: Arc<AtomicU64>) -> Self {
+    fn twins([one, other]: [Arc<dyn AuthStore>; 2], time: Arc<AtomicU64>) -> Self {
         let twin = Some(Self::node(settings(), other, &time));
         Self { twin, ..Self::on(one, |_| {}, time) }
     }
 
-    fn node(settings: ServerSettings, store: Arc<dyn Store>, time: &Arc<AtomicU64>) -> AuthServer {
-        let sign_in = SignIn::users([("ann".to_owned(), password())]);
+    fn node(settings: AuthServerSettings, store: Arc<dyn AuthStore>, time: &Arc<AtomicU64>) -> AuthServer {
+        let sign_in = LocalSignIn::users([("ann".to_owned(), password())]);
         let now = Arc::clone(time);
-        let clock = Clock::new(move || now.load(Ordering::Relaxed));
+        let clock = UnixClock::new(move || now.load(Ordering::Relaxed));
         AuthServer::new(settings, store, sign_in).unwrap().clock(clock)
     }
 
@@ -206,12 +213,12 @@ impl Site {
     }
 
     async fn is_good(&self, token: &str) -> bool {
-        use crate::resource::Verify as _;
+        use crate::resource::TokenVerifier as _;
         self.guard().verify(token, self.now()).await.is_ok()
     }
 
-    /// What the guard of all its resources checks tokens with.
-    fn guard(&self) -> super::OwnTokens {
+    /// Returns the token verifier for all resources of the server.
+    fn guard(&self) -> super::OwnTokenVerifier {
         self.server.tokens_for(self.server.settings().resources.clone())
     }
 }
@@ -249,7 +256,7 @@ impl Answer {
         (token("access_token"), token("refresh_token"))
     }
 
-    /// The status and the error of a refusal, which nobody may keep.
+    /// Returns the status and the error of a response, which must not be cached.
     fn error(&self) -> (u16, String) {
         assert_eq!(self.header("cache-control"), "no-store");
         assert_eq!(self.header("content-type"), "application/json");
@@ -280,9 +287,9 @@ impl Answer {
     }
 }
 
-/// What a client asks.
+/// Parameters of an authorization request.
 struct Ask {
-    verifier: Verifier,
+    verifier: CodeVerifier,
     client: String,
     redirect: String,
     fields: Vec<(String, String)>,
@@ -296,7 +303,7 @@ impl Ask {
     fn of(client: &str, redirect: &str) -> Self {
         static SEED: AtomicUsize = AtomicUsize::new(0);
         let seed = u8::try_from(SEED.fetch_add(1, Ordering::Relaxed) % 256).unwrap();
-        let verifier = Verifier::new(&[seed; 32]);
+        let verifier = CodeVerifier::new(&[seed; 32]);
         let fields = [
             ("response_type", "code"),
             ("client_id", client),
@@ -387,28 +394,28 @@ impl Browser {
 /// Documents that are somewhere, and how often they were fetched.
 #[derive(Clone, Default)]
 struct Web {
-    documents: Arc<Mutex<HashMap<String, crate::Response>>>,
+    documents: Arc<Mutex<HashMap<String, crate::FetchResponse>>>,
     fetched: Arc<AtomicUsize>,
 }
 
 impl Web {
-    fn with(self, url: &str, response: crate::Response) -> Self {
+    fn with(self, url: &str, response: crate::FetchResponse) -> Self {
         self.put(url, response);
         self
     }
 
-    fn put(&self, url: &str, response: crate::Response) {
+    fn put(&self, url: &str, response: crate::FetchResponse) {
         self.documents.lock().unwrap().insert(url.to_owned(), response);
     }
 
-    /// Nobody is reached there any more.
+    /// Makes the URL unreachable.
     fn cut(&self, url: &str) {
         self.documents.lock().unwrap().remove(url);
     }
 }
 
-impl Fetch for Web {
-    fn fetch(&self, request: crate::Request) -> FetchFuture<'_> {
+impl HttpFetch for Web {
+    fn fetch(&self, request: crate::FetchRequest) -> FetchFuture<'_> {
         self.fetched.fetch_add(1, Ordering::Relaxed);
         let found = self.documents.lock().unwrap().get(request.url.as_str()).cloned();
         Box::pin(async move {
@@ -419,7 +426,7 @@ impl Fetch for Web {
     }
 }
 
-/// What goes there goes over the network as it is: passwords, codes, tokens.
+/// Without TLS, passwords, codes and tokens would cross the network in the clear.
 ///
 /// covers: AUTG-08
 #[test]
@@ -427,7 +434,7 @@ fn an_issuer_without_tls_is_this_machine() {
     let new = |issuer: &str| {
         let mut settings = settings();
         settings.issuer = Issuer::new(issuer).unwrap();
-        AuthServer::new(settings, Arc::new(MemoryStore::new()), SignIn::default())
+        AuthServer::new(settings, Arc::new(MemoryAuthStore::new()), LocalSignIn::default())
     };
     for good in ["https://as.example", "http://127.0.0.1:8080", "http://localhost:1/t", "http://[::1]"] {
         assert!(new(good).is_ok(), "{good}");
@@ -458,7 +465,7 @@ async fn metadata_says_what_is_there_and_no_more() {
     assert_eq!(said["protected_resources"], serde_json::json!([RESOURCE]));
     assert_eq!(said.get("client_id_metadata_document_supported"), None, "it cannot fetch any");
     assert_eq!(said.get("jwks_uri"), None);
-    let metadata: crate::metadata::AuthorizationServer = serde_json::from_value(said).unwrap();
+    let metadata: crate::metadata::AuthorizationServerMetadata = serde_json::from_value(said).unwrap();
     metadata.check_code().unwrap();
 
     let closed = Site::with(|settings| {
@@ -472,7 +479,8 @@ async fn metadata_says_what_is_there_and_no_more() {
     assert_eq!(said["token_endpoint"], "https://as.example/t1/token");
     assert_eq!(said.get("registration_endpoint"), None);
     let web = Web::default();
-    let fetching =
-        AuthServer::new(settings(), Arc::new(MemoryStore::new()), SignIn::default()).unwrap().fetching(web);
+    let fetching = AuthServer::new(settings(), Arc::new(MemoryAuthStore::new()), LocalSignIn::default())
+        .unwrap()
+        .fetching(web);
     assert_eq!(fetching.metadata().client_id_metadata_document_supported, Some(true));
 }

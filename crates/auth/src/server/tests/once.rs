@@ -1,4 +1,4 @@
-//! What may happen once, when many come for it at the same moment: over SQLite, at two nodes.
+//! Single-use operations under concurrency: over SQLite, at two nodes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use tokio::sync::Barrier;
 
 use super::delegated::{self, THIRD, Third};
 use super::{ASKED, Answer, Ask, Browser, Site};
-use crate::server::{Kind, SqliteStore, Store};
+use crate::server::{AuthStore, RecordKind, SqliteAuthStore};
 
 /// One who comes for it: at which node, and with what.
 type Comer = (bool, bool);
@@ -44,8 +44,8 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap()
 }
 
-fn open(folder: &tempfile::TempDir) -> Arc<dyn Store> {
-    Arc::new(SqliteStore::open(folder.path().join("auth.db")).unwrap())
+fn open(folder: &tempfile::TempDir) -> Arc<dyn AuthStore> {
+    Arc::new(SqliteAuthStore::open(folder.path().join("auth.db")).unwrap())
 }
 
 fn check(test: impl Fn(&Runtime, Vec<Comer>)) {
@@ -57,7 +57,7 @@ fn check(test: impl Fn(&Runtime, Vec<Comer>)) {
     checked.unwrap();
 }
 
-/// Of all the answers one sends the browser back to the client, and the others are pages.
+/// Returns the one response that redirects the browser to the client; the others are pages.
 fn one_goes_back(answers: &[Answer]) -> &Answer {
     let mut back = answers.iter().filter(|answer| answer.back().is_some());
     let first = back.next().expect("one of them wins");
@@ -99,7 +99,7 @@ fn a_request_that_waits_is_decided_once() {
             assert!(
                 won.contains_key("code") != (won.get("error").map(String::as_str) == Some("access_denied"))
             );
-            let made = nodes[0].server.store().count(Kind::Code).await.unwrap();
+            let made = nodes[0].server.store().count(RecordKind::Code).await.unwrap();
             let before = codes.swap(made, Ordering::Relaxed);
             assert_eq!(made - before, usize::from(won.contains_key("code")), "no code that nobody was told");
             if let Some(code) = won.get("code") {
@@ -137,7 +137,7 @@ fn an_answer_of_the_provider_is_taken_once() {
             });
             let answers = answers.await;
             let won = one_goes_back(&answers).answer();
-            let kept = nodes[0].server.store().count(Kind::Upstream).await.unwrap();
+            let kept = nodes[0].server.store().count(RecordKind::Upstream).await.unwrap();
             let before = rest.swap(kept, Ordering::Relaxed);
             assert_eq!(kept - before, usize::from(won.contains_key("code")));
             if let Some(code) = won.get("code") {
@@ -147,8 +147,8 @@ fn an_answer_of_the_provider_is_taken_once() {
     });
 }
 
-/// However many come with a code: one at the most has tokens for it, and nobody keeps any where a second one came. A
-/// code that one alone comes with is good.
+/// Of many redemptions of one code, at most one gets tokens, and none keeps them after a later use. A single redemption
+/// succeeds.
 #[test]
 fn a_code_is_redeemed_once() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Tokens that are bound to a key of whoever shows them.
+//! Tokens that are bound to a key of the client.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,8 +10,8 @@ use url::Url;
 use super::watched::{Pause, Step, Steps, Watched};
 use super::{APP, Answer, Ask, Browser, RESOURCE, Site, basic};
 use crate::client::ProofKey;
-use crate::resource::{ProofNonces, Verify as _};
-use crate::server::{Kind, MemoryStore, Store};
+use crate::resource::{ProofNonces, TokenVerifier as _};
+use crate::server::{AuthStore, MemoryAuthStore, RecordKind};
 
 /// A proof for the token endpoint.
 fn proof(key: &ProofKey, site: &Site, id: &str, nonce: Option<&str>) -> String {
@@ -40,7 +40,7 @@ async fn refresh(site: &Site, token: &str, proof: Option<&str>) -> Answer {
 
 #[tokio::test]
 async fn a_token_is_bound_to_the_key_that_was_proven() {
-    let site = Site::with(|settings| settings.access_tokens = crate::server::AccessTokens::Jwt);
+    let site = Site::with(|settings| settings.access_tokens = crate::server::AccessTokenFormat::Jwt);
     let (key, other) = (ProofKey::generate().unwrap(), ProofKey::generate().unwrap());
     let asked = Ask::new();
     let code = site.code(&asked).await;
@@ -158,7 +158,7 @@ async fn a_nonce_is_asked_for_where_it_is_wanted() {
     refresh(&site, &token, Some(&proof(&key, &site, "6", Some(&nonce)))).await.tokens();
 }
 
-/// Who asks for a code may say by which key it will be redeemed.
+/// An authorization request may name the key that will redeem the code.
 #[tokio::test]
 async fn a_code_may_be_bound_to_a_key_from_the_beginning() {
     let site = Site::new();
@@ -180,7 +180,7 @@ async fn a_code_may_be_bound_to_a_key_from_the_beginning() {
 }
 
 /// Two nodes that ask for nonces.
-fn asking([one, other]: [Arc<dyn Store>; 2]) -> [Site; 2] {
+fn asking([one, other]: [Arc<dyn AuthStore>; 2]) -> [Site; 2] {
     let time = Arc::new(AtomicU64::new(1_000_000));
     [one, other].map(|store| Site::on(store, |settings| settings.proof_nonces = true, Arc::clone(&time)))
 }
@@ -220,16 +220,17 @@ async fn a_nonce_of_one_node_is_good_at_the_others() {
     }
 }
 
-/// The keys of nonces change, each is there as long as a nonce of it is good, and no longer; the store is not asked for
-/// what somebody makes up more than once a second.
+/// Nonce keys rotate, and each is kept exactly as long as its nonces are valid. For invented nonces the store is read
+/// at most once a second.
 #[tokio::test]
 async fn the_keys_of_nonces_change() {
     let looked = Arc::new(AtomicUsize::new(0));
-    let store: Arc<dyn Store> = Arc::new(Watched::new(MemoryStore::new(), Looks(Arc::clone(&looked))));
+    let store: Arc<dyn AuthStore> =
+        Arc::new(Watched::new(MemoryAuthStore::new(), Looks(Arc::clone(&looked))));
     let site =
         Site::on(Arc::clone(&store), |settings| settings.proof_nonces = true, Arc::new(1_000_000.into()));
     let nonces = site.server.proof_nonces();
-    let kept = async || store.count(Kind::Nonce).await.unwrap();
+    let kept = async || store.count(RecordKind::Nonce).await.unwrap();
     nonces.make(site.now()).await.unwrap();
     assert_eq!(kept().await, 1);
     site.pass(3599);
@@ -264,7 +265,7 @@ impl Steps for Looks {
     }
 }
 
-/// Where tokens have to be bound, nobody is given one that is not; what was to be redeemed is not lost by it.
+/// If bound tokens are required, no unbound one is issued, and the grant is not used up by the attempt.
 #[tokio::test]
 async fn without_a_proof_there_is_no_token_where_one_is_wanted() {
     let site = Site::with(|settings| settings.require_proofs = true);

@@ -8,36 +8,36 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::{APP, ASKED, Ask, ISSUER, RESOURCE, Site};
-use crate::fetch::{Fetch, FetchFuture};
-use crate::resource::{Guard, IssuerTokens, JwtRules, Principal, Verify as _};
-use crate::server::{AccessTokens, Kind, MemoryStore, Store};
-use crate::{Issuer, Request, Resource, Response};
+use crate::fetch::{FetchFuture, HttpFetch};
+use crate::resource::{BearerAuth, JwtRules, JwtVerifier, TokenPrincipal, TokenVerifier as _};
+use crate::server::{AccessTokenFormat, AuthStore, MemoryAuthStore, RecordKind};
+use crate::{FetchRequest, FetchResponse, Issuer, Resource};
 
 const HOUR: u64 = 3600;
 
-fn signing(settings: &mut super::ServerSettings) {
-    settings.access_tokens = AccessTokens::Jwt;
+fn signing(settings: &mut super::AuthServerSettings) {
+    settings.access_tokens = AccessTokenFormat::Jwt;
     settings.lifetimes.key = Duration::from_secs(24 * HOUR);
 }
 
-/// Reaches the server as somebody on the network does, and counts.
+/// Reaches the server over its public interface and counts the requests.
 struct Wire(Site, Arc<AtomicUsize>);
 
-impl Fetch for Wire {
-    fn fetch(&self, request: Request) -> FetchFuture<'_> {
+impl HttpFetch for Wire {
+    fn fetch(&self, request: FetchRequest) -> FetchFuture<'_> {
         self.1.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             let answer = self.0.get(request.url.path()).await;
-            Ok(Response::new(answer.status(), answer.text().to_owned()))
+            Ok(FetchResponse::new(answer.status(), answer.text().to_owned()))
         })
     }
 }
 
-/// What a resource that is somewhere else checks tokens with, and how often it has fetched.
-fn elsewhere(site: &Site) -> (IssuerTokens, Arc<AtomicUsize>) {
+/// Creates the verifier of a remote resource, with the number of its fetches.
+fn elsewhere(site: &Site) -> (JwtVerifier, Arc<AtomicUsize>) {
     let fetched = Arc::default();
     let rules = JwtRules::new(Issuer::new(ISSUER).unwrap(), vec![Resource::new(RESOURCE).unwrap()]);
-    (IssuerTokens::new(rules, Wire(site.clone(), Arc::clone(&fetched))), fetched)
+    (JwtVerifier::new(rules, Wire(site.clone(), Arc::clone(&fetched))), fetched)
 }
 
 /// The header and the claims.
@@ -136,7 +136,7 @@ async fn keys_change_and_no_token_is_refused_for_it() {
 /// After a long pause there is a key all the same, and two nodes sign with the same.
 #[tokio::test]
 async fn nodes_share_their_keys() {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store: Arc<dyn AuthStore> = Arc::new(MemoryAuthStore::new());
     let time = Arc::new(AtomicU64::new(1_000_000));
     let node = || Site::on(Arc::clone(&store), signing, Arc::clone(&time));
     let (one, other) = (node(), node());
@@ -157,18 +157,19 @@ async fn a_guard_elsewhere_lets_in_who_has_a_signed_token() {
     let site = Site::with(signing);
     let (token, _) = site.tokens().await;
     let (tokens, _) = elsewhere(&site);
-    let clock = crate::Clock::new({
+    let clock = crate::UnixClock::new({
         let time = Arc::clone(&site.time);
         move || time.load(Ordering::Relaxed)
     });
     let resource = Resource::new(RESOURCE).unwrap();
-    let guard = Guard::builder(resource, vec![Issuer::new(ISSUER).unwrap()], tokens).clock(clock).build();
+    let guard =
+        BearerAuth::builder(resource, vec![Issuer::new(ISSUER).unwrap()], tokens).clock(clock).build();
     let ask = async |token: &str| {
         let mut request = http::Request::post("/mcp").header("authorization", format!("Bearer {token}"));
         request = request.header("content-type", "application/json");
         let mut request = request.body(()).unwrap();
         let checked = guard.check(&mut request).await;
-        checked.map(|()| request.extensions().get::<Principal>().unwrap().name())
+        checked.map(|()| request.extensions().get::<TokenPrincipal>().unwrap().name())
     };
     assert_eq!(ask(&token).await.unwrap(), "https://as.example user ann");
     let forged = format!("{}x", &token[..token.len() - 1]);
@@ -181,7 +182,7 @@ async fn no_user_is_given_a_token_that_reads_as_a_clients() {
     let site = Site::with(|settings| {
         signing(settings);
         let redirects = vec![super::redirect_uri(super::REDIRECT)];
-        settings.clients.push(super::Client::public(super::client_id("ann"), redirects));
+        settings.clients.push(super::RegisteredClient::public(super::client_id("ann"), redirects));
     });
     let ask = Ask::of("ann", ASKED);
     let code = site.code(&ask).await;
@@ -189,10 +190,10 @@ async fn no_user_is_given_a_token_that_reads_as_a_clients() {
     assert_eq!(site.redeem(&ask, &code).await.error(), (400, "invalid_grant".to_owned()));
 }
 
-/// Whoever reads the store of a server that seals its keys can sign nothing with what is there.
+/// Read access to the store of a server that encrypts its keys does not allow signing.
 #[tokio::test]
 async fn keys_are_sealed_where_they_are_kept() {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store: Arc<dyn AuthStore> = Arc::new(MemoryAuthStore::new());
     let time = Arc::new(AtomicU64::new(1_000_000));
     let node = |seal: Option<u8>| {
         let mut site = Site::on(
@@ -208,20 +209,20 @@ async fn keys_are_sealed_where_they_are_kept() {
         }
         site
     };
-    let kept = async |kind: Kind| {
+    let kept = async |kind: RecordKind| {
         let records = store.list(kind, time.load(Ordering::Relaxed), 10).await.unwrap();
         records.into_iter().map(|record| serde_json::from_str(&record.value).unwrap()).collect::<Vec<Value>>()
     };
     let key = |token: &str| parts(token).0["kid"].clone();
     // Kept before there was a seal: sealed with the next look, and the same key.
     let (before, _) = node(None).tokens().await;
-    assert_eq!(kept(Kind::Key).await[0]["sealed"], false);
-    let plain = kept(Kind::Key).await[0]["document"].as_str().unwrap().to_owned();
+    assert_eq!(kept(RecordKind::Key).await[0]["sealed"], false);
+    let plain = kept(RecordKind::Key).await[0]["document"].as_str().unwrap().to_owned();
     let site = node(Some(7));
     let (token, _) = site.tokens().await;
     assert_eq!(key(&token), key(&before));
     site.server.proof_nonces().make(site.now()).await.unwrap();
-    for kind in [Kind::Key, Kind::Nonce] {
+    for kind in [RecordKind::Key, RecordKind::Nonce] {
         for record in kept(kind).await {
             assert_eq!(record["sealed"], true);
             assert!(!record["document"].as_str().unwrap().contains(&plain[20..60]), "{kind:?}");
@@ -239,7 +240,7 @@ async fn keys_are_sealed_where_they_are_kept() {
     }
     // What was sealed as one key opens as no other.
     let id = key(&token).as_str().unwrap().to_owned();
-    let mut moved = store.get(Kind::Key, &id, site.now()).await.unwrap().unwrap();
+    let mut moved = store.get(RecordKind::Key, &id, site.now()).await.unwrap().unwrap();
     moved.key = "another".to_owned();
     store.put(moved).await.unwrap();
     let published = site.get("/jwks").await.json();

@@ -11,16 +11,16 @@ use url::Url;
 use super::delegated::{THIRD, Third, provider};
 use super::{Answer, Ask, Site, settings};
 use crate::server::{
-    AccountStatus, Admission, AuthServer, Connecting, Connections, Disconnected, Link, MemoryStore, Provider,
-    SignIn, Store,
+    AccountConnectionFuture, AccountConnections, AccountLink, AccountStatus, AuthServer, AuthStore,
+    DisconnectResult, LocalSignIn, MemoryAuthStore, SignInProvider, UserAdmissionRules,
 };
-use crate::{ClientId, Clock, Issuer, RedirectUri, Scopes};
+use crate::{ClientId, Issuer, RedirectUri, Scopes, UnixClock};
 
 const LINK: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 const OTHER: &str = "BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB";
 /// The user of the first link, as our own tokens name them.
 const OURS: &str = "https://as.example user https://third.example u-17";
-/// The same as the provider's own tokens do.
+/// Principal name as in the provider's own tokens.
 const THEIRS: &str = "https://third.example user u-17";
 
 /// Links, and what became of them.
@@ -39,11 +39,11 @@ impl Desk {
     }
 }
 
-impl Connections for Desk {
-    fn link(&self, id: &str) -> Option<Link> {
+impl AccountConnections for Desk {
+    fn link(&self, id: &str) -> Option<AccountLink> {
         let is_open = [LINK, OTHER].contains(&id) && !self.taken.lock().unwrap().iter().any(|one| one == id);
         let page = Url::parse(&format!("https://site.example/authorize?state=of-{id}")).unwrap();
-        is_open.then(|| Link::new(self.principal.into(), "mail".into(), "mail.example", page))
+        is_open.then(|| AccountLink::new(self.principal.into(), "mail".into(), "mail.example", page))
     }
 
     fn take(&self, id: &str) -> bool {
@@ -56,20 +56,24 @@ impl Connections for Desk {
         self.taken.lock().unwrap().push(id.to_owned());
     }
 
-    fn finish<'a>(&'a self, _: &'a str, redirected: String) -> Connecting<'a> {
+    fn finish<'a>(&'a self, _: &'a str, redirected: String) -> AccountConnectionFuture<'a> {
         self.finished.lock().unwrap().push(redirected);
         Box::pin(async { Ok(()) })
     }
 
-    fn accounts<'a>(&'a self, principal: &'a str) -> Connecting<'a, Vec<AccountStatus>> {
+    fn accounts<'a>(&'a self, principal: &'a str) -> AccountConnectionFuture<'a, Vec<AccountStatus>> {
         let mut status = AccountStatus::new("mail".into(), "mail.example");
         status.granted = (principal == self.principal).then(|| Scopes::parse("read"));
         Box::pin(async { Ok(vec![status]) })
     }
 
-    fn disconnect<'a>(&'a self, principal: &'a str, server: &'a str) -> Connecting<'a, Disconnected> {
+    fn disconnect<'a>(
+        &'a self,
+        principal: &'a str,
+        server: &'a str,
+    ) -> AccountConnectionFuture<'a, DisconnectResult> {
         self.given_up.lock().unwrap().push((principal.to_owned(), server.to_owned()));
-        Box::pin(async { Ok(Disconnected::Revoked) })
+        Box::pin(async { Ok(DisconnectResult::Revoked) })
     }
 }
 
@@ -77,19 +81,19 @@ fn time() -> Arc<AtomicU64> {
     Arc::new(AtomicU64::new(1_000_000))
 }
 
-fn on(store: &Arc<dyn Store>, provider: Provider, desk: &Arc<Desk>, time: &Arc<AtomicU64>) -> Site {
-    let server = AuthServer::new(settings(), Arc::clone(store), SignIn::default()).unwrap();
+fn on(store: &Arc<dyn AuthStore>, provider: SignInProvider, desk: &Arc<Desk>, time: &Arc<AtomicU64>) -> Site {
+    let server = AuthServer::new(settings(), Arc::clone(store), LocalSignIn::default()).unwrap();
     of(server.delegating(provider), desk, time)
 }
 
 fn of(server: AuthServer, desk: &Arc<Desk>, time: &Arc<AtomicU64>) -> Site {
     let now = Arc::clone(time);
-    let clock = Clock::new(move || now.load(std::sync::atomic::Ordering::Relaxed));
+    let clock = UnixClock::new(move || now.load(std::sync::atomic::Ordering::Relaxed));
     Site::of(server.connecting(Arc::clone(desk) as _).clock(clock), Arc::clone(time))
 }
 
 fn site(third: &Third, desk: &Arc<Desk>) -> Site {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store: Arc<dyn AuthStore> = Arc::new(MemoryAuthStore::new());
     on(&store, provider(third), desk, &time())
 }
 
@@ -138,7 +142,7 @@ impl Jar {
         format!("/upstream/callback?code={code}&state={}&iss={THIRD}", fields["state"])
     }
 
-    /// The same, there and back: what is shown in the end.
+    /// Runs the whole sign-in and returns the final page.
     async fn visit(&mut self, third: &Third, page: &str) -> Answer {
         let back = self.go(third, page).await;
         let returned = self.open(&back).await;
@@ -161,7 +165,7 @@ fn link(id: &str) -> String {
 async fn a_link_opens_for_its_user_who_has_signed_in_at_the_provider() {
     let (third, desk) = (Third::default(), Desk::of(OURS));
     let asking = provider(&third).scopes(Scopes::parse("openid offline_access"));
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store: Arc<dyn AuthStore> = Arc::new(MemoryAuthStore::new());
     let site = on(&store, asking, &desk, &time());
     let mut jar = Jar::new(&site);
     let page = jar.visit(&third, &link(LINK)).await;
@@ -179,7 +183,11 @@ async fn a_link_opens_for_its_user_who_has_signed_in_at_the_provider() {
     assert_eq!(desk.finished.lock().unwrap().len(), 1);
     assert_eq!(jar.open(&callback).await.status(), StatusCode::BAD_REQUEST, "once");
     // What the provider gave for it is kept nowhere.
-    for kind in [crate::server::Kind::Browser, crate::server::Kind::Pending, crate::server::Kind::Upstream] {
+    for kind in [
+        crate::server::RecordKind::Browser,
+        crate::server::RecordKind::Pending,
+        crate::server::RecordKind::Upstream,
+    ] {
         for record in store.list(kind, 0, 10).await.unwrap() {
             assert!(!record.value.contains("third-"), "{}", record.value);
         }
@@ -207,12 +215,12 @@ async fn a_link_of_another_user_of_the_provider_opens_nothing() {
     assert_eq!(Jar::new(&site).visit(&third, &link(LINK)).await.status(), StatusCode::OK);
 }
 
-/// Who has signed in for one page is nobody on the next, and nobody to an application.
+/// A sign-in for one page is not valid on the next page, nor for an application.
 #[tokio::test]
 async fn a_visit_is_to_one_page() {
     let (third, desk) = (Third::default(), Desk::of(OURS));
     let time = time();
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store: Arc<dyn AuthStore> = Arc::new(MemoryAuthStore::new());
     let site = on(&store, provider(&third), &desk, &time);
     let mut jar = Jar::new(&site);
     jar.visit(&third, &link(LINK)).await;
@@ -226,10 +234,11 @@ async fn a_visit_is_to_one_page() {
     let other = jar.clone().send(&link(OTHER), &[("csrf", &csrf), ("decision", "allow")]).await;
     assert!(other.header("location").starts_with("https://third.example"), "{}", other.text());
     // Under other rules of who is let in, and where users sign in here, it is nothing.
-    let others = provider(&third).admitting(Admission::only([("sub".to_owned(), vec!["u-17".to_owned()])]));
+    let others =
+        provider(&third).admitting(UserAdmissionRules::only([("sub".to_owned(), vec!["u-17".to_owned()])]));
     let under = |site: Site| Jar { site, cookies: jar.cookies.clone() };
     assert!(under(on(&store, others, &desk, &time)).open(&link(LINK)).await.back().is_some());
-    let here = AuthServer::new(settings(), Arc::clone(&store), SignIn::users([])).unwrap();
+    let here = AuthServer::new(settings(), Arc::clone(&store), LocalSignIn::users([])).unwrap();
     let asked = under(of(here, &desk, &time)).open(&link(LINK)).await;
     assert!(asked.text().contains("First say who you are"), "{}", asked.text());
     // And it ends.
@@ -238,17 +247,17 @@ async fn a_visit_is_to_one_page() {
     assert!(jar.open(&link(LINK)).await.back().is_some());
 }
 
-/// Who signs in here by themselves is another than whoever the provider calls so.
+/// A local user is not the provider's user of the same name.
 #[tokio::test]
 async fn a_session_of_before_there_was_a_provider_is_none() {
     let (third, time) = (Third::default(), time());
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store: Arc<dyn AuthStore> = Arc::new(MemoryAuthStore::new());
     let desk = Desk::of("https://as.example user owner");
     let code = Arc::new(Mutex::new(String::new()));
     let sink = Arc::clone(&code);
     let show = move |shown: &str| shown.clone_into(&mut sink.lock().unwrap());
     let owned = |show| AuthServer::new(settings(), Arc::clone(&store), show).unwrap();
-    let here = of(owned(SignIn::owner(show)), &desk, &time);
+    let here = of(owned(LocalSignIn::owner(show)), &desk, &time);
     let mut jar = Jar::new(&here);
     let page = jar.open(&link(LINK)).await;
     let code = code.lock().unwrap().clone();
@@ -256,7 +265,7 @@ async fn a_session_of_before_there_was_a_provider_is_none() {
     let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
     jar.send("/sign-in", &fields).await;
     assert!(jar.open(&link(LINK)).await.text().contains("Connect your account"));
-    let delegating = owned(SignIn::owner(|_| {})).delegating(provider(&third));
+    let delegating = owned(LocalSignIn::owner(|_| {})).delegating(provider(&third));
     let mut there = Jar { site: of(delegating, &desk, &time), cookies: jar.cookies.clone() };
     assert!(there.open(&link(LINK)).await.back().is_some());
 }
@@ -296,7 +305,7 @@ async fn an_answer_of_the_provider_is_for_the_browser_and_the_page_that_asked() 
     assert_eq!(later.status(), StatusCode::SERVICE_UNAVAILABLE, "{}", later.text());
 }
 
-/// Where tokens come from elsewhere: whose they are, the same issuer says of the browser.
+/// If tokens come from another issuer, the browser's user is identified by the same issuer.
 #[tokio::test]
 async fn users_of_an_issuer_elsewhere_have_the_pages_and_nothing_else() {
     let (third, desk) = (Third::default(), Desk::of(THEIRS));
@@ -352,15 +361,16 @@ async fn users_see_their_accounts_and_give_them_up() {
     );
 }
 
-/// Who we are to others is at our client's id, byte for byte.
+/// Our own client metadata is published at our client id, byte for byte.
 ///
 /// covers: AUTC-37
 #[tokio::test]
 async fn a_document_of_ourselves_is_published() {
     let id = ClientId::new("https://as.example/connect/client.json").unwrap();
     assert!(!Site::new().server.serves("/connect/client.json"));
-    let known = crate::client::Settings { metadata_url: Some(id.clone()), ..Default::default() };
-    let server = AuthServer::new(settings(), Arc::new(MemoryStore::new()), SignIn::default()).unwrap();
+    let known = crate::client::OAuthClientSettings { metadata_url: Some(id.clone()), ..Default::default() };
+    let server =
+        AuthServer::new(settings(), Arc::new(MemoryAuthStore::new()), LocalSignIn::default()).unwrap();
     let back = RedirectUri::new(server.connect_callback()).unwrap();
     let server = server.publishing(known.document(vec![back], None).unwrap());
     let answer = Site::of(server, time()).get("/connect/client.json").await;

@@ -1,12 +1,12 @@
-//! A store whose steps a test sees, and holds up where it wants.
+//! A store whose steps a test can observe and delay.
 
 use std::fmt;
 use std::pin::Pin;
 
-use crate::server::store::StoreFuture;
-use crate::server::{Kind, Record, Store, Swapped, Taken};
+use crate::server::store::AuthStoreFuture;
+use crate::server::{AuthRecord, AuthStore, RecordKind, RefreshSwapResult, TakeRecordResult};
 
-/// What a store is about to do.
+/// Next operation of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Put,
@@ -14,17 +14,17 @@ pub(super) enum Step {
     Take,
     Claim,
     Swap,
-    Forget(Kind),
+    Forget(RecordKind),
     Revoke,
     Count,
     List,
     Sweep,
 }
 
-/// How long a step is held up.
+/// Future that delays a step.
 pub(super) type Pause<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// What a test does at the steps of a store.
+/// Hook of a test at the steps of a store.
 pub(super) trait Steps: Send + Sync + 'static {
     /// The step waits for this.
     fn before(&self, step: Step) -> Pause<'_>;
@@ -39,12 +39,12 @@ pub(super) struct Watched<S, T> {
     steps: T,
 }
 
-impl<S: Store, T: Steps> Watched<S, T> {
+impl<S: AuthStore, T: Steps> Watched<S, T> {
     pub(super) fn new(inner: S, steps: T) -> Self {
         Self { inner, steps }
     }
 
-    fn step<'a, V: Send + 'a>(&'a self, step: Step, go: StoreFuture<'a, V>) -> StoreFuture<'a, V> {
+    fn step<'a, V: Send + 'a>(&'a self, step: Step, go: AuthStoreFuture<'a, V>) -> AuthStoreFuture<'a, V> {
         Box::pin(async move {
             self.steps.before(step).await;
             let done = go.await;
@@ -54,52 +54,57 @@ impl<S: Store, T: Steps> Watched<S, T> {
     }
 }
 
-impl<S: Store, T: Steps> Store for Watched<S, T> {
-    fn put(&self, record: Record) -> StoreFuture<'_, bool> {
+impl<S: AuthStore, T: Steps> AuthStore for Watched<S, T> {
+    fn put(&self, record: AuthRecord) -> AuthStoreFuture<'_, bool> {
         self.step(Step::Put, Box::pin(async move { self.inner.put(record).await }))
     }
 
-    fn get<'a>(&'a self, kind: Kind, key: &'a str, now: u64) -> StoreFuture<'a, Option<Record>> {
+    fn get<'a>(
+        &'a self,
+        kind: RecordKind,
+        key: &'a str,
+        now: u64,
+    ) -> AuthStoreFuture<'a, Option<AuthRecord>> {
         self.step(Step::Get, Box::pin(async move { self.inner.get(kind, key, now).await }))
     }
 
-    fn take<'a>(&'a self, kind: Kind, key: &'a str, now: u64) -> StoreFuture<'a, Taken> {
+    fn take<'a>(&'a self, kind: RecordKind, key: &'a str, now: u64) -> AuthStoreFuture<'a, TakeRecordResult> {
         self.step(Step::Take, Box::pin(async move { self.inner.take(kind, key, now).await }))
     }
 
-    fn claim<'a>(&'a self, key: &'a str, by: &'a str, until: u64, now: u64) -> StoreFuture<'a, bool> {
+    fn claim<'a>(&'a self, key: &'a str, by: &'a str, until: u64, now: u64) -> AuthStoreFuture<'a, bool> {
         self.step(Step::Claim, Box::pin(async move { self.inner.claim(key, by, until, now).await }))
     }
 
     fn swap_refresh<'a>(
         &'a self,
         old: &'a str,
-        new: Record,
+        new: AuthRecord,
         note: &'a str,
         now: u64,
         window: u64,
-    ) -> StoreFuture<'a, Swapped> {
+    ) -> AuthStoreFuture<'a, RefreshSwapResult> {
         let go = async move { self.inner.swap_refresh(old, new, note, now, window).await };
         self.step(Step::Swap, Box::pin(go))
     }
 
-    fn forget<'a>(&'a self, kind: Kind, key: &'a str) -> StoreFuture<'a, bool> {
+    fn forget<'a>(&'a self, kind: RecordKind, key: &'a str) -> AuthStoreFuture<'a, bool> {
         self.step(Step::Forget(kind), Box::pin(async move { self.inner.forget(kind, key).await }))
     }
 
-    fn revoke_grant<'a>(&'a self, grant: &'a str, until: u64) -> StoreFuture<'a, Option<Record>> {
+    fn revoke_grant<'a>(&'a self, grant: &'a str, until: u64) -> AuthStoreFuture<'a, Option<AuthRecord>> {
         self.step(Step::Revoke, Box::pin(async move { self.inner.revoke_grant(grant, until).await }))
     }
 
-    fn count(&self, kind: Kind) -> StoreFuture<'_, usize> {
+    fn count(&self, kind: RecordKind) -> AuthStoreFuture<'_, usize> {
         self.step(Step::Count, Box::pin(async move { self.inner.count(kind).await }))
     }
 
-    fn list(&self, kind: Kind, now: u64, most: usize) -> StoreFuture<'_, Vec<Record>> {
+    fn list(&self, kind: RecordKind, now: u64, most: usize) -> AuthStoreFuture<'_, Vec<AuthRecord>> {
         self.step(Step::List, Box::pin(async move { self.inner.list(kind, now, most).await }))
     }
 
-    fn sweep(&self, now: u64) -> StoreFuture<'_, ()> {
+    fn sweep(&self, now: u64) -> AuthStoreFuture<'_, ()> {
         self.step(Step::Sweep, Box::pin(async move { self.inner.sweep(now).await }))
     }
 }

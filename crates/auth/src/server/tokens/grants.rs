@@ -1,16 +1,19 @@
-//! What is handed in for a token: a code, a refresh token, or the client's own credentials.
+//! Grants: authorization code, refresh token, and client credentials.
 
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 
-use super::{Asker, By, CodeRecord, Given, NoToken, TokenRecord, decode, encode, refuse};
+use super::{
+    CodeRecord, GrantSource, GrantedAccess, TokenRecord, TokenRequestError, TokenRequester, decode, encode,
+    refuse,
+};
 use crate::pkce::verify_challenge;
 use crate::server::authorize::{resource, scopes};
-use crate::server::clients::{AuthMethod, Client, Origin, REFRESH};
-use crate::server::form::Form;
-use crate::server::store::{Kind, Record, Swapped, Taken};
+use crate::server::clients::{ClientAuthMethod, ClientOrigin, REFRESH, RegisteredClient};
+use crate::server::form::RequestForm;
+use crate::server::store::{AuthRecord, RecordKind, RefreshSwapResult, TakeRecordResult};
 use crate::server::{AuthServer, hash, random_text};
 use crate::{ErrorCode, Scopes, fingerprint};
 
@@ -19,7 +22,11 @@ use crate::{ErrorCode, Scopes, fingerprint};
 const OVERLAP_SECONDS: u64 = 2;
 
 impl AuthServer {
-    pub(super) async fn redeem_code(&self, form: &Form, asker: &Asker) -> Result<Value, NoToken> {
+    pub(super) async fn redeem_code(
+        &self,
+        form: &RequestForm,
+        asker: &TokenRequester,
+    ) -> Result<Value, TokenRequestError> {
         let client = &asker.client;
         let (Some(code), Some(verifier)) = (form.get("code"), form.get("code_verifier")) else {
             return refuse(ErrorCode::InvalidRequest, "code or code_verifier is missing");
@@ -27,11 +34,11 @@ impl AuthServer {
         let bad = "the code is not good, or no longer, or not for this request";
         let now = self.now();
         let (code_hash, redeemed) = (hash(code), format!("redeemed {}", hash(code)));
-        let record = match self.store().take(Kind::Code, &code_hash, now).await? {
-            Taken::First(record) => record,
-            Taken::Again(record) => {
+        let record = match self.store().take(RecordKind::Code, &code_hash, now).await? {
+            TakeRecordResult::First(record) => record,
+            TakeRecordResult::Again(record) => {
                 // Without a mark the one who took it has no tokens yet.
-                let mark = self.store().get(Kind::Claim, &redeemed, now).await?;
+                let mark = self.store().get(RecordKind::Claim, &redeemed, now).await?;
                 let at = mark.and_then(|mark| mark.value.parse::<u64>().ok());
                 // Clients send a request twice when they believe it lost. Of those that overlap one succeeds and keeps its tokens.
                 if at.is_none_or(|at| now <= at.saturating_add(OVERLAP_SECONDS)) {
@@ -42,10 +49,10 @@ impl AuthServer {
                 self.revoke_grant_of(&record).await?;
                 return refuse(ErrorCode::InvalidGrant, bad);
             }
-            Taken::Unknown => return refuse(ErrorCode::InvalidGrant, bad),
+            TakeRecordResult::Unknown => return refuse(ErrorCode::InvalidGrant, bad),
         };
         // Before there are any tokens: a crash in between leaves none that a later use would not end.
-        self.store().put(Record::new(Kind::Claim, redeemed, now.to_string(), record.until)).await?;
+        self.store().put(AuthRecord::new(RecordKind::Claim, redeemed, now.to_string(), record.until)).await?;
         let known: CodeRecord = decode(&record)?;
         if known.client_id != client.id {
             self.revoke_grant_of(&record).await?;
@@ -71,7 +78,11 @@ impl AuthServer {
         self.issue(asker, &known.given, &known.given.scopes, &grant, refresh).await
     }
 
-    pub(super) async fn refresh(&self, form: &Form, asker: &Asker) -> Result<Value, NoToken> {
+    pub(super) async fn refresh(
+        &self,
+        form: &RequestForm,
+        asker: &TokenRequester,
+    ) -> Result<Value, TokenRequestError> {
         let client = &asker.client;
         let Some(old) = form.get("refresh_token") else {
             return refuse(ErrorCode::InvalidRequest, "refresh_token is missing");
@@ -80,7 +91,7 @@ impl AuthServer {
         let (now, key) = (self.now(), hash(old));
         let salt = random_text();
         let next = successor(old, &salt);
-        let record = match self.store().get(Kind::Refresh, &key, now).await? {
+        let record = match self.store().get(RecordKind::Refresh, &key, now).await? {
             Some(record) => {
                 let known: TokenRecord = decode(&record)?;
                 if known.client_id != client.id {
@@ -101,19 +112,19 @@ impl AuthServer {
                 self.refresh_record(&next, asker, &known.given, &grant)
             }
             // It was swapped, or it is none: nothing will be put in its place.
-            None => Record::new(Kind::Claim, "", "", 0),
+            None => AuthRecord::new(RecordKind::Claim, "", "", 0),
         };
         let window = self.settings().lifetimes.replay.as_secs();
         let (record, next) = match self.store().swap_refresh(&key, record, &salt, now, window).await? {
-            Swapped::Done(record) => (record, next),
+            RefreshSwapResult::Done(record) => (record, next),
             // The answer was lost, or two of the client's tasks came at once.
-            Swapped::Replayed(record, salt) => (record, successor(old, &salt)),
-            Swapped::Reused(record) => {
+            RefreshSwapResult::Replayed(record, salt) => (record, successor(old, &salt)),
+            RefreshSwapResult::Reused(record) => {
                 tracing::warn!(token = fingerprint(old), client = %client.id, "a refresh token was used again");
                 self.revoke_grant_of(&record).await?;
                 return refuse(ErrorCode::InvalidGrant, bad);
             }
-            Swapped::Unknown => return refuse(ErrorCode::InvalidGrant, bad),
+            RefreshSwapResult::Unknown => return refuse(ErrorCode::InvalidGrant, bad),
         };
         let known: TokenRecord = decode(&record)?;
         let grant = record.grant.clone().unwrap_or_default();
@@ -128,9 +139,13 @@ impl AuthServer {
         self.issue(asker, &known.given, &scopes, &grant, Some(next)).await
     }
 
-    pub(super) async fn credentials(&self, form: &Form, asker: &Asker) -> Result<Value, NoToken> {
+    pub(super) async fn credentials(
+        &self,
+        form: &RequestForm,
+        asker: &TokenRequester,
+    ) -> Result<Value, TokenRequestError> {
         let client = &asker.client;
-        if client.auth == AuthMethod::None {
+        if client.auth == ClientAuthMethod::None {
             return refuse(ErrorCode::UnauthorizedClient, "only a client with a secret acts for itself");
         }
         let Some(resource) = resource(form.get("resource"), self.settings()) else {
@@ -139,26 +154,38 @@ impl AuthServer {
         let Some(scopes) = scopes(form.get("scope"), client, self.settings()) else {
             return refuse(ErrorCode::InvalidScope, "a scope is not known, or not for this client");
         };
-        let given = Given { subject: client.id.to_string(), resource, scopes, end: u64::MAX, by: By::Client };
+        let given = GrantedAccess {
+            subject: client.id.to_string(),
+            resource,
+            scopes,
+            end: u64::MAX,
+            by: GrantSource::Client,
+        };
         self.issue(asker, &given, &given.scopes, &random_text(), None).await
     }
 
-    fn refresh_record(&self, token: &str, asker: &Asker, given: &Given, grant: &str) -> Record {
+    fn refresh_record(
+        &self,
+        token: &str,
+        asker: &TokenRequester,
+        given: &GrantedAccess,
+        grant: &str,
+    ) -> AuthRecord {
         let client = &asker.client;
         // A client without a secret shows with its key that it is itself (RFC 9449, section 5).
-        let key = asker.key.clone().filter(|_| client.auth == AuthMethod::None);
+        let key = asker.key.clone().filter(|_| client.auth == ClientAuthMethod::None);
         let until = (self.now() + self.settings().lifetimes.refresh.as_secs()).min(given.end);
         let value = encode(&TokenRecord { client_id: client.id.clone(), key, given: given.clone() });
-        Record::new(Kind::Refresh, hash(token), value, until).of(grant)
+        AuthRecord::new(RecordKind::Refresh, hash(token), value, until).of(grant)
     }
 
     async fn put_refresh(
         &self,
         token: &str,
-        asker: &Asker,
-        given: &Given,
+        asker: &TokenRequester,
+        given: &GrantedAccess,
         grant: &str,
-    ) -> Result<(), NoToken> {
+    ) -> Result<(), TokenRequestError> {
         if self.store().put(self.refresh_record(token, asker, given, grant)).await? {
             return Ok(());
         }
@@ -166,18 +193,20 @@ impl AuthServer {
     }
 
     /// A registration that is used stays.
-    async fn keep_registration(&self, client: &Client) -> Result<(), NoToken> {
-        if client.origin == Origin::Registered {
+    async fn keep_registration(&self, client: &RegisteredClient) -> Result<(), TokenRequestError> {
+        if client.origin == ClientOrigin::Registered {
             let lifetimes = &self.settings().lifetimes;
             let until = self.now() + lifetimes.grant.as_secs() + lifetimes.registration.as_secs();
-            self.store().put(Record::new(Kind::Client, client.id.as_str(), encode(client), until)).await?;
+            self.store()
+                .put(AuthRecord::new(RecordKind::Client, client.id.as_str(), encode(client), until))
+                .await?;
         }
         Ok(())
     }
 }
 
-/// Whether whoever comes with a refresh token proves the key that it is bound to.
-fn check_key(known: &TokenRecord, asker: &Asker) -> Result<(), NoToken> {
+/// Checks that the client proves the key that its refresh token is bound to.
+fn check_key(known: &TokenRecord, asker: &TokenRequester) -> Result<(), TokenRequestError> {
     match &known.key {
         Some(key) if asker.key.as_ref() != Some(key) => {
             refuse(ErrorCode::InvalidGrant, "the refresh token is for who proves another key")
@@ -187,7 +216,7 @@ fn check_key(known: &TokenRecord, asker: &Asker) -> Result<(), NoToken> {
 }
 
 /// The scopes a refresh asks for: all, or fewer.
-fn narrowed(form: &Form, granted: &Scopes) -> Result<Scopes, NoToken> {
+fn narrowed(form: &RequestForm, granted: &Scopes) -> Result<Scopes, TokenRequestError> {
     let Some(asked) = form.get("scope").map(Scopes::parse) else { return Ok(granted.clone()) };
     if granted.contains_all(&asked) && !asked.is_empty() {
         return Ok(asked);
@@ -195,8 +224,8 @@ fn narrowed(form: &Form, granted: &Scopes) -> Result<Scopes, NoToken> {
     refuse(ErrorCode::InvalidScope, "wider than what was agreed to")
 }
 
-/// What comes after a refresh token. Made of the token itself and of something that the store alone has: so it can be
-/// made again if the answer was lost, without being kept, and neither of the two will do.
+/// Derives the successor of a refresh token from the token and from a salt that only the store has. It can be derived
+/// again if the response was lost, without being stored, and neither part suffices alone.
 fn successor(old: &str, salt: &str) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, old.as_bytes());
     URL_SAFE_NO_PAD.encode(hmac::sign(&key, salt.as_bytes()))

@@ -1,7 +1,7 @@
 //! Lines of a card: headings, facts, text of others, JSON values and differences.
 
 use hospes::model::RawJson;
-use hospes_host::desk::{Card, Matter};
+use hospes_host::approvals::{Approval, ApprovalCard};
 use hospes_host::pins::{PinState, PinnedServer};
 use hospes_policy::visible_line;
 use ratatui::style::{Color, Modifier, Style};
@@ -9,7 +9,7 @@ use ratatui::text::{Line, Span};
 use serde_json::Value;
 
 use super::{bad, bold, dim};
-use crate::approve::draft::Draft;
+use crate::approve::draft::ApprovalDraft;
 use crate::approve::edits::text_edits;
 use crate::approve::{json, text};
 
@@ -17,14 +17,14 @@ use crate::approve::{json, text};
 pub(super) const NAMES: usize = 12;
 
 /// Lines of a card that is being laid out.
-pub(super) struct Page {
+pub(super) struct CardPage {
     pub(super) width: usize,
     pub(super) lines: Vec<Line<'static>>,
     /// Number of lines to the end of what would happen, where more follows.
     pub(super) needed: Option<usize>,
 }
 
-impl Page {
+impl CardPage {
     pub(super) fn heading(&mut self, verb: &str, name: &str) {
         let room = self.width.saturating_sub(verb.len() + 1).max(NAMES);
         let mut lines = text::lines(&visible_line(name), room).into_iter();
@@ -36,11 +36,11 @@ impl Page {
         self.lines.push(Line::default());
     }
 
-    pub(super) fn who(&mut self, matter: &Matter, pins: Option<&[PinnedServer]>) {
+    pub(super) fn who(&mut self, matter: &Approval, pins: Option<&[PinnedServer]>) {
         self.fact("server", &matter.server);
         if let Some(pinned) = pins.and_then(|pins| pins.iter().find(|one| one.server == matter.server)) {
             let name = match &matter.card {
-                Card::Call(card) => Some(&card.name),
+                ApprovalCard::Call(card) => Some(&card.name),
                 _ => None,
             };
             let waiting = pinned.items.iter().filter(|item| item.state != PinState::Accepted).count();
@@ -107,7 +107,7 @@ impl Page {
         ]));
     }
 
-    pub(super) fn problem(&mut self, draft: &Draft) {
+    pub(super) fn problem(&mut self, draft: &ApprovalDraft) {
         if let Some(problem) = &draft.problem {
             self.alarm(problem);
         }
@@ -120,7 +120,7 @@ impl Page {
         }
     }
 
-    pub(super) fn values(&mut self, name: &'static str, base: &RawJson, draft: &Draft) {
+    pub(super) fn values(&mut self, name: &'static str, base: &RawJson, draft: &ApprovalDraft) {
         let now = draft.edited.as_ref().unwrap_or(base);
         self.part(name, edited(draft));
         self.problem(draft);
@@ -132,7 +132,7 @@ impl Page {
         self.changes(base, draft);
     }
 
-    pub(super) fn changes(&mut self, base: &RawJson, draft: &Draft) {
+    pub(super) fn changes(&mut self, base: &RawJson, draft: &ApprovalDraft) {
         if let Some(edited) = &draft.edited {
             self.part("What you changed", "");
             self.difference(base, edited, "nothing");
@@ -152,7 +152,7 @@ impl Page {
     }
 
     /// A result that would be handed over, and what of it was changed.
-    pub(super) fn answer(&mut self, was: &RawJson, now: &RawJson, draft: &Draft) {
+    pub(super) fn answer(&mut self, was: &RawJson, now: &RawJson, draft: &ApprovalDraft) {
         match json::members(now).filter(|_| !draft.is_raw) {
             None => self.raw(now),
             Some(members) => {
@@ -294,6 +294,6 @@ pub(super) fn label(name: &str) -> Span<'static> {
     Span::styled(format!("{name:<NAMES$}"), dim())
 }
 
-pub(super) fn edited(draft: &Draft) -> &'static str {
+pub(super) fn edited(draft: &ApprovalDraft) -> &'static str {
     if draft.edited.is_some() { "changed by you" } else { "" }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{accept, asked, block_on, first, form, next};
 use crate::ask::AskError;
-use crate::{Context, Questions};
+use crate::{Context, PendingInput};
 
 #[derive(Debug, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 pub(super) enum Seat {
@@ -84,7 +84,7 @@ fn a_struct_becomes_a_flat_form() {
 fn the_fields_stand_in_the_order_written() {
     let context = first();
     block_on(async { context.elicit::<Booking>("Details?").await }).unwrap_err();
-    let Questions { requests, .. } = context.take_questions().unwrap();
+    let PendingInput { requests, .. } = context.take_questions().unwrap();
     let InputRequest::Elicit(params) = &requests[0].1 else { panic!("not a form") };
     let ElicitParams::Form(form) = &**params else { panic!("not a form") };
     let names: Vec<_> = form.requested_schema.properties.0.iter().map(|(name, _)| name.as_str()).collect();

@@ -3,38 +3,38 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use hospes_proto::era::{Failure, Outcome, Step};
+use hospes_proto::era::{NegotiationError, NegotiationOutcome, NegotiationStep};
 
-use super::{Probing, ready};
+use super::{RevisionProbe, ready};
 use crate::client::Client;
 use crate::client::builder::ClientBuilder;
-use crate::client::core::{Guard, Link};
-use crate::client::desk::Desk;
-use crate::client::duplex::{self, Wire};
-use crate::client::error::{Closed, ConnectError, Stage};
-use crate::client::hidden::Hidden;
-use crate::client::settings::Settings;
-use crate::client::target::Command;
-use crate::transport::child::{Child, ChildHandle, Listeners, UnreadInput, counted};
+use crate::client::core::{ClientLink, ConnectionGuard};
+use crate::client::dispatcher::InboundDispatcher;
+use crate::client::duplex::{self, DuplexTransport};
+use crate::client::env_secrets::EnvSecrets;
+use crate::client::error::{ConnectError, ConnectStage, ConnectionClosed};
+use crate::client::settings::ClientSettings;
+use crate::client::target::CommandTarget;
+use crate::transport::child::{ChildHandle, ChildListeners, ChildProcess, UnreadInput, counted};
 
 pub(super) async fn connect(
     builder: ClientBuilder,
-    command: &Command,
+    command: &CommandTarget,
     shown: String,
 ) -> Result<Client, ConnectError> {
     let ClientBuilder { settings, mut desk, listeners, .. } = builder;
-    desk.hidden = Arc::new(Hidden::of(&command.env));
+    desk.hidden = Arc::new(EnvSecrets::of(&command.env));
     let desk = Arc::new(desk);
-    let mut probing = Probing::new(&settings, shown);
+    let mut probing = RevisionProbe::new(&settings, shown);
     let spawn = |shown: &str| spawn_child(command, listeners.clone(), &settings, &desk, shown);
     let (mut link, mut child, mut unread) = spawn(&probing.shown)?;
     loop {
         match probing.ask(&link).await {
-            Step::Agreed(agreed) => {
+            NegotiationStep::Agreed(agreed) => {
                 drop(unread);
                 return Ok(ready(probing, agreed, link, desk).await);
             }
-            Step::Failed(failure) => {
+            NegotiationStep::Failed(failure) => {
                 let error = probing.failure(&failure);
                 drop(unread);
                 // It may still be running, and its last words explain a silence.
@@ -43,16 +43,16 @@ pub(super) async fn connect(
                 return Err(error.with(|failure| failure.stderr = failure.stderr.take().or(stderr)));
             }
             // A program that ended without having read the question would end in the same way if it were started again.
-            Step::Respawn
+            NegotiationStep::Respawn
                 if unread.as_ref().is_some_and(UnreadInput::is_untouched) && probing.is_closed() =>
             {
-                let error = probing.failure(&Failure::Exited);
+                let error = probing.failure(&NegotiationError::Exited);
                 drop(unread);
                 link.close().await;
                 let stderr = child.stderr();
                 return Err(error.with(|failure| failure.stderr = failure.stderr.take().or(stderr)));
             }
-            Step::Respawn => {
+            NegotiationStep::Respawn => {
                 tracing::info!(
                     "the server did not survive being asked what it speaks; it is started once more"
                 );
@@ -60,42 +60,45 @@ pub(super) async fn connect(
                 link.close().await;
                 desk.reopened();
                 (link, child, unread) = spawn(&probing.shown)?;
-                probing.negotiation.handle_outcome(Outcome::Respawned);
+                probing.negotiation.handle_outcome(NegotiationOutcome::Respawned);
             }
             // `ask` deals with these.
-            Step::Discover { .. } | Step::Initialize { .. } | Step::OpenSse => {}
+            NegotiationStep::Discover { .. }
+            | NegotiationStep::Initialize { .. }
+            | NegotiationStep::OpenSse => {}
         }
     }
 }
 
 fn spawn_child(
-    command: &Command,
-    listeners: Listeners,
-    settings: &Settings,
-    desk: &Arc<Desk>,
+    command: &CommandTarget,
+    listeners: ChildListeners,
+    settings: &ClientSettings,
+    desk: &Arc<InboundDispatcher>,
     shown: &str,
-) -> Result<(Link, Arc<ChildHandle>, Option<UnreadInput>), ConnectError> {
-    let child = Child::spawn(command, listeners).map_err(|error| spawn_error(command, error, shown))?;
+) -> Result<(ClientLink, Arc<ChildHandle>, Option<UnreadInput>), ConnectError> {
+    let child =
+        ChildProcess::spawn(command, listeners).map_err(|error| spawn_error(command, error, shown))?;
     let handle = Arc::new(child.handle);
     let (watched, stopped) = (Arc::clone(&handle), Arc::clone(&handle));
     let (stdin, unread) = counted(child.stdin);
-    let wire = Wire {
+    let wire = DuplexTransport {
         read: child.stdout,
         write: stdin,
         gone: Some(Box::pin(async move {
             let how = watched.exited().await;
-            let mut closed = Closed::new(format!("the server {how}"));
+            let mut closed = ConnectionClosed::new(format!("the server {how}"));
             closed.stderr = watched.stderr();
             closed
         })),
         on_close: Some(Box::new(move || stopped.stop())),
     };
     let duplex = duplex::spawn(wire, settings.limits, Arc::clone(desk));
-    let guard: Arc<dyn Guard> = handle.clone();
-    Ok((Link::Duplex(duplex, Some(guard)), handle, unread))
+    let guard: Arc<dyn ConnectionGuard> = handle.clone();
+    Ok((ClientLink::Duplex(duplex, Some(guard)), handle, unread))
 }
 
-fn spawn_error(command: &Command, error: std::io::Error, shown: &str) -> ConnectError {
+fn spawn_error(command: &CommandTarget, error: std::io::Error, shown: &str) -> ConnectError {
     let program = command.program.to_string_lossy();
     let hint = match (error.kind(), &command.cwd) {
         (_, Some(folder)) if !folder.is_dir() => format!("the folder {} does not exist", folder.display()),
@@ -108,7 +111,7 @@ fn spawn_error(command: &Command, error: std::io::Error, shown: &str) -> Connect
         (std::io::ErrorKind::PermissionDenied, _) => format!("{program} may not be run; is it executable?"),
         _ => "run the command by hand to see what it needs".into(),
     };
-    ConnectError::new(shown, Stage::Spawn, format!("{program} could not be started: {error}")).with(
+    ConnectError::new(shown, ConnectStage::Spawn, format!("{program} could not be started: {error}")).with(
         |failure| {
             failure.hint = Some(hint);
             failure.source = Some(Box::new(error));
@@ -116,7 +119,7 @@ fn spawn_error(command: &Command, error: std::io::Error, shown: &str) -> Connect
     )
 }
 
-impl Guard for ChildHandle {
+impl ConnectionGuard for ChildHandle {
     fn gone(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.gone())
     }

@@ -2,39 +2,39 @@
 
 use std::sync::Arc;
 
-use hospes_proto::era::{Outcome, Step};
+use hospes_proto::era::{NegotiationOutcome, NegotiationStep};
 use tokio::time::Instant;
 
-use super::{Probing, outcome_of, ready};
+use super::{RevisionProbe, outcome_of, ready};
 use crate::client::Client;
 use crate::client::builder::ClientBuilder;
-use crate::client::core::Link;
+use crate::client::core::ClientLink;
 use crate::client::duplex;
-use crate::client::error::{Attempt, CallError, ConnectError, Stage};
-use crate::client::target::Url;
+use crate::client::error::{CallError, ConnectAttempt, ConnectError, ConnectStage};
+use crate::client::target::UrlTarget;
 use crate::transport::http_client::HttpLink;
 
 pub(super) async fn connect(
     builder: ClientBuilder,
-    url: &Url,
+    url: &UrlTarget,
     shown: String,
 ) -> Result<Client, ConnectError> {
     let ClientBuilder { settings, desk, .. } = builder;
     let desk = Arc::new(desk);
     let open = || {
         let link = HttpLink::new(url, settings.limits, &settings.network, Arc::clone(&desk));
-        link.map_err(|why| ConnectError::new(shown.clone(), Stage::Target, why))
+        link.map_err(|why| ConnectError::new(shown.clone(), ConnectStage::Target, why))
     };
-    let mut link = Link::Http(open()?);
-    let mut probing = Probing::new(&settings, shown.clone());
+    let mut link = ClientLink::Http(open()?);
+    let mut probing = RevisionProbe::new(&settings, shown.clone());
     if settings.sse {
         probing.negotiation = probing.negotiation.with_sse();
     }
     loop {
         match probing.ask(&link).await {
-            Step::Agreed(agreed) => return Ok(ready(probing, agreed, link, desk).await),
-            Step::Failed(failure) => return Err(probing.failure(&failure)),
-            Step::OpenSse => {
+            NegotiationStep::Agreed(agreed) => return Ok(ready(probing, agreed, link, desk).await),
+            NegotiationStep::Failed(failure) => return Err(probing.failure(&failure)),
+            NegotiationStep::OpenSse => {
                 let began = Instant::now();
                 let opened = open()?.open_sse(probing.left()).await;
                 let said = match &opened {
@@ -42,31 +42,32 @@ pub(super) async fn connect(
                     Err(error) => error.to_string(),
                 };
                 tracing::debug!(outcome = %said, "asked the server for a stream of the older HTTP+SSE");
-                probing.tried.push(Attempt::new("GET (HTTP+SSE)", said, began.elapsed()));
+                probing.tried.push(ConnectAttempt::new("GET (HTTP+SSE)", said, began.elapsed()));
                 let outcome = match opened {
                     Ok(wire) => {
-                        link = Link::Duplex(duplex::spawn(wire, settings.limits, Arc::clone(&desk)), None);
-                        Outcome::SseOpened
+                        link =
+                            ClientLink::Duplex(duplex::spawn(wire, settings.limits, Arc::clone(&desk)), None);
+                        NegotiationOutcome::SseOpened
                     }
                     Err(error) => probing.refused_sse(error),
                 };
                 probing.negotiation.handle_outcome(outcome);
             }
             // A server that says nothing is no process that could be started again.
-            Step::Respawn => return Err(probing.gave_up()),
+            NegotiationStep::Respawn => return Err(probing.gave_up()),
             // `ask` deals with these.
-            Step::Discover { .. } | Step::Initialize { .. } => {}
+            NegotiationStep::Discover { .. } | NegotiationStep::Initialize { .. } => {}
         }
     }
 }
 
-impl Probing<'_> {
+impl RevisionProbe<'_> {
     /// Records a failed attempt to open a stream and returns its outcome. The error of the newer transport is kept in
     /// preference to that of the older one. Exceptions are a request for authentication and a stream that must not be
     /// trusted.
-    fn refused_sse(&mut self, error: CallError) -> Outcome {
+    fn refused_sse(&mut self, error: CallError) -> NegotiationOutcome {
         let outcome = outcome_of(&error);
-        if self.last.is_none() || !matches!(outcome, Outcome::Status(400 | 404..=499)) {
+        if self.last.is_none() || !matches!(outcome, NegotiationOutcome::Status(400 | 404..=499)) {
             self.last = Some(error);
         }
         outcome

@@ -3,17 +3,17 @@
 use std::io;
 use std::sync::Arc;
 
-use hospes_proto::era::{Outcome, Step};
+use hospes_proto::era::{NegotiationOutcome, NegotiationStep};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{Probing, ready, settle};
+use super::{RevisionProbe, ready, settle};
 use crate::client::Client;
 use crate::client::builder::ClientBuilder;
-use crate::client::core::Link;
-use crate::client::desk::Desk;
-use crate::client::duplex::{self, Wire};
-use crate::client::error::{ConnectError, Stage};
-use crate::client::settings::Settings;
+use crate::client::core::ClientLink;
+use crate::client::dispatcher::InboundDispatcher;
+use crate::client::duplex::{self, DuplexTransport};
+use crate::client::error::{ConnectError, ConnectStage};
+use crate::client::settings::ClientSettings;
 
 /// Over streams that are there already and cannot be had anew.
 pub(in crate::client) async fn connect<R, W>(
@@ -29,7 +29,7 @@ where
     let ClientBuilder { settings, desk, .. } = builder;
     let desk = Arc::new(desk);
     let link = link(&settings, &desk, read, write);
-    settle(Probing::new(&settings, shown.to_owned()), link, desk).await
+    settle(RevisionProbe::new(&settings, shown.to_owned()), link, desk).await
 }
 
 /// Over streams that `dial` brings, and brings again when the server hung up on being asked what it speaks.
@@ -46,7 +46,7 @@ where
 {
     let ClientBuilder { settings, desk, .. } = builder;
     let desk = Arc::new(desk);
-    let mut probing = Probing::new(&settings, shown.to_owned());
+    let mut probing = RevisionProbe::new(&settings, shown.to_owned());
     loop {
         let link = match tokio::time::timeout(probing.left(), dial()).await {
             Ok(Ok((read, write))) => link(&settings, &desk, read, write),
@@ -54,32 +54,34 @@ where
             Err(_) => return Err(unreachable(shown, io::ErrorKind::TimedOut.into())),
         };
         match probing.ask(&link).await {
-            Step::Agreed(agreed) => return Ok(ready(probing, agreed, link, desk).await),
-            Step::Failed(failure) => return Err(probing.failure(&failure)),
-            Step::Respawn => {
+            NegotiationStep::Agreed(agreed) => return Ok(ready(probing, agreed, link, desk).await),
+            NegotiationStep::Failed(failure) => return Err(probing.failure(&failure)),
+            NegotiationStep::Respawn => {
                 tracing::debug!("the server hung up on being asked what it speaks; it is called once more");
                 link.close().await;
                 desk.reopened();
-                probing.negotiation.handle_outcome(Outcome::Respawned);
+                probing.negotiation.handle_outcome(NegotiationOutcome::Respawned);
             }
             // `ask` deals with these.
-            Step::Discover { .. } | Step::Initialize { .. } | Step::OpenSse => {}
+            NegotiationStep::Discover { .. }
+            | NegotiationStep::Initialize { .. }
+            | NegotiationStep::OpenSse => {}
         }
     }
 }
 
 fn unreachable(shown: &str, error: io::Error) -> ConnectError {
-    ConnectError::new(shown, Stage::Tcp, format!("it could not be reached: {error}")).with(|failure| {
+    ConnectError::new(shown, ConnectStage::Tcp, format!("it could not be reached: {error}")).with(|failure| {
         failure.hint = Some("is the server running, and is the address right?".into());
         failure.source = Some(Box::new(error));
     })
 }
 
-fn link<R, W>(settings: &Settings, desk: &Arc<Desk>, read: R, write: W) -> Link
+fn link<R, W>(settings: &ClientSettings, desk: &Arc<InboundDispatcher>, read: R, write: W) -> ClientLink
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let wire = Wire { read, write, gone: None, on_close: None };
-    Link::Duplex(duplex::spawn(wire, settings.limits, Arc::clone(desk)), None)
+    let wire = DuplexTransport { read, write, gone: None, on_close: None };
+    ClientLink::Duplex(duplex::spawn(wire, settings.limits, Arc::clone(desk)), None)
 }

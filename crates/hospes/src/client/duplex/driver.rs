@@ -11,11 +11,11 @@ use hospes_proto::frame::LineFramer;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::incoming::Batch;
-use super::{Duplex, Shared};
-use crate::client::desk::Desk;
-use crate::client::error::Closed;
-use crate::client::settings::Limits;
+use super::incoming::PendingEffects;
+use super::{DuplexLink, DuplexShared};
+use crate::client::dispatcher::InboundDispatcher;
+use crate::client::error::ConnectionClosed;
+use crate::client::settings::ClientLimits;
 
 /// Time to wait for the exit of a server that closed its stdin or stdout. The exit status explains more than the closed
 /// pipe.
@@ -28,25 +28,29 @@ const FLUSH_PATIENCE: Duration = Duration::from_millis(300);
 const KEPT_BYTES: usize = 256 * 1024;
 
 /// The bytes, and how they can end.
-pub(crate) struct Wire<R, W> {
+pub(crate) struct DuplexTransport<R, W> {
     pub(crate) read: R,
     pub(crate) write: W,
     /// Resolves when the peer is gone, with what happened to it: the end of a pipe that a helper holds open never
     /// comes. None where the end of the bytes is the end of the peer.
-    pub(crate) gone: Option<BoxFuture<'static, Closed>>,
+    pub(crate) gone: Option<BoxFuture<'static, ConnectionClosed>>,
     /// Called once our side is closed.
     pub(crate) on_close: Option<Box<dyn FnOnce() + Send>>,
 }
 
 /// Starts to move bytes. Must be called within a runtime.
-pub(crate) fn spawn<R, W>(wire: Wire<R, W>, limits: Limits, desk: Arc<Desk>) -> Duplex
+pub(crate) fn spawn<R, W>(
+    wire: DuplexTransport<R, W>,
+    limits: ClientLimits,
+    desk: Arc<InboundDispatcher>,
+) -> DuplexLink
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
     let framer = LineFramer::new(limits.max_message_bytes);
-    let shared = Arc::new(Shared::new(limits, desk));
-    let driver = Driver {
+    let shared = Arc::new(DuplexShared::new(limits, desk));
+    let driver = DuplexDriver {
         shared: Arc::clone(&shared),
         read: Some(wire.read),
         write: Some(wire.write),
@@ -59,14 +63,14 @@ where
         end: None,
         on_close: wire.on_close,
         timer: None,
-        batch: Batch::default(),
+        batch: PendingEffects::default(),
     };
     tokio::spawn(driver);
-    Duplex { shared }
+    DuplexLink { shared }
 }
 
-struct Driver<R, W> {
-    shared: Arc<Shared>,
+struct DuplexDriver<R, W> {
+    shared: Arc<DuplexShared>,
     /// None once the peer's side has ended.
     read: Option<R>,
     /// None once our side has ended.
@@ -77,20 +81,20 @@ struct Driver<R, W> {
     unflushed: bool,
     /// Time at which writing stops, even with output left, because the connection is closing.
     flush_by: Option<Instant>,
-    gone: Option<BoxFuture<'static, Closed>>,
-    end: Option<End>,
+    gone: Option<BoxFuture<'static, ConnectionClosed>>,
+    end: Option<PendingClose>,
     on_close: Option<Box<dyn FnOnce() + Send>>,
     timer: Option<Pin<Box<Sleep>>>,
-    batch: Batch,
+    batch: PendingEffects,
 }
 
 /// Pending end of the connection: its deadline, and the reason to report if no better one is found by then.
-struct End {
+struct PendingClose {
     by: Instant,
-    closed: Closed,
+    closed: ConnectionClosed,
 }
 
-impl<R, W> Future for Driver<R, W>
+impl<R, W> Future for DuplexDriver<R, W>
 where
     R: AsyncRead + Send + Unpin,
     W: AsyncWrite + Send + Unpin,
@@ -116,7 +120,7 @@ where
     }
 }
 
-impl<R, W> Driver<R, W>
+impl<R, W> DuplexDriver<R, W>
 where
     R: AsyncRead + Send + Unpin,
     W: AsyncWrite + Send + Unpin,
@@ -127,7 +131,7 @@ where
         {
             self.gone = None;
             // Its last words are still in the pipe: this turn reads them, and no other turn follows.
-            self.end = Some(End { by: Instant::now(), closed });
+            self.end = Some(PendingClose { by: Instant::now(), closed });
         }
     }
 
@@ -244,7 +248,7 @@ where
         let by = Instant::now() + patience;
         match &mut self.end {
             Some(end) => end.by = end.by.min(by),
-            None => self.end = Some(End { by, closed: Closed::new(what) }),
+            None => self.end = Some(PendingClose { by, closed: ConnectionClosed::new(what) }),
         }
     }
 

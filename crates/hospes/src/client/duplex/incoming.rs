@@ -3,20 +3,20 @@
 use std::task::Waker;
 
 use bytes::Bytes;
-use hospes_model::message::{self, Frame, Message};
-use hospes_model::{Id, Method, RawJson, Revision, RpcError, meta_key};
-use hospes_proto::frame::{Line, Oversize, Subject};
-use hospes_proto::session::client::Refusal;
+use hospes_model::message::{self, Frame, JsonRpcMessage};
+use hospes_model::{Method, RawJson, RequestId, Revision, RpcError, meta_key};
+use hospes_proto::frame::{FramedLine, OversizeMessage, OversizeSubject};
+use hospes_proto::session::client::ServerRequestError;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use std::sync::Arc;
 
-use super::{Ears, Shared, Slot, State, write_answer};
-use crate::client::desk::ReplyTo;
+use super::{DuplexShared, DuplexState, EventInterest, PendingDuplexRequest, write_answer};
+use crate::client::dispatcher::ReplyTo;
 use crate::client::error::{CallError, excerpt};
-use crate::client::inbox::{self, Progress};
+use crate::client::inbox::{self, ProgressParamsPeek};
 use crate::client::link::LinkEvent;
 
 /// Maximum number of bytes of a line without a message that are examined.
@@ -24,41 +24,47 @@ const MAX_NOISE_BYTES: usize = 16 * 1024;
 
 /// Work to do after the lock is released.
 #[derive(Default)]
-pub(super) struct Batch {
+pub(super) struct PendingEffects {
     wakers: Vec<Waker>,
-    outside: Vec<Outside>,
+    outside: Vec<UnsolicitedMessage>,
     wrote: bool,
 }
 
 /// Message that belongs to no call of the client.
-enum Outside {
+enum UnsolicitedMessage {
     Notification(Method, Option<RawJson>),
-    Request(Id, Method, Option<RawJson>),
-    Cancelled(Id, Option<String>),
+    Request(RequestId, Method, Option<RawJson>),
+    Cancelled(RequestId, Option<String>),
 }
 
 /// Several may be meant.
-struct Ambiguous;
+struct AmbiguousCall;
 
-impl Shared {
+impl DuplexShared {
     /// Handles all of `lines`.
-    pub(super) fn handle_lines(self: &Arc<Self>, lines: impl Iterator<Item = Line>, batch: &mut Batch) {
+    pub(super) fn handle_lines(
+        self: &Arc<Self>,
+        lines: impl Iterator<Item = FramedLine>,
+        batch: &mut PendingEffects,
+    ) {
         let mut state = self.lock();
         for line in lines {
             match line {
-                Line::Message(line) => state.handle_line(&line, batch),
-                Line::Oversize(over) => state.handle_oversize(&over, batch),
+                FramedLine::Message(line) => state.handle_line(&line, batch),
+                FramedLine::Oversize(over) => state.handle_oversize(&over, batch),
             }
         }
         drop(state);
         batch.wakers.drain(..).for_each(Waker::wake);
         for outside in batch.outside.drain(..) {
             match outside {
-                Outside::Notification(method, params) => self.desk.notification(&method, params.as_ref()),
-                Outside::Request(id, method, params) => {
+                UnsolicitedMessage::Notification(method, params) => {
+                    self.desk.notification(&method, params.as_ref())
+                }
+                UnsolicitedMessage::Request(id, method, params) => {
                     self.desk.unasked(id, method, params, ReplyTo::Duplex(Arc::clone(self)));
                 }
-                Outside::Cancelled(id, reason) => self.desk.cancelled(&id, reason),
+                UnsolicitedMessage::Cancelled(id, reason) => self.desk.cancelled(&id, reason),
             }
         }
         if std::mem::take(&mut batch.wrote) {
@@ -67,8 +73,8 @@ impl Shared {
     }
 }
 
-impl State {
-    fn handle_line(&mut self, line: &Bytes, batch: &mut Batch) {
+impl DuplexState {
+    fn handle_line(&mut self, line: &Bytes, batch: &mut PendingEffects) {
         match message::decode(line) {
             Ok(Frame::Single(message)) => self.handle_message(line, message, batch),
             // Only one revision has batches; before it is known which is spoken they do no harm either.
@@ -87,10 +93,10 @@ impl State {
         }
     }
 
-    fn handle_message(&mut self, line: &Bytes, message: Message<'_>, batch: &mut Batch) {
+    fn handle_message(&mut self, line: &Bytes, message: JsonRpcMessage<'_>, batch: &mut PendingEffects) {
         let raw = |params: Option<&RawValue>| params.map(|params| RawJson::within(line, params));
         match message {
-            Message::Response(response) => {
+            JsonRpcMessage::Response(response) => {
                 let Some(id) = response.id else {
                     tracing::debug!("the server could not read a message of ours");
                     return;
@@ -101,21 +107,26 @@ impl State {
                 };
                 self.handle_response(&id, outcome, batch);
             }
-            Message::Notification(notification) => {
+            JsonRpcMessage::Notification(notification) => {
                 let method = Method::from_name(&notification.method);
                 self.handle_notification(method, raw(notification.params), batch);
             }
-            Message::Request(request) => {
+            JsonRpcMessage::Request(request) => {
                 let method = Method::from_name(&request.method);
                 self.handle_request(request.id, method, raw(request.params), batch);
             }
         }
     }
 
-    fn handle_response(&mut self, id: &Id, outcome: Result<RawJson, CallError>, batch: &mut Batch) {
+    fn handle_response(
+        &mut self,
+        id: &RequestId,
+        outcome: Result<RawJson, CallError>,
+        batch: &mut PendingEffects,
+    ) {
         let number = match id {
-            Id::Number(number) => Some(*number),
-            Id::Text(text) => text.parse().ok(),
+            RequestId::Number(number) => Some(*number),
+            RequestId::Text(text) => text.parse().ok(),
         };
         if let (Some(slot), Some(number)) = (self.session.handle_response(id), number) {
             self.finish(number, slot, outcome, &mut batch.wakers);
@@ -124,14 +135,14 @@ impl State {
         }
     }
 
-    fn handle_notification(&mut self, method: Method, params: Option<RawJson>, batch: &mut Batch) {
+    fn handle_notification(&mut self, method: Method, params: Option<RawJson>, batch: &mut PendingEffects) {
         match method {
             Method::Progress => {
                 let now = Instant::now().into_std();
-                let Some(progress) = Progress::of(params.as_ref()) else { return };
+                let Some(progress) = ProgressParamsPeek::of(params.as_ref()) else { return };
                 let slot = self.session.handle_progress(now, &progress.progress_token, progress.progress);
                 if let Some(slot) = slot
-                    && slot.ears != Ears::Deaf
+                    && slot.ears != EventInterest::Deaf
                 {
                     slot.push(LinkEvent::Notification(method, params), batch);
                 }
@@ -139,9 +150,9 @@ impl State {
             Method::Cancelled => {
                 let Some((cancelled, reason)) = inbox::cancelled(params.as_ref()) else { return };
                 if self.session.handle_cancelled(&cancelled) {
-                    batch.outside.push(Outside::Cancelled(cancelled, reason));
+                    batch.outside.push(UnsolicitedMessage::Cancelled(cancelled, reason));
                 } else if self.revision.is_some_and(|revision| !revision.is_legacy())
-                    && let Id::Number(id) = cancelled
+                    && let RequestId::Number(id) = cancelled
                     && self
                         .session
                         .waiting_mut(id)
@@ -160,41 +171,49 @@ impl State {
                     {
                         slot.push(LinkEvent::Notification(method.clone(), params.clone()), batch);
                         // Whoever relays a call relays its messages too; told twice they would arrive twice.
-                        if slot.ears == Ears::Questions {
+                        if slot.ears == EventInterest::Questions {
                             return;
                         }
                     }
-                    batch.outside.push(Outside::Notification(method, params));
+                    batch.outside.push(UnsolicitedMessage::Notification(method, params));
                 }
             },
         }
     }
 
     /// The listen request that a notification names.
-    fn subscriber(&mut self, params: Option<&RawJson>) -> Option<&mut Slot> {
+    fn subscriber(&mut self, params: Option<&RawJson>) -> Option<&mut PendingDuplexRequest> {
         if self.revision.is_none_or(Revision::is_legacy) {
             return None;
         }
         #[derive(Deserialize)]
-        struct Params {
+        struct SubscriptionMetaPeek {
             #[serde(rename = "_meta")]
             meta: hospes_model::Meta,
         }
-        let params: Params = params?.decode().ok()?;
+        let params: SubscriptionMetaPeek = params?.decode().ok()?;
         let id: i64 = params.meta.read(meta_key::SUBSCRIPTION_ID)?;
         self.session.waiting_mut(id)
     }
 
     /// Returns the only call in flight that receives notifications, if there is exactly one. Listen streams carry no
     /// log messages and are not counted.
-    fn only_listener(&mut self) -> Option<&mut Slot> {
-        let hears = |slot: &Slot| slot.ears != Ears::Deaf && slot.method != Method::SubscriptionsListen;
+    fn only_listener(&mut self) -> Option<&mut PendingDuplexRequest> {
+        let hears = |slot: &PendingDuplexRequest| {
+            slot.ears != EventInterest::Deaf && slot.method != Method::SubscriptionsListen
+        };
         let mut all = self.session.all_waiting_mut().filter(|(_, slot)| hears(slot));
         let (_, only) = all.next()?;
         all.next().is_none().then_some(only)
     }
 
-    fn handle_request(&mut self, id: Id, method: Method, params: Option<RawJson>, batch: &mut Batch) {
+    fn handle_request(
+        &mut self,
+        id: RequestId,
+        method: Method,
+        params: Option<RawJson>,
+        batch: &mut PendingEffects,
+    ) {
         if self.revision.is_some_and(|revision| !revision.is_legacy()) {
             // Servers send no requests from 2026-07-28 on, and clients no answers.
             tracing::warn!(%method, "the server sent a request, which its revision does not have");
@@ -205,8 +224,10 @@ impl State {
         }
         if let Err(refusal) = self.session.handle_request(&id) {
             let error = match refusal {
-                Refusal::Duplicate => RpcError::invalid_request("a request with this id is being answered"),
-                Refusal::TooMany(max) => RpcError::internal(format!(
+                ServerRequestError::Duplicate => {
+                    RpcError::invalid_request("a request with this id is being answered")
+                }
+                ServerRequestError::TooMany(max) => RpcError::internal(format!(
                     "more than {max} requests at once (setting max_server_requests)"
                 )),
             };
@@ -215,14 +236,14 @@ impl State {
         if let Some(task) = related_task(params.as_ref()) {
             match self.fetching_slot(&task) {
                 Some(slot) => slot.push(LinkEvent::Question(id, method, params), batch),
-                None => batch.outside.push(Outside::Request(id, method, params)),
+                None => batch.outside.push(UnsolicitedMessage::Request(id, method, params)),
             }
             return;
         }
         match self.asked_slot() {
             Ok(Some(slot)) => slot.push(LinkEvent::Question(id, method, params), batch),
-            Ok(None) => batch.outside.push(Outside::Request(id, method, params)),
-            Err(Ambiguous) => {
+            Ok(None) => batch.outside.push(UnsolicitedMessage::Request(id, method, params)),
+            Err(AmbiguousCall) => {
                 tracing::warn!(%method, "refused: calls of several principals wait, and nothing says whose question it is");
                 self.session.finish_request(&id);
                 let error = RpcError::internal("it cannot be told whose call this question belongs to");
@@ -232,21 +253,23 @@ impl State {
     }
 
     /// Finds the call that fetches this task's result for a caller that answers its questions.
-    fn fetching_slot(&mut self, task: &str) -> Option<&mut Slot> {
+    fn fetching_slot(&mut self, task: &str) -> Option<&mut PendingDuplexRequest> {
         let mut all = self.session.all_waiting_mut();
-        let fetches = |slot: &Slot| slot.ears == Ears::Questions && slot.task.as_deref() == Some(task);
+        let fetches = |slot: &PendingDuplexRequest| {
+            slot.ears == EventInterest::Questions && slot.task.as_deref() == Some(task)
+        };
         all.find(|(_, slot)| fetches(slot)).map(|(_, slot)| slot)
     }
 
     /// The call on whose behalf the server asks. Nothing on the wire says which it is; of those whose callers can pass
     /// a question on, the youngest is the likeliest. What is asked on behalf of one principal must not reach another.
-    fn asked_slot(&mut self) -> Result<Option<&mut Slot>, Ambiguous> {
+    fn asked_slot(&mut self) -> Result<Option<&mut PendingDuplexRequest>, AmbiguousCall> {
         let all = self.session.all_waiting_mut();
-        let eligible = all.filter(|(_, slot)| slot.ears == Ears::Questions && slot.method.may_ask());
-        let mut youngest: Option<(i64, &mut Slot)> = None;
+        let eligible = all.filter(|(_, slot)| slot.ears == EventInterest::Questions && slot.method.may_ask());
+        let mut youngest: Option<(i64, &mut PendingDuplexRequest)> = None;
         for (id, slot) in eligible {
             match &youngest {
-                Some((_, other)) if other.principal != slot.principal => return Err(Ambiguous),
+                Some((_, other)) if other.principal != slot.principal => return Err(AmbiguousCall),
                 Some((other, _)) if *other > id => {}
                 _ => youngest = Some((id, slot)),
             }
@@ -254,17 +277,22 @@ impl State {
         Ok(youngest.map(|(_, slot)| slot))
     }
 
-    fn answer_now(&mut self, id: &Id, outcome: Result<&RawJson, &RpcError>, batch: &mut Batch) {
+    fn answer_now(
+        &mut self,
+        id: &RequestId,
+        outcome: Result<&RawJson, &RpcError>,
+        batch: &mut PendingEffects,
+    ) {
         write_answer(&mut self.out, id, outcome);
         self.out.push(b'\n');
         batch.wrote = true;
     }
 
-    fn handle_oversize(&mut self, over: &Oversize, batch: &mut Batch) {
+    fn handle_oversize(&mut self, over: &OversizeMessage, batch: &mut PendingEffects) {
         tracing::warn!(bytes = over.seen, limit = over.limit, "a message over the limit was skipped");
         match &over.subject {
-            Subject::Request(id) => self.answer_now(&id.clone(), Err(&over.to_error()), batch),
-            Subject::Response(id) => {
+            OversizeSubject::Request(id) => self.answer_now(&id.clone(), Err(&over.to_error()), batch),
+            OversizeSubject::Response(id) => {
                 let bytes = usize::try_from(over.seen).unwrap_or(usize::MAX);
                 let error = CallError::TooLarge {
                     what: "the answer",
@@ -274,18 +302,28 @@ impl State {
                 };
                 self.handle_response(&id.clone(), Err(error), batch);
             }
-            Subject::Unknown => {}
+            OversizeSubject::Unknown => {}
         }
     }
 
-    fn handle_undecodable(&mut self, line: &Bytes, id: Option<&Id>, error: &RpcError, batch: &mut Batch) {
+    fn handle_undecodable(
+        &mut self,
+        line: &Bytes,
+        id: Option<&RequestId>,
+        error: &RpcError,
+        batch: &mut PendingEffects,
+    ) {
         // What was meant as the answer to a request of ours fails that request.
-        if let Some(Id::Number(number)) = id
+        if let Some(RequestId::Number(number)) = id
             && let Some(slot) = self.session.waiting_mut(*number)
         {
             let method = slot.method.name().into();
             let why = error.message.as_ref().into();
-            self.handle_response(&Id::Number(*number), Err(CallError::Malformed { method, why }), batch);
+            self.handle_response(
+                &RequestId::Number(*number),
+                Err(CallError::Malformed { method, why }),
+                batch,
+            );
             return;
         }
         self.handle_noise(line);
@@ -308,17 +346,17 @@ impl State {
 /// The task that a question belongs to, where it says so (2025-11-25).
 fn related_task(params: Option<&RawJson>) -> Option<String> {
     #[derive(Deserialize)]
-    struct Params {
+    struct RelatedTaskPeek {
         #[serde(rename = "_meta")]
         meta: hospes_model::Meta,
     }
-    let params: Params = params?.decode().ok()?;
+    let params: RelatedTaskPeek = params?.decode().ok()?;
     let related: hospes_model::RelatedTask = params.meta.read(meta_key::RELATED_TASK)?;
     Some(related.task_id)
 }
 
-impl Slot {
-    fn push(&mut self, event: LinkEvent, batch: &mut Batch) {
+impl PendingDuplexRequest {
+    fn push(&mut self, event: LinkEvent, batch: &mut PendingEffects) {
         self.inbox.push(event);
         batch.wakers.extend(self.waker.take());
     }

@@ -13,20 +13,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use futures::task::AtomicWaker;
-use hospes_model::{Id, Method, RawJson, Revision, RpcError, message};
+use hospes_model::{Method, RawJson, RequestId, Revision, RpcError, message};
 use hospes_proto::frame::line::end_line;
 use hospes_proto::session::ClientSession;
-use hospes_proto::session::client::Ran;
+use hospes_proto::session::client::ElapsedLimit;
 use tokio::time::Instant;
 
-use super::desk::{Desk, ReplyTo};
-use super::error::{CallError, Closed, TimeLimit};
-use super::hidden::Hidden;
-use super::inbox::Inbox;
-use super::link::{Ears, Exchange, LinkEvent, Outgoing};
-use super::settings::Limits;
+use super::dispatcher::{InboundDispatcher, ReplyTo};
+use super::env_secrets::EnvSecrets;
+use super::error::{CallError, ConnectionClosed, TimeLimit};
+use super::inbox::CallInbox;
+use super::link::{EventInterest, InFlightRequest, LinkEvent, OutgoingRequest};
+use super::settings::ClientLimits;
 
-pub(crate) use driver::{Wire, spawn};
+pub(crate) use driver::{DuplexTransport, spawn};
 
 /// Maximum number of queued output bytes before callers have to wait.
 pub(crate) const MAX_QUEUED_BYTES: usize = 4 * 1024 * 1024;
@@ -35,72 +35,76 @@ const LARGE_MESSAGE_BYTES: usize = 8 * 1024 * 1024;
 
 /// A connection. Dropping it closes it, in the background.
 #[derive(Debug)]
-pub(crate) struct Duplex {
-    shared: Arc<Shared>,
+pub(crate) struct DuplexLink {
+    shared: Arc<DuplexShared>,
 }
 
 /// State shared between callers and the driver.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    state: Mutex<State>,
+pub(crate) struct DuplexShared {
+    state: Mutex<DuplexState>,
     driver: AtomicWaker,
-    limits: Limits,
-    desk: Arc<Desk>,
+    limits: ClientLimits,
+    desk: Arc<InboundDispatcher>,
 }
 
 #[derive(Debug)]
-struct State {
-    session: ClientSession<Slot>,
+struct DuplexState {
+    session: ClientSession<PendingDuplexRequest>,
     /// Requests that have their answer, until their callers fetch it.
-    done: HashMap<i64, Done>,
+    done: HashMap<i64, CompletedDuplexRequest>,
     out: Vec<u8>,
     /// Callers that wait for room in `out`.
     crowd: Vec<Waker>,
     revision: Option<Revision>,
     closing: bool,
     /// Reason for closing the connection, if the client did not request it.
-    given_up: Option<Closed>,
-    closed: Option<Arc<Closed>>,
-    noise: Noise,
-    hidden: Arc<Hidden>,
+    given_up: Option<ConnectionClosed>,
+    closed: Option<Arc<ConnectionClosed>>,
+    noise: StdoutNoise,
+    hidden: Arc<EnvSecrets>,
 }
 
 /// Lines on the server's stdout that are no messages.
 #[derive(Debug, Default)]
-struct Noise {
+struct StdoutNoise {
     count: u64,
     first: Option<String>,
 }
 
 #[derive(Debug)]
-struct Slot {
+struct PendingDuplexRequest {
     method: Method,
-    ears: Ears,
+    ears: EventInterest,
     principal: Option<Arc<str>>,
-    inbox: Inbox,
+    inbox: CallInbox,
     /// The task whose result is fetched.
     task: Option<Box<str>>,
     waker: Option<Waker>,
 }
 
 #[derive(Debug)]
-struct Done {
-    inbox: Inbox,
+struct CompletedDuplexRequest {
+    inbox: CallInbox,
     outcome: Result<RawJson, CallError>,
 }
 
 /// A request under way.
 #[derive(Debug)]
 pub(crate) struct DuplexCall {
-    shared: Arc<Shared>,
+    shared: Arc<DuplexShared>,
     id: i64,
     finished: bool,
 }
 
-impl Duplex {
+impl DuplexLink {
     /// Sends a request, as soon as there is room; a server that does not read is not waited for longer than one that
     /// does not answer.
-    pub(crate) async fn open(&self, outgoing: &Outgoing<'_>, stamp: &[u8]) -> Result<DuplexCall, CallError> {
+    pub(crate) async fn open(
+        &self,
+        outgoing: &OutgoingRequest<'_>,
+        stamp: &[u8],
+    ) -> Result<DuplexCall, CallError> {
         if let Some(opened) = self.try_open(outgoing, stamp, None) {
             return opened;
         }
@@ -117,7 +121,7 @@ impl Duplex {
     /// None when there is no room; `waker` is woken when there is.
     fn try_open(
         &self,
-        outgoing: &Outgoing<'_>,
+        outgoing: &OutgoingRequest<'_>,
         stamp: &[u8],
         waker: Option<&Waker>,
     ) -> Option<Result<DuplexCall, CallError>> {
@@ -127,18 +131,18 @@ impl Duplex {
             return Some(Err(CallError::Closed(Arc::clone(closed))));
         }
         if state.closing {
-            let closed = Closed::new("the connection was closed");
+            let closed = ConnectionClosed::new("the connection was closed");
             return Some(Err(CallError::Closed(Arc::new(closed))));
         }
         if state.out.len() > MAX_QUEUED_BYTES {
             state.crowd.extend(waker.cloned());
             return None;
         }
-        let slot = Slot {
+        let slot = PendingDuplexRequest {
             method: outgoing.method.clone(),
             ears: outgoing.ears,
             principal: outgoing.principal.cloned(),
-            inbox: Inbox::default(),
+            inbox: CallInbox::default(),
             task: outgoing.name.filter(|_| *outgoing.method == Method::TasksResult).map(Into::into),
             waker: None,
         };
@@ -182,7 +186,7 @@ impl Duplex {
     }
 
     /// Closes the connection because the server is not there any more.
-    pub(crate) fn give_up(&self, closed: Closed) {
+    pub(crate) fn give_up(&self, closed: ConnectionClosed) {
         self.shared.lock().given_up = Some(closed);
         self.shared.close();
     }
@@ -200,15 +204,15 @@ impl Duplex {
     }
 }
 
-impl Drop for Duplex {
+impl Drop for DuplexLink {
     fn drop(&mut self) {
         self.shared.close();
     }
 }
 
-impl Shared {
-    fn new(limits: Limits, desk: Arc<Desk>) -> Self {
-        let state = State {
+impl DuplexShared {
+    fn new(limits: ClientLimits, desk: Arc<InboundDispatcher>) -> Self {
+        let state = DuplexState {
             session: ClientSession::new(limits.max_in_flight, limits.max_server_requests),
             done: HashMap::new(),
             out: Vec::new(),
@@ -217,13 +221,13 @@ impl Shared {
             closing: false,
             given_up: None,
             closed: None,
-            noise: Noise::default(),
+            noise: StdoutNoise::default(),
             hidden: Arc::clone(&desk.hidden),
         };
         Self { state: Mutex::new(state), driver: AtomicWaker::new(), limits, desk }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, DuplexState> {
         // The state is consistent after every statement, so a panic elsewhere while it was held spoils nothing.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -262,7 +266,7 @@ impl Shared {
     }
 
     /// Answers a request of the server, unless it no longer wants that.
-    pub(crate) fn answer(&self, id: &Id, outcome: Result<&RawJson, &RpcError>) {
+    pub(crate) fn answer(&self, id: &RequestId, outcome: Result<&RawJson, &RpcError>) {
         if !self.lock().session.finish_request(id) || self.send(|out| write_answer(out, id, outcome)) {
             return;
         }
@@ -284,8 +288,8 @@ impl Shared {
         let mut wakers = Vec::new();
         for late in expired {
             let (limit, after) = match late.ran {
-                Ran::Timeout => (TimeLimit::Timeout, late.after),
-                Ran::MaxTimeout => (TimeLimit::MaxTimeout, late.after),
+                ElapsedLimit::Timeout => (TimeLimit::Timeout, late.after),
+                ElapsedLimit::MaxTimeout => (TimeLimit::MaxTimeout, late.after),
             };
             let method = late.value.method.name().into();
             if may_be_cancelled(&late.value.method) {
@@ -302,7 +306,7 @@ impl Shared {
     }
 
     /// The end: everything that waits fails.
-    fn fail_all(&self, mut closed: Closed) {
+    fn fail_all(&self, mut closed: ConnectionClosed) {
         let mut state = self.lock();
         if let Some(why) = state.given_up.take() {
             closed.what = why.what;
@@ -322,14 +326,20 @@ impl Shared {
     }
 }
 
-impl State {
-    fn finish(&mut self, id: i64, slot: Slot, outcome: Result<RawJson, CallError>, wakers: &mut Vec<Waker>) {
-        self.done.insert(id, Done { inbox: slot.inbox, outcome });
+impl DuplexState {
+    fn finish(
+        &mut self,
+        id: i64,
+        slot: PendingDuplexRequest,
+        outcome: Result<RawJson, CallError>,
+        wakers: &mut Vec<Waker>,
+    ) {
+        self.done.insert(id, CompletedDuplexRequest { inbox: slot.inbox, outcome });
         wakers.extend(slot.waker);
     }
 }
 
-impl Exchange for DuplexCall {
+impl InFlightRequest for DuplexCall {
     fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<LinkEvent> {
         let mut state = self.shared.lock();
         if let Some(slot) = state.session.waiting_mut(self.id) {
@@ -347,7 +357,7 @@ impl Exchange for DuplexCall {
         self.finished = true;
         let outcome = match state.done.remove(&self.id) {
             Some(done) => done.outcome,
-            None => Err(CallError::Closed(Arc::new(Closed::new("the request was given up")))),
+            None => Err(CallError::Closed(Arc::new(ConnectionClosed::new("the request was given up")))),
         };
         Poll::Ready(LinkEvent::Done(outcome))
     }
@@ -360,7 +370,7 @@ impl Drop for DuplexCall {
         }
         let mut state = self.shared.lock();
         // The questions that nobody will answer now; those that came before an answer that nobody took are among them.
-        let mut unanswered: Vec<Id> = Vec::new();
+        let mut unanswered: Vec<RequestId> = Vec::new();
         if let Some(done) = state.done.remove(&self.id) {
             unanswered.extend(done.inbox.questions().cloned());
         }
@@ -390,7 +400,7 @@ pub(crate) fn write_cancelled(out: &mut Vec<u8>, id: i64, reason: &str) {
     );
 }
 
-pub(crate) fn write_answer(out: &mut Vec<u8>, id: &Id, outcome: Result<&RawJson, &RpcError>) {
+pub(crate) fn write_answer(out: &mut Vec<u8>, id: &RequestId, outcome: Result<&RawJson, &RpcError>) {
     match outcome {
         Ok(result) => {
             let written = message::write_result(out, id, |out| {

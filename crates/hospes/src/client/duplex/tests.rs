@@ -9,26 +9,26 @@ use hospes_proto::session::client::TimeLimits;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::time::timeout;
 
-use super::{Wire, spawn};
-use crate::client::desk::Desk;
-use crate::client::link::{Ears, Exchange as _, LinkEvent, Members, Outgoing};
-use crate::client::settings::Settings;
+use super::{DuplexTransport, spawn};
+use crate::client::dispatcher::InboundDispatcher;
+use crate::client::link::{EventInterest, InFlightRequest as _, LinkEvent, OutgoingParams, OutgoingRequest};
+use crate::client::settings::ClientSettings;
 
 #[tokio::test]
 async fn a_question_reaches_no_other_principal() {
     let (ours, theirs) = tokio::io::duplex(4096);
     let (read, write) = tokio::io::split(ours);
-    let wire = Wire { read, write, gone: None, on_close: None };
-    let duplex = spawn(wire, Settings::default().limits, Arc::new(Desk::default()));
+    let wire = DuplexTransport { read, write, gone: None, on_close: None };
+    let duplex = spawn(wire, ClientSettings::default().limits, Arc::new(InboundDispatcher::default()));
     let (input, mut output) = tokio::io::split(theirs);
     let mut lines = BufReader::new(input).lines();
     let (ada, bob) = (Arc::from("ada"), Arc::from("bob"));
     let mut calls = Vec::new();
     for principal in [&ada, &ada, &bob] {
-        let outgoing = Outgoing {
-            ears: Ears::Questions,
+        let outgoing = OutgoingRequest {
+            ears: EventInterest::Questions,
             principal: Some(principal),
-            ..Outgoing::new(&Method::ToolsCall, TimeLimits::NONE)
+            ..OutgoingRequest::new(&Method::ToolsCall, TimeLimits::NONE)
         };
         calls.push(duplex.open(&outgoing, b"").await.expect("it is sent"));
         lines.next_line().await.expect("a pipe").expect("a request");
@@ -54,11 +54,11 @@ async fn a_server_that_does_not_read_does_not_hold_the_end_up() {
     let on_close: Box<dyn FnOnce() + Send> = Box::new(move || {
         let _ = ended.send(());
     });
-    let wire = Wire { read, write, gone: None, on_close: Some(on_close) };
-    let duplex = spawn(wire, Settings::default().limits, Arc::new(Desk::default()));
-    let outgoing = Outgoing {
-        members: Members::Text(b"\"name\":\"longer than the pipe\""),
-        ..Outgoing::new(&Method::ToolsCall, TimeLimits::NONE)
+    let wire = DuplexTransport { read, write, gone: None, on_close: Some(on_close) };
+    let duplex = spawn(wire, ClientSettings::default().limits, Arc::new(InboundDispatcher::default()));
+    let outgoing = OutgoingRequest {
+        members: OutgoingParams::Text(b"\"name\":\"longer than the pipe\""),
+        ..OutgoingRequest::new(&Method::ToolsCall, TimeLimits::NONE)
     };
     let call = duplex.open(&outgoing, b"").await.expect("it is sent as soon as there is room");
     tokio::task::yield_now().await;

@@ -7,20 +7,28 @@ use iri_string::spec::UriSpec;
 use iri_string::template::UriTemplateStr;
 use iri_string::template::context::{Context, Visitor};
 
-use super::parse::{Expression, Part};
-use crate::server::variables::{Variable, Variables};
+use super::parse::{TemplateExpression, TemplateSegment};
+use crate::server::variables::{TemplateVariables, VariableValue};
 
 /// Appends what a part of a template becomes.
-pub(super) fn part(part: &Part, variables: &Variables, uri: &mut String) -> Result<(), String> {
+pub(super) fn part(
+    part: &TemplateSegment,
+    variables: &TemplateVariables,
+    uri: &mut String,
+) -> Result<(), String> {
     let (source, values) = match part {
-        Part::Literal(literal) => (Cow::Borrowed(&**literal), Cow::Owned(Variables::new())),
-        Part::Expression(expression) if expression.kind.keeps_reserved() => {
+        TemplateSegment::Literal(literal) => {
+            (Cow::Borrowed(&**literal), Cow::Owned(TemplateVariables::new()))
+        }
+        TemplateSegment::Expression(expression) if expression.kind.keeps_reserved() => {
             (Cow::Owned(source(expression, false)), Cow::Owned(escaped(expression, variables)?))
         }
-        Part::Expression(expression) => (Cow::Owned(source(expression, true)), Cow::Borrowed(variables)),
+        TemplateSegment::Expression(expression) => {
+            (Cow::Owned(source(expression, true)), Cow::Borrowed(variables))
+        }
     };
     let template = UriTemplateStr::new(&source).map_err(|error| error.to_string())?;
-    let values = Values(&values);
+    let values = ExpansionContext(&values);
     let expanded = template.expand::<UriSpec, _>(&values).map_err(|error| error.to_string())?;
     // Writing to a string cannot fail.
     let _ = write!(uri, "{expanded}");
@@ -28,7 +36,7 @@ pub(super) fn part(part: &Part, variables: &Variables, uri: &mut String) -> Resu
 }
 
 /// The expression as it stands in a template.
-fn source(expression: &Expression, prefixes: bool) -> String {
+fn source(expression: &TemplateExpression, prefixes: bool) -> String {
     let mut text = String::from("{");
     text.push_str(expression.kind.operator());
     for (index, variable) in expression.variables.iter().enumerate() {
@@ -49,22 +57,25 @@ fn source(expression: &Expression, prefixes: bool) -> String {
 
 /// The values of a reserved expansion, cut to their prefixes, with everything outside of ASCII escaped: such an
 /// expansion leaves escapes alone, and iri-string 0.7.14 panics in it at a character of more than one byte.
-fn escaped(expression: &Expression, variables: &Variables) -> Result<Variables, String> {
-    let mut all = Variables::new();
+fn escaped(
+    expression: &TemplateExpression,
+    variables: &TemplateVariables,
+) -> Result<TemplateVariables, String> {
+    let mut all = TemplateVariables::new();
     for variable in &expression.variables {
         let value = match (variables.get(&variable.name), variable.prefix) {
             (None, _) => continue,
-            (Some(Variable::Text(text)), most) => {
+            (Some(VariableValue::Text(text)), most) => {
                 let most = most.map_or(usize::MAX, usize::from);
-                Variable::Text(escape(text.chars().take(most)))
+                VariableValue::Text(escape(text.chars().take(most)))
             }
             (Some(_), Some(_)) => return Err(format!("{} is no text, and cannot be cut", variable.name)),
-            (Some(Variable::List(items)), None) => {
-                Variable::List(items.iter().map(|item| escape(item.chars())).collect())
+            (Some(VariableValue::List(items)), None) => {
+                VariableValue::List(items.iter().map(|item| escape(item.chars())).collect())
             }
-            (Some(Variable::Map(members)), None) => {
+            (Some(VariableValue::Map(members)), None) => {
                 let member = |(name, value): &(String, String)| (escape(name.chars()), escape(value.chars()));
-                Variable::Map(members.iter().map(member).collect())
+                VariableValue::Map(members.iter().map(member).collect())
             }
         };
         all.set(&*variable.name, value);
@@ -86,15 +97,15 @@ fn escape(text: impl Iterator<Item = char>) -> String {
     escaped
 }
 
-struct Values<'a>(&'a Variables);
+struct ExpansionContext<'a>(&'a TemplateVariables);
 
-impl Context for Values<'_> {
+impl Context for ExpansionContext<'_> {
     fn visit<V: Visitor>(&self, visitor: V) -> V::Result {
         match self.0.get(visitor.var_name().as_str()) {
             None => visitor.visit_undefined(),
-            Some(Variable::Text(text)) => visitor.visit_string(text),
-            Some(Variable::List(items)) => visitor.visit_list_direct(items),
-            Some(Variable::Map(members)) => {
+            Some(VariableValue::Text(text)) => visitor.visit_string(text),
+            Some(VariableValue::List(items)) => visitor.visit_list_direct(items),
+            Some(VariableValue::Map(members)) => {
                 visitor.visit_assoc_direct(members.iter().map(|(name, value)| (name, value)))
             }
         }

@@ -2,21 +2,21 @@
 
 /// A piece of a template.
 #[derive(Clone, Debug)]
-pub(super) enum Part {
+pub(super) enum TemplateSegment {
     Literal(Box<str>),
-    Expression(Expression),
+    Expression(TemplateExpression),
 }
 
 /// `{?a,b*}`.
 #[derive(Clone, Debug)]
-pub(super) struct Expression {
-    pub(super) kind: Kind,
-    pub(super) variables: Vec<Variable>,
+pub(super) struct TemplateExpression {
+    pub(super) kind: ExpressionKind,
+    pub(super) variables: Vec<VariableSpec>,
 }
 
 /// `b*` or `b:3`.
 #[derive(Clone, Debug)]
-pub(super) struct Variable {
+pub(super) struct VariableSpec {
     pub(super) name: Box<str>,
     pub(super) explode: bool,
     pub(super) prefix: Option<u16>,
@@ -24,7 +24,7 @@ pub(super) struct Variable {
 
 /// The kinds of expression (RFC 6570, section 3.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ExpressionKind {
     /// `{a}`
     Simple,
     /// `{+a}`
@@ -43,7 +43,7 @@ pub(super) enum Kind {
     Continuation,
 }
 
-impl Kind {
+impl ExpressionKind {
     /// Operator after the brace.
     pub(super) const fn operator(self) -> &'static str {
         match self {
@@ -94,46 +94,46 @@ impl Kind {
 }
 
 /// The parts of `template`, whose syntax has been checked; none for what that check would not have let through.
-pub(super) fn parts(template: &str) -> Option<Box<[Part]>> {
+pub(super) fn parts(template: &str) -> Option<Box<[TemplateSegment]>> {
     let mut parts = Vec::new();
     let mut rest = template;
     while !rest.is_empty() {
         let Some((literal, after)) = rest.split_once('{') else {
-            parts.push(Part::Literal(rest.into()));
+            parts.push(TemplateSegment::Literal(rest.into()));
             break;
         };
         if !literal.is_empty() {
-            parts.push(Part::Literal(literal.into()));
+            parts.push(TemplateSegment::Literal(literal.into()));
         }
         let (inside, after) = after.split_once('}')?;
-        parts.push(Part::Expression(expression(inside)?));
+        parts.push(TemplateSegment::Expression(expression(inside)?));
         rest = after;
     }
     Some(parts.into())
 }
 
-fn expression(inside: &str) -> Option<Expression> {
+fn expression(inside: &str) -> Option<TemplateExpression> {
     let kind = match inside.chars().next()? {
-        '+' => Kind::Reserved,
-        '#' => Kind::Fragment,
-        '.' => Kind::Label,
-        '/' => Kind::Path,
-        ';' => Kind::Parameters,
-        '?' => Kind::Query,
-        '&' => Kind::Continuation,
-        _ => Kind::Simple,
+        '+' => ExpressionKind::Reserved,
+        '#' => ExpressionKind::Fragment,
+        '.' => ExpressionKind::Label,
+        '/' => ExpressionKind::Path,
+        ';' => ExpressionKind::Parameters,
+        '?' => ExpressionKind::Query,
+        '&' => ExpressionKind::Continuation,
+        _ => ExpressionKind::Simple,
     };
-    let list = if kind == Kind::Simple { inside } else { &inside[1..] };
+    let list = if kind == ExpressionKind::Simple { inside } else { &inside[1..] };
     let variables = list.split(',').map(|text| {
         if let Some(name) = text.strip_suffix('*') {
-            return Some(Variable { name: name.into(), explode: true, prefix: None });
+            return Some(VariableSpec { name: name.into(), explode: true, prefix: None });
         }
         Some(match text.split_once(':') {
             Some((name, length)) => {
-                Variable { name: name.into(), explode: false, prefix: Some(length.parse().ok()?) }
+                VariableSpec { name: name.into(), explode: false, prefix: Some(length.parse().ok()?) }
             }
-            None => Variable { name: text.into(), explode: false, prefix: None },
+            None => VariableSpec { name: text.into(), explode: false, prefix: None },
         })
     });
-    Some(Expression { kind, variables: variables.collect::<Option<_>>()? })
+    Some(TemplateExpression { kind, variables: variables.collect::<Option<_>>()? })
 }

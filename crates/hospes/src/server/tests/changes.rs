@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{context, error, result, tool};
 use crate::server::{RegisterError, Server, ServerHandle};
-use crate::{BoxService, Call, Event, Exchange, Outcome};
+use crate::{BoxService, Call, Exchange, ExchangeEvent, Outcome};
 
 #[derive(Default)]
 struct Count(AtomicUsize);
@@ -32,7 +32,7 @@ impl Stream {
         Self { exchange: Exchange::new(BoxService::new(server.clone()), call), woken: Arc::default() }
     }
 
-    fn poll(&mut self) -> Poll<Event> {
+    fn poll(&mut self) -> Poll<ExchangeEvent> {
         let waker = Waker::from(Arc::clone(&self.woken));
         Pin::new(&mut self.exchange).poll_event(&mut TaskContext::from_waker(&waker))
     }
@@ -42,14 +42,14 @@ impl Stream {
         let mut all = Vec::new();
         while let Poll::Ready(event) = self.poll() {
             all.push(match event {
-                Event::Notify(Notification::SubscriptionsAcknowledged(params)) => {
+                ExchangeEvent::Notify(Notification::SubscriptionsAcknowledged(params)) => {
                     format!("acknowledged {}", serde_json::to_string(&params.notifications).unwrap())
                 }
-                Event::Notify(Notification::ToolsListChanged) => "tools".into(),
-                Event::Notify(Notification::PromptsListChanged) => "prompts".into(),
-                Event::Notify(Notification::ResourcesListChanged) => "resources".into(),
-                Event::Notify(Notification::ResourceUpdated(params)) => params.uri,
-                Event::Done(Outcome::Complete(Reply::Listen(_))) => {
+                ExchangeEvent::Notify(Notification::ToolsListChanged) => "tools".into(),
+                ExchangeEvent::Notify(Notification::PromptsListChanged) => "prompts".into(),
+                ExchangeEvent::Notify(Notification::ResourcesListChanged) => "resources".into(),
+                ExchangeEvent::Notify(Notification::ResourceUpdated(params)) => params.uri,
+                ExchangeEvent::Done(Outcome::Complete(Reply::Listen(_))) => {
                     all.push("end".into());
                     return all;
                 }
@@ -139,7 +139,7 @@ fn what_a_reader_takes_too_slowly_is_merged_not_queued() {
         handle.add_tool(format!("t{n}"), || async {}).unwrap();
         handle.add_prompt(format!("p{n}"), || async { "p" }).unwrap();
         handle.add_resource(format!("x://{n}"), "r").unwrap();
-        assert!(matches!(stream.poll(), Poll::Ready(Event::Notify(_))));
+        assert!(matches!(stream.poll(), Poll::Ready(ExchangeEvent::Notify(_))));
     }
     let left = stream.read();
     assert!(left.len() <= 5, "{left:?}");
@@ -231,6 +231,6 @@ fn a_listener_costs_little_memory() {
     let server = server();
     let call = Call::new(Method::SubscriptionsListen, RawJson::empty_object(), context());
     let future = size_of_val(&crate::Service::call(&server, call));
-    let slot = super::super::bus::SLOT_SIZE;
+    let slot = super::super::change_bus::SLOT_SIZE;
     assert!(future + slot <= 640, "{future} + {slot}");
 }

@@ -53,7 +53,7 @@ async fn a_prompt_is_listed_with_the_arguments_of_its_type() {
             "name": "packing_list",
             "description": "Writes a packing list.",
             "arguments": [
-                { "name": "city", "description": "Where to.", "required": true },
+                { "name": "city", "description": "Destination.", "required": true },
                 { "name": "days", "description": "For how long.", "required": true },
                 { "name": "season" },
             ],

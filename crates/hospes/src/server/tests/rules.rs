@@ -25,7 +25,7 @@ async fn call_as(server: &Server, who: &str, method: &str, params: Value) -> Res
     match server.call(Call::new(method.clone(), RawJson::from(params), context)).await {
         Outcome::Complete(reply) => {
             let mut bytes = Vec::new();
-            let stamp = hospes_model::Stamp::anonymous();
+            let stamp = hospes_model::ServerStamp::anonymous();
             reply.encode(&method, Revision::LATEST, &stamp, &mut bytes).unwrap();
             Ok(serde_json::from_slice(&bytes).unwrap())
         }
@@ -150,7 +150,7 @@ async fn completions_tell_a_caller_nothing_of_what_they_may_not_use() {
 
 #[test]
 fn nobody_listens_to_what_they_may_not_read() {
-    use crate::{BoxService, Event, Exchange};
+    use crate::{BoxService, Exchange, ExchangeEvent};
     let server = guarded();
     for (who, heard) in [("ann", 2), ("bob", 0)] {
         let params = json!({ "notifications": { "resourceSubscriptions": ["x://secret", "secret://Oslo"] } });
@@ -158,9 +158,9 @@ fn nobody_listens_to_what_they_may_not_read() {
         let mut exchange = Exchange::new(BoxService::new(server.clone()), call);
         let waker = futures::task::noop_waker();
         let event = exchange.poll_event(&mut std::task::Context::from_waker(&waker));
-        let std::task::Poll::Ready(Event::Notify(hospes_model::Notification::SubscriptionsAcknowledged(
-            said,
-        ))) = event
+        let std::task::Poll::Ready(ExchangeEvent::Notify(
+            hospes_model::Notification::SubscriptionsAcknowledged(said),
+        )) = event
         else {
             panic!("{event:?}")
         };

@@ -1,15 +1,15 @@
 use proptest::prelude::*;
 
-use crate::server::{UriTemplate, Variable, Variables};
+use crate::server::{TemplateVariables, UriTemplate, VariableValue};
 
-fn matched(template: &str, uri: &str) -> Option<Vec<(String, Variable)>> {
+fn matched(template: &str, uri: &str) -> Option<Vec<(String, VariableValue)>> {
     let found = UriTemplate::parse(template).unwrap().matches(uri)?;
     Some(found.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect())
 }
 
 fn texts(template: &str, uri: &str) -> Option<Vec<(String, String)>> {
     let text = |(name, value)| match value {
-        Variable::Text(text) => (name, text),
+        VariableValue::Text(text) => (name, text),
         other => panic!("{other:?}"),
     };
     Some(matched(template, uri)?.into_iter().map(text).collect())
@@ -19,8 +19,8 @@ fn pairs(of: &[(&str, &str)]) -> Option<Vec<(String, String)>> {
     Some(of.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
 }
 
-fn list(items: &[&str]) -> Variable {
-    Variable::List(items.iter().map(|item| (*item).to_owned()).collect())
+fn list(items: &[&str]) -> VariableValue {
+    VariableValue::List(items.iter().map(|item| (*item).to_owned()).collect())
 }
 
 /// covers: RES-08
@@ -85,7 +85,10 @@ fn queries_in_any_order() {
     assert_eq!(matched("x:y{?tag*}", "x:y?tag=a&tag=b"), Some(vec![("tag".into(), list(&["a", "b"]))]));
     assert_eq!(
         matched("x:y{?more*}", "x:y?a=1&b=2"),
-        Some(vec![("more".into(), Variable::Map(vec![("a".into(), "1".into()), ("b".into(), "2".into())]))])
+        Some(vec![(
+            "more".into(),
+            VariableValue::Map(vec![("a".into(), "1".into()), ("b".into(), "2".into())])
+        )])
     );
 }
 
@@ -113,7 +116,7 @@ fn a_uri_without_measure_is_matched_in_little_time() {
 /// The RFC's own examples for its four levels (section 3.2).
 #[test]
 fn expansion_is_what_the_rfc_says() {
-    let mut values: Variables = [
+    let mut values: TemplateVariables = [
         ("var", "value"),
         ("hello", "Hello World!"),
         ("path", "/foo/bar"),
@@ -168,7 +171,7 @@ proptest! {
     ) {
         // Reserved expansion leaves `%41` alone: such a value cannot be told from an escaped `A`.
         prop_assume!(!template.contains(['+', '#']) || values.iter().all(|value| !value.contains('%')));
-        let given: Variables = names.iter().copied().zip(values).collect();
+        let given: TemplateVariables = names.iter().copied().zip(values).collect();
         let template = UriTemplate::parse(template).unwrap();
         let uri = template.expand(&given).unwrap();
         let found = template.matches(&uri);
@@ -178,7 +181,7 @@ proptest! {
     #[test]
     fn lists_come_back(items in proptest::collection::vec("[a-z /?&=,%\u{e9}]{1,6}", 2..5)) {
         for template in ["x:y{/a*}", "x:y{?a*}", "x:{a}", "x:y{?a}", "x:y{;a*}"] {
-            let mut given = Variables::new();
+            let mut given = TemplateVariables::new();
             given.set("a", items.clone());
             let template = UriTemplate::parse(template).unwrap();
             let uri = template.expand(&given).unwrap();
@@ -197,7 +200,7 @@ proptest! {
     fn any_text_is_a_template_or_is_refused(text in "[a-z{}+#./;?&,:*0-9%]{0,30}") {
         if let Ok(template) = UriTemplate::parse(text) {
             let _ = template.matches("x:y");
-            let _ = template.expand(&Variables::new());
+            let _ = template.expand(&TemplateVariables::new());
         }
     }
 }

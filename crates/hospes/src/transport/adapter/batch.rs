@@ -4,18 +4,18 @@ use std::sync::{Mutex, PoisonError};
 
 /// Gathers the answers to the requests of one batch.
 #[derive(Debug)]
-pub(crate) struct Batch(Mutex<State>);
+pub(crate) struct BatchAnswers(Mutex<BatchState>);
 
 #[derive(Debug)]
-struct State {
+struct BatchState {
     text: Vec<u8>,
     missing: usize,
 }
 
-impl Batch {
+impl BatchAnswers {
     /// A batch of `requests` requests.
     pub(crate) fn new(requests: usize) -> Self {
-        Self(Mutex::new(State { text: Vec::new(), missing: requests }))
+        Self(Mutex::new(BatchState { text: Vec::new(), missing: requests }))
     }
 
     /// Adds one answer, or none for a cancelled request. Returns the whole batch with the last one; none if there is no

@@ -17,16 +17,16 @@ const MAX_KEPT_BYTES: usize = 16 * 1024 * 1024;
 
 /// Pool of unused buffers.
 #[derive(Debug, Default)]
-pub(crate) struct Buffers(Mutex<Kept>);
+pub(crate) struct BufferPool(Mutex<PooledBuffers>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct PooledBuffers {
     /// The one given back last is the last.
     buffers: Vec<Vec<u8>>,
     bytes: usize,
 }
 
-impl Buffers {
+impl BufferPool {
     /// An empty buffer with room for `bytes`.
     pub(crate) fn take(&self, bytes: usize) -> Vec<u8> {
         if bytes >= LARGE {
@@ -55,7 +55,7 @@ impl Buffers {
         if !(LARGE..=MAX_BUFFER_BYTES).contains(&text.capacity()) {
             return text.into();
         }
-        Bytes::from_owner(Lent { text, home: Arc::clone(self) })
+        Bytes::from_owner(PooledText { text, home: Arc::clone(self) })
     }
 
     fn keep(&self, mut buffer: Vec<u8>) {
@@ -70,24 +70,24 @@ impl Buffers {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, PooledBuffers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A text whose memory goes home in the end.
-struct Lent {
+struct PooledText {
     text: Vec<u8>,
-    home: Arc<Buffers>,
+    home: Arc<BufferPool>,
 }
 
-impl AsRef<[u8]> for Lent {
+impl AsRef<[u8]> for PooledText {
     fn as_ref(&self) -> &[u8] {
         &self.text
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledText {
     fn drop(&mut self) {
         self.home.keep(std::mem::take(&mut self.text));
     }
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_large_buffer_is_used_again_once_nobody_looks_at_it() {
-        let buffers = Arc::new(Buffers::default());
+        let buffers = Arc::new(BufferPool::default());
         let mut text = buffers.take(LARGE);
         text.extend_from_slice(b"some text");
         let place = text.as_ptr();
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn small_ones_huge_ones_and_too_many_are_given_back() {
-        let buffers = Arc::new(Buffers::default());
+        let buffers = Arc::new(BufferPool::default());
         for bytes in [LARGE - 1, MAX_BUFFER_BYTES + 1] {
             drop(buffers.lend(Vec::with_capacity(bytes)));
             assert!(buffers.lock().buffers.is_empty(), "{bytes}");
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn what_is_written_stays_when_room_is_made() {
-        let buffers = Buffers::default();
+        let buffers = BufferPool::default();
         let mut out = b"begun".to_vec();
         buffers.make_room(&mut out, LARGE);
         assert!(out == b"begun" && out.capacity() >= LARGE + 5);

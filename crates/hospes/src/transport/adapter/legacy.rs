@@ -5,49 +5,49 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hospes_model::{
-    Id, Implementation, InitializeParams, InitializeResult, Method, RawJson, Reply, Revision, RpcError,
-    SetLevelParams, SubscribeParams, message,
+    Implementation, InitializeParams, InitializeResult, Method, RawJson, Reply, RequestId, Revision,
+    RpcError, SetLevelParams, SubscribeParams, message,
 };
-use hospes_proto::session::server::Admitted as Verdict;
+use hospes_proto::session::server::RequestAction as Verdict;
 
+use super::client_info_cache::MAX_CLIENT_BYTES;
 use super::listen::would_tell;
 use super::modern::read_meta;
-use super::programs::MAX_CLIENT_BYTES;
-use super::session::Offers;
+use super::session::ServerOffers;
 use super::tasks::LegacyTasks;
-use super::{Adapter, Running, Session, server_info, write};
+use super::{LegacySession, RunningCall, ServiceAdapter, server_info, write};
 use crate::Context;
 use crate::exchange::Exchange;
 use crate::params::{Params, decode_part};
-use crate::peer::Sender;
+use crate::peer::RequestSender;
 use crate::service::{BoxService, Call, Outcome, Service};
 
 /// Result of admitting a request of a session.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it is moved on at once, and a box would be one more per call")]
-pub(crate) enum Admitted {
+pub(crate) enum AdmittedRequest {
     /// Its answer was appended, without any framing.
     Answered,
     /// It is for the service.
-    Call(Running),
+    Call(RunningCall),
 }
 
 /// A session that has just been opened.
 #[derive(Debug)]
-pub(crate) struct Opened {
-    pub(crate) session: Arc<Session>,
+pub(crate) struct InitializedSession {
+    pub(crate) session: Arc<LegacySession>,
     /// The answer to `initialize`, without any framing.
     pub(crate) answer: Vec<u8>,
 }
 
-impl Adapter {
+impl ServiceAdapter {
     /// Answers `initialize`. On failure the error's answer comes back in place of the session.
     pub(crate) async fn open(
         self: Arc<Self>,
-        id: Id,
+        id: RequestId,
         params: RawJson,
-        sender: Sender,
-    ) -> Result<Opened, Vec<u8>> {
+        sender: RequestSender,
+    ) -> Result<InitializedSession, Vec<u8>> {
         let refuse = |revision: Revision, error: RpcError| {
             let mut out = Vec::new();
             write::error(&mut out, Some(&id), &Method::Initialize, revision, error);
@@ -62,7 +62,7 @@ impl Adapter {
             Params::new(params).decode().map_err(|error| refuse(Revision::LATEST_LEGACY, error))?;
         let params = self.programs.opening(params);
         let peer = |revision| self.programs.legacy_peer(revision, &params, sender);
-        let session = Session::open(self.settings.revisions, Arc::clone(&params), peer)
+        let session = LegacySession::open(self.settings.revisions, Arc::clone(&params), peer)
             .map_err(|error| refuse(Revision::LATEST, error))?;
         let revision = session.peer().revision;
         let discovered =
@@ -72,7 +72,7 @@ impl Adapter {
         let mut capabilities = discovered.capabilities;
         let tasks = super::tasks::offered(&mut capabilities);
         let changes = |flag: Option<bool>| flag.unwrap_or_default();
-        let offers = Offers {
+        let offers = ServerOffers {
             tasks,
             task_list: capabilities.tasks.as_ref().is_some_and(|tasks| tasks.list.is_some()),
             logging: capabilities.logging.is_some(),
@@ -86,7 +86,7 @@ impl Adapter {
         let reply = Reply::Initialize(Box::new(result));
         let mut answer = Vec::new();
         match write::reply(&mut answer, &id, &Method::Initialize, revision, self.stamp(), &reply) {
-            None => Ok(Opened { session: Arc::new(session.offering(offers)), answer }),
+            None => Ok(InitializedSession { session: Arc::new(session.offering(offers)), answer }),
             Some(_) => Err(answer),
         }
     }
@@ -94,12 +94,12 @@ impl Adapter {
     /// Admits a request of a session. The adapter answers its own methods; all others become calls.
     pub(crate) fn admit(
         self: &Arc<Self>,
-        session: &Arc<Session>,
+        session: &Arc<LegacySession>,
         whole: &Bytes,
-        request: message::Request<'_>,
+        request: message::JsonRpcRequest<'_>,
         http: Option<Box<http::request::Parts>>,
         out: &mut Vec<u8>,
-    ) -> Admitted {
+    ) -> AdmittedRequest {
         let revision = session.peer().revision;
         let method = Method::from_name(&request.method);
         let id = request.id;
@@ -115,21 +115,21 @@ impl Adapter {
             }
         });
         match result {
-            Ok(Some(running)) => return Admitted::Call(running),
+            Ok(Some(running)) => return AdmittedRequest::Call(running),
             Ok(None) => write::empty(out, &id),
             Err(error) => drop(write::error(out, Some(&id), &method, revision, error)),
         }
-        Admitted::Answered
+        AdmittedRequest::Answered
     }
 
     fn dispatch(
         self: &Arc<Self>,
-        session: &Arc<Session>,
-        id: &Id,
+        session: &Arc<LegacySession>,
+        id: &RequestId,
         method: &Method,
         params: Params,
         http: Option<Box<http::request::Parts>>,
-    ) -> Result<Option<Running>, RpcError> {
+    ) -> Result<Option<RunningCall>, RpcError> {
         let offers = session.offers();
         match method {
             Method::SetLevel if offers.logging => {
@@ -175,7 +175,7 @@ impl Adapter {
                 let call = Call { method: method.clone(), params, context: context.build() };
                 let exchange = Exchange::new(service, call);
                 let session = Some(Arc::clone(session));
-                return Ok(Some(Running::new(Arc::clone(self), exchange, id.clone(), session)));
+                return Ok(Some(RunningCall::new(Arc::clone(self), exchange, id.clone(), session)));
             }
         }
         Ok(None)
@@ -183,16 +183,20 @@ impl Adapter {
 
     fn when_held(
         self: &Arc<Self>,
-        session: &Arc<Session>,
-        (id, method): (&Id, &Method),
+        session: &Arc<LegacySession>,
+        (id, method): (&RequestId, &Method),
         params: Params,
         (uri, epoch): (String, u64),
-    ) -> Running {
+    ) -> RunningCall {
         let context = Context::builder(Arc::clone(session.peer())).request_id(id.clone()).build();
         let call = Call { method: method.clone(), params, context };
-        let held =
-            BoxService::new(Held { adapter: Arc::clone(self), session: Arc::clone(session), uri, epoch });
-        Running::new(Arc::clone(self), Exchange::new(held, call), id.clone(), Some(Arc::clone(session)))
+        let held = BoxService::new(PendingSubscription {
+            adapter: Arc::clone(self),
+            session: Arc::clone(session),
+            uri,
+            epoch,
+        });
+        RunningCall::new(Arc::clone(self), Exchange::new(held, call), id.clone(), Some(Arc::clone(session)))
     }
 }
 
@@ -201,14 +205,14 @@ impl Adapter {
 const SUBSCRIBE_WAIT: Duration = Duration::from_secs(5);
 
 /// Service that answers once a subscription is active or refused. After the answer no change is missed.
-struct Held {
-    adapter: Arc<Adapter>,
-    session: Arc<Session>,
+struct PendingSubscription {
+    adapter: Arc<ServiceAdapter>,
+    session: Arc<LegacySession>,
     uri: String,
     epoch: u64,
 }
 
-impl Held {
+impl PendingSubscription {
     /// Returns true if the service sends changes of the resource.
     async fn is_told(&self) -> bool {
         if self.session.held(self.epoch).await {
@@ -222,13 +226,13 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for PendingSubscription {
     fn drop(&mut self) {
         self.session.answered(&self.uri);
     }
 }
 
-impl Service for Held {
+impl Service for PendingSubscription {
     async fn call(&self, _: Call) -> Outcome {
         let is_told = tokio::time::timeout(SUBSCRIBE_WAIT, self.is_told()).await.unwrap_or_else(|_| {
             tracing::debug!(after = ?SUBSCRIBE_WAIT, "a subscription is not taken up yet (limit subscribe_wait)");
@@ -242,7 +246,7 @@ impl Service for Held {
 }
 
 /// The request that `notifications/cancelled` names.
-pub(crate) fn cancelled(notification: &message::Notification<'_>) -> Option<Id> {
+pub(crate) fn cancelled(notification: &message::JsonRpcNotification<'_>) -> Option<RequestId> {
     let params: hospes_model::CancelledParams = serde_json::from_str(notification.params?.get()).ok()?;
     params.request_id
 }

@@ -8,14 +8,14 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use hospes_model::{
-    Id, Method, Notification, RawJson, Reply, ResourceUpdatedParams, RpcError, SubscriptionFilter,
+    Method, Notification, RawJson, Reply, RequestId, ResourceUpdatedParams, RpcError, SubscriptionFilter,
     SubscriptionsListenParams, SubscriptionsListenResult, code, meta_key,
 };
 use tokio::time::Sleep;
 
-use super::{Adapter, Session, write};
+use super::{LegacySession, ServiceAdapter, write};
 use crate::Context;
-use crate::exchange::{Event, Exchange};
+use crate::exchange::{Exchange, ExchangeEvent};
 use crate::service::{Call, Outcome};
 
 /// Delay before a session's call for changes is repeated after the service ended it. It grows each time, until a change
@@ -31,38 +31,38 @@ const MAX_EXTRA: usize = 32;
 /// are made anew when the subscriptions change, the new one before the old one is dropped, so that nothing falls between
 /// them; and made again, after a pause, when the service ends one.
 #[derive(Debug)]
-pub(crate) struct Listen {
-    adapter: Arc<Adapter>,
+pub(crate) struct SessionListenCalls {
+    adapter: Arc<ServiceAdapter>,
     current: Option<Box<Exchange>>,
-    extra: Option<Box<Extra>>,
-    next: Option<Next>,
+    extra: Option<Box<ExtraListenCall>>,
+    next: Option<NextListenCall>,
     epoch: Option<u64>,
     /// True if the last call ended before it had begun; the one before it continues meanwhile.
     failed: bool,
     /// True if the service has no such call, so that it is not repeated.
     refused: bool,
     /// Once the service has ended one.
-    after: Option<Box<After>>,
+    after: Option<Box<ListenRetry>>,
 }
 
 /// The call for the subscriptions that came last.
 #[derive(Debug)]
-struct Extra {
+struct ExtraListenCall {
     exchange: Exchange,
     uris: Vec<String>,
 }
 
 /// The call that takes the place of another once it is acknowledged.
 #[derive(Debug)]
-enum Next {
+enum NextListenCall {
     /// Call for all subscriptions, with those whose answers are pending.
     Current(Box<Exchange>, Vec<String>),
-    Extra(Box<Extra>),
+    Extra(Box<ExtraListenCall>),
 }
 
 /// Recovery after the service ended the call.
 #[derive(Debug)]
-struct After {
+struct ListenRetry {
     again: Option<Pin<Box<Sleep>>>,
     /// True if the pending call follows one that ended.
     resumed: bool,
@@ -71,14 +71,14 @@ struct After {
     missed: VecDeque<Notification>,
 }
 
-impl After {
+impl ListenRetry {
     fn new() -> Self {
         Self { again: None, resumed: false, pause: FIRST_PAUSE, missed: VecDeque::new() }
     }
 }
 
-impl Listen {
-    pub(crate) fn new(adapter: &Arc<Adapter>) -> Self {
+impl SessionListenCalls {
+    pub(crate) fn new(adapter: &Arc<ServiceAdapter>) -> Self {
         Self {
             adapter: Arc::clone(adapter),
             current: None,
@@ -95,7 +95,7 @@ impl Listen {
     /// ends.
     pub(crate) fn poll_said(
         &mut self,
-        session: &Session,
+        session: &LegacySession,
         cx: &mut TaskContext<'_>,
         out: &mut Vec<u8>,
     ) -> Poll<()> {
@@ -142,23 +142,23 @@ impl Listen {
         if polled.is_err() {
             // They are made again as one.
             (self.current, self.extra) = (None, None);
-            if matches!(self.next, Some(Next::Extra(_))) {
+            if matches!(self.next, Some(NextListenCall::Extra(_))) {
                 self.next = None;
             }
         }
         polled.ok()
     }
 
-    fn poll_next(&mut self, session: &Session, cx: &mut TaskContext<'_>) -> Option<Notification> {
+    fn poll_next(&mut self, session: &LegacySession, cx: &mut TaskContext<'_>) -> Option<Notification> {
         let next = match self.next.as_mut()? {
-            Next::Current(exchange, _) => exchange,
-            Next::Extra(extra) => &mut extra.exchange,
+            NextListenCall::Current(exchange, _) => exchange,
+            NextListenCall::Extra(extra) => &mut extra.exchange,
         };
         let ended = match poll(next, cx)? {
             Ok(notification) => return Some(notification),
             Err(ended) => ended,
         };
-        if matches!(self.next.take(), Some(Next::Extra(_))) {
+        if matches!(self.next.take(), Some(NextListenCall::Extra(_))) {
             session.ask_all_anew();
         }
         self.failed = true;
@@ -169,12 +169,12 @@ impl Listen {
     }
 
     /// The new call tells only of what it has agreed to.
-    fn refused(&mut self, session: &Session, agreed: &[String]) {
+    fn refused(&mut self, session: &LegacySession, agreed: &[String]) {
         match &mut self.next {
-            Some(Next::Current(_, waiting)) => {
+            Some(NextListenCall::Current(_, waiting)) => {
                 session.refuse(waiting.iter().filter(|uri| !agreed.contains(uri)));
             }
-            Some(Next::Extra(extra)) => {
+            Some(NextListenCall::Extra(extra)) => {
                 session.refuse(extra.uris.iter().filter(|uri| !agreed.contains(uri)));
                 // They are not asked for again with the next one that comes.
                 extra.uris.retain(|uri| agreed.contains(uri));
@@ -184,26 +184,26 @@ impl Listen {
     }
 
     /// The new call has begun.
-    fn holds(&mut self, session: &Session) {
+    fn holds(&mut self, session: &LegacySession) {
         if let Some(after) = self.after.as_mut().filter(|after| after.resumed) {
             after.resumed = false;
             after.missed = told_of(&session.filter());
         }
         match self.next.take() {
-            Some(Next::Extra(extra)) => self.extra = Some(extra),
-            Some(Next::Current(exchange, _)) => (self.current, self.extra) = (Some(exchange), None),
+            Some(NextListenCall::Extra(extra)) => self.extra = Some(extra),
+            Some(NextListenCall::Current(exchange, _)) => (self.current, self.extra) = (Some(exchange), None),
             None => {}
         }
         session.hold(self.epoch);
     }
 
     /// Repeats the call that has ended, after its delay. Ready means that it was made.
-    fn poll_again(&mut self, session: &Session, cx: &mut TaskContext<'_>) -> Poll<()> {
+    fn poll_again(&mut self, session: &LegacySession, cx: &mut TaskContext<'_>) -> Poll<()> {
         let is_served = self.current.is_some() && !self.failed;
         if is_served || self.next.is_some() || self.refused || session.filter().is_empty() {
             return Poll::Pending;
         }
-        let after = self.after.get_or_insert_with(|| Box::new(After::new()));
+        let after = self.after.get_or_insert_with(|| Box::new(ListenRetry::new()));
         let again = after.again.get_or_insert_with(|| {
             tracing::debug!(pause = ?after.pause, "the service ended a session's stream of changes");
             Box::pin(tokio::time::sleep(after.pause))
@@ -215,7 +215,7 @@ impl Listen {
         Poll::Ready(())
     }
 
-    fn renew(&mut self, session: &Session) {
+    fn renew(&mut self, session: &LegacySession) {
         // Read before the filter: what changes in between is seen the next time.
         self.epoch = Some(session.epoch());
         self.refused = false;
@@ -229,19 +229,19 @@ impl Listen {
     }
 
     /// Asks for subscriptions that have come, beside the others.
-    fn begin_extra(&mut self, session: &Session, fresh: Vec<String>) {
+    fn begin_extra(&mut self, session: &LegacySession, fresh: Vec<String>) {
         if fresh.is_empty() {
             if self.next.is_none() {
                 session.hold(self.epoch);
             }
             return;
         }
-        if matches!(self.next, Some(Next::Current(..))) {
+        if matches!(self.next, Some(NextListenCall::Current(..))) {
             // It may have been made before they came.
             return self.begin(session);
         }
         let mut uris = match (&self.next, &self.extra) {
-            (Some(Next::Extra(extra)), _) | (None, Some(extra)) => extra.uris.clone(),
+            (Some(NextListenCall::Extra(extra)), _) | (None, Some(extra)) => extra.uris.clone(),
             _ => Vec::new(),
         };
         uris.extend(fresh);
@@ -250,11 +250,11 @@ impl Listen {
         }
         let filter = SubscriptionFilter::new().with_resource_subscriptions(uris.clone());
         if let Some(exchange) = self.call(session, filter) {
-            self.next = Some(Next::Extra(Box::new(Extra { exchange, uris })));
+            self.next = Some(NextListenCall::Extra(Box::new(ExtraListenCall { exchange, uris })));
         }
     }
 
-    fn begin(&mut self, session: &Session) {
+    fn begin(&mut self, session: &LegacySession) {
         let filter = session.filter();
         self.next = None;
         self.failed = false;
@@ -264,14 +264,15 @@ impl Listen {
             return;
         }
         let waiting = session.unanswered(&filter.resource_subscriptions);
-        self.next = self.call(session, filter).map(|exchange| Next::Current(Box::new(exchange), waiting));
+        self.next =
+            self.call(session, filter).map(|exchange| NextListenCall::Current(Box::new(exchange), waiting));
     }
 
-    fn call(&self, session: &Session, filter: SubscriptionFilter) -> Option<Exchange> {
+    fn call(&self, session: &LegacySession, filter: SubscriptionFilter) -> Option<Exchange> {
         begin(&self.adapter, session, filter)
     }
 
-    fn say(&self, notification: &Notification, session: &Session, out: &mut Vec<u8>) -> bool {
+    fn say(&self, notification: &Notification, session: &LegacySession, out: &mut Vec<u8>) -> bool {
         let mine = matches!(
             notification,
             Notification::ToolsListChanged
@@ -294,7 +295,7 @@ impl Listen {
     }
 }
 
-fn begin(adapter: &Adapter, session: &Session, filter: SubscriptionFilter) -> Option<Exchange> {
+fn begin(adapter: &ServiceAdapter, session: &LegacySession, filter: SubscriptionFilter) -> Option<Exchange> {
     let params = RawJson::from_serialize(&SubscriptionsListenParams::new(filter)).ok()?;
     let context = Context::new(Arc::clone(session.peer()));
     let call = Call::new(Method::SubscriptionsListen, params, context);
@@ -304,16 +305,16 @@ fn begin(adapter: &Adapter, session: &Session, filter: SubscriptionFilter) -> Op
 /// Returns true if the service would send changes of a resource. It is used when no client reads the stream of changes:
 /// the call is made, and dropped once it is acknowledged. If that decides nothing, the reader of the stream finds out
 /// later.
-pub(super) async fn would_tell(adapter: &Adapter, session: &Session, uri: &str) -> bool {
+pub(super) async fn would_tell(adapter: &ServiceAdapter, session: &LegacySession, uri: &str) -> bool {
     let filter = SubscriptionFilter::new().with_resource_subscriptions(vec![uri.to_owned()]);
     let Some(mut exchange) = begin(adapter, session, filter) else { return true };
     loop {
         match poll_fn(|cx| exchange.poll_event(cx)).await {
-            Event::Notify(Notification::SubscriptionsAcknowledged(params)) => {
+            ExchangeEvent::Notify(Notification::SubscriptionsAcknowledged(params)) => {
                 return params.notifications.resource_subscriptions.iter().any(|told| told == uri);
             }
-            Event::Notify(_) => {}
-            Event::Ask(_) | Event::Done(_) => return true,
+            ExchangeEvent::Notify(_) => {}
+            ExchangeEvent::Ask(_) | ExchangeEvent::Done(_) => return true,
         }
     }
 }
@@ -321,9 +322,9 @@ pub(super) async fn would_tell(adapter: &Adapter, session: &Session, uri: &str) 
 /// The next notification of a call for changes, or how it ended.
 fn poll(exchange: &mut Exchange, cx: &mut TaskContext<'_>) -> Option<Result<Notification, Option<RpcError>>> {
     match exchange.poll_event(cx) {
-        Poll::Ready(Event::Notify(notification)) => Some(Ok(notification)),
-        Poll::Ready(Event::Done(Outcome::Failed(error))) => Some(Err(Some(error))),
-        Poll::Ready(Event::Ask(_) | Event::Done(_)) => Some(Err(None)),
+        Poll::Ready(ExchangeEvent::Notify(notification)) => Some(Ok(notification)),
+        Poll::Ready(ExchangeEvent::Done(Outcome::Failed(error))) => Some(Err(Some(error))),
+        Poll::Ready(ExchangeEvent::Ask(_) | ExchangeEvent::Done(_)) => Some(Err(None)),
         Poll::Pending => None,
     }
 }
@@ -347,7 +348,7 @@ pub(super) fn ended() -> Reply {
 }
 
 /// Adds the id of the ended stream to the answer (SUBS-08).
-pub(super) fn stamp_subscription(reply: &mut Reply, id: &Id) {
+pub(super) fn stamp_subscription(reply: &mut Reply, id: &RequestId) {
     if !matches!(reply, Reply::Listen(_)) {
         *reply = ended();
     }

@@ -1,20 +1,20 @@
 //! The adapter: makes exchanges of what peers of either era send, and messages of what the exchanges say.
 //!
 //! Transports above it deal in bytes and streams, the service below it in calls. The pieces: [`modern`] and
-//! [`legacy`] turn a request into a [`Running`] call (or answer it themselves), [`Session`] is what a legacy peer
-//! needs remembered, [`Listen`] is its standing call for changes.
+//! [`legacy`] turn a request into a [`RunningCall`] call (or answer it themselves), [`LegacySession`] is what a legacy peer
+//! needs remembered, [`SessionListenCalls`] is its standing call for changes.
 
-mod asking;
 mod batch;
 mod buffers;
+mod call_stop;
+mod call_timings;
+mod client_info_cache;
 mod legacy;
 mod listen;
 mod modern;
-mod programs;
-mod quick;
-mod running;
+mod question_round;
+mod running_call;
 mod session;
-mod stop;
 mod tasks;
 mod write;
 
@@ -24,29 +24,29 @@ use std::time::Duration;
 use futures::FutureExt as _;
 
 use hospes_model::{
-    Answer, ClientCapabilities, DiscoverResult, Id, Implementation, Method, Notification, RawJson, Reply,
-    Revision, RpcError, Stamp, meta_key,
+    ClientCapabilities, DiscoverResult, Implementation, Method, Notification, PeerResult, RawJson, Reply,
+    RequestId, Revision, RpcError, ServerStamp, meta_key,
 };
-use hospes_proto::Revisions;
-use hospes_proto::state::{Key, KeyRing};
+use hospes_proto::RevisionSet;
+use hospes_proto::request_state::{StateKey, StateKeyRing};
 use tokio::sync::Semaphore;
 
-pub(crate) use batch::Batch;
-pub(crate) use buffers::Buffers;
-pub(crate) use legacy::{Admitted, Opened, cancelled};
-pub(crate) use listen::Listen;
+pub(crate) use batch::BatchAnswers;
+pub(crate) use buffers::BufferPool;
+pub(crate) use call_stop::{CallStopReason, CallStopSwitch};
+pub(crate) use call_timings::{CallTimingKey, CallTimings};
+pub(crate) use legacy::{AdmittedRequest, InitializedSession, cancelled};
+pub(crate) use listen::SessionListenCalls;
 pub(crate) use modern::{ModernRequest, PeerCache, read_meta};
-pub(crate) use quick::{CallKind, Quick};
-pub(crate) use running::{Running, Said};
+pub(crate) use running_call::{RunningCall, RunningCallOutput};
 #[cfg(feature = "http")]
-pub(crate) use session::Attending;
-pub(crate) use session::{Heard, ModernCalls, Session, Table};
-pub(crate) use stop::{Stop, Stopped};
+pub(crate) use session::StreamAttendance;
+pub(crate) use session::{CallTable, Heard, LegacySession, ModernCalls};
 
-use programs::Programs;
+use client_info_cache::ClientInfoCache;
 
+use crate::replay_cache::ReplayCache;
 use crate::service::{BoxService, Call, Outcome, Service as _};
-use crate::spent::SpentStates;
 use crate::{Context, Peer};
 
 /// Default maximum time that a handler waits for the client's answer to a question: the setting `question_timeout`. A
@@ -58,22 +58,22 @@ pub(crate) const DEFAULT_STATE_LIFETIME: Duration = Duration::from_secs(60 * 60)
 
 /// Settings of the adapter.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct AdapterSettings {
     pub(crate) question_timeout: Duration,
     pub(crate) state_lifetime: Duration,
-    pub(crate) keys: KeyRing,
-    pub(crate) revisions: Revisions,
+    pub(crate) keys: StateKeyRing,
+    pub(crate) revisions: RevisionSet,
     /// The longest answer that is written; a longer one is replaced by an error that says so.
     pub(crate) max_answer_bytes: usize,
 }
 
-impl Default for Settings {
+impl Default for AdapterSettings {
     fn default() -> Self {
         Self {
             question_timeout: DEFAULT_QUESTION_TIMEOUT,
             state_lifetime: DEFAULT_STATE_LIFETIME,
-            keys: KeyRing::single(Key::from_bytes(random())),
-            revisions: Revisions::ALL,
+            keys: StateKeyRing::single(StateKey::from_bytes(random())),
+            revisions: RevisionSet::ALL,
             max_answer_bytes: usize::MAX,
         }
     }
@@ -81,14 +81,14 @@ impl Default for Settings {
 
 /// A service as peers of both eras see it.
 #[derive(Debug)]
-pub(crate) struct Adapter {
+pub(crate) struct ServiceAdapter {
     service: BoxService,
-    settings: Settings,
-    stamp: OnceLock<Stamp>,
-    programs: Programs,
-    buffers: Arc<Buffers>,
-    spent: Arc<SpentStates>,
-    quick: Quick,
+    settings: AdapterSettings,
+    stamp: OnceLock<ServerStamp>,
+    programs: ClientInfoCache,
+    buffers: Arc<BufferPool>,
+    spent: Arc<ReplayCache>,
+    quick: CallTimings,
     /// Permits of notifications that the service has not taken yet.
     notified: Arc<Semaphore>,
 }
@@ -96,10 +96,10 @@ pub(crate) struct Adapter {
 /// The most notifications of extensions that the service has not taken yet; further ones are dropped.
 const MAX_NOTIFIED: usize = 256;
 
-impl Adapter {
-    pub(crate) fn new(service: BoxService, settings: Settings) -> Arc<Self> {
-        let (programs, buffers) = (Programs::default(), Arc::default());
-        let spent = SpentStates::new(settings.state_lifetime);
+impl ServiceAdapter {
+    pub(crate) fn new(service: BoxService, settings: AdapterSettings) -> Arc<Self> {
+        let (programs, buffers) = (ClientInfoCache::default(), Arc::default());
+        let spent = ReplayCache::new(settings.state_lifetime);
         Arc::new(Self {
             service,
             settings,
@@ -107,7 +107,7 @@ impl Adapter {
             programs,
             buffers,
             spent,
-            quick: Quick::default(),
+            quick: CallTimings::default(),
             notified: Arc::new(Semaphore::new(MAX_NOTIFIED)),
         })
     }
@@ -138,17 +138,17 @@ impl Adapter {
     }
 
     /// Returns the observed durations of calls.
-    pub(crate) fn quick(&self) -> &Quick {
+    pub(crate) fn quick(&self) -> &CallTimings {
         &self.quick
     }
 
     /// Memory for large messages.
     #[cfg(feature = "http")]
-    pub(crate) fn buffers(&self) -> &Arc<Buffers> {
+    pub(crate) fn buffers(&self) -> &Arc<BufferPool> {
         &self.buffers
     }
 
-    /// Returns true if the stamp of all results is known; otherwise call [`Adapter::learn`] first.
+    /// Returns true if the stamp of all results is known; otherwise call [`ServiceAdapter::learn`] first.
     pub(crate) fn knows_itself(&self) -> bool {
         self.stamp.get().is_some()
     }
@@ -157,13 +157,13 @@ impl Adapter {
     pub(crate) async fn learn(&self) {
         let peer = Peer::new(Revision::LATEST, None, ClientCapabilities::default());
         if let Ok(discovered) = self.discover(Arc::new(peer)).await {
-            let _ = self.stamp.set(Stamp::new(&server_info(&discovered)));
+            let _ = self.stamp.set(ServerStamp::new(&server_info(&discovered)));
         }
     }
 
-    fn stamp(&self) -> &Stamp {
-        static UNKNOWN: OnceLock<Stamp> = OnceLock::new();
-        self.stamp.get().unwrap_or_else(|| UNKNOWN.get_or_init(|| Stamp::new(&nobody())))
+    fn stamp(&self) -> &ServerStamp {
+        static UNKNOWN: OnceLock<ServerStamp> = OnceLock::new();
+        self.stamp.get().unwrap_or_else(|| UNKNOWN.get_or_init(|| ServerStamp::new(&nobody())))
     }
 
     /// Asks the service for its identity and capabilities, on behalf of this peer.
@@ -188,7 +188,7 @@ fn discovered(reply: &Reply) -> Result<DiscoverResult, RpcError> {
         _ => return Err(RpcError::internal("server/discover was answered with something else")),
     };
     match raw.resolved(&Method::Discover) {
-        Ok(Answer::Complete(Reply::Discover(result))) => Ok(*result),
+        Ok(PeerResult::Complete(Reply::Discover(result))) => Ok(*result),
         Ok(_) => Err(RpcError::internal("server/discover was answered with something else")),
         Err(error) => Err(RpcError::internal(error.to_string())),
     }
@@ -216,7 +216,7 @@ pub(crate) fn random<const N: usize>() -> [u8; N] {
 /// Appends an error answer in the shape of `revision`.
 pub(crate) fn write_refusal(
     out: &mut Vec<u8>,
-    id: Option<&Id>,
+    id: Option<&RequestId>,
     method: &Method,
     revision: Revision,
     error: RpcError,

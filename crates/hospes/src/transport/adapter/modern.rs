@@ -6,40 +6,40 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use hospes_model::{
-    ClientCapabilities, Direction, Id, Implementation, InputResponses, Kind, Method, RequestMeta, Revision,
-    RpcError, TASKS_EXTENSION, meta_key,
+    ClientCapabilities, Direction, Implementation, InputResponses, MessageKind, Method, RequestId,
+    RequestMeta, Revision, RpcError, TASKS_EXTENSION, meta_key,
 };
-use hospes_proto::state::{Binding, RequestDigest};
+use hospes_proto::request_state::{RequestDigest, StateBinding};
 use serde::{Deserialize, Serialize};
 
-use super::programs::{MAX_CLIENT_BYTES, Programs};
-use super::{Adapter, Running, random};
+use super::client_info_cache::{ClientInfoCache, MAX_CLIENT_BYTES};
+use super::{RunningCall, ServiceAdapter, random};
 use crate::exchange::{Exchange, MAX_ROUNDS};
-use crate::params::{Params, View, decode_part};
-use crate::peer::Sender;
+use crate::params::{Params, ParamsView, decode_part};
+use crate::peer::RequestSender;
 use crate::round::read_answer;
-use crate::service::{Call, Questions};
-use crate::tasks::TaskWish;
+use crate::service::{Call, PendingInput};
+use crate::tasks::TaskPreference;
 use crate::{Context, Peer, Round};
 
 /// A request that names its revision, before it is admitted.
 #[derive(Debug)]
 pub(crate) struct ModernRequest {
-    pub(crate) id: Id,
+    pub(crate) id: RequestId,
     pub(crate) method: Method,
     pub(crate) params: Params,
-    pub(crate) sender: Sender,
+    pub(crate) sender: RequestSender,
     pub(crate) http: Option<Box<http::request::Parts>>,
 }
 
-impl Adapter {
+impl ServiceAdapter {
     /// Admits a request, or says why not. `meta` is the request's `_meta`, read.
     pub(crate) fn begin(
         self: &Arc<Self>,
         request: ModernRequest,
         meta: &RequestMeta<'_>,
         peers: &PeerCache,
-    ) -> Result<Running, RpcError> {
+    ) -> Result<RunningCall, RpcError> {
         let ModernRequest { id, method, params, sender, http } = request;
         self.check_meta(meta)?;
         if !is_served(&method) {
@@ -54,14 +54,14 @@ impl Adapter {
             .meta(params.view().meta.clone())
             .log_level(meta.log_level)
             .progress_token(meta.progress_token.clone())
-            .task(if takes_tasks { TaskWish::Open } else { TaskWish::None })
+            .task(if takes_tasks { TaskPreference::Open } else { TaskPreference::None })
             .ticket(params.view().request_state.as_deref().map(|state| self.spent.ticket(state)))
             .round(round);
         if let Some(http) = http {
             context = context.http(http);
         }
         let call = Call { method, params, context: context.build() };
-        Ok(Running::new(Arc::clone(self), Exchange::new(self.service.clone(), call), id, None))
+        Ok(RunningCall::new(Arc::clone(self), Exchange::new(self.service.clone(), call), id, None))
     }
 
     /// Hands a notification of an extension to the service that says by itself who sends it, as requests do; one that does
@@ -69,8 +69,8 @@ impl Adapter {
     pub(crate) fn notified_statelessly(
         &self,
         method: Method,
-        params: Params,
-        sender: Sender,
+        params: &Params,
+        sender: RequestSender,
         peers: &PeerCache,
     ) {
         let peer = read_meta(params.view())
@@ -103,16 +103,16 @@ impl Adapter {
     /// Restores the state from earlier rounds, which is sealed in `requestState`, and adds the answers sent with it.
     fn round(&self, method: &Method, params: &Params, peer: &Peer) -> Result<Round, RpcError> {
         let view = params.view();
-        let (mut round, mut asked) = (Round::default(), Asked::new());
+        let (mut round, mut asked) = (Round::default(), AskedMethods::new());
         if let Some(state) = &view.request_state {
             let request = RequestDigest::of(method.name(), params.raw().as_bytes())
                 .map_err(|why| RpcError::invalid_params(why.to_string()))?;
-            let binding = Binding { principal: peer.principal.as_deref(), request };
+            let binding = StateBinding { principal: peer.principal.as_deref(), request };
             let opened = self.settings.keys.open(state, &binding, SystemTime::now()).map_err(|why| {
                 tracing::warn!(%method, %why, "request state was refused");
                 why.to_rpc()
             })?;
-            let sealed: Sealed<'_> = serde_json::from_slice(&opened).map_err(|why| {
+            let sealed: SealedRound<'_> = serde_json::from_slice(&opened).map_err(|why| {
                 tracing::error!(%method, %why, "request state of another layout");
                 RpcError::invalid_params("requestState was refused; send the request again without it")
             })?;
@@ -142,7 +142,7 @@ impl Adapter {
     }
 
     /// Seals what the next round starts from.
-    pub(super) fn seal(&self, call: &Call, questions: &Questions) -> Result<String, RpcError> {
+    pub(super) fn seal(&self, call: &Call, questions: &PendingInput) -> Result<String, RpcError> {
         if !call.method.may_ask() {
             let why = format!("{} may not be answered with a question", call.method);
             return Err(RpcError::internal(why));
@@ -159,9 +159,9 @@ impl Adapter {
             RequestDigest::of(call.method.name(), call.params.raw().as_bytes()).map_err(internal)?;
         let asked = questions.requests.iter();
         let asked = asked.map(|(key, request)| (key.clone(), request.method().to_owned())).collect();
-        let sealed = Sealed { round: Cow::Borrowed(&questions.round), asked };
+        let sealed = SealedRound { round: Cow::Borrowed(&questions.round), asked };
         let payload = serde_json::to_vec(&sealed).map_err(internal)?;
-        let binding = Binding { principal: peer.principal.as_deref(), request };
+        let binding = StateBinding { principal: peer.principal.as_deref(), request };
         let expires = SystemTime::now() + self.settings.state_lifetime;
         Ok(self.settings.keys.seal(&binding, expires, random(), &payload))
     }
@@ -169,20 +169,20 @@ impl Adapter {
 
 /// Content of `requestState`.
 #[derive(Serialize, Deserialize)]
-struct Sealed<'a> {
+struct SealedRound<'a> {
     #[serde(rename = "r")]
     round: Cow<'a, Round>,
     #[serde(rename = "q")]
-    asked: Asked,
+    asked: AskedMethods,
 }
 
 /// The methods of the questions that were asked, by key: answers of another shape go no further (MRTR-15).
-type Asked = BTreeMap<String, String>;
+type AskedMethods = BTreeMap<String, String>;
 
 /// Returns true if a client may send this as a request. Any method that the specification does not define may be one.
 fn is_served(method: &Method) -> bool {
     method.info().is_none_or(|info| {
-        info.kind == Kind::Request
+        info.kind == MessageKind::Request
             && info.direction != Direction::ToClient
             && info.in_revision(Revision::LATEST)
     })
@@ -191,10 +191,10 @@ fn is_served(method: &Method) -> bool {
 /// The peers last seen on a connection, so that what they say of themselves is read once. Nothing is derived from
 /// earlier requests (STLS-01): the same words give the same peer.
 #[derive(Debug, Default)]
-pub(crate) struct PeerCache(Mutex<Vec<Seen>>);
+pub(crate) struct PeerCache(Mutex<Vec<CachedPeer>>);
 
 #[derive(Debug)]
-struct Seen {
+struct CachedPeer {
     info: Box<str>,
     capabilities: Box<str>,
     peer: Arc<Peer>,
@@ -206,9 +206,9 @@ const SEEN: usize = 4;
 impl PeerCache {
     fn peer(
         &self,
-        programs: &Programs,
+        programs: &ClientInfoCache,
         meta: &RequestMeta<'_>,
-        sender: Sender,
+        sender: RequestSender,
     ) -> Result<Arc<Peer>, RpcError> {
         let info = meta.client_info.map_or("", |raw| raw.get());
         let capabilities = meta.client_capabilities.map_or("{}", |raw| raw.get());
@@ -230,7 +230,7 @@ impl PeerCache {
             seen.remove(0);
         }
         let (info, capabilities) = (info.into(), capabilities.into());
-        seen.push(Seen { info, capabilities, peer: Arc::clone(&peer) });
+        seen.push(CachedPeer { info, capabilities, peer: Arc::clone(&peer) });
         Ok(peer)
     }
 }
@@ -250,7 +250,7 @@ fn read_client(
 ///
 /// # Errors
 /// When it is no object, or when a member of the params stands twice.
-pub(crate) fn read_meta(params: &View) -> Result<RequestMeta<'_>, RpcError> {
+pub(crate) fn read_meta(params: &ParamsView) -> Result<RequestMeta<'_>, RpcError> {
     if let Some(member) = params.repeated {
         return Err(RpcError::invalid_params(format!("params has {member:?} twice")));
     }

@@ -7,19 +7,19 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures::task::AtomicWaker;
-use hospes_model::{Id, InitializeParams, Method, RawJson, RpcError, SubscriptionFilter, message};
-use hospes_proto::Revisions;
-use hospes_proto::session::server::{Admitted, ServerEvent, SessionLimits};
-use hospes_proto::session::{InFlight, ServerSession, Ticket, TimeLimits};
+use hospes_model::{InitializeParams, Method, RawJson, RequestId, RpcError, SubscriptionFilter, message};
+use hospes_proto::RevisionSet;
+use hospes_proto::session::server::{RequestAction, ServerEvent, SessionLimits};
+use hospes_proto::session::{InFlightRequests, RequestTicket, ServerSession, TimeLimits};
 
-use super::asking::AskRound;
+use super::question_round::RoundAnswers;
 use super::tasks::SessionTasks;
-use super::{Stop, Stopped};
+use super::{CallStopReason, CallStopSwitch};
 use crate::Peer;
 
 /// Capabilities of the server for which the adapter answers.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Offers {
+pub(super) struct ServerOffers {
     pub(super) logging: bool,
     pub(super) subscribe: bool,
     pub(super) tools_changes: bool,
@@ -32,16 +32,16 @@ pub(super) struct Offers {
 
 /// One legacy session. Its lock is held for a few instructions, never across an await.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct LegacySession {
     peer: Arc<Peer>,
-    offers: Offers,
+    offers: ServerOffers,
     /// Most sessions have none.
     tasks: OnceLock<Box<SessionTasks>>,
-    machine: Mutex<Machine>,
+    machine: Mutex<SessionMachine>,
     /// Grows with every change of the subscriptions.
     epoch: AtomicU64,
     /// None before the first stream of changes is read: many sessions never have one.
-    holding: OnceLock<Box<Holding>>,
+    holding: OnceLock<Box<SubscriptionState>>,
     /// Waker of the reader of the session's stream of changes.
     listener: AtomicWaker,
 }
@@ -59,12 +59,12 @@ pub(crate) enum Heard {
 
 /// Progress of the service with the session's subscriptions.
 #[derive(Debug, Default)]
-struct Holding {
+struct SubscriptionState {
     /// The last state of the subscriptions that the service was told of.
     held: AtomicU64,
     /// Number of streams of changes being read.
     listening: AtomicU32,
-    fresh: Mutex<Fresh>,
+    fresh: Mutex<NewSubscriptions>,
     /// Subscriptions that are to be answered once the service has said whether it tells, and whether it does not.
     asked: Mutex<HashMap<String, bool>>,
     /// Wakes those who wait for either.
@@ -73,25 +73,25 @@ struct Holding {
 
 /// Changes of the subscriptions since the service was last asked.
 #[derive(Debug, Default)]
-struct Fresh {
+struct NewSubscriptions {
     uris: Vec<String>,
     /// True if there are changes other than additions.
     all: bool,
 }
 
-type Machine = ServerSession<Arc<Stop>, Question>;
+type SessionMachine = ServerSession<Arc<CallStopSwitch>, AnswerTarget>;
 
 /// Destination of the answer to a question.
 #[derive(Debug)]
-struct Question {
-    round: Arc<AskRound>,
+struct AnswerTarget {
+    round: Arc<RoundAnswers>,
     position: usize,
 }
 
-impl Session {
+impl LegacySession {
     /// Opens a session; `peer` is made of the params once the revision is agreed on.
     pub(super) fn open(
-        revisions: Revisions,
+        revisions: RevisionSet,
         params: Arc<InitializeParams>,
         peer: impl FnOnce(hospes_model::Revision) -> Peer,
     ) -> Result<Self, RpcError> {
@@ -102,7 +102,7 @@ impl Session {
         let revision = machine.initialize(params)?.revision;
         Ok(Self {
             peer: Arc::new(peer(revision)),
-            offers: Offers::default(),
+            offers: ServerOffers::default(),
             tasks: OnceLock::new(),
             machine: Mutex::new(machine),
             epoch: AtomicU64::new(0),
@@ -111,7 +111,7 @@ impl Session {
         })
     }
 
-    pub(super) fn offering(mut self, offers: Offers) -> Self {
+    pub(super) fn offering(mut self, offers: ServerOffers) -> Self {
         self.offers = offers;
         self
     }
@@ -125,7 +125,7 @@ impl Session {
         self.tasks.get_or_init(Box::default)
     }
 
-    pub(super) fn offers(&self) -> Offers {
+    pub(super) fn offers(&self) -> ServerOffers {
         self.offers
     }
 
@@ -134,12 +134,12 @@ impl Session {
         self.machine().has_batches()
     }
 
-    pub(super) fn handle_request(&self, id: &Id, method: &Method) -> Result<Admitted, RpcError> {
+    pub(super) fn handle_request(&self, id: &RequestId, method: &Method) -> Result<RequestAction, RpcError> {
         self.machine().handle_request(id, method)
     }
 
     /// Takes in a notification; says what is left to do about it.
-    pub(crate) fn handle_notification(&self, notification: &message::Notification<'_>) -> Heard {
+    pub(crate) fn handle_notification(&self, notification: &message::JsonRpcNotification<'_>) -> Heard {
         let method = Method::from_name(&notification.method);
         // The machine wants the time for progress of our requests, which ask for none.
         let event = self.machine().handle_notification(Instant::now(), &method, notification.params);
@@ -147,7 +147,7 @@ impl Session {
             ServerEvent::Initialized => return Heard::Ready,
             ServerEvent::Cancelled { id, stop, reason } => {
                 tracing::info!(%id, reason, "cancelled by the client");
-                stop.stop(Stopped::Cancelled);
+                stop.stop(CallStopReason::Cancelled);
             }
             // The client's roots are asked for each time; nothing here kept them.
             ServerEvent::Progress { .. } | ServerEvent::RootsListChanged | ServerEvent::Ignored => {}
@@ -158,7 +158,7 @@ impl Session {
     }
 
     /// Handles the answer to a question of this side; unexpected answers are ignored.
-    pub(crate) fn handle_response(&self, whole: &Bytes, response: message::Response<'_>) {
+    pub(crate) fn handle_response(&self, whole: &Bytes, response: message::JsonRpcResponse<'_>) {
         let question = self.machine().handle_response(response.id.as_ref());
         match question {
             Some(question) => question.answer(response.outcome.map(|raw| RawJson::within(whole, raw))),
@@ -167,7 +167,7 @@ impl Session {
     }
 
     /// The answer to the question `id` was lost on its way here.
-    pub(crate) fn handle_lost_response(&self, id: &Id, error: RpcError) {
+    pub(crate) fn handle_lost_response(&self, id: &RequestId, error: RpcError) {
         let question = self.machine().handle_response(Some(id));
         if let Some(question) = question {
             question.answer(Err(error));
@@ -175,18 +175,18 @@ impl Session {
     }
 
     /// Refuses an id that a running call has.
-    pub(crate) fn check(&self, id: &Id) -> Result<(), RpcError> {
+    pub(crate) fn check(&self, id: &RequestId) -> Result<(), RpcError> {
         self.machine().served().check(id)
     }
 
     /// Enters a call that did not finish at once.
-    fn enter(&self, id: &Id) -> Result<(Arc<Stop>, Ticket), RpcError> {
-        let stop = Arc::new(Stop::default());
+    fn enter(&self, id: &RequestId) -> Result<(Arc<CallStopSwitch>, RequestTicket), RpcError> {
+        let stop = Arc::new(CallStopSwitch::default());
         let ticket = self.machine().begin(id, Arc::clone(&stop))?;
         Ok((stop, ticket))
     }
 
-    fn leave(&self, id: &Id, ticket: Ticket) {
+    fn leave(&self, id: &RequestId, ticket: RequestTicket) {
         self.machine().finish(id, ticket);
     }
 
@@ -200,7 +200,7 @@ impl Session {
     }
 
     /// Ends the session, and whatever runs for it.
-    pub(crate) fn stop(&self, why: Stopped) {
+    pub(crate) fn stop(&self, why: CallStopReason) {
         let (stops, questions) = self.machine().close();
         for question in questions {
             question.answer(Err(RpcError::internal("the session has ended")));
@@ -212,11 +212,11 @@ impl Session {
     }
 
     /// Books ids for the questions of a round.
-    pub(super) fn ask(&self, methods: &[Method], round: &Arc<AskRound>) -> Result<Vec<i64>, RpcError> {
+    pub(super) fn ask(&self, methods: &[Method], round: &Arc<RoundAnswers>) -> Result<Vec<i64>, RpcError> {
         let mut machine = self.machine();
         let mut ids = Vec::with_capacity(methods.len());
         for (position, method) in methods.iter().enumerate() {
-            let question = Question { round: Arc::clone(round), position };
+            let question = AnswerTarget { round: Arc::clone(round), position };
             // The round has one limit for all its questions.
             match machine.ask(Instant::now(), method, TimeLimits::NONE, question) {
                 Ok(id) => ids.push(id),
@@ -308,7 +308,7 @@ impl Session {
     /// The next time that the subscriptions change the service is to be asked for all of them.
     pub(super) fn ask_all_anew(&self) {
         if let Some(mut fresh) = self.fresh() {
-            *fresh = Fresh { uris: Vec::new(), all: true };
+            *fresh = NewSubscriptions { uris: Vec::new(), all: true };
         }
     }
 
@@ -318,7 +318,7 @@ impl Session {
         (!fresh.all).then_some(fresh.uris)
     }
 
-    fn fresh(&self) -> Option<MutexGuard<'_, Fresh>> {
+    fn fresh(&self) -> Option<MutexGuard<'_, NewSubscriptions>> {
         self.holding.get().map(|holding| lock(&holding.fresh))
     }
 
@@ -329,9 +329,9 @@ impl Session {
     }
 
     /// Somebody reads the session's stream of changes while the returned value lives.
-    pub(crate) fn attend(self: &Arc<Self>) -> Attending {
+    pub(crate) fn attend(self: &Arc<Self>) -> StreamAttendance {
         self.holding.get_or_init(Box::default).listening.fetch_add(1, Ordering::AcqRel);
-        Attending(Arc::clone(self))
+        StreamAttendance(Arc::clone(self))
     }
 
     /// The service knows of the subscriptions as they were at `epoch`.
@@ -384,16 +384,16 @@ impl Session {
         self.listener.register(waker);
     }
 
-    fn machine(&self) -> MutexGuard<'_, Machine> {
+    fn machine(&self) -> MutexGuard<'_, SessionMachine> {
         lock(&self.machine)
     }
 }
 
 /// Reads a session's stream of changes, for as long as it lives.
 #[derive(Debug)]
-pub(crate) struct Attending(Arc<Session>);
+pub(crate) struct StreamAttendance(Arc<LegacySession>);
 
-impl Drop for Attending {
+impl Drop for StreamAttendance {
     fn drop(&mut self) {
         if let Some(holding) = self.0.holding.get() {
             holding.listening.fetch_sub(1, Ordering::AcqRel);
@@ -402,7 +402,7 @@ impl Drop for Attending {
     }
 }
 
-impl Question {
+impl AnswerTarget {
     fn answer(&self, answer: Result<RawJson, RpcError>) {
         self.round.answer(self.position, answer);
     }
@@ -410,31 +410,31 @@ impl Question {
 
 /// The calls without a session that run on a connection, by the ids of their requests.
 #[derive(Debug)]
-pub(crate) struct ModernCalls(Mutex<InFlight<Arc<Stop>>>);
+pub(crate) struct ModernCalls(Mutex<InFlightRequests<Arc<CallStopSwitch>>>);
 
 impl Default for ModernCalls {
     fn default() -> Self {
-        Self(Mutex::new(InFlight::new(usize::MAX)))
+        Self(Mutex::new(InFlightRequests::new(usize::MAX)))
     }
 }
 
 impl ModernCalls {
     /// Refuses an id that a running call has.
-    pub(crate) fn check(&self, id: &Id) -> Result<(), RpcError> {
+    pub(crate) fn check(&self, id: &RequestId) -> Result<(), RpcError> {
         lock(&self.0).check(id)
     }
 
     /// Cancels a call; returns false if there is none of that id.
-    pub(crate) fn cancel(&self, id: &Id) -> bool {
+    pub(crate) fn cancel(&self, id: &RequestId) -> bool {
         let stop = lock(&self.0).cancel(id);
         if let Some(stop) = &stop {
-            stop.stop(Stopped::Cancelled);
+            stop.stop(CallStopReason::Cancelled);
         }
         stop.is_some()
     }
 
     /// Stops every call.
-    pub(crate) fn stop_all(&self, why: Stopped) {
+    pub(crate) fn stop_all(&self, why: CallStopReason) {
         let stops: Vec<_> = lock(&self.0).drain().map(|(_, stop)| stop).collect();
         for stop in stops {
             stop.stop(why);
@@ -444,24 +444,24 @@ impl ModernCalls {
 
 /// Table in which a running call is registered, so that it can be stopped.
 #[derive(Clone, Debug)]
-pub(crate) enum Table {
-    Session(Arc<Session>),
+pub(crate) enum CallTable {
+    Session(Arc<LegacySession>),
     Connection(Arc<ModernCalls>),
 }
 
-impl Table {
-    pub(super) fn enter(&self, id: &Id) -> Result<(Arc<Stop>, Ticket), RpcError> {
+impl CallTable {
+    pub(super) fn enter(&self, id: &RequestId) -> Result<(Arc<CallStopSwitch>, RequestTicket), RpcError> {
         match self {
             Self::Session(session) => session.enter(id),
             Self::Connection(calls) => {
-                let stop = Arc::new(Stop::default());
+                let stop = Arc::new(CallStopSwitch::default());
                 let ticket = lock(&calls.0).begin(id, Arc::clone(&stop))?;
                 Ok((stop, ticket))
             }
         }
     }
 
-    pub(super) fn leave(&self, id: &Id, ticket: Ticket) {
+    pub(super) fn leave(&self, id: &RequestId, ticket: RequestTicket) {
         match self {
             Self::Session(session) => session.leave(id, ticket),
             Self::Connection(calls) => drop(lock(&calls.0).finish(id, ticket)),

@@ -12,17 +12,17 @@ use std::task::Poll;
 use std::time::Duration;
 
 use hospes_model::{
-    Answer, CallToolResult, GetTaskResult, InputRequest, Meta, Method, Notification, RawJson, RelatedTask,
-    Reply, Revision, RpcError, SubscriptionFilter, SubscriptionsListenParams, TASKS_EXTENSION, TaskMetadata,
-    TaskParams, TaskStatus, ToolTaskRequests, UpdateTaskParams, code, meta_key,
+    CallToolResult, GetTaskResult, InputRequest, Meta, Method, Notification, PeerResult, RawJson,
+    RelatedTask, Reply, Revision, RpcError, SubscriptionFilter, SubscriptionsListenParams, TASKS_EXTENSION,
+    TaskMetadata, TaskParams, TaskStatus, ToolTaskRequests, UpdateTaskParams, code, meta_key,
 };
 use hospes_model::{PaginatedParams, TaskSupport};
 use hospes_model::{ServerCapabilities, ServerTaskRequests, ServerTasksCapability};
 
-use super::Session;
-use crate::exchange::{Event, Exchange};
-use crate::service::{BoxService, Call, Outcome, Questions, Service};
-use crate::tasks::{TaskWish, is_not_declared};
+use super::LegacySession;
+use crate::exchange::{Exchange, ExchangeEvent};
+use crate::service::{BoxService, Call, Outcome, PendingInput, Service};
+use crate::tasks::{TaskPreference, is_not_declared};
 use crate::{Context, Params, Peer};
 
 /// Maximum number of tasks of a session whose changes are sent; the oldest are left out.
@@ -36,10 +36,10 @@ const STEP: &str = "hospes/task";
 
 /// Tasks of a session.
 #[derive(Debug, Default)]
-pub(super) struct SessionTasks(Mutex<State>);
+pub(super) struct SessionTasks(Mutex<SessionTasksState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct SessionTasksState {
     followed: VecDeque<String>,
     cancelled: VecDeque<String>,
     /// Questions of tasks that the client is being asked.
@@ -85,18 +85,18 @@ impl SessionTasks {
         self.lock().asking.insert((id.to_owned(), key.to_owned()))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SessionTasksState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A question that one call has put before the client, so that no other does.
-struct Claim {
-    session: Arc<Session>,
+struct QuestionClaim {
+    session: Arc<LegacySession>,
     question: (String, String),
 }
 
-impl Drop for Claim {
+impl Drop for QuestionClaim {
     fn drop(&mut self) {
         self.session.tasks().lock().asking.remove(&self.question);
     }
@@ -121,17 +121,17 @@ pub(super) fn offered(capabilities: &mut ServerCapabilities) -> bool {
 }
 
 /// Returns the task preference of a tool call (TASK-07: read only if the service runs tasks).
-pub(super) fn wish(method: &Method, revision: Revision, params: &Params) -> Result<TaskWish, RpcError> {
+pub(super) fn wish(method: &Method, revision: Revision, params: &Params) -> Result<TaskPreference, RpcError> {
     #[derive(serde::Deserialize)]
-    struct Wish {
+    struct ToolCallTaskPeek {
         #[serde(default)]
         task: Option<TaskMetadata>,
     }
     if *method != Method::ToolsCall || revision != Revision::V2025_11_25 {
-        return Ok(TaskWish::None);
+        return Ok(TaskPreference::None);
     }
-    let Wish { task } = params.decode()?;
-    Ok(task.map_or(TaskWish::None, TaskWish::Asked))
+    let ToolCallTaskPeek { task } = params.decode()?;
+    Ok(task.map_or(TaskPreference::None, TaskPreference::Asked))
 }
 
 /// Returns true if a method concerns tasks.
@@ -143,7 +143,7 @@ pub(super) fn concerns(method: &Method) -> bool {
 /// A service that runs tasks, as a session of an older revision sees it.
 pub(super) struct LegacyTasks {
     pub(super) service: BoxService,
-    pub(super) session: Arc<Session>,
+    pub(super) session: Arc<LegacySession>,
 }
 
 impl Service for LegacyTasks {
@@ -168,7 +168,7 @@ impl Service for LegacyTasks {
 /// added later; it runs to its end.
 pub(super) fn run_after_all(
     service: &BoxService,
-    session: &Arc<Session>,
+    session: &Arc<LegacySession>,
     call: &Call,
     error: &RpcError,
 ) -> Option<Exchange> {
@@ -237,7 +237,7 @@ impl LegacyTasks {
             .meta(call.context.meta().cloned())
             .progress_token(call.context.progress_token().cloned())
             // Whichever of the two dialects its server speaks.
-            .task(TaskWish::Open)
+            .task(TaskPreference::Open)
             .round(call.context.round());
         let made = Call { method: Method::ToolsCall, params: call.params.clone(), context: context.build() };
         let id = match self.service.call(made).await {
@@ -250,7 +250,7 @@ impl LegacyTasks {
         }
         // Whoever gives up the call gives up the task.
         let peer = Arc::clone(call.context.peer());
-        call.context.keep(Abandon { service: self.service.clone(), peer, id: id.clone() });
+        call.context.keep(CancelTaskOnDrop { service: self.service.clone(), peer, id: id.clone() });
         self.wait(call, &id, false).await
     }
 
@@ -319,7 +319,7 @@ impl LegacyTasks {
                     continue;
                 }
                 let (session, question) = (Arc::clone(&self.session), (id.to_owned(), key.clone()));
-                call.context.keep(Claim { session, question });
+                call.context.keep(QuestionClaim { session, question });
                 if named {
                     relate(&mut request, id);
                 }
@@ -327,7 +327,7 @@ impl LegacyTasks {
             }
             if !requests.is_empty() {
                 let round = call.context.round().without_answers();
-                return Ok(Outcome::InputRequired(Questions::new(requests, round)));
+                return Ok(Outcome::InputRequired(PendingInput::new(requests, round)));
             }
             let pause = Duration::from_millis(found.task.poll_interval_ms.unwrap_or(1000));
             news(call, &mut changes, pause.clamp(LOOK_AGAIN.0, LOOK_AGAIN.1)).await;
@@ -355,7 +355,7 @@ impl LegacyTasks {
         match self.service.call(Call::new(method.clone(), raw(params)?, context)).await {
             Outcome::Complete(Reply::Prepared(prepared)) => Ok(prepared.reply().clone()),
             Outcome::Complete(reply) => match reply.resolved(&method) {
-                Ok(Answer::Complete(reply)) => Ok(reply),
+                Ok(PeerResult::Complete(reply)) => Ok(reply),
                 Ok(_) => Err(RpcError::internal(format!("{method} was answered with something else"))),
                 Err(error) => Err(RpcError::internal(error.to_string())),
             },
@@ -370,17 +370,19 @@ async fn news(call: &Call, changes: &mut Option<Exchange>, pause: Duration) {
     let changed = poll_fn(|cx| {
         while let Some(exchange) = changes {
             match exchange.poll_event(cx) {
-                Poll::Ready(Event::Notify(Notification::SubscriptionsAcknowledged(_))) if pause.is_zero() => {
+                Poll::Ready(ExchangeEvent::Notify(Notification::SubscriptionsAcknowledged(_)))
+                    if pause.is_zero() =>
+                {
                     return Poll::Ready(());
                 }
-                Poll::Ready(Event::Notify(Notification::TasksChanged(_))) => return Poll::Ready(()),
-                Poll::Ready(Event::Notify(
+                Poll::Ready(ExchangeEvent::Notify(Notification::TasksChanged(_))) => return Poll::Ready(()),
+                Poll::Ready(ExchangeEvent::Notify(
                     said @ (Notification::Progress(_) | Notification::LogMessage(_)),
                 )) => {
                     call.context.notify(said);
                 }
-                Poll::Ready(Event::Notify(_)) => {}
-                Poll::Ready(Event::Ask(_) | Event::Done(_)) => *changes = None,
+                Poll::Ready(ExchangeEvent::Notify(_)) => {}
+                Poll::Ready(ExchangeEvent::Ask(_) | ExchangeEvent::Done(_)) => *changes = None,
                 Poll::Pending => break,
             }
         }
@@ -425,13 +427,13 @@ fn raw(value: &impl serde::Serialize) -> Result<RawJson, RpcError> {
 }
 
 /// Gives up a task with the call that it was run for. One that is over is not touched by that.
-struct Abandon {
+struct CancelTaskOnDrop {
     service: BoxService,
     peer: Arc<Peer>,
     id: String,
 }
 
-impl Drop for Abandon {
+impl Drop for CancelTaskOnDrop {
     fn drop(&mut self) {
         let (Ok(runtime), Ok(params)) =
             (tokio::runtime::Handle::try_current(), raw(&TaskParams::new(self.id.as_str())))

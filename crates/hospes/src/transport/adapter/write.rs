@@ -3,17 +3,17 @@
 use std::borrow::Cow;
 
 use hospes_model::{
-    CallToolResult, ContentBlock, Id, InputRequest, InputRequiredResult, Method, Notification, RawJson,
-    Reply, ResourceBody, ResourceContents, Revision, RpcError, Stamp, encode_error, message,
+    CallToolResult, ContentBlock, InputRequest, InputRequiredResult, Method, Notification, RawJson, Reply,
+    RequestId, ResourceBody, ResourceContents, Revision, RpcError, ServerStamp, encode_error, message,
 };
 
 /// Appends an answer. Whatever goes wrong, exactly one is appended. Returns the error's code, if it is an error.
 pub(super) fn reply(
     out: &mut Vec<u8>,
-    id: &Id,
+    id: &RequestId,
     method: &Method,
     revision: Revision,
-    stamp: &Stamp,
+    stamp: &ServerStamp,
     reply: &Reply,
 ) -> Option<i64> {
     let written = message::write_result(out, id, |out| reply.encode(method, revision, stamp, out));
@@ -58,9 +58,9 @@ fn contents_length(contents: &ResourceContents) -> usize {
 /// Appends the questions of a round (2026-07-28). Returns the error's code, if there was one.
 pub(super) fn questions(
     out: &mut Vec<u8>,
-    id: &Id,
+    id: &RequestId,
     method: &Method,
-    stamp: &Stamp,
+    stamp: &ServerStamp,
     requests: Vec<(String, InputRequest)>,
     state: String,
 ) -> Option<i64> {
@@ -78,7 +78,7 @@ pub(super) fn questions(
 /// Appends an error answer and returns its code.
 pub(super) fn error(
     out: &mut Vec<u8>,
-    id: Option<&Id>,
+    id: Option<&RequestId>,
     method: &Method,
     revision: Revision,
     error: RpcError,
@@ -93,7 +93,7 @@ pub(super) fn notification(
     out: &mut Vec<u8>,
     notification: &Notification,
     revision: Revision,
-    subscription: Option<&Id>,
+    subscription: Option<&RequestId>,
 ) -> bool {
     let start = out.len();
     match notification.encode(revision, subscription, out) {
@@ -113,11 +113,11 @@ pub(super) fn request(
     method: &Method,
     params: &RawJson,
 ) -> Result<(), serde_json::Error> {
-    message::write_request(out, &Id::Number(id), method.name(), Some(params))
+    message::write_request(out, &RequestId::Number(id), method.name(), Some(params))
 }
 
 /// Appends the answer that says only that it was done.
-pub(super) fn empty(out: &mut Vec<u8>, id: &Id) {
+pub(super) fn empty(out: &mut Vec<u8>, id: &RequestId) {
     let Ok(()) = message::write_result(out, id, |out| {
         out.extend_from_slice(b"{}");
         Ok::<(), std::convert::Infallible>(())

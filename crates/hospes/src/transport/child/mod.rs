@@ -16,11 +16,11 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::client::hidden::Hidden;
-use crate::client::{Command, ProcessNews};
+use crate::client::env_secrets::EnvSecrets;
+use crate::client::{CommandTarget, ProcessEvent};
 
 pub(crate) use input::{UnreadInput, counted};
-pub(crate) use stderr::{OnStderr, StderrTail};
+pub(crate) use stderr::{StderrCallback, StderrTail};
 
 /// Time for a server to exit once its stdin is closed.
 pub(crate) const EXIT_GRACE: Duration = Duration::from_millis(1000);
@@ -58,20 +58,20 @@ const INHERITED: &[&str] = &[
 ];
 
 /// Called with what becomes of a process.
-pub(crate) type OnProcess = Arc<dyn Fn(ProcessNews<'_>) + Send + Sync>;
+pub(crate) type ProcessCallback = Arc<dyn Fn(ProcessEvent<'_>) + Send + Sync>;
 
 /// Callbacks for events of a child.
 #[derive(Clone, Default)]
-pub(crate) struct Listeners {
+pub(crate) struct ChildListeners {
     /// Callback for each line on stderr.
-    pub(crate) stderr: Option<OnStderr>,
+    pub(crate) stderr: Option<StderrCallback>,
     /// Callback for its start and its end.
-    pub(crate) process: Option<OnProcess>,
+    pub(crate) process: Option<ProcessCallback>,
 }
 
 /// A started child: its pipes, and the handle to the rest.
 #[derive(Debug)]
-pub(crate) struct Child {
+pub(crate) struct ChildProcess {
     pub(crate) stdin: ChildStdin,
     pub(crate) stdout: ChildStdout,
     pub(crate) handle: ChildHandle,
@@ -79,7 +79,7 @@ pub(crate) struct Child {
 
 /// State of a child.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Life {
+pub(crate) enum ChildState {
     Running,
     /// The process has ended; what it started may still be there.
     Exited(Box<str>),
@@ -90,22 +90,22 @@ pub(crate) enum Life {
 /// Ends the child when dropped, in the background.
 #[derive(Debug)]
 pub(crate) struct ChildHandle {
-    life: watch::Receiver<Life>,
+    life: watch::Receiver<ChildState>,
     stop: Mutex<Option<oneshot::Sender<()>>>,
     stderr: Arc<StderrTail>,
 }
 
-impl Child {
+impl ChildProcess {
     /// Starts `command`. Must be called within a runtime.
-    pub(crate) fn spawn(command: &Command, listeners: Listeners) -> io::Result<Self> {
-        let tell = |news: ProcessNews<'_>| {
+    pub(crate) fn spawn(command: &CommandTarget, listeners: ChildListeners) -> io::Result<Self> {
+        let tell = |news: ProcessEvent<'_>| {
             if let Some(process) = &listeners.process {
                 process(news);
             }
         };
-        let mut child = prepare(command).spawn().inspect_err(|why| tell(ProcessNews::NotStarted { why }))?;
+        let mut child = prepare(command).spawn().inspect_err(|why| tell(ProcessEvent::NotStarted { why }))?;
         let pid = child.id();
-        tell(ProcessNews::Started { pid });
+        tell(ProcessEvent::Started { pid });
         let (Some(stdin), Some(stdout), Some(errors)) =
             (child.stdin().take(), child.stdout().take(), child.stderr().take())
         else {
@@ -117,12 +117,13 @@ impl Child {
             let _ = rustix::pipe::fcntl_setpipe_size(&stdin, PIPE_BYTES);
             let _ = rustix::pipe::fcntl_setpipe_size(&stdout, PIPE_BYTES);
         }
-        let stderr = Arc::new(StderrTail::new(listeners.stderr, Hidden::of(&command.env)));
+        let stderr = Arc::new(StderrTail::new(listeners.stderr, EnvSecrets::of(&command.env)));
         let mut reader = tokio::spawn(Arc::clone(&stderr).read(errors));
-        let (announce, life) = watch::channel(Life::Running);
+        let (announce, life) = watch::channel(ChildState::Running);
         let (stop, stopped) = oneshot::channel();
         let is_launcher = command.launcher.is_some();
-        let supervised = Supervised { child, is_launcher, left_alone: false, on_end: listeners.process, pid };
+        let supervised =
+            SupervisedChild { child, is_launcher, left_alone: false, on_end: listeners.process, pid };
         tokio::spawn(async move {
             supervised.run(stopped, announce, &mut reader).await;
             reader.abort();
@@ -134,12 +135,12 @@ impl Child {
 impl ChildHandle {
     /// Resolves when the process has ended, with how it ended.
     pub(crate) async fn exited(&self) -> Box<str> {
-        self.reached(|life| *life != Life::Running).await
+        self.reached(|life| *life != ChildState::Running).await
     }
 
     /// Resolves when nothing of it is left.
     pub(crate) async fn gone(&self) {
-        self.reached(|life| matches!(life, Life::Gone(_))).await;
+        self.reached(|life| matches!(life, ChildState::Gone(_))).await;
     }
 
     /// Begins to end the child: its stdin must have been closed (or be about to be).
@@ -152,32 +153,32 @@ impl ChildHandle {
         self.stderr.tail()
     }
 
-    async fn reached(&self, wanted: impl FnMut(&Life) -> bool) -> Box<str> {
+    async fn reached(&self, wanted: impl FnMut(&ChildState) -> bool) -> Box<str> {
         let mut life = self.life.clone();
         let life = life.wait_for(wanted).await;
         match life.as_deref() {
-            Ok(Life::Exited(how) | Life::Gone(how)) => how.clone(),
+            Ok(ChildState::Exited(how) | ChildState::Gone(how)) => how.clone(),
             _ => "is gone".into(),
         }
     }
 }
 
 /// A child and everything it started; killed when this is dropped too early, as at the end of the runtime.
-struct Supervised {
+struct SupervisedChild {
     child: Box<dyn ChildWrapper>,
     /// True for a launcher, which kills the server's processes when told to terminate; killed itself, it could not.
     is_launcher: bool,
     left_alone: bool,
     /// Callback for its end; taken once called.
-    on_end: Option<OnProcess>,
+    on_end: Option<ProcessCallback>,
     pid: Option<u32>,
 }
 
-impl Supervised {
+impl SupervisedChild {
     async fn run(
         mut self,
         stopped: oneshot::Receiver<()>,
-        announce: watch::Sender<Life>,
+        announce: watch::Sender<ChildState>,
         stderr: &mut JoinHandle<()>,
     ) {
         let (status, was_asked) = tokio::select! {
@@ -189,16 +190,16 @@ impl Supervised {
         self.tell_end(&how, was_asked, status.is_some_and(|status| status.success()));
         // Its last words explain its end. A helper may hold the pipe open for good, so they are not waited for long.
         let _ = timeout(LAST_WORDS, stderr).await;
-        announce.send_replace(Life::Exited(how.clone()));
+        announce.send_replace(ChildState::Exited(how.clone()));
         self.sweep().await;
         self.left_alone = true;
-        announce.send_replace(Life::Gone(how));
+        announce.send_replace(ChildState::Gone(how));
     }
 
     /// Before anybody who waits for the end knows of it.
     fn tell_end(&mut self, how: &str, was_asked: bool, is_success: bool) {
         if let Some(tell) = self.on_end.take() {
-            tell(ProcessNews::Ended { pid: self.pid, how, was_asked, is_success });
+            tell(ProcessEvent::Ended { pid: self.pid, how, was_asked, is_success });
         }
     }
 
@@ -252,7 +253,7 @@ impl Supervised {
     }
 }
 
-impl Drop for Supervised {
+impl Drop for SupervisedChild {
     fn drop(&mut self) {
         if !self.left_alone {
             self.kill();
@@ -261,7 +262,7 @@ impl Drop for Supervised {
     }
 }
 
-fn prepare(command: &Command) -> CommandWrap {
+fn prepare(command: &CommandTarget) -> CommandWrap {
     let program = command.launcher.as_ref().map_or(command.program.as_os_str(), |it| it.program.as_os_str());
     let mut wrap = CommandWrap::with_new(program, |process| {
         if let Some(launcher) = &command.launcher {
@@ -280,7 +281,7 @@ fn prepare(command: &Command) -> CommandWrap {
     wrap
 }
 
-fn environment(command: &Command) -> Vec<(OsString, OsString)> {
+fn environment(command: &CommandTarget) -> Vec<(OsString, OsString)> {
     let names: Vec<&OsStr> = match &command.inherited {
         Some(names) => names.iter().map(OsString::as_os_str).collect(),
         None => INHERITED.iter().map(OsStr::new).collect(),

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::AsyncReadExt as _;
 use tokio::process::ChildStderr;
 
-use crate::client::hidden::Hidden;
+use crate::client::env_secrets::EnvSecrets;
 
 /// Called with each line.
-pub(crate) type OnStderr = Arc<dyn Fn(&str) + Send + Sync>;
+pub(crate) type StderrCallback = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The most lines that are kept.
 const MAX_LINES: usize = 50;
@@ -20,13 +20,13 @@ const MAX_LINE_BYTES: usize = 2048;
 const SHOWN: usize = 10;
 pub(crate) struct StderrTail {
     lines: Mutex<VecDeque<String>>,
-    on_line: Option<OnStderr>,
-    hidden: Hidden,
+    on_line: Option<StderrCallback>,
+    hidden: EnvSecrets,
 }
 
 impl StderrTail {
     /// Creates an empty tail; `hidden` values are redacted everywhere.
-    pub(crate) fn new(on_line: Option<OnStderr>, hidden: Hidden) -> Self {
+    pub(crate) fn new(on_line: Option<StderrCallback>, hidden: EnvSecrets) -> Self {
         Self { lines: Mutex::new(VecDeque::new()), on_line, hidden }
     }
 

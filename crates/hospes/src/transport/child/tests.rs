@@ -5,7 +5,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use super::*;
 use crate::client::Target;
 
-fn sh(script: &str) -> Command {
+fn sh(script: &str) -> CommandTarget {
     Target::command("sh").args(["-c", script])
 }
 
@@ -21,7 +21,7 @@ fn alive(marker: &str) -> bool {
 /// covers: STDIO-09
 #[tokio::test]
 async fn a_child_that_ends_at_end_of_input_is_not_signalled() {
-    let child = Child::spawn(&sh("cat >/dev/null; exit 7"), Listeners::default()).unwrap();
+    let child = ChildProcess::spawn(&sh("cat >/dev/null; exit 7"), ChildListeners::default()).unwrap();
     drop(child.stdin);
     child.handle.stop();
     child.handle.gone().await;
@@ -31,9 +31,9 @@ async fn a_child_that_ends_at_end_of_input_is_not_signalled() {
 /// covers: STDIO-10 STDIO-11
 #[tokio::test]
 async fn a_stubborn_child_is_terminated_then_killed_within_two_seconds() {
-    let child = Child::spawn(
+    let child = ChildProcess::spawn(
         &sh("trap 'echo told >&2' TERM; echo ready; while :; do sleep 0.05; done"),
-        Listeners::default(),
+        ChildListeners::default(),
     )
     .unwrap();
     let _stdout = ready(child.stdout).await;
@@ -54,7 +54,7 @@ async fn a_stubborn_child_is_terminated_then_killed_within_two_seconds() {
 async fn a_helper_that_outlives_its_wrapper_is_ended_with_it() {
     let marker = format!("hospes-helper-{}", std::process::id());
     let script = format!("sh -c 'trap \"\" TERM HUP; while :; do sleep 0.1; done' {marker} & exit 0");
-    let child = Child::spawn(&sh(&script), Listeners::default()).unwrap();
+    let child = ChildProcess::spawn(&sh(&script), ChildListeners::default()).unwrap();
     let began = Instant::now();
     assert_eq!(&*child.handle.exited().await, "exited with status 0");
     child.handle.stop();
@@ -70,7 +70,7 @@ fn the_end_of_the_runtime_kills_the_whole_group() {
         format!("sh -c 'trap \"\" TERM HUP; while :; do sleep 0.1; done' {marker} & cat >/dev/null; sleep 9");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let child = runtime.block_on(async {
-        let child = Child::spawn(&sh(&script), Listeners::default()).unwrap();
+        let child = ChildProcess::spawn(&sh(&script), ChildListeners::default()).unwrap();
         while !alive(&marker) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -88,7 +88,7 @@ fn the_end_of_the_runtime_kills_the_whole_group() {
 #[tokio::test]
 async fn a_child_gets_a_clean_environment_and_what_it_was_given() {
     let command = sh("env").env("GIVEN", "yes");
-    let child = Child::spawn(&command, Listeners::default()).unwrap();
+    let child = ChildProcess::spawn(&command, ChildListeners::default()).unwrap();
     let mut lines = BufReader::new(child.stdout).lines();
     let mut names = Vec::new();
     while let Some(line) = lines.next_line().await.unwrap() {
@@ -106,7 +106,7 @@ async fn a_child_gets_a_clean_environment_and_what_it_was_given() {
 #[tokio::test]
 async fn the_end_of_stderr_is_kept_and_bounded() {
     let script = "i=0; while [ $i -lt 200 ]; do echo line $i >&2; i=$((i+1)); done; read x";
-    let mut child = Child::spawn(&sh(script), Listeners::default()).unwrap();
+    let mut child = ChildProcess::spawn(&sh(script), ChildListeners::default()).unwrap();
     child.stdin.write_all(b"\n").await.unwrap();
     child.handle.exited().await;
     let tail = child.handle.stderr().unwrap();
@@ -120,11 +120,12 @@ async fn what_a_child_alone_was_told_is_hidden_in_its_stderr() {
     let command =
         sh(script).env("TOKEN", "s3cret-value").env("LEVEL", "debug").env("FILE", "/etc/server.conf");
     let heard = Arc::new(Mutex::new(Vec::new()));
-    let listener: OnStderr = {
+    let listener: StderrCallback = {
         let heard = Arc::clone(&heard);
         Arc::new(move |line: &str| heard.lock().unwrap().push(line.to_owned()))
     };
-    let mut child = Child::spawn(&command, Listeners { stderr: Some(listener), process: None }).unwrap();
+    let mut child =
+        ChildProcess::spawn(&command, ChildListeners { stderr: Some(listener), process: None }).unwrap();
     child.stdin.write_all(b"\n").await.unwrap();
     child.handle.exited().await;
     let line = "token=[redacted] level=debug file=/etc/server.conf [redacted]";
@@ -132,7 +133,7 @@ async fn what_a_child_alone_was_told_is_hidden_in_its_stderr() {
     assert_eq!(*heard.lock().unwrap(), [line]);
 }
 
-fn launched(script: &str, launcher: &str) -> Command {
+fn launched(script: &str, launcher: &str) -> CommandTarget {
     let args = ["-c", launcher, "launcher"].map(OsString::from).to_vec();
     sh(script).launched_by(crate::client::Launcher::new("/bin/sh", args, "FOR_CHILD_"))
 }
@@ -142,7 +143,7 @@ fn launched(script: &str, launcher: &str) -> Command {
 async fn a_launcher_gets_the_command_and_its_variables_behind_a_prefix() {
     let command =
         launched("server", r#"echo "$1 $2 $3 $4"; env; read x"#).env("LD_PRELOAD", "/x.so").inherit(["PATH"]);
-    let child = Child::spawn(&command, Listeners::default()).unwrap();
+    let child = ChildProcess::spawn(&command, ChildListeners::default()).unwrap();
     let mut lines = BufReader::new(child.stdout).lines();
     assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("-- sh -c server"));
     drop(child.stdin);
@@ -167,7 +168,7 @@ async fn ready(stdout: impl tokio::io::AsyncRead + Unpin) -> impl Sized {
 #[tokio::test]
 async fn a_launcher_is_told_to_kill() {
     let script = r#"trap 'echo asked >&2' TERM; trap 'echo told >&2; exit 9' QUIT; echo ready; while :; do sleep 0.02; done"#;
-    let child = Child::spawn(&launched("server", script), Listeners::default()).unwrap();
+    let child = ChildProcess::spawn(&launched("server", script), ChildListeners::default()).unwrap();
     let _stdout = ready(child.stdout).await;
     drop(child.stdin);
     child.handle.stop();
@@ -178,7 +179,7 @@ async fn a_launcher_is_told_to_kill() {
     let ours: Vec<&str> = said.lines().filter(|line| ["asked", "told"].contains(line)).collect();
     assert_eq!(ours, ["asked", "told"], "{said}");
     let script = "trap '' TERM QUIT; echo ready; while :; do sleep 0.02; done";
-    let child = Child::spawn(&launched("server", script), Listeners::default()).unwrap();
+    let child = ChildProcess::spawn(&launched("server", script), ChildListeners::default()).unwrap();
     let _stdout = ready(child.stdout).await;
     drop(child.stdin);
     child.handle.stop();
@@ -187,36 +188,36 @@ async fn a_launcher_is_told_to_kill() {
 }
 
 /// Returns callbacks that record the events of a process, in a few words.
-fn heard() -> (Listeners, Arc<Mutex<Vec<String>>>) {
+fn heard() -> (ChildListeners, Arc<Mutex<Vec<String>>>) {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&heard);
-    let process: OnProcess = Arc::new(move |news| {
+    let process: ProcessCallback = Arc::new(move |news| {
         told.lock().unwrap().push(match news {
-            ProcessNews::Started { pid } => format!("started {}", pid.is_some()),
-            ProcessNews::NotStarted { why } => format!("not started: {:?}", why.kind()),
-            ProcessNews::Ended { how, was_asked, is_success, .. } => {
+            ProcessEvent::Started { pid } => format!("started {}", pid.is_some()),
+            ProcessEvent::NotStarted { why } => format!("not started: {:?}", why.kind()),
+            ProcessEvent::Ended { how, was_asked, is_success, .. } => {
                 format!("{how}, asked {was_asked}, well {is_success}")
             }
         });
     });
-    (Listeners { stderr: None, process: Some(process) }, heard)
+    (ChildListeners { stderr: None, process: Some(process) }, heard)
 }
 
 #[tokio::test]
 async fn the_start_and_the_end_of_each_process_are_told_before_anybody_acts_on_them() {
     let (listeners, heard) = heard();
-    let child = Child::spawn(&sh("cat >/dev/null; exit 7"), listeners.clone()).unwrap();
+    let child = ChildProcess::spawn(&sh("cat >/dev/null; exit 7"), listeners.clone()).unwrap();
     drop(child.stdin);
     child.handle.exited().await;
     assert_eq!(*heard.lock().unwrap(), ["started true", "exited with status 7, asked false, well false"]);
     heard.lock().unwrap().clear();
-    let child = Child::spawn(&sh("cat >/dev/null"), listeners.clone()).unwrap();
+    let child = ChildProcess::spawn(&sh("cat >/dev/null"), listeners.clone()).unwrap();
     child.handle.stop();
     drop(child.stdin);
     child.handle.gone().await;
     assert_eq!(*heard.lock().unwrap(), ["started true", "exited with status 0, asked true, well true"]);
     heard.lock().unwrap().clear();
-    Child::spawn(&Target::command("/no/such/program"), listeners).unwrap_err();
+    ChildProcess::spawn(&Target::command("/no/such/program"), listeners).unwrap_err();
     assert_eq!(*heard.lock().unwrap(), ["not started: NotFound"]);
 }
 
@@ -224,7 +225,7 @@ async fn the_start_and_the_end_of_each_process_are_told_before_anybody_acts_on_t
 fn a_process_that_ends_with_the_runtime_is_told_of_as_well() {
     let (listeners, heard) = heard();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let child = runtime.block_on(async { Child::spawn(&sh("cat >/dev/null"), listeners).unwrap() });
+    let child = runtime.block_on(async { ChildProcess::spawn(&sh("cat >/dev/null"), listeners).unwrap() });
     drop(runtime);
     drop(child);
     let heard = heard.lock().unwrap();

@@ -3,23 +3,23 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use hospes_model::message::{self, Frame, Message};
-use hospes_model::{Id, Method, RawJson, code};
+use hospes_model::message::{self, Frame, JsonRpcMessage};
+use hospes_model::{Method, RawJson, RequestId, code};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderMap, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 
-use super::Shared;
-use super::pool::Connection;
+use super::HttpLinkShared;
+use super::pool::HttpConnection;
 use crate::client::core::malformed;
-use crate::client::error::{CallError, HttpFailure, Stage, excerpt};
+use crate::client::error::{CallError, ConnectStage, HttpFailure, excerpt};
 
 /// Maximum number of bytes read of a body that is not an answer.
 const MAX_REFUSAL_BYTES: usize = 64 * 1024;
 
 /// Kind of a response, by its head.
-pub(super) enum Kind {
+pub(super) enum ResponseKind {
     /// One message.
     Json,
     /// A stream of messages.
@@ -28,15 +28,15 @@ pub(super) enum Kind {
     Other,
 }
 
-pub(super) fn kind(headers: &HeaderMap) -> Kind {
+pub(super) fn kind(headers: &HeaderMap) -> ResponseKind {
     let value = headers.get(CONTENT_TYPE).map(http::HeaderValue::as_bytes).unwrap_or_default();
     let essence = value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
     if essence.eq_ignore_ascii_case(b"application/json") {
-        Kind::Json
+        ResponseKind::Json
     } else if essence.eq_ignore_ascii_case(b"text/event-stream") {
-        Kind::Stream
+        ResponseKind::Stream
     } else {
-        Kind::Other
+        ResponseKind::Other
     }
 }
 
@@ -44,7 +44,7 @@ pub(super) fn kind(headers: &HeaderMap) -> Kind {
 pub(super) async fn read_body(
     body: &mut Incoming,
     headers: &HeaderMap,
-    connection: &mut Connection,
+    connection: &mut HttpConnection,
     max: usize,
 ) -> Result<Bytes, CallError> {
     let declared = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
@@ -81,7 +81,11 @@ pub(super) async fn read_body(
 }
 
 /// Reads an unwanted response to its end, so that its connection can be used again.
-pub(super) async fn finish(shared: &Shared, response: Response<Incoming>, mut connection: Connection) {
+pub(super) async fn finish(
+    shared: &HttpLinkShared,
+    response: Response<Incoming>,
+    mut connection: HttpConnection,
+) {
     let (head, mut body) = response.into_parts();
     if read_body(&mut body, &head.headers, &mut connection, MAX_REFUSAL_BYTES).await.is_ok() {
         shared.pool.put_back(connection);
@@ -106,12 +110,16 @@ fn no_answer(method: &Method) -> CallError {
 
 /// The outcome that a message brings, if it is the answer to the request `id`. An error without an id belongs to the
 /// request whose answer it stands in (the server could not read it, or did not care).
-pub(super) fn ours(id: i64, whole: &Bytes, message: Message<'_>) -> Option<Result<RawJson, CallError>> {
-    let Message::Response(response) = message else { return None };
+pub(super) fn ours(
+    id: i64,
+    whole: &Bytes,
+    message: JsonRpcMessage<'_>,
+) -> Option<Result<RawJson, CallError>> {
+    let JsonRpcMessage::Response(response) = message else { return None };
     let matches = match &response.id {
-        Some(Id::Number(number)) => *number == id,
+        Some(RequestId::Number(number)) => *number == id,
         // All of ours are numbers.
-        Some(Id::Text(_)) => false,
+        Some(RequestId::Text(_)) => false,
         None => response.outcome.is_err(),
     };
     matches.then(|| match response.outcome {
@@ -122,11 +130,11 @@ pub(super) fn ours(id: i64, whole: &Bytes, message: Message<'_>) -> Option<Resul
 
 /// Reads the error of a response with a status other than success.
 pub(super) async fn read_refusal(
-    shared: &Shared,
+    shared: &HttpLinkShared,
     id: i64,
     method: Option<&Method>,
     response: Response<Incoming>,
-    mut connection: Connection,
+    mut connection: HttpConnection,
 ) -> CallError {
     let (head, mut body) = response.into_parts();
     let text = read_body(&mut body, &head.headers, &mut connection, MAX_REFUSAL_BYTES).await;
@@ -142,7 +150,7 @@ pub(super) async fn read_refusal(
     // Who is not let in at all learns that from the status; what else is wrong, from the message.
     let barred = matches!(head.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
     if !barred
-        && matches!(kind(&head.headers), Kind::Json)
+        && matches!(kind(&head.headers), ResponseKind::Json)
         && let Ok(Frame::Single(message)) = message::decode(&text)
         && !(method == Some(&Method::Initialize) && means_nothing(head.status, &message))
         && let Some(Err(error)) = ours(id, &text, message)
@@ -154,8 +162,8 @@ pub(super) async fn read_refusal(
 
 /// Returns true if this answer to `initialize` adds nothing to its status: the URL does not take a POST (SSE-12). A
 /// server that understood the request gives its id, and a modern server one of its own codes.
-fn means_nothing(status: StatusCode, message: &Message<'_>) -> bool {
-    let Message::Response(response) = message else { return false };
+fn means_nothing(status: StatusCode, message: &JsonRpcMessage<'_>) -> bool {
+    let JsonRpcMessage::Response(response) = message else { return false };
     let Err(error) = &response.outcome else { return false };
     matches!(status.as_u16(), 400 | 404 | 405)
         && response.id.is_none()
@@ -167,9 +175,9 @@ fn means_nothing(status: StatusCode, message: &Message<'_>) -> bool {
 
 /// Reads the error of a success without a message: most likely a page of a web site.
 pub(super) async fn read_page(
-    shared: &Shared,
+    shared: &HttpLinkShared,
     response: Response<Incoming>,
-    mut connection: Connection,
+    mut connection: HttpConnection,
 ) -> CallError {
     let (head, mut body) = response.into_parts();
     let text = read_body(&mut body, &head.headers, &mut connection, MAX_REFUSAL_BYTES).await;
@@ -184,13 +192,13 @@ pub(super) async fn read_page(
     CallError::Http(Arc::new(HttpFailure {
         status: Some(head.status.as_u16()),
         body: excerpt(&text),
-        ..super::failure(Stage::Http, &what)
+        ..super::failure(ConnectStage::Http, &what)
     }))
 }
 
 pub(super) fn refused(status: StatusCode, challenge: Option<String>, body: &[u8]) -> CallError {
     CallError::Http(Arc::new(HttpFailure {
-        stage: Stage::Http,
+        stage: ConnectStage::Http,
         status: Some(status.as_u16()),
         challenge,
         body: excerpt(body),
@@ -199,7 +207,7 @@ pub(super) fn refused(status: StatusCode, challenge: Option<String>, body: &[u8]
 }
 
 pub(super) fn broken(what: &str) -> CallError {
-    CallError::Http(Arc::new(super::failure(Stage::Http, what)))
+    CallError::Http(Arc::new(super::failure(ConnectStage::Http, what)))
 }
 
 pub(super) fn too_large(bytes: usize, max: usize) -> CallError {

@@ -12,19 +12,19 @@ use hyper::body::Incoming;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::Shared;
+use super::HttpLinkShared;
 use crate::client::error::CallError;
-use crate::client::{Outbound, Refusal, Verdict};
+use crate::client::{OutboundRequest, RejectedRequest, RetryDecision};
 
 /// Maximum number of times a request is sent again after a refusal.
 const MAX_ATTEMPTS: u32 = 8;
 
 /// Time spent on obtaining authorization. It counts towards no limit: a person may have to find their password.
 #[derive(Debug)]
-pub(super) struct Away(watch::Sender<Absence>);
+pub(super) struct AuthorizationWait(watch::Sender<AuthorizationPauses>);
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Absence {
+struct AuthorizationPauses {
     /// Number of authorizations in progress, and their start if there is one.
     now: u32,
     since: Option<Instant>,
@@ -32,15 +32,15 @@ struct Absence {
     before: Duration,
 }
 
-impl Default for Away {
+impl Default for AuthorizationWait {
     fn default() -> Self {
-        Self(watch::Sender::new(Absence::default()))
+        Self(watch::Sender::new(AuthorizationPauses::default()))
     }
 }
 
-impl Away {
+impl AuthorizationWait {
     async fn during<T>(&self, work: impl Future<Output = T>) -> T {
-        let _away = Leave::new(self);
+        let _away = AuthorizationPause::new(self);
         work.await
     }
 
@@ -84,10 +84,10 @@ impl Away {
     }
 }
 
-struct Leave<'a>(&'a Away);
+struct AuthorizationPause<'a>(&'a AuthorizationWait);
 
-impl<'a> Leave<'a> {
-    fn new(away: &'a Away) -> Self {
+impl<'a> AuthorizationPause<'a> {
+    fn new(away: &'a AuthorizationWait) -> Self {
         away.0.send_modify(|absence| {
             absence.now += 1;
             absence.since.get_or_insert_with(Instant::now);
@@ -96,7 +96,7 @@ impl<'a> Leave<'a> {
     }
 }
 
-impl Drop for Leave<'_> {
+impl Drop for AuthorizationPause<'_> {
     fn drop(&mut self) {
         self.0.0.send_modify(|absence| {
             absence.now -= 1;
@@ -111,7 +111,7 @@ impl Drop for Leave<'_> {
 
 /// Subject of a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Subject<'a> {
+pub(super) struct RequestSubject<'a> {
     /// MCP method, or another word in its place.
     method: &'a str,
     /// Name of the item that the method addresses.
@@ -120,7 +120,7 @@ pub(super) struct Subject<'a> {
     pub(super) background: bool,
 }
 
-impl<'a> Subject<'a> {
+impl<'a> RequestSubject<'a> {
     pub(super) fn new(method: &'a str, name: Option<&'a str>) -> Self {
         Self { method, name, background: false }
     }
@@ -131,12 +131,12 @@ impl<'a> Subject<'a> {
     }
 }
 
-impl Shared {
+impl HttpLinkShared {
     /// Adds what lets a request in. Returns what was added.
     pub(super) async fn let_in(
         &self,
         verb: &Verb,
-        subject: Subject<'_>,
+        subject: RequestSubject<'_>,
         headers: &mut HeaderMap,
     ) -> Result<HeaderMap, CallError> {
         let Some(authorizer) = &self.authorizer else { return Ok(HeaderMap::new()) };
@@ -156,7 +156,7 @@ impl Shared {
     pub(super) async fn again(
         &self,
         verb: &Verb,
-        subject: Subject<'_>,
+        subject: RequestSubject<'_>,
         sent: &HeaderMap,
         response: &Response<Incoming>,
         attempt: u32,
@@ -181,9 +181,9 @@ impl Shared {
         let request = self.outbound(verb, subject, &url);
         let headers = response.headers();
         let operation = &*operation();
-        let refusal = Refusal { request, sent, operation, status, headers, attempt };
+        let refusal = RejectedRequest { request, sent, operation, status, headers, attempt };
         match self.away.during(authorizer.refused(refusal)).await {
-            Ok(verdict) => Ok(verdict == Verdict::Retry),
+            Ok(verdict) => Ok(verdict == RetryDecision::Retry),
             Err(mut why) => {
                 why.status = Some(status);
                 Err(CallError::NotAuthorized(Arc::new(why)))
@@ -191,8 +191,13 @@ impl Shared {
         }
     }
 
-    fn outbound<'a>(&self, verb: &'a Verb, subject: Subject<'_>, url: &'a url::Url) -> Outbound<'a> {
-        let mut request = Outbound::new(verb, url);
+    fn outbound<'a>(
+        &self,
+        verb: &'a Verb,
+        subject: RequestSubject<'_>,
+        url: &'a url::Url,
+    ) -> OutboundRequest<'a> {
+        let mut request = OutboundRequest::new(verb, url);
         request.background = subject.background;
         request.announced = self.is_announced.load(Ordering::Relaxed);
         request
@@ -207,7 +212,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_absence_counts_towards_no_limit() {
-        let away = Away::default();
+        let away = AuthorizationWait::default();
         let minute = Duration::from_secs(60);
         let slow = away.timeout(minute, pin!(std::future::pending::<()>())).await;
         assert_eq!(slow, None);

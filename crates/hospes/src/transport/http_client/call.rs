@@ -7,63 +7,63 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hospes_model::{Answer, Method, RawJson, Reply, code};
+use hospes_model::{Method, PeerResult, RawJson, Reply, code};
 use hospes_proto::session::client::TimeLimits;
 use http::{Method as Verb, StatusCode};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::answer::{self, Kind};
-use super::authorize::Subject;
-use super::session::Session;
-use super::stream::Stream;
-use super::{Shared, deadline};
-use crate::client::core::{Speech, malformed};
+use super::answer::{self, ResponseKind};
+use super::authorize::RequestSubject;
+use super::session::HttpClientSession;
+use super::stream::ResponseStream;
+use super::{HttpLinkShared, deadline};
+use crate::client::core::{NegotiatedProtocol, malformed};
 use crate::client::error::{CallError, TimeLimit};
-use crate::client::link::{Exchange, LinkEvent, Members, Outgoing, write_text};
+use crate::client::link::{InFlightRequest, LinkEvent, OutgoingParams, OutgoingRequest, write_text};
 
 /// A request whose answer is there, or streams.
 #[derive(Debug)]
-pub(crate) struct HttpCall(State);
+pub(crate) struct HttpCall(HttpCallState);
 
 #[derive(Debug)]
-enum State {
+enum HttpCallState {
     Done(Option<Result<RawJson, CallError>>),
-    Stream(Box<Stream>),
+    Stream(Box<ResponseStream>),
 }
 
 impl HttpCall {
     /// The session in which it is asked what it is asked on its own stream; none where there is no stream.
-    pub(crate) fn session(&self) -> Option<&Arc<Session>> {
+    pub(crate) fn session(&self) -> Option<&Arc<HttpClientSession>> {
         match &self.0 {
-            State::Done(_) => None,
-            State::Stream(stream) => Some(stream.session()),
+            HttpCallState::Done(_) => None,
+            HttpCallState::Stream(stream) => Some(stream.session()),
         }
     }
 }
 
-impl Exchange for HttpCall {
+impl InFlightRequest for HttpCall {
     fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<LinkEvent> {
         match &mut self.0 {
-            State::Done(outcome) => {
+            HttpCallState::Done(outcome) => {
                 let outcome =
                     outcome.take().unwrap_or_else(|| Err(answer::broken("the answer was taken already")));
                 Poll::Ready(LinkEvent::Done(outcome))
             }
-            State::Stream(stream) => stream.poll_event(cx),
+            HttpCallState::Stream(stream) => stream.poll_event(cx),
         }
     }
 }
 
 /// Sends a request and waits until its answer, or a stream that will bring it, is there.
 pub(super) async fn open(
-    shared: &Arc<Shared>,
-    outgoing: &Outgoing<'_>,
-    speech: &Speech,
+    shared: &Arc<HttpLinkShared>,
+    outgoing: &OutgoingRequest<'_>,
+    speech: &NegotiatedProtocol,
 ) -> Result<HttpCall, CallError> {
     let method = outgoing.method;
     if *method == Method::Initialize
-        && let Members::Text(text) = outgoing.members
+        && let OutgoingParams::Text(text) = outgoing.members
     {
         shared.introduce(text, speech);
     }
@@ -76,7 +76,7 @@ pub(super) async fn open(
             open_once(shared, outgoing, speech, &shared.session()).await
         }
         // The server has tools whose mirrored arguments we do not know, or know no longer.
-        Ok(HttpCall(State::Done(Some(Err(CallError::Rpc(error))))))
+        Ok(HttpCall(HttpCallState::Done(Some(Err(CallError::Rpc(error))))))
             if error.code == code::HEADER_MISMATCH && *method == Method::ToolsCall =>
         {
             Box::pin(refresh_tools(shared, outgoing.limits, speech)).await?;
@@ -95,10 +95,10 @@ fn status(error: &CallError) -> Option<u16> {
 
 /// Sends a request once, without a second attempt.
 pub(super) async fn open_once(
-    shared: &Arc<Shared>,
-    outgoing: &Outgoing<'_>,
-    speech: &Speech,
-    session: &Arc<Session>,
+    shared: &Arc<HttpLinkShared>,
+    outgoing: &OutgoingRequest<'_>,
+    speech: &NegotiatedProtocol,
+    session: &Arc<HttpClientSession>,
 ) -> Result<HttpCall, CallError> {
     let method = outgoing.method;
     let id = shared.next_id();
@@ -119,10 +119,10 @@ pub(super) async fn open_once(
     let limits = outgoing.limits;
     let (limit, after) = first_limit(limits);
     // Whoever drops this future, or waits too long, wants the request no longer.
-    let mut unwanted = Unwanted { shared, session, id, method, speech, armed: true };
+    let mut unwanted = CancelRequestOnDrop { shared, session, id, method, speech, armed: true };
     let body = Bytes::from(body);
-    let subject = Subject::new(method.name(), outgoing.name);
-    let begun = Begun { at: now, away: shared.away.total(), busy: Busy::with(shared, method) };
+    let subject = RequestSubject::new(method.name(), outgoing.name);
+    let begun = CallStart { at: now, away: shared.away.total(), busy: ActiveCall::with(shared, method) };
     let answered = async {
         let (response, connection) = shared.send(&Verb::POST, subject, headers, &body).await?;
         receive(shared, session, outgoing, speech, id, (response, connection), begun).await
@@ -143,16 +143,16 @@ pub(super) async fn open_once(
 
 /// Handles a response by its head: reads the answer, or starts a stream.
 async fn receive(
-    shared: &Arc<Shared>,
-    session: &Arc<Session>,
-    outgoing: &Outgoing<'_>,
-    speech: &Speech,
+    shared: &Arc<HttpLinkShared>,
+    session: &Arc<HttpClientSession>,
+    outgoing: &OutgoingRequest<'_>,
+    speech: &NegotiatedProtocol,
     id: i64,
-    (response, mut connection): (http::Response<hyper::body::Incoming>, super::pool::Connection),
-    begun: Begun,
+    (response, mut connection): (http::Response<hyper::body::Incoming>, super::pool::HttpConnection),
+    begun: CallStart,
 ) -> Result<HttpCall, CallError> {
     let method = outgoing.method;
-    let done = |outcome| HttpCall(State::Done(Some(outcome)));
+    let done = |outcome| HttpCall(HttpCallState::Done(Some(outcome)));
     if !response.status().is_success() {
         let session_gone = response.status() == StatusCode::NOT_FOUND && session.id.is_some();
         let error = answer::read_refusal(shared, id, Some(method), response, connection).await;
@@ -168,19 +168,19 @@ async fn receive(
         false => Arc::clone(session),
     };
     match answer::kind(response.headers()) {
-        Kind::Json => {
+        ResponseKind::Json => {
             let (head, mut body) = response.into_parts();
             let max = shared.limits.max_message_bytes;
             let body = answer::read_body(&mut body, &head.headers, &mut connection, max).await?;
             shared.pool.put_back(connection);
             Ok(done(answer::read_answer(method, id, &body)))
         }
-        Kind::Stream => {
+        ResponseKind::Stream => {
             let source = (response.into_body(), connection);
-            let stream = Stream::new(shared, session, outgoing, speech, id, source, begun);
-            Ok(HttpCall(State::Stream(Box::new(stream))))
+            let stream = ResponseStream::new(shared, session, outgoing, speech, id, source, begun);
+            Ok(HttpCall(HttpCallState::Stream(Box::new(stream))))
         }
-        Kind::Other => Err(answer::read_page(shared, response, connection).await),
+        ResponseKind::Other => Err(answer::read_page(shared, response, connection).await),
     }
 }
 
@@ -194,7 +194,11 @@ fn first_limit(limits: TimeLimits) -> (TimeLimit, Option<std::time::Duration>) {
 }
 
 /// Asks for the tools again, to learn which arguments go into headers (HHDR-32).
-async fn refresh_tools(shared: &Arc<Shared>, limits: TimeLimits, speech: &Speech) -> Result<(), CallError> {
+async fn refresh_tools(
+    shared: &Arc<HttpLinkShared>,
+    limits: TimeLimits,
+    speech: &NegotiatedProtocol,
+) -> Result<(), CallError> {
     let method = Method::ToolsList;
     let mut cursor: Option<String> = None;
     for _ in 0..crate::client::MAX_PAGES {
@@ -203,15 +207,16 @@ async fn refresh_tools(shared: &Arc<Shared>, limits: TimeLimits, speech: &Speech
             text.extend_from_slice(b"\"cursor\":");
             write_text(&mut text, cursor);
         }
-        let outgoing = Outgoing { members: Members::Text(&text), ..Outgoing::new(&method, limits) };
+        let outgoing =
+            OutgoingRequest { members: OutgoingParams::Text(&text), ..OutgoingRequest::new(&method, limits) };
         let mut call = open_once(shared, &outgoing, speech, &shared.session()).await?;
         let outcome = loop {
             if let LinkEvent::Done(outcome) = std::future::poll_fn(|cx| call.poll_event(cx)).await {
                 break outcome;
             }
         };
-        let answer = Answer::decode(&method, speech.revision, &outcome?);
-        let Ok(Answer::Complete(Reply::ListTools(mut result))) = answer else {
+        let answer = PeerResult::decode(&method, speech.revision, &outcome?);
+        let Ok(PeerResult::Complete(Reply::ListTools(mut result))) = answer else {
             return Err(malformed(&method, "it is of another kind"));
         };
         shared.learn_tools(&mut result);
@@ -224,16 +229,16 @@ async fn refresh_tools(shared: &Arc<Shared>, limits: TimeLimits, speech: &Speech
 }
 
 /// Cancels a request when it is dropped before its answer is there.
-struct Unwanted<'a> {
-    shared: &'a Arc<Shared>,
-    session: &'a Arc<Session>,
+struct CancelRequestOnDrop<'a> {
+    shared: &'a Arc<HttpLinkShared>,
+    session: &'a Arc<HttpClientSession>,
     id: i64,
     method: &'a Method,
-    speech: &'a Speech,
+    speech: &'a NegotiatedProtocol,
     armed: bool,
 }
 
-impl Drop for Unwanted<'_> {
+impl Drop for CancelRequestOnDrop<'_> {
     fn drop(&mut self) {
         if self.armed {
             self.shared.cancel(self.id, self.method, self.speech, self.session);
@@ -242,19 +247,19 @@ impl Drop for Unwanted<'_> {
 }
 
 /// Start of a request.
-pub(super) struct Begun {
+pub(super) struct CallStart {
     pub(super) at: Instant,
     /// Time spent on authorization by then.
     pub(super) away: Duration,
     /// Until it is over the server is at work.
-    pub(super) busy: Option<Busy>,
+    pub(super) busy: Option<ActiveCall>,
 }
 
 /// A call that the server works on. One that listens wants nothing done, and a ping asks whether anything is.
-pub(super) struct Busy(Arc<Shared>);
+pub(super) struct ActiveCall(Arc<HttpLinkShared>);
 
-impl Busy {
-    fn with(shared: &Arc<Shared>, method: &Method) -> Option<Self> {
+impl ActiveCall {
+    fn with(shared: &Arc<HttpLinkShared>, method: &Method) -> Option<Self> {
         if matches!(method, Method::SubscriptionsListen | Method::Ping) {
             return None;
         }
@@ -263,7 +268,7 @@ impl Busy {
     }
 }
 
-impl Drop for Busy {
+impl Drop for ActiveCall {
     fn drop(&mut self) {
         self.0.calls.fetch_sub(1, Ordering::Relaxed);
     }

@@ -4,7 +4,6 @@
 mod answer;
 mod authorize;
 mod call;
-mod outside;
 mod pool;
 pub(crate) mod proxy;
 mod reader;
@@ -13,6 +12,7 @@ mod sse;
 mod stream;
 #[cfg(feature = "tls")]
 pub(crate) mod trust;
+mod unsolicited;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,8 +22,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hospes_model::{Id, ListToolsResult, Method, Notification, RawJson, RpcError};
-use hospes_proto::http::{Mirror, headers};
+use hospes_model::{ListToolsResult, Method, Notification, RawJson, RequestId, RpcError};
+use hospes_proto::http::{HeaderParams, headers};
 use http::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue, LOCATION, USER_AGENT};
 use http::{HeaderMap, Method as Verb, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
@@ -31,21 +31,21 @@ use hyper::body::Incoming;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
-use self::authorize::{Away, Subject};
-use self::pool::{Connection, Pool, RequestBody, SendError};
-use self::session::Introduction;
-use self::stream::Mailbox;
-use crate::client::core::Speech;
-use crate::client::desk::Desk;
+use self::authorize::{AuthorizationWait, RequestSubject};
+use self::pool::{HttpConnection, HttpConnectionPool, PoolSendError, RequestBody};
+use self::session::HandshakeRecord;
+use self::stream::CallMailbox;
+use crate::client::core::NegotiatedProtocol;
+use crate::client::dispatcher::InboundDispatcher;
 use crate::client::duplex::{write_answer, write_cancelled};
-use crate::client::error::{CallError, Closed, HttpFailure, Stage};
-use crate::client::link::Outgoing;
-use crate::client::network::Network;
-use crate::client::settings::Limits;
-use crate::client::{Authorizer, Url};
+use crate::client::error::{CallError, ConnectStage, ConnectionClosed, HttpFailure};
+use crate::client::link::OutgoingRequest;
+use crate::client::network::NetworkSettings;
+use crate::client::settings::ClientLimits;
+use crate::client::{Authorizer, UrlTarget};
 
 pub(crate) use call::HttpCall;
-pub(crate) use session::Session;
+pub(crate) use session::HttpClientSession;
 
 /// Maximum time to deliver a message that has no answer.
 const NOTE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -60,12 +60,12 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// A server that is reached over HTTP. Dropping it ends the session, in the background.
 #[derive(Debug)]
 pub(crate) struct HttpLink {
-    shared: Arc<Shared>,
+    shared: Arc<HttpLinkShared>,
 }
 
 /// State shared by calls, the session's own stream and answers.
-pub(crate) struct Shared {
-    pool: Arc<Pool>,
+pub(crate) struct HttpLinkShared {
+    pool: Arc<HttpConnectionPool>,
     /// The path, and the query if there is one; a redirect may change it.
     path: RwLock<Uri>,
     /// The server has said on its stream that messages go there.
@@ -73,17 +73,17 @@ pub(crate) struct Shared {
     /// Headers of every request.
     headers: HeaderMap,
     last_id: AtomicI64,
-    session: RwLock<Arc<Session>>,
+    session: RwLock<Arc<HttpClientSession>>,
     /// True once no session is needed any more.
     ended: AtomicBool,
     /// Held while a session is opened in the place of one that ended.
     reopening: tokio::sync::Mutex<()>,
     /// Record of the handshake, to be repeated for a new session.
-    introduction: Mutex<Introduction>,
+    introduction: Mutex<HandshakeRecord>,
     /// Arguments that are repeated in headers, by tool; only tools with such arguments.
-    mirrors: RwLock<HashMap<Box<str>, Arc<Mirror>>>,
+    mirrors: RwLock<HashMap<Box<str>, Arc<HeaderParams>>>,
     /// Requests of this client whose answer streams. The answer may arrive on another stream.
-    streaming: Mutex<HashMap<i64, Arc<Mailbox>>>,
+    streaming: Mutex<HashMap<i64, Arc<CallMailbox>>>,
     /// Places of answers that are on their way.
     answers: Arc<Semaphore>,
     /// Number of calls that the server works on.
@@ -96,18 +96,18 @@ pub(crate) struct Shared {
     authorizer: Option<Arc<dyn Authorizer>>,
     /// Notified when a request with a waiting caller was accepted, so its credentials are valid.
     taken: Notify,
-    away: Away,
-    limits: Limits,
-    desk: Arc<Desk>,
+    away: AuthorizationWait,
+    limits: ClientLimits,
+    desk: Arc<InboundDispatcher>,
 }
 
 impl HttpLink {
     /// A link to `url`; nothing is sent yet.
     pub(crate) fn new(
-        target: &Url,
-        limits: Limits,
-        network: &Network,
-        desk: Arc<Desk>,
+        target: &UrlTarget,
+        limits: ClientLimits,
+        network: &NetworkSettings,
+        desk: Arc<InboundDispatcher>,
     ) -> Result<Self, String> {
         let url = url::Url::parse(&target.url).map_err(|error| format!("not a URL: {error}"))?;
         let host = url.host_str().filter(|host| !host.is_empty()).ok_or("the URL has no host")?;
@@ -139,8 +139,8 @@ impl HttpLink {
             text.set_sensitive(true);
             headers.append(name, text);
         }
-        let shared = Shared {
-            pool: Arc::new(Pool::new(origin, network)?),
+        let shared = HttpLinkShared {
+            pool: Arc::new(HttpConnectionPool::new(origin, network)?),
             path: RwLock::new(path),
             is_announced: AtomicBool::new(false),
             headers,
@@ -157,7 +157,7 @@ impl HttpLink {
             on_renewed: OnceLock::new(),
             authorizer: target.authorizer.as_ref().map(|shared| Arc::clone(&shared.0)),
             taken: Notify::new(),
-            away: Away::default(),
+            away: AuthorizationWait::default(),
             limits,
             desk,
         };
@@ -165,7 +165,11 @@ impl HttpLink {
     }
 
     /// Sends a request and waits until it is known how it will be answered.
-    pub(crate) async fn open(&self, outgoing: &Outgoing<'_>, speech: &Speech) -> Result<HttpCall, CallError> {
+    pub(crate) async fn open(
+        &self,
+        outgoing: &OutgoingRequest<'_>,
+        speech: &NegotiatedProtocol,
+    ) -> Result<HttpCall, CallError> {
         tokio::select! {
             biased;
             opened = call::open(&self.shared, outgoing, speech), if self.shared.desk.closed().is_none() => opened,
@@ -174,7 +178,7 @@ impl HttpLink {
     }
 
     /// Sends a notification in the background; a failure is not reported.
-    pub(crate) fn notify(&self, notification: &Notification, speech: &Speech) {
+    pub(crate) fn notify(&self, notification: &Notification, speech: &NegotiatedProtocol) {
         let mut body = Vec::new();
         if notification.encode(speech.revision, None, &mut body).unwrap_or(false) {
             let method = notification.method();
@@ -188,7 +192,7 @@ impl HttpLink {
         &self,
         method: &Method,
         body: Vec<u8>,
-        speech: &Speech,
+        speech: &NegotiatedProtocol,
     ) -> Result<(), CallError> {
         let session = self.shared.session();
         self.shared.post(body, Some(method), speech, &session).await
@@ -196,7 +200,7 @@ impl HttpLink {
 
     /// Notifies the server that the session is open. Unlike other notifications it must arrive before anything else is
     /// sent.
-    pub(crate) async fn opened(&self, speech: &Speech) {
+    pub(crate) async fn opened(&self, speech: &NegotiatedProtocol) {
         self.shared.say_initialized(speech).await;
         session::listening(self.shared.keep_listening(speech)).await;
     }
@@ -206,7 +210,7 @@ impl HttpLink {
         self.shared.away.total()
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<HttpLinkShared> {
         &self.shared
     }
 
@@ -221,7 +225,7 @@ impl HttpLink {
     }
 
     /// Ends the session because the server is not there any more.
-    pub(crate) fn give_up(&self, closed: Closed) {
+    pub(crate) fn give_up(&self, closed: ConnectionClosed) {
         self.fail_all(closed);
         let shared = Arc::clone(&self.shared);
         tokio::spawn(async move { shared.end_session().await });
@@ -235,11 +239,11 @@ impl HttpLink {
 
     /// Ends the session. What still waits fails, and so does everything after it.
     pub(crate) async fn close(&self) {
-        self.fail_all(Closed::new("the connection was closed"));
+        self.fail_all(ConnectionClosed::new("the connection was closed"));
         self.shared.end_session().await;
     }
 
-    fn fail_all(&self, closed: Closed) {
+    fn fail_all(&self, closed: ConnectionClosed) {
         let closed = Arc::new(closed);
         self.shared.desk.connection_lost(Arc::clone(&closed));
         for mailbox in self.shared.streaming().values() {
@@ -261,23 +265,23 @@ impl Drop for HttpLink {
     }
 }
 
-impl Shared {
+impl HttpLinkShared {
     fn next_id(&self) -> i64 {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// The session that there is now.
-    pub(crate) fn session(&self) -> Arc<Session> {
+    pub(crate) fn session(&self) -> Arc<HttpClientSession> {
         Arc::clone(&self.session.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The headers of a POST.
     fn headers(
         &self,
-        speech: &Speech,
+        speech: &NegotiatedProtocol,
         method: Option<&Method>,
         name: Option<&str>,
-        session: &Session,
+        session: &HttpClientSession,
     ) -> HeaderMap {
         let mut all = self.headers.clone();
         // An answer to the server has no method of its own; its headers are those of any legacy message.
@@ -292,10 +296,10 @@ impl Shared {
     async fn send(
         &self,
         verb: &Verb,
-        subject: Subject<'_>,
+        subject: RequestSubject<'_>,
         headers: impl Fn() -> HeaderMap,
         body: &Bytes,
-    ) -> Result<(Response<Incoming>, Connection), CallError> {
+    ) -> Result<(Response<Incoming>, HttpConnection), CallError> {
         let (mut redirects, mut attempt) = (0, 0);
         loop {
             let mut request: Request<RequestBody> = Request::new(Full::new(body.clone()));
@@ -363,7 +367,7 @@ impl Shared {
         let what = format!("the server answered with status {status} and points to {shown}, {why}");
         Err(CallError::Http(Arc::new(HttpFailure {
             status: Some(status.as_u16()),
-            ..failure(Stage::Http, &what)
+            ..failure(ConnectStage::Http, &what)
         })))
     }
 
@@ -372,12 +376,12 @@ impl Shared {
         &self,
         body: Vec<u8>,
         method: Option<&Method>,
-        speech: &Speech,
-        session: &Session,
+        speech: &NegotiatedProtocol,
+        session: &HttpClientSession,
     ) -> Result<(), CallError> {
         let headers = || self.headers(speech, method, None, session);
         // The handshake is waited for, and nothing else that wants no answer.
-        let subject = Subject::new(method.map_or("response", Method::name), None)
+        let subject = RequestSubject::new(method.map_or("response", Method::name), None)
             .background(method != Some(&Method::Initialized));
         let sent = pin!(async {
             let (response, connection) = self.send(&Verb::POST, subject, headers, &body.into()).await?;
@@ -389,7 +393,9 @@ impl Shared {
             Some(Ok(status)) if status.is_success() => Ok(()),
             Some(Ok(status)) => Err(answer::refused(status, None, &[])),
             Some(Err(error)) => Err(error),
-            None => Err(CallError::Http(Arc::new(failure(Stage::Http, "a message was not taken in time")))),
+            None => {
+                Err(CallError::Http(Arc::new(failure(ConnectStage::Http, "a message was not taken in time"))))
+            }
         }
     }
 
@@ -397,8 +403,8 @@ impl Shared {
         self: &Arc<Self>,
         body: Vec<u8>,
         method: Option<Method>,
-        speech: Speech,
-        session: Arc<Session>,
+        speech: NegotiatedProtocol,
+        session: Arc<HttpClientSession>,
     ) {
         let shared = Arc::clone(self);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
@@ -423,7 +429,13 @@ impl Shared {
     }
 
     /// Notifies an older server that a request is cancelled. (A modern one sees the stream closed.)
-    fn cancel(self: &Arc<Self>, id: i64, method: &Method, speech: &Speech, session: &Arc<Session>) {
+    fn cancel(
+        self: &Arc<Self>,
+        id: i64,
+        method: &Method,
+        speech: &NegotiatedProtocol,
+        session: &Arc<HttpClientSession>,
+    ) {
         if speech.revision.is_legacy() && *method != Method::Initialize && !session.is_over() {
             let mut body = Vec::new();
             write_cancelled(&mut body, id, "no longer wanted");
@@ -434,8 +446,8 @@ impl Shared {
     /// Answers a request that the server made in `session`, unless it no longer wants that, or that session is over.
     pub(crate) fn answer(
         self: &Arc<Self>,
-        session: &Arc<Session>,
-        id: &Id,
+        session: &Arc<HttpClientSession>,
+        id: &RequestId,
         outcome: Result<&RawJson, &RpcError>,
     ) {
         if !session.no_longer_asks(id) {
@@ -448,17 +460,17 @@ impl Shared {
         self.post_in_background(body, None, speech, Arc::clone(session));
     }
 
-    fn introduction(&self) -> MutexGuard<'_, Introduction> {
+    fn introduction(&self) -> MutexGuard<'_, HandshakeRecord> {
         self.introduction.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn streaming(&self) -> MutexGuard<'_, HashMap<i64, Arc<Mailbox>>> {
+    fn streaming(&self) -> MutexGuard<'_, HashMap<i64, Arc<CallMailbox>>> {
         self.streaming.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn learn_tools(&self, result: &mut ListToolsResult) {
         let mut mirrors = self.mirrors.write().unwrap_or_else(PoisonError::into_inner);
-        result.tools.retain(|tool| match Mirror::of(&tool.input_schema) {
+        result.tools.retain(|tool| match HeaderParams::of(&tool.input_schema) {
             Ok(mirror) if mirror.is_empty() => {
                 mirrors.remove(tool.name.as_str());
                 true
@@ -474,19 +486,19 @@ impl Shared {
         });
     }
 
-    fn mirror(&self, tool: &str) -> Option<Arc<Mirror>> {
+    fn mirror(&self, tool: &str) -> Option<Arc<HeaderParams>> {
         self.mirrors.read().unwrap_or_else(PoisonError::into_inner).get(tool).cloned()
     }
 }
 
-fn send_error(error: SendError) -> CallError {
+fn send_error(error: PoolSendError) -> CallError {
     CallError::Http(Arc::new(match error {
-        SendError::Connect(failure) => failure,
-        SendError::Broken(what) => failure(Stage::Http, &what),
+        PoolSendError::Connect(failure) => failure,
+        PoolSendError::Broken(what) => failure(ConnectStage::Http, &what),
     }))
 }
 
-fn failure(stage: Stage, what: &str) -> HttpFailure {
+fn failure(stage: ConnectStage, what: &str) -> HttpFailure {
     HttpFailure { stage, status: None, challenge: None, body: None, what: what.to_owned() }
 }
 
@@ -497,9 +509,9 @@ fn path_of(url: &url::Url) -> Result<Uri, http::uri::InvalidUri> {
     }
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for HttpLinkShared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("pool", &self.pool).finish_non_exhaustive()
+        f.debug_struct("HttpLinkShared").field("pool", &self.pool).finish_non_exhaustive()
     }
 }
 

@@ -26,9 +26,9 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tower_service::Service as _;
 
-use super::proxy::Via;
-use crate::client::network::Network;
-use crate::client::{HttpFailure, Stage};
+use super::proxy::ProxyRoute;
+use crate::client::network::NetworkSettings;
+use crate::client::{ConnectStage, HttpFailure};
 
 /// Maximum time to open a connection.
 pub(super) const TCP_TIMEOUT: Duration = Duration::from_secs(15);
@@ -45,23 +45,23 @@ type Io = TokioIo<TcpStream>;
 pub(super) type RequestBody = Full<Bytes>;
 
 /// The connections.
-pub(super) struct Pool {
+pub(super) struct HttpConnectionPool {
     /// Scheme, host and port.
     origin: Uri,
     /// The proxy on the way there.
-    via: Option<Via>,
-    connector: Connector,
-    free: Mutex<Free>,
+    via: Option<ProxyRoute>,
+    connector: PoolConnector,
+    free: Mutex<IdleConnections>,
 }
 
 #[derive(Default)]
-struct Free {
-    connections: Vec<(Connection, Instant)>,
+struct IdleConnections {
+    connections: Vec<(HttpConnection, Instant)>,
     sweeping: bool,
 }
 
 #[derive(Clone)]
-enum Connector {
+enum PoolConnector {
     Plain(HttpConnector),
     #[cfg(feature = "tls")]
     Tls(hyper_rustls::HttpsConnector<HttpConnector>),
@@ -70,7 +70,7 @@ enum Connector {
 }
 
 /// One connection, and the work that it needs to move.
-pub(super) struct Connection {
+pub(super) struct HttpConnection {
     sender: http1::SendRequest<RequestBody>,
     driver: Box<http1::Connection<Io, RequestBody>>,
     /// The work is over: nothing will ever come or go again.
@@ -79,22 +79,22 @@ pub(super) struct Connection {
 
 /// Reason a request got no response.
 #[derive(Debug)]
-pub(super) enum SendError {
+pub(super) enum PoolSendError {
     /// No connection could be opened.
     Connect(HttpFailure),
     /// It broke; whether the server has seen the request is unknown.
     Broken(String),
 }
 
-impl Pool {
+impl HttpConnectionPool {
     /// # Errors
     /// Returns a description of the invalid setting.
-    pub(super) fn new(origin: Uri, network: &Network) -> Result<Self, String> {
+    pub(super) fn new(origin: Uri, network: &NetworkSettings) -> Result<Self, String> {
         let mut plain = HttpConnector::new();
         plain.set_nodelay(true);
         plain.set_connect_timeout(Some(TCP_TIMEOUT));
         plain.enforce_http(false);
-        let via = Via::to(&origin, &network.proxy)?;
+        let via = ProxyRoute::to(&origin, &network.proxy)?;
         let connector = match origin.scheme_str() {
             #[cfg(feature = "tls")]
             Some("https") => {
@@ -103,15 +103,15 @@ impl Pool {
                     .https_or_http()
                     .enable_http1();
                 match &via {
-                    None => Connector::Tls(tls.wrap_connector(plain)),
+                    None => PoolConnector::Tls(tls.wrap_connector(plain)),
                     Some(via) => {
                         let tunnel = Tunnel::new(via.uri.clone(), plain);
                         let tunnel = via.auth.iter().cloned().fold(tunnel, Tunnel::with_auth);
-                        Connector::Tunnel(tls.wrap_connector(tunnel))
+                        PoolConnector::Tunnel(tls.wrap_connector(tunnel))
                     }
                 }
             }
-            _ => Connector::Plain(plain),
+            _ => PoolConnector::Plain(plain),
         };
         Ok(Self { origin, via, connector, free: Mutex::default() })
     }
@@ -126,25 +126,25 @@ impl Pool {
     pub(super) async fn send(
         &self,
         mut request: Request<RequestBody>,
-    ) -> Result<(Response<Incoming>, Connection), SendError> {
+    ) -> Result<(Response<Incoming>, HttpConnection), PoolSendError> {
         self.address(&mut request);
         while let Some(mut connection) = self.take() {
             match connection.try_send(request).await {
                 Ok(response) => return Ok((response, connection)),
                 Err((Some(unsent), _)) => request = unsent,
-                Err((None, why)) => return Err(SendError::Broken(why)),
+                Err((None, why)) => return Err(PoolSendError::Broken(why)),
             }
         }
-        let mut connection = self.open().await.map_err(SendError::Connect)?;
+        let mut connection = self.open().await.map_err(PoolSendError::Connect)?;
         match connection.try_send(request).await {
             Ok(response) => Ok((response, connection)),
-            Err((_, why)) => Err(SendError::Broken(why)),
+            Err((_, why)) => Err(PoolSendError::Broken(why)),
         }
     }
 
     /// A proxy that does not open a tunnel has to be told where a request goes.
     fn address(&self, request: &mut Request<RequestBody>) {
-        let (Connector::Plain(_), Some(via)) = (&self.connector, &self.via) else { return };
+        let (PoolConnector::Plain(_), Some(via)) = (&self.connector, &self.via) else { return };
         let mut there = self.origin.clone().into_parts();
         there.path_and_query = request.uri().path_and_query().cloned();
         // A path of ours makes a URI of any origin.
@@ -157,7 +157,7 @@ impl Pool {
     }
 
     /// Returns a connection whose response has been read to its end.
-    pub(super) fn put_back(self: &Arc<Self>, connection: Connection) {
+    pub(super) fn put_back(self: &Arc<Self>, connection: HttpConnection) {
         let mut free = self.lock();
         if connection.over || free.connections.len() >= MAX_IDLE {
             return;
@@ -172,7 +172,7 @@ impl Pool {
     }
 
     /// A free connection that is not known to be dead, the one used last first.
-    fn take(&self) -> Option<Connection> {
+    fn take(&self) -> Option<HttpConnection> {
         loop {
             let (mut connection, since) = self.lock().connections.pop()?;
             if since.elapsed() < IDLE_TIMEOUT && connection.is_usable() {
@@ -181,9 +181,9 @@ impl Pool {
         }
     }
 
-    async fn open(&self) -> Result<Connection, HttpFailure> {
+    async fn open(&self) -> Result<HttpConnection, HttpFailure> {
         let io = match self.connector.clone() {
-            Connector::Plain(mut plain) => {
+            PoolConnector::Plain(mut plain) => {
                 let there = self.via.as_ref().map_or(&self.origin, |via| &via.uri);
                 let io = plain.call(there.clone()).await.map_err(|error| self.failed(&error))?;
                 #[cfg(feature = "tls")]
@@ -191,14 +191,14 @@ impl Pool {
                 io
             }
             #[cfg(feature = "tls")]
-            Connector::Tls(mut tls) => self.secure(tls.call(self.origin.clone())).await?,
+            PoolConnector::Tls(mut tls) => self.secure(tls.call(self.origin.clone())).await?,
             #[cfg(feature = "tls")]
-            Connector::Tunnel(mut tls) => self.secure(tls.call(self.origin.clone())).await?,
+            PoolConnector::Tunnel(mut tls) => self.secure(tls.call(self.origin.clone())).await?,
         };
         let (sender, driver) = http1::handshake(io)
             .await
-            .map_err(|error| failure(Stage::Http, format!("HTTP could not be spoken: {error}")))?;
-        Ok(Connection { sender, driver: Box::new(driver), over: false })
+            .map_err(|error| failure(ConnectStage::Http, format!("HTTP could not be spoken: {error}")))?;
+        Ok(HttpConnection { sender, driver: Box::new(driver), over: false })
     }
 
     #[cfg(feature = "tls")]
@@ -208,7 +208,7 @@ impl Pool {
     ) -> Result<Io, HttpFailure> {
         match tokio::time::timeout(TCP_TIMEOUT, opening).await {
             Ok(opened) => opened.map_err(|error| self.failed(error.as_ref())),
-            Err(_) => Err(failure(Stage::Tls, "the secure connection was not opened in time".into())),
+            Err(_) => Err(failure(ConnectStage::Tls, "the secure connection was not opened in time".into())),
         }
     }
 
@@ -220,13 +220,13 @@ impl Pool {
         failure
     }
 
-    fn lock(&self) -> MutexGuard<'_, Free> {
+    fn lock(&self) -> MutexGuard<'_, IdleConnections> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Closes connections that have been idle for a while; ends with the last of them.
-async fn sweep(pool: Weak<Pool>) {
+async fn sweep(pool: Weak<HttpConnectionPool>) {
     loop {
         tokio::time::sleep(IDLE_TIMEOUT / 2).await;
         let Some(pool) = pool.upgrade() else { return };
@@ -239,7 +239,7 @@ async fn sweep(pool: Weak<Pool>) {
     }
 }
 
-impl Connection {
+impl HttpConnection {
     /// Waits for `work` while moving the connection's bytes.
     pub(super) async fn drive<F: Future>(&mut self, work: F) -> F::Output {
         let mut work = pin!(work);
@@ -289,16 +289,16 @@ impl Connection {
 fn connect_failure(error: &(dyn StdError + 'static)) -> HttpFailure {
     let what = chain(error);
     let stage = if what.contains("dns error") {
-        Stage::Dns
+        ConnectStage::Dns
     } else if what.contains("tcp ") || what.contains("tunnel error") {
-        Stage::Tcp
+        ConnectStage::Tcp
     } else {
-        Stage::Tls
+        ConnectStage::Tls
     };
     failure(stage, what)
 }
 
-fn failure(stage: Stage, what: String) -> HttpFailure {
+fn failure(stage: ConnectStage, what: String) -> HttpFailure {
     HttpFailure { stage, status: None, challenge: None, body: None, what }
 }
 
@@ -307,14 +307,14 @@ fn chain(error: &(dyn StdError + 'static)) -> String {
     crate::error::chain(error)
 }
 
-impl fmt::Debug for Pool {
+impl fmt::Debug for HttpConnectionPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool").field("origin", &self.origin).finish_non_exhaustive()
+        f.debug_struct("HttpConnectionPool").field("origin", &self.origin).finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for Connection {
+impl fmt::Debug for HttpConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").field("over", &self.over).finish_non_exhaustive()
+        f.debug_struct("HttpConnection").field("over", &self.over).finish_non_exhaustive()
     }
 }

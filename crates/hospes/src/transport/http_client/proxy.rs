@@ -5,11 +5,11 @@ use std::net::IpAddr;
 use http::{HeaderValue, Uri};
 use hyper_util::client::proxy::matcher::Matcher;
 
-use crate::client::network::Proxy;
+use crate::client::network::ProxySetting;
 
 /// A proxy on the way to a server.
 #[derive(Clone, Debug)]
-pub(super) struct Via {
+pub(super) struct ProxyRoute {
     /// Address of the proxy.
     pub(super) uri: Uri,
     /// Value of the proxy's authorization header.
@@ -23,21 +23,21 @@ pub(super) struct Via {
 /// # Errors
 /// Which variable cannot be used, and why.
 pub fn proxy_to(origin: &Uri) -> Result<Option<(Uri, Option<HeaderValue>)>, String> {
-    Ok(Via::to(origin, &Proxy::Environment)?.map(|via| (via.uri, via.auth)))
+    Ok(ProxyRoute::to(origin, &ProxySetting::Environment)?.map(|via| (via.uri, via.auth)))
 }
 
-impl Via {
+impl ProxyRoute {
     /// The one that leads to `origin`; none where it is reached straight.
     ///
     /// # Errors
     /// What is wrong with a setting that matters for `origin`, by its name and without its value: that may hold a password.
-    pub(super) fn to(origin: &Uri, proxy: &Proxy) -> Result<Option<Self>, String> {
+    pub(super) fn to(origin: &Uri, proxy: &ProxySetting) -> Result<Option<Self>, String> {
         Self::choose(origin, proxy, |name| std::env::var(name).ok())
     }
 
     fn choose(
         origin: &Uri,
-        proxy: &Proxy,
+        proxy: &ProxySetting,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>, String> {
         if is_here(origin.host().unwrap_or_default()) {
@@ -47,9 +47,9 @@ impl Via {
             names.iter().find_map(|name| Some((*name, variable(name).filter(|value| !value.is_empty())?)))
         };
         let (setting, url, except) = match proxy {
-            Proxy::None => return Ok(None),
-            Proxy::Given { url, except } => ("proxy", url.clone(), except.clone()),
-            Proxy::Environment => {
+            ProxySetting::None => return Ok(None),
+            ProxySetting::Given { url, except } => ("proxy", url.clone(), except.clone()),
+            ProxySetting::Environment => {
                 let own: &[&str] = match origin.scheme_str() {
                     Some("https") => &["https_proxy", "HTTPS_PROXY"],
                     // To a CGI program this is a header of whoever called it.
@@ -103,7 +103,7 @@ mod tests {
             let found = environment.iter().find(|(key, _)| *key == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        let via = Via::choose(&origin, &Proxy::Environment, variable)?;
+        let via = ProxyRoute::choose(&origin, &ProxySetting::Environment, variable)?;
         Ok(via.map(|via| via.shown().to_owned()))
     }
 
@@ -155,8 +155,9 @@ mod tests {
             assert!(error.contains("HTTPS_PROXY") && !error.contains("s3cret"), "{error}");
             assert_eq!(way("http://localhost", &[("HTTP_PROXY", url)]), Ok(None));
         }
-        let given = Proxy::Given { url: "http://me:s3cret@any:3".into(), except: String::new() };
-        let via = Via::choose(&"https://example.com".parse().unwrap(), &given, |_| None).unwrap().unwrap();
+        let given = ProxySetting::Given { url: "http://me:s3cret@any:3".into(), except: String::new() };
+        let via =
+            ProxyRoute::choose(&"https://example.com".parse().unwrap(), &given, |_| None).unwrap().unwrap();
         assert_eq!(via.auth.as_ref().unwrap(), "Basic bWU6czNjcmV0");
         assert!(!format!("{via:?}").contains("s3cret") && !format!("{via:?}").contains("bWU6"), "{via:?}");
     }

@@ -6,17 +6,17 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hospes_proto::frame::{Oversize, SseDecoder};
+use hospes_proto::frame::{OversizeMessage, SseDecoder};
 use hyper::body::{Body as _, Incoming};
 
-use super::pool::Connection;
+use super::pool::HttpConnection;
 
 /// Maximum number of frames without content read in one poll, so that time limits are checked in between.
 const MAX_FRAMES_A_TURN: usize = 16;
 
 /// Cuts a body into messages.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(super) struct SseReader {
     decoder: SseDecoder,
     chunk: Bytes,
     last_id: String,
@@ -28,16 +28,16 @@ pub(super) struct Reader {
 
 /// Content of an event.
 #[derive(Debug)]
-pub(super) enum Item {
+pub(super) enum SseItem {
     Message(Bytes),
-    Oversize(Oversize),
+    Oversize(OversizeMessage),
     /// URL for messages (HTTP+SSE).
     Endpoint(Bytes),
     /// Nothing but a sign of life.
     Mark,
 }
 
-impl Reader {
+impl SseReader {
     pub(super) fn new(limit: usize) -> Self {
         let decoder = SseDecoder::new(limit);
         Self { decoder, chunk: Bytes::new(), last_id: String::new(), retry: None, limit, crowded: false }
@@ -58,23 +58,27 @@ impl Reader {
     }
 
     /// The next item; none at the body's end, however it came about.
-    pub(super) async fn next(&mut self, body: &mut Incoming, connection: &mut Connection) -> Option<Item> {
+    pub(super) async fn next(
+        &mut self,
+        body: &mut Incoming,
+        connection: &mut HttpConnection,
+    ) -> Option<SseItem> {
         poll_fn(|cx| self.poll_next(body, connection, cx)).await
     }
 
     pub(super) fn poll_next(
         &mut self,
         body: &mut Incoming,
-        connection: &mut Connection,
+        connection: &mut HttpConnection,
         cx: &mut TaskContext<'_>,
-    ) -> Poll<Option<Item>> {
+    ) -> Poll<Option<SseItem>> {
         let mut frames = 0;
         self.crowded = false;
         loop {
             if let Some(event) = self.decoder.poll_event(&mut self.chunk) {
                 let event = match event {
                     Ok(event) => event,
-                    Err(over) => return Poll::Ready(Some(Item::Oversize(over))),
+                    Err(over) => return Poll::Ready(Some(SseItem::Oversize(over))),
                 };
                 if event.has_id {
                     self.last_id.clear();
@@ -82,9 +86,9 @@ impl Reader {
                 }
                 self.retry = event.retry.or(self.retry);
                 let item = match event.data {
-                    Some(data) if !data.is_empty() && event.name() == "message" => Item::Message(data),
-                    Some(data) if event.name() == "endpoint" => Item::Endpoint(data),
-                    _ => Item::Mark,
+                    Some(data) if !data.is_empty() && event.name() == "message" => SseItem::Message(data),
+                    Some(data) if event.name() == "endpoint" => SseItem::Endpoint(data),
+                    _ => SseItem::Mark,
                 };
                 return Poll::Ready(Some(item));
             }

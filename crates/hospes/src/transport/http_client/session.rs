@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hospes_model::{Answer, Id, Method, Notification, RawJson, Reply};
+use hospes_model::{Method, Notification, PeerResult, RawJson, Reply, RequestId};
 use hospes_proto::session::client::TimeLimits;
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::{Method as Verb, StatusCode};
@@ -14,14 +14,14 @@ use hyper::body::Incoming;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
-use super::answer::{self, Kind};
-use super::authorize::Subject;
-use super::pool::Connection;
-use super::reader::Reader;
-use super::{LAST_EVENT_ID, NOTE_TIMEOUT, SESSION, Shared, call};
-use crate::client::core::{Speech, malformed};
-use crate::client::error::{CallError, Closed};
-use crate::client::link::{Exchange as _, LinkEvent, Members, Outgoing};
+use super::answer::{self, ResponseKind};
+use super::authorize::RequestSubject;
+use super::pool::HttpConnection;
+use super::reader::SseReader;
+use super::{HttpLinkShared, LAST_EVENT_ID, NOTE_TIMEOUT, SESSION, call};
+use crate::client::core::{NegotiatedProtocol, malformed};
+use crate::client::error::{CallError, ConnectionClosed};
+use crate::client::link::{InFlightRequest as _, LinkEvent, OutgoingParams, OutgoingRequest};
 
 /// Maximum time to end a session.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
@@ -37,30 +37,30 @@ const LISTEN_HEAD_START: Duration = Duration::from_secs(1);
 
 /// Session as the server knows it.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct HttpClientSession {
     pub(super) id: Option<HeaderValue>,
     /// Number of the session within this client.
     number: u64,
     /// The server's requests that are being answered. Gone with the session: the next one counts its ids anew, so what
     /// was asked in this one must not be answered in that one.
-    open: Mutex<Option<HashSet<Id>>>,
+    open: Mutex<Option<HashSet<RequestId>>>,
 }
 
-impl Session {
+impl HttpClientSession {
     fn new(id: Option<HeaderValue>, number: u64) -> Self {
         Self { id, number, open: Mutex::new(Some(HashSet::new())) }
     }
 
     /// Adds a request of the server. Returns the number of open ones; none if it is open already or the session has
     /// ended.
-    pub(super) fn asks(&self, id: &Id) -> Option<usize> {
+    pub(super) fn asks(&self, id: &RequestId) -> Option<usize> {
         let mut open = self.open();
         let open = open.as_mut()?;
         open.insert(id.clone()).then_some(open.len())
     }
 
     /// It is answered, or not wanted any more; false if that was so before.
-    pub(super) fn no_longer_asks(&self, id: &Id) -> bool {
+    pub(super) fn no_longer_asks(&self, id: &RequestId) -> bool {
         self.open().as_mut().is_some_and(|open| open.remove(id))
     }
 
@@ -74,12 +74,12 @@ impl Session {
         self.open().is_none()
     }
 
-    fn open(&self) -> MutexGuard<'_, Option<HashSet<Id>>> {
+    fn open(&self) -> MutexGuard<'_, Option<HashSet<RequestId>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Default for Session {
+impl Default for HttpClientSession {
     fn default() -> Self {
         Self::new(None, 0)
     }
@@ -87,38 +87,38 @@ impl Default for Session {
 
 /// Record of the handshake, repeated when a session has to be opened again.
 #[derive(Debug, Default)]
-pub(super) struct Introduction {
+pub(super) struct HandshakeRecord {
     /// The params of `initialize`.
     params: Vec<u8>,
-    asked: Option<Speech>,
+    asked: Option<NegotiatedProtocol>,
     /// Negotiated revision and metadata.
-    agreed: Option<Speech>,
+    agreed: Option<NegotiatedProtocol>,
     listener: Option<AbortHandle>,
 }
 
 /// Result of opening a stream.
-pub(super) enum Opened {
-    Stream(Incoming, Connection),
+pub(super) enum OpenedStream {
+    Stream(Incoming, HttpConnection),
     /// The server offers no stream.
     Refused(StatusCode),
 }
 
-impl Shared {
+impl HttpLinkShared {
     /// Remembers how we introduced ourselves.
-    pub(super) fn introduce(&self, params: &[u8], speech: &Speech) {
+    pub(super) fn introduce(&self, params: &[u8], speech: &NegotiatedProtocol) {
         let mut introduction = self.introduction();
         introduction.params = params.to_vec();
         introduction.asked = Some(speech.clone());
     }
 
     /// Returns the negotiated revision and metadata, or those that were asked for until then.
-    pub(super) fn speech(&self) -> Option<Speech> {
+    pub(super) fn speech(&self) -> Option<NegotiatedProtocol> {
         let introduction = self.introduction();
         introduction.agreed.clone().or_else(|| introduction.asked.clone())
     }
 
     /// The server has answered `initialize`; perhaps it gave the session an id.
-    pub(super) fn begin_session(&self, headers: &HeaderMap) -> Arc<Session> {
+    pub(super) fn begin_session(&self, headers: &HeaderMap) -> Arc<HttpClientSession> {
         let mut id = headers.get(SESSION).cloned();
         if let Some(id) = &mut id {
             id.set_sensitive(true);
@@ -129,9 +129,9 @@ impl Shared {
     }
 
     /// Ends the session, as far as we are concerned, and begins the next; the one that has ended.
-    fn next_session(&self, id: Option<HeaderValue>) -> Arc<Session> {
+    fn next_session(&self, id: Option<HeaderValue>) -> Arc<HttpClientSession> {
         let mut session = self.session.write().unwrap_or_else(PoisonError::into_inner);
-        let next = Arc::new(Session::new(id, session.number + 1));
+        let next = Arc::new(HttpClientSession::new(id, session.number + 1));
         let ended = std::mem::replace(&mut *session, next);
         drop(session);
         *ended.open() = None;
@@ -139,7 +139,7 @@ impl Shared {
     }
 
     /// The last step of the handshake.
-    pub(super) async fn say_initialized(&self, speech: &Speech) {
+    pub(super) async fn say_initialized(&self, speech: &NegotiatedProtocol) {
         self.introduction().agreed = Some(speech.clone());
         let mut body = Vec::new();
         if Notification::Initialized.encode(speech.revision, None, &mut body).unwrap_or(false)
@@ -150,7 +150,7 @@ impl Shared {
     }
 
     /// Opens a session in place of `old`, unless that has happened meanwhile.
-    pub(super) async fn reopen(self: &Arc<Self>, old: &Arc<Session>) -> Result<(), CallError> {
+    pub(super) async fn reopen(self: &Arc<Self>, old: &Arc<HttpClientSession>) -> Result<(), CallError> {
         // Whoever needs it may leave in the middle of that, and the others would be left with half a session.
         let (shared, old) = (Arc::clone(self), Arc::clone(old));
         let opening = tokio::spawn(async move {
@@ -163,7 +163,7 @@ impl Shared {
         opening.await.unwrap_or(Err(CallError::SessionEnded))
     }
 
-    async fn open_in_place_of(self: &Arc<Self>, old: &Session) -> Result<(), CallError> {
+    async fn open_in_place_of(self: &Arc<Self>, old: &HttpClientSession) -> Result<(), CallError> {
         let _turn = self.reopening.lock().await;
         if self.session().number != old.number {
             return Ok(());
@@ -176,7 +176,10 @@ impl Shared {
         tracing::info!("the server has ended the session; a new one is opened");
         let method = Method::Initialize;
         let limits = TimeLimits { timeout: Some(NOTE_TIMEOUT), max_timeout: None };
-        let outgoing = Outgoing { members: Members::Text(&params), ..Outgoing::new(&method, limits) };
+        let outgoing = OutgoingRequest {
+            members: OutgoingParams::Text(&params),
+            ..OutgoingRequest::new(&method, limits)
+        };
         let mut call = Box::pin(call::open_once(self, &outgoing, &asked, &self.session())).await?;
         let outcome = loop {
             if let LinkEvent::Done(outcome) = std::future::poll_fn(|cx| call.poll_event(cx)).await {
@@ -198,27 +201,32 @@ impl Shared {
     }
 
     /// Checks that a new session has the same negotiated properties as the old one.
-    fn check_agreed(&self, outcome: &RawJson, asked: &Speech, agreed: &Speech) -> Result<(), CallError> {
+    fn check_agreed(
+        &self,
+        outcome: &RawJson,
+        asked: &NegotiatedProtocol,
+        agreed: &NegotiatedProtocol,
+    ) -> Result<(), CallError> {
         let method = Method::Initialize;
-        match Answer::decode(&method, asked.revision, outcome) {
-            Ok(Answer::Complete(Reply::Initialize(result)))
+        match PeerResult::decode(&method, asked.revision, outcome) {
+            Ok(PeerResult::Complete(Reply::Initialize(result)))
                 if result.protocol_version == agreed.revision.as_str() =>
             {
                 Ok(())
             }
-            Ok(Answer::Complete(Reply::Initialize(result))) => {
+            Ok(PeerResult::Complete(Reply::Initialize(result))) => {
                 let what = format!(
                     "the server now speaks {} and no longer {}",
                     result.protocol_version, agreed.revision
                 );
-                Err(CallError::Closed(Arc::new(Closed::new(what))))
+                Err(CallError::Closed(Arc::new(ConnectionClosed::new(what))))
             }
             _ => Err(malformed(&method, "it is of another kind")),
         }
     }
 
     /// Opens the session's own stream, if the server offers one, and keeps it open. To be awaited by [`listening`].
-    pub(super) fn keep_listening(self: &Arc<Self>, speech: &Speech) -> oneshot::Receiver<()> {
+    pub(super) fn keep_listening(self: &Arc<Self>, speech: &NegotiatedProtocol) -> oneshot::Receiver<()> {
         let (open, opened) = oneshot::channel();
         let listener = tokio::spawn(listen(Arc::clone(self), speech.clone(), self.session(), open));
         if let Some(old) = self.introduction().listener.replace(listener.abort_handle()) {
@@ -242,7 +250,7 @@ impl Shared {
         let headers = || self.headers(&speech, Some(&Method::Ping), None, &ended);
         let ending = async {
             let (response, connection) =
-                self.send(&Verb::DELETE, Subject::new("DELETE", None), headers, &Bytes::new()).await?;
+                self.send(&Verb::DELETE, RequestSubject::new("DELETE", None), headers, &Bytes::new()).await?;
             answer::finish(self, response, connection).await;
             Ok::<(), CallError>(())
         };
@@ -253,12 +261,12 @@ impl Shared {
     /// method the stream belongs to, where its headers depend on it. `background` is set if no caller waits for it.
     pub(super) async fn get_stream(
         &self,
-        speech: &Speech,
+        speech: &NegotiatedProtocol,
         method: Option<&Method>,
-        session: &Session,
+        session: &HttpClientSession,
         last_event_id: &str,
         background: bool,
-    ) -> Result<Opened, CallError> {
+    ) -> Result<OpenedStream, CallError> {
         let headers = || {
             let mut headers = self.headers(speech, method, None, session);
             headers.remove(http::header::CONTENT_TYPE);
@@ -270,14 +278,14 @@ impl Shared {
             }
             headers
         };
-        let subject = Subject::new("GET", None).background(background);
+        let subject = RequestSubject::new("GET", None).background(background);
         let (response, connection) = self.send(&Verb::GET, subject, headers, &Bytes::new()).await?;
         let status = response.status();
-        if status.is_success() && matches!(answer::kind(response.headers()), Kind::Stream) {
-            return Ok(Opened::Stream(response.into_body(), connection));
+        if status.is_success() && matches!(answer::kind(response.headers()), ResponseKind::Stream) {
+            return Ok(OpenedStream::Stream(response.into_body(), connection));
         }
         answer::finish(self, response, connection).await;
-        Ok(Opened::Refused(status))
+        Ok(OpenedStream::Refused(status))
     }
 }
 
@@ -302,9 +310,14 @@ pub(super) fn pause(retry: Option<Duration>, failures: u32) -> Duration {
 
 /// Reads the session's own stream for as long as the session lives. 405 is final, and so is every other refusal but
 /// those that will pass.
-async fn listen(shared: Arc<Shared>, speech: Speech, session: Arc<Session>, open: oneshot::Sender<()>) {
+async fn listen(
+    shared: Arc<HttpLinkShared>,
+    speech: NegotiatedProtocol,
+    session: Arc<HttpClientSession>,
+    open: oneshot::Sender<()>,
+) {
     let mut open = Some(open);
-    let mut reader = Reader::new(shared.limits.max_message_bytes);
+    let mut reader = SseReader::new(shared.limits.max_message_bytes);
     let mut failures = 0;
     loop {
         let opened = shared.get_stream(&speech, None, &session, reader.last_event_id(), true).await;
@@ -313,14 +326,14 @@ async fn listen(shared: Arc<Shared>, speech: Speech, session: Arc<Session>, open
             let _ = open.send(());
         }
         match opened {
-            Ok(Opened::Stream(mut body, mut connection)) => {
+            Ok(OpenedStream::Stream(mut body, mut connection)) => {
                 reader.begin();
                 while let Some(message) = reader.next(&mut body, &mut connection).await {
                     failures = 0;
                     shared.handle_unbidden(&message, &session, &speech);
                 }
             }
-            Ok(Opened::Refused(StatusCode::NOT_FOUND)) if session.id.is_some() && failures > 0 => {
+            Ok(OpenedStream::Refused(StatusCode::NOT_FOUND)) if session.id.is_some() && failures > 0 => {
                 // It was there before, so it is the session that is gone. The new session's listener ends this one, in
                 // the middle of what else there is to do: so that is done elsewhere.
                 tokio::spawn(async move {
@@ -331,7 +344,7 @@ async fn listen(shared: Arc<Shared>, speech: Speech, session: Arc<Session>, open
                 return;
             }
             // No person is asked on its account, so it waits until a call was let in.
-            Ok(Opened::Refused(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN))
+            Ok(OpenedStream::Refused(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN))
                 if shared.authorizer.is_some() =>
             {
                 shared.taken.notified().await;
@@ -340,11 +353,11 @@ async fn listen(shared: Arc<Shared>, speech: Speech, session: Arc<Session>, open
                 tracing::debug!(%why, "the server's own stream is not for us now");
                 shared.taken.notified().await;
             }
-            Ok(Opened::Refused(status)) if !status.is_server_error() => {
+            Ok(OpenedStream::Refused(status)) if !status.is_server_error() => {
                 tracing::debug!(%status, "the server offers no stream of its own");
                 return;
             }
-            Ok(Opened::Refused(status)) => {
+            Ok(OpenedStream::Refused(status)) => {
                 tracing::debug!(%status, "the server's own stream is not to be had now")
             }
             Err(error) => tracing::debug!(%error, "the server's own stream broke"),

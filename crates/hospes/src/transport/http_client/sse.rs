@@ -13,10 +13,10 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use hospes_model::message::{self, Frame, Message};
-use hospes_model::{Id, Method, RawJson, Revision, RpcError};
+use hospes_model::message::{self, Frame, JsonRpcMessage};
+use hospes_model::{Method, RawJson, RequestId, Revision, RpcError};
 use hospes_proto::frame::line::end_line;
-use hospes_proto::frame::{Line, LineFramer, Subject};
+use hospes_proto::frame::{FramedLine, LineFramer, OversizeSubject};
 use http::header::CONTENT_TYPE;
 use http::{Method as Verb, StatusCode, Uri};
 use hyper::body::Incoming;
@@ -24,13 +24,13 @@ use serde::Deserialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio::sync::{Mutex, mpsc, oneshot};
 
-use super::pool::Connection;
-use super::reader::{Item, Reader};
-use super::session::{Opened, Session};
-use super::{HttpLink, Shared, answer, failure, path_of};
-use crate::client::core::Speech;
-use crate::client::duplex::{Wire, write_answer};
-use crate::client::error::{CallError, Closed, Stage};
+use super::pool::HttpConnection;
+use super::reader::{SseItem, SseReader};
+use super::session::{HttpClientSession, OpenedStream};
+use super::{HttpLink, HttpLinkShared, answer, failure, path_of};
+use crate::client::core::NegotiatedProtocol;
+use crate::client::duplex::{DuplexTransport, write_answer};
+use crate::client::error::{CallError, ConnectStage, ConnectionClosed};
 use crate::client::inbox;
 
 /// Maximum time until the first event, which contains the URL for messages.
@@ -59,7 +59,7 @@ impl HttpLink {
     pub(crate) async fn open_sse(
         &self,
         patience: Duration,
-    ) -> Result<Wire<DuplexStream, DuplexStream>, CallError> {
+    ) -> Result<DuplexTransport<DuplexStream, DuplexStream>, CallError> {
         let (stream, messages) = self
             .shared
             .away
@@ -72,7 +72,7 @@ impl HttpLink {
         let (read, to_client) = tokio::io::duplex(PIPE_BYTES);
         let (from_client, write) = tokio::io::duplex(PIPE_BYTES);
         let (ended, gone) = oneshot::channel();
-        let pump = Pump {
+        let pump = SsePump {
             shared: Arc::clone(&self.shared),
             to_client: Mutex::new(to_client),
             revision: std::sync::Mutex::new(None),
@@ -81,42 +81,45 @@ impl HttpLink {
             // Nobody may be listening.
             let _ = ended.send(pump.run(stream, from_client).await);
         });
-        let gone = async { Closed::new(gone.await.unwrap_or_else(|_| "the connection broke".into())) };
-        Ok(Wire { read, write, gone: Some(Box::pin(gone)), on_close: None })
+        let gone =
+            async { ConnectionClosed::new(gone.await.unwrap_or_else(|_| "the connection broke".into())) };
+        Ok(DuplexTransport { read, write, gone: Some(Box::pin(gone)), on_close: None })
     }
 }
 
 /// A stream, and what has been read of it.
 struct SseStream {
     body: Incoming,
-    connection: Connection,
-    reader: Reader,
+    connection: HttpConnection,
+    reader: SseReader,
 }
 
 impl SseStream {
-    async fn next(&mut self) -> Option<Item> {
+    async fn next(&mut self) -> Option<SseItem> {
         self.reader.next(&mut self.body, &mut self.connection).await
     }
 }
 
-impl Shared {
+impl HttpLinkShared {
     async fn open_sse(&self) -> Result<(SseStream, Uri), CallError> {
         // The revision is still to be negotiated.
-        let opened =
-            self.get_stream(&speech(None), Some(&Method::Initialize), &Session::default(), "", false).await?;
+        let opened = self
+            .get_stream(&speech(None), Some(&Method::Initialize), &HttpClientSession::default(), "", false)
+            .await?;
         let (body, connection) = match opened {
-            Opened::Stream(body, connection) => (body, connection),
-            Opened::Refused(status) if status.is_success() => {
+            OpenedStream::Stream(body, connection) => (body, connection),
+            OpenedStream::Refused(status) if status.is_success() => {
                 return Err(no_sse("the answer is no stream of events"));
             }
-            Opened::Refused(status) => return Err(answer::refused(status, None, &[])),
+            OpenedStream::Refused(status) => return Err(answer::refused(status, None, &[])),
         };
-        let mut stream = SseStream { body, connection, reader: Reader::new(self.limits.max_message_bytes) };
+        let mut stream =
+            SseStream { body, connection, reader: SseReader::new(self.limits.max_message_bytes) };
         loop {
             match stream.next().await {
-                Some(Item::Endpoint(uri)) => return Ok((stream, self.messages(&uri)?)),
-                Some(Item::Mark) => {}
-                Some(Item::Message(_) | Item::Oversize(_)) => {
+                Some(SseItem::Endpoint(uri)) => return Ok((stream, self.messages(&uri)?)),
+                Some(SseItem::Mark) => {}
+                Some(SseItem::Message(_) | SseItem::Oversize(_)) => {
                     return Err(no_sse("the stream does not begin by saying where messages go"));
                 }
                 None => return Err(no_sse("the stream ended before it said where messages go")),
@@ -147,22 +150,22 @@ impl Shared {
 }
 
 fn no_sse(what: &str) -> CallError {
-    CallError::Http(Arc::new(failure(Stage::Http, what)))
+    CallError::Http(Arc::new(failure(ConnectStage::Http, what)))
 }
 
-fn speech(revision: Option<Revision>) -> Speech {
-    Speech { revision: revision.unwrap_or(Revision::LATEST_LEGACY), stamp: Bytes::new() }
+fn speech(revision: Option<Revision>) -> NegotiatedProtocol {
+    NegotiatedProtocol { revision: revision.unwrap_or(Revision::LATEST_LEGACY), stamp: Bytes::new() }
 }
 
 /// Moves messages between the stream and the pipes.
-struct Pump {
-    shared: Arc<Shared>,
+struct SsePump {
+    shared: Arc<HttpLinkShared>,
     to_client: Mutex<DuplexStream>,
     /// Negotiated revision, once known; it is sent in a header.
     revision: std::sync::Mutex<Option<Revision>>,
 }
 
-impl Pump {
+impl SsePump {
     /// Until either side ends; says why.
     async fn run(self, stream: SseStream, from_client: DuplexStream) -> String {
         let (refuse, refusals) = mpsc::channel(MAX_REFUSALS);
@@ -175,15 +178,15 @@ impl Pump {
     async fn receive(&self, mut stream: SseStream, refuse: mpsc::Sender<Vec<u8>>) -> String {
         while let Some(item) = stream.next().await {
             match item {
-                Item::Message(data) => {
+                SseItem::Message(data) => {
                     self.note_revision(&data);
                     if !self.hand_over(data.into()).await {
                         break;
                     }
                 }
-                Item::Oversize(over) => match &over.subject {
-                    Subject::Response(id) => self.fail(id, &over.to_error()).await,
-                    Subject::Request(id) => {
+                SseItem::Oversize(over) => match &over.subject {
+                    OversizeSubject::Response(id) => self.fail(id, &over.to_error()).await,
+                    OversizeSubject::Request(id) => {
                         let mut refusal = Vec::new();
                         write_answer(&mut refusal, id, Err(&over.to_error()));
                         // Reading goes on: the server may take this only when something else has been read.
@@ -191,7 +194,7 @@ impl Pump {
                             tracing::warn!(%id, "one of too many requests over the limit is not answered");
                         }
                     }
-                    Subject::Unknown => {
+                    OversizeSubject::Unknown => {
                         tracing::warn!(
                             bytes = over.seen,
                             limit = over.limit,
@@ -199,7 +202,7 @@ impl Pump {
                         );
                     }
                 },
-                Item::Mark | Item::Endpoint(_) => {}
+                SseItem::Mark | SseItem::Endpoint(_) => {}
             }
         }
         "the server ended the stream".into()
@@ -212,7 +215,7 @@ impl Pump {
     }
 
     /// The answer to a request that has none.
-    async fn fail(&self, id: &Id, error: &RpcError) {
+    async fn fail(&self, id: &RequestId, error: &RpcError) {
         let mut line = Vec::new();
         write_answer(&mut line, id, Err(error));
         self.hand_over(line).await;
@@ -226,13 +229,13 @@ impl Pump {
     fn note_revision(&self, data: &Bytes) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Agreed {
+        struct InitializeResultPeek {
             protocol_version: String,
         }
         if self.revision().is_none()
-            && let Ok(Frame::Single(Message::Response(response))) = message::decode(data)
+            && let Ok(Frame::Single(JsonRpcMessage::Response(response))) = message::decode(data)
             && let Ok(result) = response.outcome
-            && let Ok(agreed) = serde_json::from_str::<Agreed>(result.get())
+            && let Ok(agreed) = serde_json::from_str::<InitializeResultPeek>(result.get())
         {
             let revision = agreed.protocol_version.parse().ok();
             *self.revision.lock().unwrap_or_else(PoisonError::into_inner) = revision;
@@ -243,14 +246,16 @@ impl Pump {
     async fn send(&self, mut from_client: DuplexStream, mut refusals: mpsc::Receiver<Vec<u8>>) -> String {
         // The client has made sure that none is longer.
         let mut lines = LineFramer::new(self.shared.limits.max_request_bytes);
-        let mut posts = Posts::default();
+        let mut posts = PendingPosts::default();
         loop {
             while let Some(line) = lines.poll_line() {
-                let Line::Message(line) = line else { continue };
-                let lost = match Kind::of(&line) {
-                    Kind::Request(id, method) => self.post_request(line, id, method, &mut posts).await,
-                    Kind::Notification(cancelled) if posts.forget(cancelled.as_ref()) => None,
-                    kind @ Kind::Notification(_) => {
+                let FramedLine::Message(line) = line else { continue };
+                let lost = match OutgoingKind::of(&line) {
+                    OutgoingKind::Request(id, method) => {
+                        self.post_request(line, id, method, &mut posts).await
+                    }
+                    OutgoingKind::Notification(cancelled) if posts.forget(cancelled.as_ref()) => None,
+                    kind @ OutgoingKind::Notification(_) => {
                         let before = posts.settle().await;
                         posts.others.push(Box::pin(self.deliver(line, kind)));
                         match before {
@@ -258,8 +263,8 @@ impl Pump {
                             lost => lost,
                         }
                     }
-                    Kind::Answer => {
-                        posts.others.push(Box::pin(self.deliver(line, Kind::Answer)));
+                    OutgoingKind::Answer => {
+                        posts.others.push(Box::pin(self.deliver(line, OutgoingKind::Answer)));
                         match posts.others.len() < MAX_ANSWERS {
                             true => None,
                             false => posts.others.next().await.flatten(),
@@ -279,7 +284,7 @@ impl Pump {
                     }
                 }
                 Some(refusal) = refusals.recv(), if posts.others.len() < MAX_ANSWERS => {
-                    posts.others.push(Box::pin(self.deliver(refusal.into(), Kind::Answer)));
+                    posts.others.push(Box::pin(self.deliver(refusal.into(), OutgoingKind::Answer)));
                 }
                 Some(lost) = posts.next() => {
                     if let Some(why) = lost {
@@ -300,9 +305,9 @@ impl Pump {
     async fn post_request<'a>(
         &'a self,
         line: Bytes,
-        id: Id,
+        id: RequestId,
         method: Method,
-        posts: &mut Posts<'a>,
+        posts: &mut PendingPosts<'a>,
     ) -> Option<String> {
         if posts.waiting.len() >= MAX_WAITING {
             let why = format!(
@@ -311,7 +316,7 @@ impl Pump {
             self.fail(&id, &RpcError::internal(why)).await;
             return None;
         }
-        posts.waiting.push_back((line, Kind::Request(id, method)));
+        posts.waiting.push_back((line, OutgoingKind::Request(id, method)));
         while posts.requests.len() < MAX_POSTS
             && let Some((line, kind)) = posts.waiting.pop_front()
         {
@@ -321,7 +326,7 @@ impl Pump {
     }
 
     /// Posts one message. Says why the connection is lost, if it is.
-    async fn deliver(&self, line: Bytes, kind: Kind) -> Option<String> {
+    async fn deliver(&self, line: Bytes, kind: OutgoingKind) -> Option<String> {
         let error = match self.post(line, kind.method()).await {
             Ok(status) if status.is_success() => return None,
             Ok(StatusCode::NOT_FOUND | StatusCode::GONE) => {
@@ -331,7 +336,7 @@ impl Pump {
             Err(error) => error,
         };
         tracing::debug!(%error, "a message was not taken");
-        if let Kind::Request(id, _) = &kind {
+        if let OutgoingKind::Request(id, _) = &kind {
             self.fail(id, &RpcError::internal(error.to_string())).await;
         }
         None
@@ -341,9 +346,9 @@ impl Pump {
         let revision = self.revision();
         // Until it is agreed, no revision is named.
         let method = if revision.is_none() { Some(&Method::Initialize) } else { method };
-        let (speech, session) = (speech(revision), Session::default());
+        let (speech, session) = (speech(revision), HttpClientSession::default());
         let headers = || self.shared.headers(&speech, method, None, &session);
-        let subject = super::authorize::Subject::new(method.map_or("response", Method::name), None);
+        let subject = super::authorize::RequestSubject::new(method.map_or("response", Method::name), None);
         let posted = pin!(async {
             let (response, connection) = self.shared.send(&Verb::POST, subject, headers, &body).await?;
             let status = response.status();
@@ -364,15 +369,15 @@ impl Pump {
 
 /// Messages being sent to the server.
 #[derive(Default)]
-struct Posts<'a> {
+struct PendingPosts<'a> {
     requests: FuturesUnordered<BoxFuture<'a, Option<String>>>,
     /// Answers and notifications: they have room of their own.
     others: FuturesUnordered<BoxFuture<'a, Option<String>>>,
     /// Requests for which there is no room yet.
-    waiting: VecDeque<(Bytes, Kind)>,
+    waiting: VecDeque<(Bytes, OutgoingKind)>,
 }
 
-impl Posts<'_> {
+impl PendingPosts<'_> {
     /// Waits for the next message to be sent and returns its failure, if any. None if no message is being sent.
     async fn next(&mut self) -> Option<Option<String>> {
         tokio::select! {
@@ -398,29 +403,30 @@ impl Posts<'_> {
     }
 
     /// Removes a cancelled request that was still waiting. Returns true if there was one; then nothing is sent.
-    fn forget(&mut self, cancelled: Option<&Id>) -> bool {
+    fn forget(&mut self, cancelled: Option<&RequestId>) -> bool {
         let before = self.waiting.len();
-        self.waiting.retain(|(_, kind)| !matches!(kind, Kind::Request(id, _) if Some(id) == cancelled));
+        self.waiting
+            .retain(|(_, kind)| !matches!(kind, OutgoingKind::Request(id, _) if Some(id) == cancelled));
         self.waiting.len() < before
     }
 }
 
 /// Kind of an outgoing line.
 #[derive(Debug, PartialEq, Eq)]
-enum Kind {
-    Request(Id, Method),
+enum OutgoingKind {
+    Request(RequestId, Method),
     /// The request that it cancels, if it does.
-    Notification(Option<Id>),
+    Notification(Option<RequestId>),
     Answer,
 }
 
-impl Kind {
+impl OutgoingKind {
     fn of(line: &Bytes) -> Self {
         match message::decode(line) {
-            Ok(Frame::Single(Message::Request(request))) => {
+            Ok(Frame::Single(JsonRpcMessage::Request(request))) => {
                 Self::Request(request.id, Method::from_name(&request.method))
             }
-            Ok(Frame::Single(Message::Notification(notification))) => {
+            Ok(Frame::Single(JsonRpcMessage::Notification(notification))) => {
                 let cancels = Method::from_name(&notification.method) == Method::Cancelled;
                 let params =
                     notification.params.filter(|_| cancels).map(|params| RawJson::within(line, params));

@@ -10,23 +10,23 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::task::AtomicWaker;
-use hospes_model::message::{self, Frame, Message};
-use hospes_model::{Id, Method, ProgressToken, RawJson, RpcError};
+use hospes_model::message::{self, Frame, JsonRpcMessage};
+use hospes_model::{Method, ProgressToken, RawJson, RequestId, RpcError};
 use hospes_proto::session::client::TimeLimits;
 use hyper::body::{Body as _, Incoming};
 use serde_json::value::RawValue;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::answer;
-use super::call::{Begun, Busy};
-use super::pool::Connection;
-use super::reader::{Item, Reader};
-use super::session::{Opened, Session, pause};
-use super::{Shared, deadline};
-use crate::client::core::Speech;
+use super::call::{ActiveCall, CallStart};
+use super::pool::HttpConnection;
+use super::reader::{SseItem, SseReader};
+use super::session::{HttpClientSession, OpenedStream, pause};
+use super::{HttpLinkShared, deadline};
+use crate::client::core::NegotiatedProtocol;
 use crate::client::error::{CallError, TimeLimit};
-use crate::client::inbox::{Inbox, Progress};
-use crate::client::link::{Ears, LinkEvent, Outgoing};
+use crate::client::inbox::{CallInbox, ProgressParamsPeek};
+use crate::client::link::{EventInterest, LinkEvent, OutgoingRequest};
 
 /// Maximum number of consecutive resumptions of a stream without progress.
 const MAX_RESUMPTIONS: u32 = 5;
@@ -34,23 +34,23 @@ const MAX_RESUMPTIONS: u32 = 5;
 /// Mailbox for the answer to a request that arrives on another stream. That must not happen (HTTP-33). It does, because
 /// some servers take any stream of the client for the one that broke.
 #[derive(Debug)]
-pub(super) struct Mailbox {
+pub(super) struct CallMailbox {
     answer: Mutex<Option<Result<RawJson, CallError>>>,
     /// Questions that came on the session's own stream.
-    questions: Mutex<Inbox>,
+    questions: Mutex<CallInbox>,
     /// True if its caller can answer questions; followed by the principal and the session of the call.
     asks: bool,
     pub(super) principal: Option<Arc<str>>,
-    session: Arc<Session>,
+    session: Arc<HttpClientSession>,
     waker: AtomicWaker,
 }
 
-impl Mailbox {
-    fn of(outgoing: &Outgoing<'_>, session: &Arc<Session>) -> Self {
+impl CallMailbox {
+    fn of(outgoing: &OutgoingRequest<'_>, session: &Arc<HttpClientSession>) -> Self {
         Self {
             answer: Mutex::default(),
             questions: Mutex::default(),
-            asks: outgoing.ears == Ears::Questions && outgoing.method.may_ask(),
+            asks: outgoing.ears == EventInterest::Questions && outgoing.method.may_ask(),
             principal: outgoing.principal.cloned(),
             session: Arc::clone(session),
             waker: AtomicWaker::new(),
@@ -58,7 +58,7 @@ impl Mailbox {
     }
 
     /// Returns true if a question asked in `session` can be put to this call.
-    pub(super) fn can_be_asked(&self, session: &Arc<Session>) -> bool {
+    pub(super) fn can_be_asked(&self, session: &Arc<HttpClientSession>) -> bool {
         self.asks && Arc::ptr_eq(&self.session, session)
     }
 
@@ -83,35 +83,35 @@ impl Mailbox {
 }
 
 /// A request whose answer streams.
-pub(super) struct Stream {
-    shared: Arc<Shared>,
+pub(super) struct ResponseStream {
+    shared: Arc<HttpLinkShared>,
     /// The session that it was made in; what is asked on it is answered there.
-    session: Arc<Session>,
-    speech: Speech,
+    session: Arc<HttpClientSession>,
+    speech: NegotiatedProtocol,
     id: i64,
     method: Method,
-    ears: Ears,
-    reader: Reader,
-    source: Source,
-    inbox: Inbox,
+    ears: EventInterest,
+    reader: SseReader,
+    source: ResponseSource,
+    inbox: CallInbox,
     done: Option<Result<RawJson, CallError>>,
     finished: bool,
     failures: u32,
     progress: f64,
-    clock: Clock,
-    mailbox: Arc<Mailbox>,
+    clock: CallClock,
+    mailbox: Arc<CallMailbox>,
     /// Until it is over the server is at work.
-    _busy: Option<Busy>,
+    _busy: Option<ActiveCall>,
 }
 
-enum Source {
-    Open(Incoming, Connection),
+enum ResponseSource {
+    Open(Incoming, HttpConnection),
     /// The stream broke; going on with it.
-    Resuming(BoxFuture<'static, Result<Opened, CallError>>),
+    Resuming(BoxFuture<'static, Result<OpenedStream, CallError>>),
     Ended,
 }
 
-struct Clock {
+struct CallClock {
     limits: TimeLimits,
     since: Instant,
     heard: Instant,
@@ -122,17 +122,17 @@ struct Clock {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Stream {
+impl ResponseStream {
     pub(super) fn new(
-        shared: &Arc<Shared>,
-        session: Arc<Session>,
-        outgoing: &Outgoing<'_>,
-        speech: &Speech,
+        shared: &Arc<HttpLinkShared>,
+        session: Arc<HttpClientSession>,
+        outgoing: &OutgoingRequest<'_>,
+        speech: &NegotiatedProtocol,
         id: i64,
-        (body, connection): (Incoming, Connection),
-        Begun { at: since, away, busy }: Begun,
+        (body, connection): (Incoming, HttpConnection),
+        CallStart { at: since, away, busy }: CallStart,
     ) -> Self {
-        let mailbox = Arc::new(Mailbox::of(outgoing, &session));
+        let mailbox = Arc::new(CallMailbox::of(outgoing, &session));
         shared.streaming().insert(id, Arc::clone(&mailbox));
         if let Some(closed) = shared.desk.closed() {
             // Whoever closed the connection has told those that were there then.
@@ -146,14 +146,14 @@ impl Stream {
             id,
             method: outgoing.method.clone(),
             ears: outgoing.ears,
-            reader: Reader::new(shared.limits.max_message_bytes),
-            source: Source::Open(body, connection),
-            inbox: Inbox::default(),
+            reader: SseReader::new(shared.limits.max_message_bytes),
+            source: ResponseSource::Open(body, connection),
+            inbox: CallInbox::default(),
             done: None,
             finished: false,
             failures: 0,
             progress: f64::NEG_INFINITY,
-            clock: Clock {
+            clock: CallClock {
                 limits: outgoing.limits,
                 since,
                 heard: since,
@@ -166,7 +166,7 @@ impl Stream {
     }
 
     /// The session that it was made in.
-    pub(super) fn session(&self) -> &Arc<Session> {
+    pub(super) fn session(&self) -> &Arc<HttpClientSession> {
         &self.session
     }
 
@@ -190,22 +190,22 @@ impl Stream {
             if let Some(limit) = self.clock.poll_late(cx, &self.shared, &self.session, self.reader.crowded) {
                 let (method, after) = (self.method.name().into(), self.clock.after(limit));
                 self.shared.cancel(self.id, &self.method, &self.speech, &self.session);
-                self.source = Source::Ended;
+                self.source = ResponseSource::Ended;
                 self.done = Some(Err(CallError::Timeout { method, limit, after }));
                 continue;
             }
             match &mut self.source {
-                Source::Open(body, connection) => match self.reader.poll_next(body, connection, cx) {
+                ResponseSource::Open(body, connection) => match self.reader.poll_next(body, connection, cx) {
                     Poll::Ready(Some(item)) => self.handle(item),
                     Poll::Ready(None) => self.resume(),
                     Poll::Pending => return Poll::Pending,
                 },
-                Source::Resuming(opening) => match opening.as_mut().poll(cx) {
-                    Poll::Ready(Ok(Opened::Stream(body, connection))) => {
+                ResponseSource::Resuming(opening) => match opening.as_mut().poll(cx) {
+                    Poll::Ready(Ok(OpenedStream::Stream(body, connection))) => {
                         self.reader.begin();
-                        self.source = Source::Open(body, connection);
+                        self.source = ResponseSource::Open(body, connection);
                     }
-                    Poll::Ready(Ok(Opened::Refused(status))) if !status.is_server_error() => {
+                    Poll::Ready(Ok(OpenedStream::Refused(status))) if !status.is_server_error() => {
                         let what =
                             format!("the stream broke off, and going on with it was refused ({status})");
                         self.fail(&what);
@@ -213,13 +213,13 @@ impl Stream {
                     Poll::Ready(_) => self.resume(),
                     Poll::Pending => return Poll::Pending,
                 },
-                Source::Ended => self.fail("the stream broke off before the answer"),
+                ResponseSource::Ended => self.fail("the stream broke off before the answer"),
             }
         }
     }
 
     fn fail(&mut self, what: &str) {
-        self.source = Source::Ended;
+        self.source = ResponseSource::Ended;
         self.done = Some(Err(answer::broken(what)));
     }
 
@@ -235,7 +235,7 @@ impl Stream {
         let (shared, speech) = (Arc::clone(&self.shared), self.speech.clone());
         // A session that took this one's place knows nothing of its streams.
         let session = Arc::clone(&self.session);
-        self.source = Source::Resuming(Box::pin(async move {
+        self.source = ResponseSource::Resuming(Box::pin(async move {
             tokio::time::sleep(pause).await;
             shared.get_stream(&speech, None, &session, &last_id, false).await
         }));
@@ -243,17 +243,18 @@ impl Stream {
 
     /// The connection can be used again if the stream ends right behind the answer.
     fn let_go(&mut self, cx: &mut TaskContext<'_>) {
-        if let Source::Open(mut body, mut connection) = std::mem::replace(&mut self.source, Source::Ended)
+        if let ResponseSource::Open(mut body, mut connection) =
+            std::mem::replace(&mut self.source, ResponseSource::Ended)
             && matches!(connection.poll_drive(cx, |cx| Pin::new(&mut body).poll_frame(cx)), Poll::Ready(None))
         {
             self.shared.pool.put_back(connection);
         }
     }
 
-    fn handle(&mut self, item: Item) {
+    fn handle(&mut self, item: SseItem) {
         self.failures = 0;
         match item {
-            Item::Message(data) => match message::decode(&data) {
+            SseItem::Message(data) => match message::decode(&data) {
                 Ok(Frame::Single(message)) => self.handle_message(&data, message),
                 Ok(Frame::Batch(parts)) => {
                     for message in parts.into_iter().flatten() {
@@ -262,35 +263,37 @@ impl Stream {
                 }
                 Err(error) => tracing::debug!(%error, "an event that is no message"),
             },
-            Item::Oversize(over) => {
-                if over.response() == Some(&Id::Number(self.id)) {
+            SseItem::Oversize(over) => {
+                if over.response() == Some(&RequestId::Number(self.id)) {
                     let bytes = usize::try_from(over.seen).unwrap_or(usize::MAX);
                     self.done = Some(Err(answer::too_large(bytes, over.limit)));
                 } else {
                     self.shared.handle_oversize(&over, &self.session);
                 }
             }
-            Item::Mark | Item::Endpoint(_) => {}
+            SseItem::Mark | SseItem::Endpoint(_) => {}
         }
     }
 
-    fn handle_message(&mut self, data: &Bytes, message: Message<'_>) {
+    fn handle_message(&mut self, data: &Bytes, message: JsonRpcMessage<'_>) {
         match message {
-            Message::Notification(notification) => {
+            JsonRpcMessage::Notification(notification) => {
                 let method = Method::from_name(&notification.method);
                 let params = raw(data, notification.params);
                 self.handle_notification(method, params);
             }
-            Message::Request(request) if self.ears == Ears::Questions && self.method.may_ask() => {
+            JsonRpcMessage::Request(request)
+                if self.ears == EventInterest::Questions && self.method.may_ask() =>
+            {
                 let method = Method::from_name(&request.method);
                 if self.shared.take_up(&request.id, &method, &self.session, &self.speech) {
                     self.inbox.push(LinkEvent::Question(request.id, method, raw(data, request.params)));
                 }
             }
-            Message::Request(_) => {
+            JsonRpcMessage::Request(_) => {
                 self.shared.handle_unbidden_message(data, message, &self.session, &self.speech)
             }
-            Message::Response(_) => {
+            JsonRpcMessage::Response(_) => {
                 if let Some(outcome) = answer::ours(self.id, data, message) {
                     self.done = Some(outcome);
                 }
@@ -301,14 +304,14 @@ impl Stream {
     fn handle_notification(&mut self, method: Method, params: Option<RawJson>) {
         match method {
             Method::Progress => {
-                let Some(progress) = Progress::of(params.as_ref()) else { return };
+                let Some(progress) = ProgressParamsPeek::of(params.as_ref()) else { return };
                 if progress.progress_token != ProgressToken::from(self.id) {
                     return;
                 }
                 self.clock.heard = Instant::now();
                 if progress.progress > self.progress {
                     self.progress = progress.progress;
-                    if self.ears != Ears::Deaf {
+                    if self.ears != EventInterest::Deaf {
                         self.inbox.push(LinkEvent::Notification(method, params));
                     }
                 }
@@ -318,10 +321,10 @@ impl Stream {
                 self.inbox.push(LinkEvent::Notification(method, params))
             }
             _ => {
-                if method == Method::LogMessage && self.ears != Ears::Deaf {
+                if method == Method::LogMessage && self.ears != EventInterest::Deaf {
                     self.inbox.push(LinkEvent::Notification(method.clone(), params.clone()));
                     // Whoever relays a call relays its messages too; told twice they would arrive twice.
-                    if self.ears == Ears::Questions {
+                    if self.ears == EventInterest::Questions {
                         return;
                     }
                 }
@@ -331,7 +334,7 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for ResponseStream {
     fn drop(&mut self) {
         self.shared.streaming().remove(&self.id);
         let gone = RpcError::internal("the call that this belongs to is over");
@@ -348,14 +351,14 @@ impl Drop for Stream {
     }
 }
 
-impl Clock {
+impl CallClock {
     /// Returns the limit that has run out, if any. While the server waits for an answer of this client it does not
     /// count as silent.
     fn poll_late(
         &mut self,
         cx: &mut TaskContext<'_>,
-        shared: &Shared,
-        session: &Session,
+        shared: &HttpLinkShared,
+        session: &HttpClientSession,
         crowded: bool,
     ) -> Option<TimeLimit> {
         loop {
@@ -417,8 +420,11 @@ pub(super) fn raw(data: &Bytes, params: Option<&RawValue>) -> Option<RawJson> {
     params.map(|params| RawJson::within(data, params))
 }
 
-impl fmt::Debug for Stream {
+impl fmt::Debug for ResponseStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stream").field("id", &self.id).field("method", &self.method).finish_non_exhaustive()
+        f.debug_struct("ResponseStream")
+            .field("id", &self.id)
+            .field("method", &self.method)
+            .finish_non_exhaustive()
     }
 }

@@ -11,22 +11,22 @@ use hospes_proto::frame::sse;
 use http_body::{Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
-use super::server::Busy;
+use super::server::ActiveRequest;
 
 /// Maximum size of one chunk of an event stream, in bytes.
 const PIECE: usize = 64 * 1024;
 
 /// The body of a response of an [`Endpoint`](super::Endpoint).
-pub struct Body(Kind);
+pub struct Body(BodyKind);
 
-enum Kind {
+enum BodyKind {
     Empty,
     Full(Bytes),
-    Events(Box<Events>),
+    Events(Box<EventStreamBody>),
 }
 
 /// Something that says events, one after the other.
-pub(super) trait Source: Send {
+pub(super) trait EventSource: Send {
     /// Appends what is there to `out`. Ready when nothing comes after it. Must not be called again then.
     fn poll_events(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) -> Poll<()>;
 
@@ -44,35 +44,35 @@ pub(super) trait Source: Send {
     }
 }
 
-struct Events {
+struct EventStreamBody {
     /// Text before the events of the source.
     first: Vec<u8>,
     /// None when it has ended.
-    source: Option<Box<dyn Source>>,
+    source: Option<Box<dyn EventSource>>,
     keep_alive: Duration,
     /// Timer that runs while there is no event.
     silence: Option<Pin<Box<Sleep>>>,
     /// Time at which a lasting source is cut off.
     until: Option<Pin<Box<Sleep>>>,
-    busy: Option<Busy>,
+    busy: Option<ActiveRequest>,
 }
 
 impl Body {
     /// No body.
     pub(super) const fn empty() -> Self {
-        Self(Kind::Empty)
+        Self(BodyKind::Empty)
     }
 
     /// Creates a body of a text, sent unchanged.
     pub(super) fn full(text: impl Into<Bytes>) -> Self {
-        Self(Kind::Full(text.into()))
+        Self(BodyKind::Full(text.into()))
     }
 
     /// Creates a body of `first` and the events of `source`; after each `keep_alive` without an event a comment is
     /// sent.
-    pub(super) fn events(first: Vec<u8>, source: impl Source + 'static, keep_alive: Duration) -> Self {
-        let source: Option<Box<dyn Source>> = Some(Box::new(source));
-        Self(Kind::Events(Box::new(Events {
+    pub(super) fn events(first: Vec<u8>, source: impl EventSource + 'static, keep_alive: Duration) -> Self {
+        let source: Option<Box<dyn EventSource>> = Some(Box::new(source));
+        Self(BodyKind::Events(Box::new(EventStreamBody {
             first,
             source,
             keep_alive,
@@ -83,15 +83,15 @@ impl Body {
     }
 
     /// Lets go of `busy` when the body has gone out.
-    pub(super) fn hold(&mut self, busy: Busy) {
-        if let Kind::Events(events) = &mut self.0 {
+    pub(super) fn hold(&mut self, busy: ActiveRequest) {
+        if let BodyKind::Events(events) = &mut self.0 {
             events.busy = Some(busy);
         }
     }
 
     /// Cuts off a stream of changes then.
     pub(super) fn until(&mut self, deadline: Instant) {
-        if let Kind::Events(events) = &mut self.0
+        if let BodyKind::Events(events) = &mut self.0
             && events.source.as_ref().is_some_and(|source| source.is_lasting())
         {
             events.until = Some(Box::pin(tokio::time::sleep_until(deadline)));
@@ -104,7 +104,7 @@ impl Body {
     }
 }
 
-impl Events {
+impl EventStreamBody {
     fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Option<Bytes>> {
         let mut out = std::mem::take(&mut self.first);
         let cut_off = self.until.as_mut().is_some_and(|until| until.as_mut().poll(cx).is_ready());
@@ -153,29 +153,31 @@ impl http_body::Body for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = self.get_mut();
         match &mut this.0 {
-            Kind::Empty => Poll::Ready(None),
-            Kind::Full(text) => {
+            BodyKind::Empty => Poll::Ready(None),
+            BodyKind::Full(text) => {
                 let text = std::mem::take(text);
-                this.0 = Kind::Empty;
+                this.0 = BodyKind::Empty;
                 Poll::Ready((!text.is_empty()).then_some(Ok(Frame::data(text))))
             }
-            Kind::Events(events) => events.poll(cx).map(|piece| piece.map(|piece| Ok(Frame::data(piece)))),
+            BodyKind::Events(events) => {
+                events.poll(cx).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+            }
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
-            Kind::Empty => true,
-            Kind::Full(text) => text.is_empty(),
-            Kind::Events(events) => events.source.is_none() && events.first.is_empty(),
+            BodyKind::Empty => true,
+            BodyKind::Full(text) => text.is_empty(),
+            BodyKind::Events(events) => events.source.is_none() && events.first.is_empty(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Kind::Empty => SizeHint::with_exact(0),
-            Kind::Full(text) => SizeHint::with_exact(text.len() as u64),
-            Kind::Events(_) => SizeHint::default(),
+            BodyKind::Empty => SizeHint::with_exact(0),
+            BodyKind::Full(text) => SizeHint::with_exact(text.len() as u64),
+            BodyKind::Events(_) => SizeHint::default(),
         }
     }
 }
@@ -189,9 +191,9 @@ impl From<Bytes> for Body {
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Empty => f.write_str("Body::Empty"),
-            Kind::Full(text) => write!(f, "Body::Full({} bytes)", text.len()),
-            Kind::Events(_) => f.write_str("Body::Events"),
+            BodyKind::Empty => f.write_str("Body::Empty"),
+            BodyKind::Full(text) => write!(f, "Body::Full({} bytes)", text.len()),
+            BodyKind::Events(_) => f.write_str("Body::Events"),
         }
     }
 }

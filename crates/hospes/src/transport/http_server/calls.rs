@@ -7,15 +7,15 @@ use std::task::{Context as TaskContext, Poll};
 
 use bytes::Bytes;
 use hospes_model::{Era, Revision};
-use hospes_proto::frame::sse::{self, EventHead};
+use hospes_proto::frame::sse::{self, SseEventHead};
 use http::{Response, StatusCode};
 use tokio::time::Sleep;
 
-use super::body::{Body, Source};
-use super::endpoint::{Permit, events, json, status};
-use super::log::Log;
-use super::sessions::Held;
-use crate::transport::adapter::{Running, Said, Stopped, Table};
+use super::body::{Body, EventSource};
+use super::endpoint::{CallPermit, events, json, status};
+use super::event_log::EventLog;
+use super::sessions::SessionGuard;
+use crate::transport::adapter::{CallStopReason, CallTable, RunningCall, RunningCallOutput};
 
 /// Maximum size of one chunk of the stream, in bytes.
 const PIECE: usize = 64 * 1024;
@@ -24,11 +24,11 @@ const SMALL: usize = 512;
 
 /// The calls of one POST.
 #[derive(Debug)]
-pub(super) struct Calls {
-    permit: Option<Permit>,
-    running: Vec<Running>,
+pub(super) struct PostCalls {
+    permit: Option<CallPermit>,
+    running: Vec<RunningCall>,
     /// The session, in the older revisions.
-    legacy: Option<Legacy>,
+    legacy: Option<LegacyPost>,
     /// The answers of a batch that are there.
     batch: Option<Vec<Vec<u8>>>,
     /// True once others may stop the calls; they may not during the first poll.
@@ -37,15 +37,15 @@ pub(super) struct Calls {
 }
 
 #[derive(Debug)]
-struct Legacy {
-    session: Held,
+struct LegacyPost {
+    session: SessionGuard,
     /// Log of the events, once the answer is a stream.
-    log: Option<Arc<Log>>,
+    log: Option<Arc<EventLog>>,
 }
 
-impl Calls {
-    pub(super) fn one(permit: Permit, call: Running, session: Option<Held>) -> Self {
-        let legacy = session.map(|session| Legacy { session, log: None });
+impl PostCalls {
+    pub(super) fn one(permit: CallPermit, call: RunningCall, session: Option<SessionGuard>) -> Self {
+        let legacy = session.map(|session| LegacyPost { session, log: None });
         Self {
             permit: Some(permit),
             running: vec![call],
@@ -56,11 +56,16 @@ impl Calls {
         }
     }
 
-    pub(super) fn batch(permit: Permit, calls: Vec<Running>, answers: Vec<Vec<u8>>, session: Held) -> Self {
+    pub(super) fn batch(
+        permit: CallPermit,
+        calls: Vec<RunningCall>,
+        answers: Vec<Vec<u8>>,
+        session: SessionGuard,
+    ) -> Self {
         Self {
             permit: Some(permit),
             running: calls,
-            legacy: Some(Legacy { session, log: None }),
+            legacy: Some(LegacyPost { session, log: None }),
             batch: Some(answers),
             entered: false,
             text: Vec::new(),
@@ -77,11 +82,11 @@ impl Calls {
         let mut silence: Option<Pin<Box<Sleep>>> = None;
         let first = std::future::poll_fn(|cx| self.poll_first(cx, &mut text, &mut silence)).await;
         match first {
-            First::Answer(code) => json(status(code, self.era()), self.lend(text)),
-            First::Batch => json(StatusCode::OK, self.array()),
+            FirstOutput::Answer(code) => json(status(code, self.era()), self.lend(text)),
+            FirstOutput::Batch => json(StatusCode::OK, self.array()),
             // CANC-06: no answer follows a cancellation, and an HTTP response must: a stream without events.
-            First::Silence => events(Body::ended(Vec::new())),
-            First::Stream => self.stream(&text),
+            FirstOutput::Silence => events(Body::ended(Vec::new())),
+            FirstOutput::Stream => self.stream(&text),
         }
     }
 
@@ -98,20 +103,20 @@ impl Calls {
         cx: &mut TaskContext<'_>,
         text: &mut Vec<u8>,
         silence: &mut Option<Pin<Box<Sleep>>>,
-    ) -> Poll<First> {
+    ) -> Poll<FirstOutput> {
         self.heed_closing();
         let mut at = 0;
         while let Some(call) = self.running.get_mut(at) {
             match call.poll_said(cx, text) {
-                Poll::Ready(Said::Message) => return Poll::Ready(First::Stream),
-                Poll::Ready(Said::Answer(code)) => {
+                Poll::Ready(RunningCallOutput::Message) => return Poll::Ready(FirstOutput::Stream),
+                Poll::Ready(RunningCallOutput::Answer(code)) => {
                     self.running.remove(at);
                     match &mut self.batch {
-                        None => return Poll::Ready(First::Answer(code)),
+                        None => return Poll::Ready(FirstOutput::Answer(code)),
                         Some(answers) => answers.push(std::mem::take(text)),
                     }
                 }
-                Poll::Ready(Said::Silence) => {
+                Poll::Ready(RunningCallOutput::Silence) => {
                     self.running.remove(at);
                 }
                 Poll::Pending => at += 1,
@@ -119,7 +124,7 @@ impl Calls {
         }
         if self.running.is_empty() {
             let some = self.batch.as_ref().is_some_and(|answers| !answers.is_empty());
-            return Poll::Ready(if some { First::Batch } else { First::Silence });
+            return Poll::Ready(if some { FirstOutput::Batch } else { FirstOutput::Silence });
         }
         if !self.entered {
             self.enter();
@@ -129,17 +134,17 @@ impl Calls {
             }
         }
         if self.wants_closed() {
-            return Poll::Ready(First::Stream);
+            return Poll::Ready(FirstOutput::Stream);
         }
-        let Some(permit) = &self.permit else { return Poll::Ready(First::Silence) };
+        let Some(permit) = &self.permit else { return Poll::Ready(FirstOutput::Silence) };
         let after = permit.endpoint().limits.stream_after;
-        let listens = self.running.iter().any(Running::is_listen);
+        let listens = self.running.iter().any(RunningCall::is_listen);
         if listens {
             // HTTP-40: somebody waits for this stream to be open.
-            return Poll::Ready(First::Stream);
+            return Poll::Ready(FirstOutput::Stream);
         }
         let silence = silence.get_or_insert_with(|| Box::pin(tokio::time::sleep(after)));
-        silence.as_mut().poll(cx).map(|()| First::Stream)
+        silence.as_mut().poll(cx).map(|()| FirstOutput::Stream)
     }
 
     /// The answers of a batch as one array.
@@ -174,7 +179,7 @@ impl Calls {
                 messages.for_each(|text| log.say(text, &mut out));
                 legacy.log = Some(log);
             }
-            None => messages.for_each(|text| sse::event(&mut out, EventHead::default(), text)),
+            None => messages.for_each(|text| sse::event(&mut out, SseEventHead::default(), text)),
         }
         events(Body::events(out, self, keep_alive))
     }
@@ -185,7 +190,7 @@ impl Calls {
             return;
         }
         if let Some(legacy) = &self.legacy {
-            let table = Table::Session(Arc::clone(legacy.session.get().session()));
+            let table = CallTable::Session(Arc::clone(legacy.session.get().session()));
             for call in &mut self.running {
                 if let Err(error) = call.enter(table.clone()) {
                     call.fail(error);
@@ -199,7 +204,7 @@ impl Calls {
         if permit.endpoint().is_closing() {
             let closed = permit.endpoint().is_closed();
             for call in self.running.iter_mut().filter(|call| closed || call.is_listen()) {
-                call.end(Stopped::ShuttingDown);
+                call.end(CallStopReason::ShuttingDown);
             }
         }
     }
@@ -210,7 +215,7 @@ impl Calls {
             || self.log().is_some_and(|log| log.was_taken_up())
     }
 
-    fn log(&self) -> Option<&Arc<Log>> {
+    fn log(&self) -> Option<&Arc<EventLog>> {
         self.legacy.as_ref()?.log.as_ref()
     }
 
@@ -241,25 +246,27 @@ impl Calls {
                 Some(log) => {
                     self.text.clear();
                     let said = call.poll_said(cx, &mut self.text);
-                    if let Poll::Ready(Said::Message | Said::Answer(_)) = said {
+                    if let Poll::Ready(RunningCallOutput::Message | RunningCallOutput::Answer(_)) = said {
                         log.say(&self.text, out);
                     }
                     said
                 }
                 None => {
                     let before = out.len();
-                    let start = sse::begin_event(out, EventHead::default());
+                    let start = sse::begin_event(out, SseEventHead::default());
                     let said = call.poll_said(cx, out);
                     match said {
-                        Poll::Ready(Said::Message | Said::Answer(_)) => sse::end_event(out, start),
-                        Poll::Ready(Said::Silence) | Poll::Pending => out.truncate(before),
+                        Poll::Ready(RunningCallOutput::Message | RunningCallOutput::Answer(_)) => {
+                            sse::end_event(out, start)
+                        }
+                        Poll::Ready(RunningCallOutput::Silence) | Poll::Pending => out.truncate(before),
                     }
                     said
                 }
             };
             match said {
-                Poll::Ready(Said::Message) => {}
-                Poll::Ready(Said::Answer(_) | Said::Silence) => return true,
+                Poll::Ready(RunningCallOutput::Message) => {}
+                Poll::Ready(RunningCallOutput::Answer(_) | RunningCallOutput::Silence) => return true,
                 Poll::Pending => return false,
             }
         }
@@ -270,21 +277,21 @@ impl Calls {
 }
 
 /// First output of the calls.
-enum First {
+enum FirstOutput {
     Answer(Option<i64>),
     Batch,
     Silence,
     Stream,
 }
 
-impl Source for Calls {
+impl EventSource for PostCalls {
     fn is_lasting(&self) -> bool {
-        self.running.iter().any(Running::is_listen)
+        self.running.iter().any(RunningCall::is_listen)
     }
 
     fn end(&mut self) {
         for call in self.running.iter_mut().filter(|call| call.is_listen()) {
-            call.end(Stopped::ShuttingDown);
+            call.end(CallStopReason::ShuttingDown);
         }
     }
 
@@ -316,7 +323,7 @@ impl Source for Calls {
     }
 }
 
-impl Drop for Calls {
+impl Drop for PostCalls {
     fn drop(&mut self) {
         if self.legacy.is_some() && !self.running.is_empty() {
             self.detach();
@@ -324,21 +331,21 @@ impl Drop for Calls {
     }
 }
 
-async fn go_on(mut running: Vec<Running>, log: Arc<Log>, session: Held, permit: Permit) {
+async fn go_on(mut running: Vec<RunningCall>, log: Arc<EventLog>, session: SessionGuard, permit: CallPermit) {
     let mut text = Vec::new();
     std::future::poll_fn(|cx| {
         running.retain_mut(|call| {
             loop {
                 text.clear();
                 match call.poll_said(cx, &mut text) {
-                    Poll::Ready(Said::Message) => {
+                    Poll::Ready(RunningCallOutput::Message) => {
                         log.keep(&text);
                     }
-                    Poll::Ready(Said::Answer(_)) => {
+                    Poll::Ready(RunningCallOutput::Answer(_)) => {
                         log.keep(&text);
                         return false;
                     }
-                    Poll::Ready(Said::Silence) => return false,
+                    Poll::Ready(RunningCallOutput::Silence) => return false,
                     Poll::Pending => return true,
                 }
             }

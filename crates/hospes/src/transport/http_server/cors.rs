@@ -9,13 +9,13 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
 
 use super::body::Body;
-use super::endpoint::{Inner, empty, refuse};
+use super::endpoint::{EndpointInner, empty, refuse};
 
 /// Time for which a browser may cache the answer to a preflight request, in seconds.
 const MAX_AGE: &str = "600";
 
 /// Answers a browser that asks whether its page may send a request (a preflight); none when it does not ask that.
-pub(super) fn preflight(inner: &Inner, parts: &Parts) -> Option<Response<Body>> {
+pub(super) fn preflight(inner: &EndpointInner, parts: &Parts) -> Option<Response<Body>> {
     if parts.method != Method::OPTIONS || !parts.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
         return None;
     }

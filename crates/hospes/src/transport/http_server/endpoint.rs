@@ -8,21 +8,21 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hospes_model::{Era, Id, RpcError, code};
-use hospes_proto::http::{Admission, Rejection, SseEndpoint, Verb, http_status_for};
+use hospes_model::{Era, RequestId, RpcError, code};
+use hospes_proto::http::{AdmissionRules, EndpointMethod, HttpRejection, SseEndpoint, http_status_for};
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Request, Response, StatusCode};
 
 use super::body::Body;
-use super::front::StreamsUntil;
-use super::post::Begun;
+use super::middleware::StreamDeadline;
+use super::post::PostStart;
 use super::receive::{drain, read};
-use super::sessions::Sessions;
-use super::settings::{EndpointBuilder, Limits, Pages};
-use super::sse::Sse;
-use crate::peer::Sender;
+use super::sessions::SessionTable;
+use super::settings::{EndpointBuilder, EndpointLimits, PageHandler};
+use super::sse::SseTransport;
+use crate::peer::RequestSender;
 use crate::service::{BoxService, IntoService};
-use crate::transport::adapter::{Adapter, PeerCache, Settings};
+use crate::transport::adapter::{AdapterSettings, PeerCache, ServiceAdapter};
 
 /// Principal of a request, set by a layer around the endpoint in the request's extensions. Sessions and sealed state
 /// are bound to it.
@@ -39,9 +39,9 @@ impl Principal {
 /// Description of the program that sends a request, for records and people. A layer around the endpoint sets it in the
 /// request's extensions. A handler finds it in [`Peer::caller`](crate::Peer::caller).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Caller(Arc<str>);
+pub struct CallerLabel(Arc<str>);
 
-impl Caller {
+impl CallerLabel {
     /// `node, process 4711 of user 1000`.
     pub fn new(words: impl Into<Arc<str>>) -> Self {
         Self(words.into())
@@ -53,16 +53,16 @@ impl Caller {
 /// [`HttpServer`](super::HttpServer) listens for one. Elsewhere it is a [`hyper::service::Service`] and a
 /// [`tower_service::Service`], so that it can be a route of an axum application.
 #[derive(Clone)]
-pub struct Endpoint(pub(super) Arc<Inner>);
+pub struct Endpoint(pub(super) Arc<EndpointInner>);
 
-pub(super) struct Inner {
-    pub(super) adapter: Arc<Adapter>,
-    pub(super) admission: Admission,
-    pub(super) limits: Limits,
-    pub(super) sessions: Sessions,
+pub(super) struct EndpointInner {
+    pub(super) adapter: Arc<ServiceAdapter>,
+    pub(super) admission: AdmissionRules,
+    pub(super) limits: EndpointLimits,
+    pub(super) sessions: SessionTable,
     /// The older transport, where it is served.
-    sse: Option<Arc<Sse>>,
-    pages: Option<Pages>,
+    sse: Option<Arc<SseTransport>>,
+    pages: Option<PageHandler>,
     calls: AtomicUsize,
     /// Number of bytes of request bodies that are being read or served.
     pub(super) buffered: AtomicUsize,
@@ -73,18 +73,18 @@ pub(super) struct Inner {
 
 /// The places of some calls among those that may run at once.
 #[derive(Debug)]
-pub(super) struct Permit {
-    endpoint: Arc<Inner>,
+pub(super) struct CallPermit {
+    endpoint: Arc<EndpointInner>,
     calls: usize,
 }
 
-impl Permit {
-    pub(super) fn endpoint(&self) -> &Arc<Inner> {
+impl CallPermit {
+    pub(super) fn endpoint(&self) -> &Arc<EndpointInner> {
         &self.endpoint
     }
 }
 
-impl Drop for Permit {
+impl Drop for CallPermit {
     fn drop(&mut self) {
         self.endpoint.calls.fetch_sub(self.calls, Ordering::AcqRel);
     }
@@ -107,17 +107,17 @@ impl Endpoint {
 
     pub(super) fn from_parts(
         service: BoxService,
-        adapter: Settings,
-        admission: Admission,
-        limits: Limits,
-        pages: Option<Pages>,
+        adapter: AdapterSettings,
+        admission: AdmissionRules,
+        limits: EndpointLimits,
+        pages: Option<PageHandler>,
     ) -> Self {
-        let sse = Sse::new(service.clone(), &adapter, &limits, admission.max_message_bytes);
-        Self(Arc::new(Inner {
-            adapter: Adapter::new(service, adapter),
+        let sse = SseTransport::new(service.clone(), &adapter, &limits, admission.max_message_bytes);
+        Self(Arc::new(EndpointInner {
+            adapter: ServiceAdapter::new(service, adapter),
             sse: sse.map(Arc::new),
             admission,
-            sessions: Sessions::new(limits.sessions),
+            sessions: SessionTable::new(limits.sessions),
             limits,
             pages,
             calls: AtomicUsize::new(0),
@@ -176,8 +176,8 @@ impl Endpoint {
 }
 
 /// Origin of a request.
-pub(super) trait Source {
-    fn endpoint(&self) -> &Arc<Inner>;
+pub(super) trait RequestSource {
+    fn endpoint(&self) -> &Arc<EndpointInner>;
     /// Returns whether a router may have taken the endpoint's path off the request's: what is left of it is `/`.
     fn is_routed(&self) -> bool;
     /// Returns the peers of earlier requests from there.
@@ -186,8 +186,8 @@ pub(super) trait Source {
     fn answered(self, response: &mut Response<Body>);
 }
 
-impl Source for &Endpoint {
-    fn endpoint(&self) -> &Arc<Inner> {
+impl RequestSource for &Endpoint {
+    fn endpoint(&self) -> &Arc<EndpointInner> {
         &self.0
     }
 
@@ -208,14 +208,14 @@ impl Source for &Endpoint {
 /// each connection keeps the room of its largest request.
 pub(super) fn handle<S, B>(source: S, request: Request<B>) -> impl Future<Output = Response<Body>>
 where
-    S: Source,
+    S: RequestSource,
     B: http_body::Body<Data = Bytes>,
     B::Error: fmt::Display,
 {
     let (parts, body) = request.into_parts();
     async move {
         let mut origin = None;
-        let until = parts.extensions.get::<StreamsUntil>().copied();
+        let until = parts.extensions.get::<StreamDeadline>().copied();
         let mut response = 'answer: {
             let inner = source.endpoint();
             let mut body = pin!(body);
@@ -245,7 +245,7 @@ where
                 Box::pin(inner.adapter.learn()).await;
             }
             let done = match head.verb {
-                Verb::Post => {
+                EndpointMethod::Post => {
                     let whole = match read(inner, body.as_mut(), head.content_length).await {
                         Ok(whole) => whole,
                         Err(rejection) => break 'answer refuse(&rejection),
@@ -256,20 +256,20 @@ where
                     };
                     drop(whole);
                     break 'answer match begun {
-                        Begun::Calls(calls) => calls.respond().await,
-                        Begun::Done(response) => *response,
-                        Begun::Open(opening) => opening.await,
+                        PostStart::Calls(calls) => calls.respond().await,
+                        PostStart::Done(response) => *response,
+                        PostStart::Open(opening) => opening.await,
                     };
                 }
-                Verb::Get => super::listen::get(inner, &parts, &head),
-                Verb::Delete => super::listen::delete(inner, &parts, &head),
+                EndpointMethod::Get => super::listen::get(inner, &parts, &head),
+                EndpointMethod::Delete => super::listen::delete(inner, &parts, &head),
             };
             done.unwrap_or_else(|rejection| refuse(&rejection))
         };
         if let Some(origin) = &origin {
             super::cors::allow(&mut response, origin);
         }
-        if let Some(StreamsUntil(deadline)) = until {
+        if let Some(StreamDeadline(deadline)) = until {
             response.body_mut().until(deadline);
         }
         source.answered(&mut response);
@@ -283,27 +283,31 @@ fn waits(parts: &http::request::Parts) -> bool {
 }
 
 /// The response to a request for another path.
-fn elsewhere(inner: &Inner, parts: &http::request::Parts) -> Response<Body> {
+fn elsewhere(inner: &EndpointInner, parts: &http::request::Parts) -> Response<Body> {
     inner.page(parts).unwrap_or_else(|| {
         let why = format!("nothing is served here; the endpoint is {}", inner.limits.path);
-        refuse(&Rejection::new(StatusCode::NOT_FOUND, RpcError::invalid_request(why)))
+        refuse(&HttpRejection::new(StatusCode::NOT_FOUND, RpcError::invalid_request(why)))
     })
 }
 
-impl Inner {
+impl EndpointInner {
     /// Reserves room for running calls.
-    pub(super) fn permit(self: &Arc<Self>, id: &Id, calls: usize) -> Result<Permit, Rejection> {
+    pub(super) fn permit(
+        self: &Arc<Self>,
+        id: &RequestId,
+        calls: usize,
+    ) -> Result<CallPermit, HttpRejection> {
         let limit = self.limits.concurrent_calls;
         if self.calls.fetch_add(calls, Ordering::AcqRel) + calls > limit {
             self.calls.fetch_sub(calls, Ordering::AcqRel);
             let why = format!("{limit} calls are running already (setting max_concurrent_calls)");
             return Err(busy(Some(id.clone()), why));
         }
-        Ok(Permit { endpoint: Arc::clone(self), calls })
+        Ok(CallPermit { endpoint: Arc::clone(self), calls })
     }
 
     /// The older transport, if this is a path of it.
-    pub(super) fn sse(&self, path: &str) -> Option<(&Arc<Sse>, SseEndpoint)> {
+    pub(super) fn sse(&self, path: &str) -> Option<(&Arc<SseTransport>, SseEndpoint)> {
         let sse = self.sse.as_ref()?;
         Some((sse, sse.endpoint(path)?))
     }
@@ -349,13 +353,13 @@ impl Inner {
     /// Sees to it that unused sessions end: one task for all of them, for as long as the endpoint lives.
     pub(super) fn start_sweeping(self: &Arc<Self>) {
         if !self.sweeping.swap(true, Ordering::AcqRel) {
-            let interval = Sessions::sweep_interval(self.limits.session_idle);
+            let interval = SessionTable::sweep_interval(self.limits.session_idle);
             tokio::spawn(sweep(Arc::downgrade(self), interval));
         }
     }
 }
 
-async fn sweep(endpoint: Weak<Inner>, interval: Duration) {
+async fn sweep(endpoint: Weak<EndpointInner>, interval: Duration) {
     loop {
         tokio::time::sleep(interval).await;
         let Some(endpoint) = endpoint.upgrade() else { return };
@@ -364,7 +368,7 @@ async fn sweep(endpoint: Weak<Inner>, interval: Duration) {
 }
 
 /// The response that a rejection is.
-pub(super) fn refuse(rejection: &Rejection) -> Response<Body> {
+pub(super) fn refuse(rejection: &HttpRejection) -> Response<Body> {
     let mut text = Vec::new();
     rejection.write_body(&mut text);
     let mut response = json(rejection.status, text);
@@ -378,8 +382,8 @@ pub(super) fn refuse(rejection: &Rejection) -> Response<Body> {
 }
 
 /// There is no room.
-pub(super) fn busy(id: Option<Id>, why: String) -> Rejection {
-    let mut rejection = Rejection::new(StatusCode::SERVICE_UNAVAILABLE, RpcError::internal(why));
+pub(super) fn busy(id: Option<RequestId>, why: String) -> HttpRejection {
+    let mut rejection = HttpRejection::new(StatusCode::SERVICE_UNAVAILABLE, RpcError::internal(why));
     rejection.id = id;
     rejection
 }
@@ -424,10 +428,10 @@ pub(super) fn refusal_status(error: &RpcError, era: Era) -> StatusCode {
 }
 
 /// Returns the sender of the request.
-pub(super) fn sender(parts: &http::request::Parts) -> Sender {
-    Sender {
+pub(super) fn sender(parts: &http::request::Parts) -> RequestSender {
+    RequestSender {
         principal: parts.extensions.get::<Principal>().map(|principal| Arc::clone(&principal.0)),
-        caller: parts.extensions.get::<Caller>().map(|caller| Arc::clone(&caller.0)),
+        caller: parts.extensions.get::<CallerLabel>().map(|caller| Arc::clone(&caller.0)),
     }
 }
 
@@ -437,9 +441,9 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-impl fmt::Debug for Inner {
+impl fmt::Debug for EndpointInner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Inner")
+        f.write_str("EndpointInner")
     }
 }
 

@@ -4,28 +4,32 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use hospes_model::RpcError;
-use hospes_proto::http::{Head, Rejection};
+use hospes_proto::http::{AdmittedHead, HttpRejection};
 use http::request::Parts;
 use http::{Response, StatusCode};
 
-use super::body::{Body, Source};
-use super::endpoint::{Inner, empty, events};
-use super::log::{Cursor, Log, Reader};
+use super::body::{Body, EventSource};
+use super::endpoint::{EndpointInner, empty, events};
+use super::event_log::{EventCursor, EventLog, EventLogReader};
 use super::post::find_session;
-use super::sessions::{Held, HttpSession};
-use crate::transport::adapter::{Attending, Listen};
+use super::sessions::{HttpSession, SessionGuard};
+use crate::transport::adapter::{SessionListenCalls, StreamAttendance};
 
 /// Opens the session's stream, or takes up the one that `Last-Event-ID` points into.
-pub(super) fn get(inner: &Arc<Inner>, parts: &Parts, head: &Head<'_>) -> Result<Response<Body>, Rejection> {
+pub(super) fn get(
+    inner: &Arc<EndpointInner>,
+    parts: &Parts,
+    head: &AdmittedHead<'_>,
+) -> Result<Response<Body>, HttpRejection> {
     let session = find_session(inner, parts, head, None)?;
     let Some(last) = head.last_event_id else {
         return Ok(listen(inner, &session, session.begin_stream(true), Vec::new()));
     };
-    let cursor = last.to_str().ok().and_then(Cursor::read);
+    let cursor = last.to_str().ok().and_then(EventCursor::read);
     let found = cursor.and_then(|cursor| Some((session.stream(cursor)?, cursor)));
     let Some((log, cursor)) = found else {
         let why = "Last-Event-ID names no stream of this session, or one that was given up";
-        return Err(Rejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why)));
+        return Err(HttpRejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why)));
     };
     let mut reader = log.reader(cursor.position);
     let mut first = Vec::new();
@@ -34,41 +38,46 @@ pub(super) fn get(inner: &Arc<Inner>, parts: &Parts, head: &Head<'_>) -> Result<
         log.catch_up(&mut reader, &mut first);
         return Ok(listen(inner, &session, log, first));
     }
-    let source = Resumed { log, reader, _session: session.hold() };
+    let source = ResumedStream { log, reader, _session: session.hold() };
     Ok(events(Body::events(first, source, inner.limits.keep_alive)))
 }
 
-fn listen(inner: &Arc<Inner>, session: &Arc<HttpSession>, log: Arc<Log>, first: Vec<u8>) -> Response<Body> {
+fn listen(
+    inner: &Arc<EndpointInner>,
+    session: &Arc<HttpSession>,
+    log: Arc<EventLog>,
+    first: Vec<u8>,
+) -> Response<Body> {
     let (number, listen) = session.become_listener();
-    let listen = Some(listen.unwrap_or_else(|| Listen::new(&inner.adapter)));
+    let listen = Some(listen.unwrap_or_else(|| SessionListenCalls::new(&inner.adapter)));
     let attending = session.session().attend();
     let (endpoint, session) = (Arc::clone(inner), session.hold());
-    let source = Changes { endpoint, session, number, listen, log, _attending: attending };
+    let source = SessionEventStream { endpoint, session, number, listen, log, _attending: attending };
     events(Body::events(first, source, inner.limits.keep_alive))
 }
 
 /// Ends the session.
 pub(super) fn delete(
-    inner: &Arc<Inner>,
+    inner: &Arc<EndpointInner>,
     parts: &Parts,
-    head: &Head<'_>,
-) -> Result<Response<Body>, Rejection> {
+    head: &AdmittedHead<'_>,
+) -> Result<Response<Body>, HttpRejection> {
     let session = find_session(inner, parts, head, None)?;
     inner.sessions.remove(&session);
     Ok(empty(StatusCode::NO_CONTENT))
 }
 
 /// A session's stream of changes.
-struct Changes {
-    endpoint: Arc<Inner>,
-    session: Held,
+struct SessionEventStream {
+    endpoint: Arc<EndpointInner>,
+    session: SessionGuard,
     number: u64,
-    listen: Option<Listen>,
-    log: Arc<Log>,
-    _attending: Attending,
+    listen: Option<SessionListenCalls>,
+    log: Arc<EventLog>,
+    _attending: StreamAttendance,
 }
 
-impl Source for Changes {
+impl EventSource for SessionEventStream {
     fn poll_events(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) -> Poll<()> {
         let session = self.session.get();
         if !session.is_listener(self.number) || self.endpoint.is_closing() {
@@ -84,7 +93,7 @@ impl Source for Changes {
     }
 }
 
-impl Drop for Changes {
+impl Drop for SessionEventStream {
     fn drop(&mut self) {
         if let Some(listen) = self.listen.take() {
             self.session.get().park(self.number, listen);
@@ -93,13 +102,13 @@ impl Drop for Changes {
 }
 
 /// Rest of a stream whose call continues without it.
-struct Resumed {
-    log: Arc<Log>,
-    reader: Reader,
-    _session: Held,
+struct ResumedStream {
+    log: Arc<EventLog>,
+    reader: EventLogReader,
+    _session: SessionGuard,
 }
 
-impl Source for Resumed {
+impl EventSource for ResumedStream {
     fn is_lasting(&self) -> bool {
         false
     }

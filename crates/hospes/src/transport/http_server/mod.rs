@@ -4,9 +4,9 @@ mod body;
 mod calls;
 mod cors;
 mod endpoint;
-mod front;
+mod event_log;
 mod listen;
-mod log;
+mod middleware;
 mod post;
 mod receive;
 mod server;
@@ -17,9 +17,12 @@ mod sse;
 mod tests;
 
 pub use body::Body;
-pub use endpoint::{Caller, Endpoint, Principal};
-pub use front::{CallGuard, ConnectionMemory, Front, FrontFuture, Refusal, RemoteAddress, StreamsUntil};
+pub use endpoint::{CallerLabel, Endpoint, Principal};
 pub use hospes_proto::http::{AllowedHosts, AllowedOrigins};
+pub use middleware::{
+    CallGuard, ConnectionLocal, HttpMiddleware, MiddlewareFuture, RejectionResponse, RemoteAddress,
+    StreamDeadline,
+};
 pub use server::{DEFAULT_IDLE_TIMEOUT, DEFAULT_MAX_CONNECTIONS, DEFAULT_SHUTDOWN_TIMEOUT, HttpServer};
 pub use settings::{
     DEFAULT_BODY_TIMEOUT, DEFAULT_KEEP_ALIVE, DEFAULT_MAX_BUFFERED_BYTES, DEFAULT_MAX_CONCURRENT_CALLS,

@@ -4,31 +4,33 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hospes_model::{Era, Id, Message, Method, RawJson, Revision, RpcError, message};
+use hospes_model::{Era, JsonRpcMessage, Method, RawJson, RequestId, Revision, RpcError, message};
 use hospes_proto::http::headers::SESSION_ID;
-use hospes_proto::http::{Facts, Head, Rejection, Route};
+use hospes_proto::http::{AdmittedHead, HttpRejection, MessageRoute, RoutingFields};
 use http::request::Parts;
 use http::{Response, StatusCode};
 
 use super::body::Body;
-use super::calls::Calls;
-use super::endpoint::{Inner, busy, empty, json, refusal_status, refuse, sender};
-use super::front::{check_call, check_messages, check_request};
-use super::sessions::{Full, HttpSession};
+use super::calls::PostCalls;
+use super::endpoint::{EndpointInner, busy, empty, json, refusal_status, refuse, sender};
+use super::middleware::{check_call, check_messages, check_request};
+use super::sessions::{HttpSession, SessionTableFull};
 use crate::params::Params;
-use crate::peer::Sender;
-use crate::transport::adapter::{Admitted, Heard, ModernRequest, Opened, PeerCache, Running, read_meta};
+use crate::peer::RequestSender;
+use crate::transport::adapter::{
+    AdmittedRequest, Heard, InitializedSession, ModernRequest, PeerCache, RunningCall, read_meta,
+};
 
 /// Plan for an admitted message. It borrows from the body alone.
-pub(super) enum Plan<'a> {
+pub(super) enum PostPlan<'a> {
     /// A request that is complete in itself.
-    Modern { id: Id, method: Method, params: Params },
+    Modern { id: RequestId, method: Method, params: Params },
     /// A request in a session.
-    Legacy { session: Arc<HttpSession>, request: message::Request<'a> },
+    Legacy { session: Arc<HttpSession>, request: message::JsonRpcRequest<'a> },
     /// Several messages in a session.
-    Batch { session: Arc<HttpSession>, messages: Vec<Result<Message<'a>, message::DecodeError>> },
+    Batch { session: Arc<HttpSession>, messages: Vec<Result<JsonRpcMessage<'a>, message::DecodeError>> },
     /// The handshake.
-    Open { id: Id, params: RawJson },
+    Open { id: RequestId, params: RawJson },
     /// A notification of an extension, of a session or complete in itself.
     Extension { session: Option<Arc<HttpSession>>, method: Method, params: Option<RawJson> },
     /// Nothing is left to do.
@@ -37,11 +39,11 @@ pub(super) enum Plan<'a> {
 
 /// Decides what to do with a body.
 pub(super) fn plan<'a>(
-    inner: &Inner,
+    inner: &EndpointInner,
     parts: &Parts,
-    head: &Head<'_>,
+    head: &AdmittedHead<'_>,
     whole: &'a Bytes,
-) -> Result<Plan<'a>, Rejection> {
+) -> Result<PostPlan<'a>, HttpRejection> {
     let frame = match message::decode(whole) {
         Ok(frame) => frame,
         Err(fault) => {
@@ -52,69 +54,74 @@ pub(super) fn plan<'a>(
                 // The question fails whose answer cannot be read.
                 session.session().handle_lost_response(id, fault.error.clone());
             }
-            return Err(Rejection::malformed(fault));
+            return Err(HttpRejection::malformed(fault));
         }
     };
     match frame {
-        message::Frame::Single(Message::Request(request)) => plan_request(inner, parts, head, whole, request),
-        message::Frame::Single(Message::Notification(notification)) => {
-            let facts = Facts::of(&Method::from_name(&notification.method), notification.params);
-            let message = Message::Notification(notification);
+        message::Frame::Single(JsonRpcMessage::Request(request)) => {
+            plan_request(inner, parts, head, whole, request)
+        }
+        message::Frame::Single(JsonRpcMessage::Notification(notification)) => {
+            let facts = RoutingFields::of(&Method::from_name(&notification.method), notification.params);
+            let message = JsonRpcMessage::Notification(notification);
             let route = inner.admission.route(head, &message, &facts)?;
-            let Message::Notification(notification) = message else { return Ok(Plan::Done) };
+            let JsonRpcMessage::Notification(notification) = message else { return Ok(PostPlan::Done) };
             let params = || notification.params.map(|raw| RawJson::within(whole, raw));
             let method = Method::from_name(&notification.method);
             Ok(match route {
-                Route::Legacy { .. } => {
+                MessageRoute::Legacy { .. } => {
                     let session = find_session(inner, parts, head, None)?;
                     match session.session().handle_notification(&notification) {
                         Heard::Extension => {
-                            Plan::Extension { session: Some(session), method, params: params() }
+                            PostPlan::Extension { session: Some(session), method, params: params() }
                         }
-                        Heard::Nothing | Heard::Ready => Plan::Done,
+                        Heard::Nothing | Heard::Ready => PostPlan::Done,
                     }
                 }
-                Route::Modern(_) if matches!(method, Method::Other(_)) => {
-                    Plan::Extension { session: None, method, params: params() }
+                MessageRoute::Modern(_) if matches!(method, Method::Other(_)) => {
+                    PostPlan::Extension { session: None, method, params: params() }
                 }
-                Route::Modern(_) => Plan::Done,
+                MessageRoute::Modern(_) => PostPlan::Done,
             })
         }
         message::Frame::Single(message) => {
-            inner.admission.route(head, &message, &Facts::default())?;
-            if let Message::Response(response) = message {
+            inner.admission.route(head, &message, &RoutingFields::default())?;
+            if let JsonRpcMessage::Response(response) = message {
                 find_session(inner, parts, head, None)?.session().handle_response(whole, response);
             }
-            Ok(Plan::Done)
+            Ok(PostPlan::Done)
         }
         message::Frame::Batch(messages) => {
             inner.admission.route_batch(head)?;
             let session = find_session(inner, parts, head, None)?;
             if !session.session().has_batches() {
                 let why = "this revision has no batches: send one message per request";
-                return Err(Rejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why)));
+                return Err(HttpRejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why)));
             }
-            Ok(Plan::Batch { session, messages })
+            Ok(PostPlan::Batch { session, messages })
         }
     }
 }
 
 fn plan_request<'a>(
-    inner: &Inner,
+    inner: &EndpointInner,
     parts: &Parts,
-    head: &Head<'_>,
+    head: &AdmittedHead<'_>,
     whole: &'a Bytes,
-    request: message::Request<'a>,
-) -> Result<Plan<'a>, Rejection> {
+    request: message::JsonRpcRequest<'a>,
+) -> Result<PostPlan<'a>, HttpRejection> {
     let method = Method::from_name(&request.method);
     if head.session.is_some() && head.version.is_none_or(|version| version != Revision::LATEST.as_str()) {
         // Of a session: no need to look into the params twice.
-        let facts =
-            if method == Method::Initialize { Facts::of(&method, request.params) } else { Facts::default() };
+        let facts = if method == Method::Initialize {
+            RoutingFields::of(&method, request.params)
+        } else {
+            RoutingFields::default()
+        };
         inner.admission.route_request(head, &request.id, &method, &facts)?;
         if method != Method::Initialize {
             let session = find_session(inner, parts, head, Some(&request.id))?;
-            return Ok(Plan::Legacy { session, request });
+            return Ok(PostPlan::Legacy { session, request });
         }
     }
     let params = match request.params {
@@ -123,13 +130,13 @@ fn plan_request<'a>(
     };
     let params = Params::new(params);
     let malformed = |error: RpcError| {
-        let mut rejection = Rejection::new(StatusCode::BAD_REQUEST, error);
+        let mut rejection = HttpRejection::new(StatusCode::BAD_REQUEST, error);
         rejection.id = Some(request.id.clone());
         rejection
     };
     let view = params.view();
     let meta = read_meta(view).map_err(malformed)?;
-    let facts = Facts {
+    let facts = RoutingFields {
         modern: meta.protocol_version.is_some()
             || meta.client_capabilities.is_some()
             || meta.client_info.is_some()
@@ -145,17 +152,17 @@ fn plan_request<'a>(
         repeated: false,
     };
     match inner.admission.route_request(head, &request.id, &method, &facts)? {
-        Route::Modern(_) => {
+        MessageRoute::Modern(_) => {
             drop(facts);
-            Ok(Plan::Modern { id: request.id, method, params })
+            Ok(PostPlan::Modern { id: request.id, method, params })
         }
-        Route::Legacy { .. } if method == Method::Initialize => {
+        MessageRoute::Legacy { .. } if method == Method::Initialize => {
             // Kept as long as the session: it must not hold the connection's buffer.
-            Ok(Plan::Open { id: request.id, params: params.raw().detached() })
+            Ok(PostPlan::Open { id: request.id, params: params.raw().detached() })
         }
-        Route::Legacy { .. } => {
+        MessageRoute::Legacy { .. } => {
             let session = find_session(inner, parts, head, Some(&request.id))?;
-            Ok(Plan::Legacy { session, request })
+            Ok(PostPlan::Legacy { session, request })
         }
     }
 }
@@ -163,44 +170,44 @@ fn plan_request<'a>(
 /// Returns the session that a request names (HSES-05, HSES-07). It must be the sender's own (HSES-14); for all others
 /// it does not exist.
 pub(super) fn find_session(
-    inner: &Inner,
+    inner: &EndpointInner,
     parts: &Parts,
-    head: &Head<'_>,
-    id: Option<&Id>,
-) -> Result<Arc<HttpSession>, Rejection> {
-    let Some(session) = head.session else { return Err(Rejection::session_required(id.cloned())) };
+    head: &AdmittedHead<'_>,
+    id: Option<&RequestId>,
+) -> Result<Arc<HttpSession>, HttpRejection> {
+    let Some(session) = head.session else { return Err(HttpRejection::session_required(id.cloned())) };
     let principal = sender(parts).principal;
     inner
         .sessions
         .find(session)
         .filter(|session| session.session().peer().principal == principal)
-        .ok_or_else(|| Rejection::session_unknown(id.cloned()))
+        .ok_or_else(|| HttpRejection::session_unknown(id.cloned()))
 }
 
 /// Work that has begun.
-pub(super) enum Begun {
+pub(super) enum PostStart {
     /// Calls, whose answer is to be waited for.
-    Calls(Calls),
+    Calls(PostCalls),
     /// Nothing: this is the answer.
     Done(Box<Response<Body>>),
     /// The handshake.
-    Open(Opening),
+    Open(OpeningResponse),
 }
 
-type Opening = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
+type OpeningResponse = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 
 /// Begins what was planned. Not async, so that little of it has to be kept while its answer is waited for.
 pub(super) fn begin(
-    inner: &Arc<Inner>,
+    inner: &Arc<EndpointInner>,
     peers: &PeerCache,
     parts: Parts,
     whole: &Bytes,
-    plan: Plan<'_>,
-) -> Begun {
+    plan: PostPlan<'_>,
+) -> PostStart {
     let begun = match plan {
         // HTTP-13.
-        Plan::Done => Err(Box::new(empty(StatusCode::ACCEPTED))),
-        Plan::Extension { session, method, params } => {
+        PostPlan::Done => Err(Box::new(empty(StatusCode::ACCEPTED))),
+        PostPlan::Extension { session, method, params } => {
             let shown = Params::new(params.clone().unwrap_or_else(RawJson::empty_object));
             Err(check_call(&parts, &method, &shown).err().unwrap_or_else(|| {
                 match session {
@@ -208,34 +215,34 @@ pub(super) fn begin(
                         let peer = Arc::clone(session.session().peer());
                         inner.adapter.notified(peer, method, params);
                     }
-                    None => inner.adapter.notified_statelessly(method, shown, sender(&parts), peers),
+                    None => inner.adapter.notified_statelessly(method, &shown, sender(&parts), peers),
                 }
                 Box::new(empty(StatusCode::ACCEPTED))
             }))
         }
-        Plan::Open { id, params } => {
+        PostPlan::Open { id, params } => {
             if let Err(refusal) = check_call(&parts, &Method::Initialize, &Params::new(params.clone())) {
-                return Begun::Done(refusal);
+                return PostStart::Done(refusal);
             }
-            return Begun::Open(Box::pin(open(Arc::clone(inner), sender(&parts), id, params)));
+            return PostStart::Open(Box::pin(open(Arc::clone(inner), sender(&parts), id, params)));
         }
-        Plan::Modern { id, method, params } => begin_modern(inner, peers, parts, &id, method, params),
-        Plan::Legacy { session, request } => begin_legacy(inner, parts, whole, &session, request),
-        Plan::Batch { session, messages } => begin_batch(inner, &parts, whole, &session, messages),
+        PostPlan::Modern { id, method, params } => begin_modern(inner, peers, parts, &id, method, params),
+        PostPlan::Legacy { session, request } => begin_legacy(inner, parts, whole, &session, request),
+        PostPlan::Batch { session, messages } => begin_batch(inner, &parts, whole, &session, messages),
     };
     match begun {
-        Ok(calls) => Begun::Calls(calls),
-        Err(response) => Begun::Done(response),
+        Ok(calls) => PostStart::Calls(calls),
+        Err(response) => PostStart::Done(response),
     }
 }
 
-type CallsOrResponse = Result<Calls, Box<Response<Body>>>;
+type CallsOrResponse = Result<PostCalls, Box<Response<Body>>>;
 
 fn begin_modern(
-    inner: &Arc<Inner>,
+    inner: &Arc<EndpointInner>,
     peers: &PeerCache,
     parts: Parts,
-    id: &Id,
+    id: &RequestId,
     method: Method,
     params: Params,
 ) -> CallsOrResponse {
@@ -253,7 +260,7 @@ fn begin_modern(
         inner.adapter.begin(request, &meta, peers)
     });
     match begun {
-        Ok(running) => Ok(Calls::one(permit, running, None)),
+        Ok(running) => Ok(PostCalls::one(permit, running, None)),
         Err(error) => {
             let status = refusal_status(&error, Era::Modern);
             let mut text = Vec::new();
@@ -264,51 +271,51 @@ fn begin_modern(
 }
 
 fn begin_legacy(
-    inner: &Arc<Inner>,
+    inner: &Arc<EndpointInner>,
     parts: Parts,
     whole: &Bytes,
     session: &Arc<HttpSession>,
-    request: message::Request<'_>,
+    request: message::JsonRpcRequest<'_>,
 ) -> CallsOrResponse {
     check_request(&parts, whole, &request)?;
     let permit = inner.permit(&request.id, 1).map_err(|rejection| Box::new(refuse(&rejection)))?;
     let mut text = Vec::new();
     match inner.adapter.admit(session.session(), whole, request, Some(Box::new(parts)), &mut text) {
-        Admitted::Answered => Err(Box::new(json(StatusCode::OK, text))),
-        Admitted::Call(running) => Ok(Calls::one(permit, running, Some(session.hold()))),
+        AdmittedRequest::Answered => Err(Box::new(json(StatusCode::OK, text))),
+        AdmittedRequest::Call(running) => Ok(PostCalls::one(permit, running, Some(session.hold()))),
     }
 }
 
 fn begin_batch(
-    inner: &Arc<Inner>,
+    inner: &Arc<EndpointInner>,
     parts: &Parts,
     whole: &Bytes,
     session: &Arc<HttpSession>,
-    messages: Vec<Result<Message<'_>, message::DecodeError>>,
+    messages: Vec<Result<JsonRpcMessage<'_>, message::DecodeError>>,
 ) -> CallsOrResponse {
     // One that may not be made, and none is.
     check_messages(parts, whole, messages.iter().filter_map(|message| message.as_ref().ok()))?;
     let mut answers = Vec::new();
-    let mut running: Vec<Running> = Vec::new();
+    let mut running: Vec<RunningCall> = Vec::new();
     for message in messages {
         let mut text = Vec::new();
         match message {
-            Ok(Message::Request(request)) if request.method == Method::Initialize.name() => {
+            Ok(JsonRpcMessage::Request(request)) if request.method == Method::Initialize.name() => {
                 // BATCH-03.
                 let error = RpcError::invalid_request("initialize is never part of a batch");
                 message::write_error(&mut text, Some(&request.id), &error);
             }
-            Ok(Message::Request(request)) => {
+            Ok(JsonRpcMessage::Request(request)) => {
                 let http = Some(Box::new(parts.clone()));
                 match inner.adapter.admit(session.session(), whole, request, http, &mut text) {
-                    Admitted::Answered => {}
-                    Admitted::Call(call) => {
+                    AdmittedRequest::Answered => {}
+                    AdmittedRequest::Call(call) => {
                         running.push(call);
                         continue;
                     }
                 }
             }
-            Ok(Message::Notification(notification)) => {
+            Ok(JsonRpcMessage::Notification(notification)) => {
                 if session.session().handle_notification(&notification) == Heard::Extension {
                     let method = Method::from_name(&notification.method);
                     let params = notification.params.map(|raw| RawJson::within(whole, raw));
@@ -316,7 +323,7 @@ fn begin_batch(
                 }
                 continue;
             }
-            Ok(Message::Response(response)) => {
+            Ok(JsonRpcMessage::Response(response)) => {
                 session.session().handle_response(whole, response);
                 continue;
             }
@@ -335,23 +342,28 @@ fn begin_batch(
     if running.is_empty() && answers.is_empty() {
         return Err(Box::new(empty(StatusCode::ACCEPTED)));
     }
-    let first = running.first().map_or(Id::Number(0), |call| call.id().clone());
+    let first = running.first().map_or(RequestId::Number(0), |call| call.id().clone());
     let permit = inner.permit(&first, running.len()).map_err(|mut rejection| {
         rejection.id = None;
         Box::new(refuse(&rejection))
     })?;
-    Ok(Calls::batch(permit, running, answers, session.hold()))
+    Ok(PostCalls::batch(permit, running, answers, session.hold()))
 }
 
 /// Answers `initialize`. A session is entered only when all is well (HSES-01, R10 of the peers' defects).
-async fn open(inner: Arc<Inner>, sender: Sender, id: Id, params: RawJson) -> Response<Body> {
+async fn open(
+    inner: Arc<EndpointInner>,
+    sender: RequestSender,
+    id: RequestId,
+    params: RawJson,
+) -> Response<Body> {
     let permit = match inner.permit(&id, 1) {
         Ok(permit) => permit,
         Err(rejection) => return refuse(&rejection),
     };
     let opened = Arc::clone(&inner.adapter).open(id.clone(), params, sender).await;
     drop(permit);
-    let Opened { session, answer } = match opened {
+    let InitializedSession { session, answer } = match opened {
         Ok(opened) => opened,
         Err(answer) => return json(StatusCode::OK, answer),
     };
@@ -362,7 +374,7 @@ async fn open(inner: Arc<Inner>, sender: Sender, id: Id, params: RawJson) -> Res
             response.headers_mut().insert(SESSION_ID, session.id().to_header());
             response
         }
-        Err(Full(max)) => {
+        Err(SessionTableFull(max)) => {
             refuse(&busy(Some(id), format!("{max} sessions are open already (setting max_sessions)")))
         }
     }

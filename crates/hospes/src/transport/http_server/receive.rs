@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hospes_model::RpcError;
-use hospes_proto::http::Rejection;
+use hospes_proto::http::HttpRejection;
 use http::StatusCode;
 
-use super::endpoint::{Inner, busy};
+use super::endpoint::{EndpointInner, busy};
 
 /// Pause in a refused body after which its client is taken to have stopped sending.
 const DRAIN_PAUSE: Duration = Duration::from_millis(100);
@@ -22,18 +22,18 @@ const MAX_DRAINED_BYTES: usize = 64 * 1024 * 1024;
 const UNCHARGED_BYTES: usize = 16 * 1024;
 
 /// The room that a body takes of what all bodies may take (setting `max_buffered_bytes`).
-struct Charge {
-    endpoint: Arc<Inner>,
+struct BufferReservation {
+    endpoint: Arc<EndpointInner>,
     bytes: usize,
 }
 
-impl Charge {
-    fn new(endpoint: &Arc<Inner>) -> Self {
+impl BufferReservation {
+    fn new(endpoint: &Arc<EndpointInner>) -> Self {
         Self { endpoint: Arc::clone(endpoint), bytes: 0 }
     }
 
     /// Grows the reservation to so many bytes in all.
-    fn grow(&mut self, bytes: usize) -> Result<(), Rejection> {
+    fn grow(&mut self, bytes: usize) -> Result<(), HttpRejection> {
         let Some(more) = bytes.checked_sub(self.bytes) else { return Ok(()) };
         let limit = self.endpoint.limits.buffered_bytes;
         let counter = &self.endpoint.buffered;
@@ -48,19 +48,19 @@ impl Charge {
     }
 }
 
-impl Drop for Charge {
+impl Drop for BufferReservation {
     fn drop(&mut self) {
         self.endpoint.buffered.fetch_sub(self.bytes, Ordering::AcqRel);
     }
 }
 
 /// A body, and the room that it takes until the last part of it is let go.
-struct Charged {
+struct ReservedBody {
     body: Bytes,
-    _charge: Box<Charge>,
+    _charge: Box<BufferReservation>,
 }
 
-impl AsRef<[u8]> for Charged {
+impl AsRef<[u8]> for ReservedBody {
     fn as_ref(&self) -> &[u8] {
         &self.body
     }
@@ -68,10 +68,10 @@ impl AsRef<[u8]> for Charged {
 
 /// Reads a body. One that arrives in one piece is not copied. `length` is what its head says, and at most the limit.
 pub(super) async fn read<B>(
-    endpoint: &Arc<Inner>,
+    endpoint: &Arc<EndpointInner>,
     mut body: Pin<&mut B>,
     length: Option<usize>,
-) -> Result<Bytes, Rejection>
+) -> Result<Bytes, HttpRejection>
 where
     B: http_body::Body<Data = Bytes>,
     B::Error: fmt::Display,
@@ -79,7 +79,7 @@ where
     let limit = endpoint.admission.max_message_bytes;
     let mut first = Bytes::new();
     let mut rest: Option<Vec<u8>> = None;
-    let mut charge: Option<Box<Charge>> = None;
+    let mut charge: Option<Box<BufferReservation>> = None;
     // A body that is there costs no timer.
     let mut deadline = None;
     loop {
@@ -100,21 +100,21 @@ where
             },
             Ok(Some(Err(error))) => {
                 let why = format!("the body broke off: {error}");
-                return Err(Rejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why)));
+                return Err(HttpRejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why)));
             }
             Err(()) => {
                 let why = format!("the body took longer than {timeout:?} (setting body_timeout)");
-                return Err(Rejection::new(StatusCode::REQUEST_TIMEOUT, RpcError::invalid_request(why)));
+                return Err(HttpRejection::new(StatusCode::REQUEST_TIMEOUT, RpcError::invalid_request(why)));
             }
         };
         let so_far = rest.as_ref().map_or(first.len(), Vec::len);
         if so_far + piece.len() > limit {
-            return Err(drained(body, Rejection::too_large(limit)).await);
+            return Err(drained(body, HttpRejection::too_large(limit)).await);
         }
         // The length is the client's word, but room is made for all of it.
         let all = (so_far + piece.len()).max(if so_far == 0 { 0 } else { length.unwrap_or_default() });
         if so_far > 0 || all > UNCHARGED_BYTES {
-            let charged = charge.get_or_insert_with(|| Box::new(Charge::new(endpoint))).grow(all);
+            let charged = charge.get_or_insert_with(|| Box::new(BufferReservation::new(endpoint))).grow(all);
             if let Err(rejection) = charged {
                 drop((charge, rest, first));
                 return Err(drained(body, rejection).await);
@@ -138,7 +138,7 @@ where
     }
     let whole = rest.map_or(first, |rest| endpoint.adapter.buffers().lend(rest));
     Ok(match charge {
-        Some(charge) => Bytes::from_owner(Charged { body: whole, _charge: charge }),
+        Some(charge) => Bytes::from_owner(ReservedBody { body: whole, _charge: charge }),
         None => whole,
     })
 }
@@ -146,8 +146,8 @@ where
 /// Lets the client finish, so that it reads the refusal. Rare, and not worth a place in every request's future.
 fn drained<B: http_body::Body<Data = Bytes>>(
     body: Pin<&mut B>,
-    rejection: Rejection,
-) -> Pin<Box<impl Future<Output = Rejection>>> {
+    rejection: HttpRejection,
+) -> Pin<Box<impl Future<Output = HttpRejection>>> {
     Box::pin(async move {
         drain(body).await;
         rejection

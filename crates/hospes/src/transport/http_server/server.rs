@@ -22,8 +22,8 @@ use tokio::sync::watch;
 
 use super::Endpoint;
 use super::body::Body;
-use super::endpoint::{Inner, Source, handle};
-use super::front::{ConnectionMemory, Front, RemoteAddress};
+use super::endpoint::{EndpointInner, RequestSource, handle};
+use super::middleware::{ConnectionLocal, HttpMiddleware, RemoteAddress};
 use super::receive::drain;
 use crate::transport::adapter::PeerCache;
 use crate::transport::watchdog::Watchdog;
@@ -54,7 +54,7 @@ pub struct HttpServer {
     address: SocketAddr,
     endpoint: Endpoint,
     others: Vec<Endpoint>,
-    front: Option<Arc<dyn Front>>,
+    front: Option<Arc<dyn HttpMiddleware>>,
     max_connections: usize,
     idle: Duration,
     shutdown: Duration,
@@ -108,7 +108,7 @@ impl HttpServer {
 
     /// Puts something before the endpoint, which sees every request first: authorization, mostly.
     #[must_use]
-    pub fn front(mut self, front: impl Front) -> Self {
+    pub fn front(mut self, front: impl HttpMiddleware) -> Self {
         self.front = Some(Arc::new(front));
         self
     }
@@ -184,7 +184,7 @@ impl HttpServer {
     /// Never, as long as the socket lives.
     pub async fn serve_until(self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
         let mut shutdown = pin!(shutdown);
-        let (stage, _) = watch::channel(Stage::Open);
+        let (stage, _) = watch::channel(ShutdownStage::Open);
         let connections = Arc::new(AtomicUsize::new(0));
         let others: Arc<[Endpoint]> = self.others.into();
         loop {
@@ -204,17 +204,17 @@ impl HttpServer {
             };
             // An answer is one write; to hold it back for another costs 40 ms.
             let _ = stream.set_nodelay(true);
-            let place = Place::new(&connections);
+            let place = ConnectionPermit::new(&connections);
             if connections.load(Ordering::Acquire) > self.max_connections {
                 tokio::spawn(turn_away(stream, self.max_connections));
                 continue;
             }
-            let connection = Connection {
+            let connection = ServerConnection {
                 endpoint: self.endpoint.clone(),
                 others: Arc::clone(&others),
                 front: self.front.clone(),
                 from: RemoteAddress(from),
-                memory: ConnectionMemory::default(),
+                memory: ConnectionLocal::default(),
                 peers: PeerCache::default(),
                 requests: AtomicUsize::new(0),
                 busy: AtomicUsize::new(0),
@@ -224,11 +224,11 @@ impl HttpServer {
         drop(self.listener);
         let all = || std::iter::once(&self.endpoint).chain(&*others);
         all().for_each(Endpoint::close);
-        stage.send_replace(Stage::Closing);
+        stage.send_replace(ShutdownStage::Closing);
         if tokio::time::timeout(self.shutdown, stage.closed()).await.is_err() {
             tracing::warn!("calls were still running after the shutdown timeout");
             all().for_each(Endpoint::abort);
-            stage.send_replace(Stage::Closed);
+            stage.send_replace(ShutdownStage::Closed);
             let _ = tokio::time::timeout(LAST_WORDS, stage.closed()).await;
         }
         all().for_each(Endpoint::abort);
@@ -255,36 +255,36 @@ fn most_connections() -> usize {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ShutdownStage {
     Open,
     Closing,
     Closed,
 }
 
 /// A connection's place among those that are served.
-struct Place(Arc<AtomicUsize>);
+struct ConnectionPermit(Arc<AtomicUsize>);
 
-impl Place {
+impl ConnectionPermit {
     fn new(connections: &Arc<AtomicUsize>) -> Self {
         connections.fetch_add(1, Ordering::AcqRel);
         Self(Arc::clone(connections))
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 /// State shared by the requests of one connection.
-struct Connection {
+struct ServerConnection {
     endpoint: Endpoint,
     /// Further ones, each at its own path.
     others: Arc<[Endpoint]>,
-    front: Option<Arc<dyn Front>>,
+    front: Option<Arc<dyn HttpMiddleware>>,
     from: RemoteAddress,
-    memory: ConnectionMemory,
+    memory: ConnectionLocal,
     peers: PeerCache,
     /// Number of requests so far.
     requests: AtomicUsize,
@@ -293,14 +293,14 @@ struct Connection {
 }
 
 /// A request that is not answered to the end.
-pub(super) struct Busy {
-    connection: Arc<Connection>,
+pub(super) struct ActiveRequest {
+    connection: Arc<ServerConnection>,
     /// Index among the other endpoints, if it is not for the first.
     other: Option<usize>,
 }
 
-impl Busy {
-    fn new(connection: &Arc<Connection>, path: &str) -> Self {
+impl ActiveRequest {
+    fn new(connection: &Arc<ServerConnection>, path: &str) -> Self {
         connection.requests.fetch_add(1, Ordering::Relaxed);
         connection.busy.fetch_add(1, Ordering::Relaxed);
         let other = match &*connection.others {
@@ -317,8 +317,8 @@ impl Busy {
     }
 }
 
-impl Source for Busy {
-    fn endpoint(&self) -> &Arc<Inner> {
+impl RequestSource for ActiveRequest {
+    fn endpoint(&self) -> &Arc<EndpointInner> {
         &self.whole().0
     }
 
@@ -335,7 +335,7 @@ impl Source for Busy {
     }
 }
 
-impl Drop for Busy {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         self.connection.busy.fetch_sub(1, Ordering::Relaxed);
     }
@@ -343,14 +343,14 @@ impl Drop for Busy {
 
 async fn serve(
     stream: TcpStream,
-    connection: Connection,
+    connection: ServerConnection,
     idle: Duration,
-    mut stage: watch::Receiver<Stage>,
-    place: Place,
+    mut stage: watch::Receiver<ShutdownStage>,
+    place: ConnectionPermit,
 ) {
     let connection = Arc::new(connection);
     let service = service_fn(|request: Request<Incoming>| {
-        let busy = Busy::new(&connection, request.uri().path());
+        let busy = ActiveRequest::new(&connection, request.uri().path());
         let answer = match &connection.front {
             None => Either::Left(handle(busy, request)),
             Some(front) => Either::Right(Box::pin(behind(Arc::clone(front), busy, request))),
@@ -394,7 +394,11 @@ async fn serve(
 }
 
 /// Answers a request that something else sees first.
-async fn behind(front: Arc<dyn Front>, busy: Busy, mut request: Request<Incoming>) -> Response<Body> {
+async fn behind(
+    front: Arc<dyn HttpMiddleware>,
+    busy: ActiveRequest,
+    mut request: Request<Incoming>,
+) -> Response<Body> {
     request.extensions_mut().insert(busy.connection.from);
     request.extensions_mut().insert(busy.connection.memory.clone());
     match front.receive(busy.whole(), &mut request).await {

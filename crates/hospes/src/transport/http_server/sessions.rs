@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hospes_proto::http::SessionId;
 
-use super::log::{Cursor, Log};
-use crate::transport::adapter::{Listen, Session, Stopped, random};
+use super::event_log::{EventCursor, EventLog};
+use crate::transport::adapter::{CallStopReason, LegacySession, SessionListenCalls, random};
 
 /// Maximum number of resumable streams of a session: the limit `max_logged_streams`. The oldest that has ended makes
 /// room.
@@ -23,7 +23,7 @@ const SHARDS: usize = 16;
 #[derive(Debug)]
 pub(super) struct HttpSession {
     id: SessionId,
-    session: Arc<Session>,
+    session: Arc<LegacySession>,
     /// The tick of its last request.
     used: AtomicU32,
     /// Number of requests and streams that keep it open.
@@ -31,27 +31,27 @@ pub(super) struct HttpSession {
     ended: AtomicBool,
     /// Grows with every GET stream; a new one replaces the old one.
     listeners: AtomicU64,
-    streams: Mutex<Streams>,
+    streams: Mutex<SessionStreams>,
 }
 
 #[derive(Debug, Default)]
-struct Streams {
+struct SessionStreams {
     last: u32,
-    logs: VecDeque<Arc<Log>>,
+    logs: VecDeque<Arc<EventLog>>,
     /// Call for changes while no client reads them; it collects the changes meanwhile.
-    listen: Option<Box<Listen>>,
+    listen: Option<Box<SessionListenCalls>>,
 }
 
 /// Keeps a session from expiring.
 #[derive(Debug)]
-pub(super) struct Held(Arc<HttpSession>);
+pub(super) struct SessionGuard(Arc<HttpSession>);
 
 impl HttpSession {
     pub(super) fn id(&self) -> &SessionId {
         &self.id
     }
 
-    pub(super) fn session(&self) -> &Arc<Session> {
+    pub(super) fn session(&self) -> &Arc<LegacySession> {
         &self.session
     }
 
@@ -60,16 +60,16 @@ impl HttpSession {
     }
 
     /// Keeps the session open while the returned value lives.
-    pub(super) fn hold(self: &Arc<Self>) -> Held {
+    pub(super) fn hold(self: &Arc<Self>) -> SessionGuard {
         self.holders.fetch_add(1, Ordering::AcqRel);
-        Held(Arc::clone(self))
+        SessionGuard(Arc::clone(self))
     }
 
     /// Begins a stream that can be taken up again.
-    pub(super) fn begin_stream(&self, listen: bool) -> Arc<Log> {
+    pub(super) fn begin_stream(&self, listen: bool) -> Arc<EventLog> {
         let mut streams = self.streams();
         streams.last += 1;
-        let log = Arc::new(Log::new(streams.last, listen));
+        let log = Arc::new(EventLog::new(streams.last, listen));
         if streams.logs.len() >= MAX_LOGGED_STREAMS {
             let ended = streams.logs.iter().position(|log| log.has_ended()).unwrap_or(0);
             streams.logs.remove(ended);
@@ -79,12 +79,12 @@ impl HttpSession {
     }
 
     /// The stream that a cursor points into, if it is still known.
-    pub(super) fn stream(&self, cursor: Cursor) -> Option<Arc<Log>> {
+    pub(super) fn stream(&self, cursor: EventCursor) -> Option<Arc<EventLog>> {
         self.streams().logs.iter().find(|log| log.number() == cursor.stream).cloned()
     }
 
     /// Becomes the one that listens; returns its number and the call for changes, if there has been one.
-    pub(super) fn become_listener(&self) -> (u64, Option<Listen>) {
+    pub(super) fn become_listener(&self) -> (u64, Option<SessionListenCalls>) {
         let number = self.listeners.fetch_add(1, Ordering::AcqRel) + 1;
         self.session.wake_listener();
         (number, self.streams().listen.take().map(|listen| *listen))
@@ -96,7 +96,7 @@ impl HttpSession {
     }
 
     /// Gives back the call for changes, for the next listener.
-    pub(super) fn park(&self, number: u64, listen: Listen) {
+    pub(super) fn park(&self, number: u64, listen: SessionListenCalls) {
         if self.is_listener(number) {
             self.streams().listen = Some(Box::new(listen));
         }
@@ -104,7 +104,7 @@ impl HttpSession {
 
     fn end(&self) {
         self.ended.store(true, Ordering::Release);
-        self.session.stop(Stopped::SessionEnded);
+        self.session.stop(CallStopReason::SessionEnded);
         let mut streams = self.streams();
         streams.listen = None;
         let logs = std::mem::take(&mut streams.logs);
@@ -114,18 +114,18 @@ impl HttpSession {
         }
     }
 
-    fn streams(&self) -> MutexGuard<'_, Streams> {
+    fn streams(&self) -> MutexGuard<'_, SessionStreams> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Held {
+impl SessionGuard {
     pub(super) fn get(&self) -> &Arc<HttpSession> {
         &self.0
     }
 }
 
-impl Drop for Held {
+impl Drop for SessionGuard {
     fn drop(&mut self) {
         self.0.holders.fetch_sub(1, Ordering::AcqRel);
     }
@@ -133,8 +133,8 @@ impl Drop for Held {
 
 /// All sessions.
 #[derive(Debug)]
-pub(super) struct Sessions {
-    shards: [Mutex<HashSet<Entry>>; SHARDS],
+pub(super) struct SessionTable {
+    shards: [Mutex<HashSet<SessionEntry>>; SHARDS],
     hasher: RandomState,
     count: AtomicUsize,
     tick: AtomicU32,
@@ -143,33 +143,33 @@ pub(super) struct Sessions {
 
 /// A session, found by its id.
 #[derive(Debug)]
-struct Entry(Arc<HttpSession>);
+struct SessionEntry(Arc<HttpSession>);
 
-impl Borrow<str> for Entry {
+impl Borrow<str> for SessionEntry {
     fn borrow(&self) -> &str {
         self.0.id.as_str()
     }
 }
 
-impl Hash for Entry {
+impl Hash for SessionEntry {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.id.as_str().hash(state);
     }
 }
 
-impl PartialEq for Entry {
+impl PartialEq for SessionEntry {
     fn eq(&self, other: &Self) -> bool {
         self.0.id == other.0.id
     }
 }
 
-impl Eq for Entry {}
+impl Eq for SessionEntry {}
 
 /// There are as many sessions as there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Full(pub(super) usize);
+pub(super) struct SessionTableFull(pub(super) usize);
 
-impl Sessions {
+impl SessionTable {
     pub(super) fn new(max: usize) -> Self {
         Self {
             shards: Default::default(),
@@ -185,10 +185,10 @@ impl Sessions {
     }
 
     /// Adds a session that has been opened. At the cap, unused sessions make room.
-    pub(super) fn enter(&self, session: Arc<Session>) -> Result<Arc<HttpSession>, Full> {
+    pub(super) fn enter(&self, session: Arc<LegacySession>) -> Result<Arc<HttpSession>, SessionTableFull> {
         if self.count.fetch_add(1, Ordering::AcqRel) >= self.max && !self.evict() {
             self.count.fetch_sub(1, Ordering::AcqRel);
-            return Err(Full(self.max));
+            return Err(SessionTableFull(self.max));
         }
         let session = Arc::new(HttpSession {
             // HSES-02, HSES-13: 128 bits that nobody can guess.
@@ -200,7 +200,7 @@ impl Sessions {
             listeners: AtomicU64::new(0),
             streams: Mutex::default(),
         });
-        self.shard(session.id.as_str()).insert(Entry(Arc::clone(&session)));
+        self.shard(session.id.as_str()).insert(SessionEntry(Arc::clone(&session)));
         Ok(session)
     }
 
@@ -215,7 +215,7 @@ impl Sessions {
     pub(super) fn remove(&self, session: &HttpSession) {
         let id = session.id.as_str();
         let found = self.shard(id).take(id);
-        if let Some(Entry(session)) = found {
+        if let Some(SessionEntry(session)) = found {
             self.count.fetch_sub(1, Ordering::AcqRel);
             session.end();
         }
@@ -224,7 +224,7 @@ impl Sessions {
     /// Ends every session.
     pub(super) fn clear(&self) {
         for shard in &self.shards {
-            for Entry(session) in std::mem::take(&mut *lock(shard)) {
+            for SessionEntry(session) in std::mem::take(&mut *lock(shard)) {
                 self.count.fetch_sub(1, Ordering::AcqRel);
                 session.end();
             }
@@ -235,7 +235,7 @@ impl Sessions {
     pub(super) fn sweep(&self) {
         let now = self.tick.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
         for shard in &self.shards {
-            let expired = |Entry(session): &Entry| {
+            let expired = |SessionEntry(session): &SessionEntry| {
                 session.holders.load(Ordering::Acquire) == 0
                     && now.wrapping_sub(session.used.load(Ordering::Relaxed)) > TICKS
             };
@@ -248,7 +248,7 @@ impl Sessions {
         }
     }
 
-    /// Returns the interval between calls of [`Sessions::sweep`].
+    /// Returns the interval between calls of [`SessionTable::sweep`].
     pub(super) fn sweep_interval(idle_timeout: std::time::Duration) -> std::time::Duration {
         (idle_timeout / TICKS).max(std::time::Duration::from_millis(10))
     }
@@ -257,7 +257,7 @@ impl Sessions {
     fn evict(&self) -> bool {
         let now = self.tick.load(Ordering::Relaxed);
         for shard in &self.shards {
-            let idle = |entry: &&Entry| {
+            let idle = |entry: &&SessionEntry| {
                 entry.0.holders.load(Ordering::Acquire) == 0 && entry.0.used.load(Ordering::Relaxed) != now
             };
             let oldest = lock(shard)
@@ -274,7 +274,7 @@ impl Sessions {
         false
     }
 
-    fn shard(&self, id: &str) -> MutexGuard<'_, HashSet<Entry>> {
+    fn shard(&self, id: &str) -> MutexGuard<'_, HashSet<SessionEntry>> {
         let hash = self.hasher.hash_one(id);
         #[expect(clippy::cast_possible_truncation, reason = "any bits do")]
         lock(&self.shards[hash as usize % SHARDS])

@@ -4,15 +4,15 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hospes_proto::Revisions;
-use hospes_proto::http::{Admission, AllowedHosts, AllowedOrigins};
-use hospes_proto::state::KeyRing;
+use hospes_proto::RevisionSet;
+use hospes_proto::http::{AdmissionRules, AllowedHosts, AllowedOrigins};
+use hospes_proto::request_state::StateKeyRing;
 use http::Response;
 use http::request::Parts;
 
 use super::Endpoint;
 use crate::service::BoxService;
-use crate::transport::adapter::Settings;
+use crate::transport::adapter::AdapterSettings;
 
 /// The path that an endpoint serves unless told otherwise.
 pub const DEFAULT_PATH: &str = "/mcp";
@@ -41,17 +41,17 @@ pub const DEFAULT_MAX_BUFFERED_BYTES: usize = 256 * 1024 * 1024;
 /// Builder of an [`Endpoint`].
 pub struct EndpointBuilder {
     service: BoxService,
-    adapter: Settings,
-    admission: Admission,
-    pub(super) limits: Limits,
-    pages: Option<Pages>,
+    adapter: AdapterSettings,
+    admission: AdmissionRules,
+    pub(super) limits: EndpointLimits,
+    pages: Option<PageHandler>,
 }
 
 /// Handler of other paths.
-pub(super) type Pages = Box<dyn Fn(&Parts) -> Option<Response<Bytes>> + Send + Sync>;
+pub(super) type PageHandler = Box<dyn Fn(&Parts) -> Option<Response<Bytes>> + Send + Sync>;
 
 #[derive(Clone, Debug)]
-pub(super) struct Limits {
+pub(super) struct EndpointLimits {
     pub(super) path: Box<str>,
     pub(super) concurrent_calls: usize,
     pub(super) sessions: usize,
@@ -66,9 +66,9 @@ pub(super) struct Limits {
 
 impl EndpointBuilder {
     pub(super) fn new(service: BoxService) -> Self {
-        let mut admission = Admission::default();
+        let mut admission = AdmissionRules::default();
         admission.max_message_bytes = DEFAULT_MAX_MESSAGE_BYTES;
-        let limits = Limits {
+        let limits = EndpointLimits {
             path: DEFAULT_PATH.into(),
             concurrent_calls: DEFAULT_MAX_CONCURRENT_CALLS,
             sessions: DEFAULT_MAX_SESSIONS,
@@ -80,7 +80,7 @@ impl EndpointBuilder {
             buffered_bytes: DEFAULT_MAX_BUFFERED_BYTES,
             sse: false,
         };
-        Self { service, adapter: Settings::default(), admission, limits, pages: None }
+        Self { service, adapter: AdapterSettings::default(), admission, limits, pages: None }
     }
 
     /// The one path that is served.
@@ -158,7 +158,7 @@ impl EndpointBuilder {
 
     /// The revisions that are spoken; all unless given.
     #[must_use]
-    pub fn revisions(mut self, revisions: Revisions) -> Self {
+    pub fn revisions(mut self, revisions: RevisionSet) -> Self {
         self.admission.revisions = revisions;
         self.adapter.revisions = revisions;
         self
@@ -246,7 +246,7 @@ impl EndpointBuilder {
     /// The keys that seal request state (2026-07-28); random ones unless given. Several nodes that serve one
     /// address need the same.
     #[must_use]
-    pub fn state_keys(mut self, keys: KeyRing) -> Self {
+    pub fn state_keys(mut self, keys: StateKeyRing) -> Self {
         self.adapter.keys = keys;
         self
     }

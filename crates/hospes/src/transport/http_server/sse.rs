@@ -12,23 +12,23 @@ use std::task::{Context as TaskContext, Poll};
 
 use bytes::Bytes;
 use futures::task::AtomicWaker;
-use hospes_model::{Era, Message, RpcError, message};
-use hospes_proto::Revisions;
-use hospes_proto::frame::Line;
-use hospes_proto::frame::sse::{self, EventHead};
-use hospes_proto::http::{Rejection, SessionId, SseEndpoint};
+use hospes_model::{Era, JsonRpcMessage, RpcError, message};
+use hospes_proto::RevisionSet;
+use hospes_proto::frame::FramedLine;
+use hospes_proto::frame::sse::{self, SseEventHead};
+use hospes_proto::http::{HttpRejection, SessionId, SseEndpoint};
 use http::request::Parts;
 use http::{Response, StatusCode};
 use tokio::sync::mpsc;
 
-use super::body::{Body, Source};
-use super::endpoint::{Inner, busy, empty, events, refuse, sender};
-use super::front::{check_messages, check_request};
+use super::body::{Body, EventSource};
+use super::endpoint::{EndpointInner, busy, empty, events, refuse, sender};
+use super::middleware::{check_messages, check_request};
 use super::receive;
-use super::settings::Limits;
+use super::settings::EndpointLimits;
 use crate::service::BoxService;
-use crate::transport::adapter::{Adapter, Settings, random};
-use crate::transport::stdio_server::desk::Desk;
+use crate::transport::adapter::{AdapterSettings, ServiceAdapter, random};
+use crate::transport::stdio_server::duplex_connection::DuplexConnection;
 use crate::transport::stdio_server::outbox::MAX_UNWRITTEN_BYTES;
 use crate::transport::stdio_server::{self, DEFAULT_SHUTDOWN_TIMEOUT};
 
@@ -40,34 +40,34 @@ const MAX_STREAM_CALLS: usize = 256;
 const SESSION: &str = "sessionId";
 
 /// The two endpoints, and the streams that are open.
-pub(super) struct Sse {
+pub(super) struct SseTransport {
     stream_path: Box<str>,
     messages_path: Box<str>,
     /// The service as peers of the older era see it; there is no newer one here.
-    adapter: Arc<Adapter>,
-    desks: stdio_server::Limits,
-    streams: Mutex<HashMap<Box<str>, Arc<Stream>>>,
+    adapter: Arc<ServiceAdapter>,
+    desks: stdio_server::ConnectionLimits,
+    streams: Mutex<HashMap<Box<str>, Arc<SseStreamHandle>>>,
     max: usize,
 }
 
 /// One stream, as those see it who post to it.
 #[derive(Debug)]
-struct Stream {
+struct SseStreamHandle {
     principal: Option<Arc<str>>,
     inbox: mpsc::Sender<Bytes>,
     waker: AtomicWaker,
     calls: AtomicUsize,
 }
 
-impl Sse {
+impl SseTransport {
     /// Beside the endpoint's own path; none where no older revision is spoken.
     pub(super) fn new(
         service: BoxService,
-        settings: &Settings,
-        limits: &Limits,
+        settings: &AdapterSettings,
+        limits: &EndpointLimits,
         message_bytes: usize,
     ) -> Option<Self> {
-        let revisions = settings.revisions.and(Revisions::of_era(Era::Legacy));
+        let revisions = settings.revisions.and(RevisionSet::of_era(Era::Legacy));
         if !limits.sse || revisions.is_empty() {
             return None;
         }
@@ -75,8 +75,8 @@ impl Sse {
         Some(Self {
             stream_path: format!("{folder}/sse").into(),
             messages_path: format!("{folder}/messages").into(),
-            adapter: Adapter::new(service, Settings { revisions, ..settings.clone() }),
-            desks: stdio_server::Limits {
+            adapter: ServiceAdapter::new(service, AdapterSettings { revisions, ..settings.clone() }),
+            desks: stdio_server::ConnectionLimits {
                 message_bytes,
                 concurrent_calls: MAX_STREAM_CALLS.min(limits.concurrent_calls),
                 queued_bytes: message_bytes,
@@ -107,30 +107,30 @@ impl Sse {
         streams.iter().for_each(|stream| stream.waker.wake());
     }
 
-    fn streams(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Stream>>> {
+    fn streams(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<SseStreamHandle>>> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the stream that a message is for. It must be the sender's own; for all others it does not exist.
-    fn find(&self, parts: &Parts) -> Result<Arc<Stream>, Rejection> {
+    fn find(&self, parts: &Parts) -> Result<Arc<SseStreamHandle>, HttpRejection> {
         let query = parts.uri.query().unwrap_or_default();
         let id = query.split('&').find_map(|pair| pair.strip_prefix(SESSION)?.strip_prefix('='));
         let Some(id) = id else {
             let why = format!("the URL has no {SESSION}: open a stream at {} first", self.stream_path);
-            return Err(Rejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why)));
+            return Err(HttpRejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why)));
         };
         let found = self.streams().get(id).cloned();
         found.filter(|stream| stream.principal == sender(parts).principal).ok_or_else(|| {
             let why = format!("no such stream is open; open one at {}", self.stream_path);
-            Rejection::new(StatusCode::NOT_FOUND, RpcError::invalid_request(why))
+            HttpRejection::new(StatusCode::NOT_FOUND, RpcError::invalid_request(why))
         })
     }
 }
 
 /// Answers a request to one of the two endpoints.
 pub(super) async fn answer<B>(
-    inner: &Arc<Inner>,
-    sse: &Arc<Sse>,
+    inner: &Arc<EndpointInner>,
+    sse: &Arc<SseTransport>,
     endpoint: SseEndpoint,
     parts: &Parts,
     body: Pin<&mut B>,
@@ -169,7 +169,11 @@ where
     response
 }
 
-fn open(inner: &Arc<Inner>, sse: &Arc<Sse>, parts: &Parts) -> Result<Response<Body>, Rejection> {
+fn open(
+    inner: &Arc<EndpointInner>,
+    sse: &Arc<SseTransport>,
+    parts: &Parts,
+) -> Result<Response<Body>, HttpRejection> {
     if inner.is_closing() {
         return Err(busy(None, "the server is shutting down".into()));
     }
@@ -177,7 +181,7 @@ fn open(inner: &Arc<Inner>, sse: &Arc<Sse>, parts: &Parts) -> Result<Response<Bo
     let id = SessionId::from_random(random());
     let (inbox, posted) = mpsc::channel(MAX_WAITING_MESSAGES);
     let sender = sender(parts);
-    let stream = Arc::new(Stream {
+    let stream = Arc::new(SseStreamHandle {
         principal: sender.principal.clone(),
         inbox,
         waker: AtomicWaker::new(),
@@ -193,26 +197,31 @@ fn open(inner: &Arc<Inner>, sse: &Arc<Sse>, parts: &Parts) -> Result<Response<Bo
     // SSE-03: a path, so that it holds under whichever name we were called.
     let uri = format!("{}?{SESSION}={}", sse.messages_path, id.as_str());
     let mut first = Vec::new();
-    sse::event(&mut first, EventHead { name: Some("endpoint"), id: None, retry: None }, uri.as_bytes());
-    let open = Open {
+    sse::event(&mut first, SseEventHead { name: Some("endpoint"), id: None, retry: None }, uri.as_bytes());
+    let open = OpenSseStream {
         endpoint: Arc::clone(inner),
         sse: Arc::clone(sse),
         id,
         stream,
         posted,
-        desk: Desk::new(Arc::clone(&sse.adapter), sse.desks, sender),
+        desk: DuplexConnection::new(Arc::clone(&sse.adapter), sse.desks, sender),
         lines: Vec::new(),
-        stage: Stage::Serving,
+        stage: SseStreamStage::Serving,
     };
     Ok(events(Body::events(first, open, inner.limits.keep_alive)))
 }
 
-fn take_in(inner: &Arc<Inner>, sse: &Sse, parts: &Parts, body: Bytes) -> Result<Response<Body>, Rejection> {
+fn take_in(
+    inner: &Arc<EndpointInner>,
+    sse: &SseTransport,
+    parts: &Parts,
+    body: Bytes,
+) -> Result<Response<Body>, HttpRejection> {
     let stream = sse.find(parts)?;
     // What is no message is refused here; what is wrong with a message is said on the stream.
-    let frame = message::decode(&body).map_err(Rejection::malformed)?;
+    let frame = message::decode(&body).map_err(HttpRejection::malformed)?;
     let allowed = match &frame {
-        message::Frame::Single(Message::Request(request)) => check_request(parts, &body, request),
+        message::Frame::Single(JsonRpcMessage::Request(request)) => check_request(parts, &body, request),
         message::Frame::Single(_) => Ok(()),
         message::Frame::Batch(messages) => {
             check_messages(parts, &body, messages.iter().filter_map(|message| message.as_ref().ok()))
@@ -221,7 +230,7 @@ fn take_in(inner: &Arc<Inner>, sse: &Sse, parts: &Parts, body: Bytes) -> Result<
     if let Err(refusal) = allowed {
         return Ok(*refusal);
     }
-    if let message::Frame::Single(Message::Request(request)) = &frame {
+    if let message::Frame::Single(JsonRpcMessage::Request(request)) = &frame {
         let limit = inner.limits.concurrent_calls;
         if inner.calls_running() >= limit {
             let why = format!("{limit} calls are running already (setting max_concurrent_calls)");
@@ -237,27 +246,27 @@ fn take_in(inner: &Arc<Inner>, sse: &Sse, parts: &Parts, body: Bytes) -> Result<
             busy(None, why)
         }
         mpsc::error::TrySendError::Closed(_) => {
-            Rejection::new(StatusCode::NOT_FOUND, RpcError::invalid_request("the stream has ended"))
+            HttpRejection::new(StatusCode::NOT_FOUND, RpcError::invalid_request("the stream has ended"))
         }
     })?;
     Ok(empty(StatusCode::ACCEPTED))
 }
 
 /// Open stream. All its work ends with it.
-struct Open {
-    endpoint: Arc<Inner>,
-    sse: Arc<Sse>,
+struct OpenSseStream {
+    endpoint: Arc<EndpointInner>,
+    sse: Arc<SseTransport>,
     id: SessionId,
-    stream: Arc<Stream>,
+    stream: Arc<SseStreamHandle>,
     posted: mpsc::Receiver<Bytes>,
-    desk: Desk,
+    desk: DuplexConnection,
     /// Output of the connection, as lines.
     lines: Vec<u8>,
-    stage: Stage,
+    stage: SseStreamStage,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum SseStreamStage {
     Serving,
     /// Accepted messages are still handled, but no new ones.
     Ending,
@@ -267,14 +276,16 @@ enum Stage {
     Stopping,
 }
 
-impl Open {
+impl OpenSseStream {
     fn heed_closing(&mut self) {
-        if matches!(self.stage, Stage::Serving | Stage::Ending) && self.endpoint.is_closing() {
-            self.stage = Stage::Draining;
+        if matches!(self.stage, SseStreamStage::Serving | SseStreamStage::Ending)
+            && self.endpoint.is_closing()
+        {
+            self.stage = SseStreamStage::Draining;
             self.desk.close();
         }
-        if self.stage == Stage::Draining && self.endpoint.is_closed() {
-            self.stage = Stage::Stopping;
+        if self.stage == SseStreamStage::Draining && self.endpoint.is_closed() {
+            self.stage = SseStreamStage::Stopping;
             self.desk.stop(&mut self.lines);
         }
     }
@@ -286,11 +297,11 @@ impl Open {
     }
 }
 
-impl Source for Open {
+impl EventSource for OpenSseStream {
     /// All answers of its session come on it, so those that are owed still go out.
     fn end(&mut self) {
-        if self.stage == Stage::Serving {
-            self.stage = Stage::Ending;
+        if self.stage == SseStreamStage::Serving {
+            self.stage = SseStreamStage::Ending;
             self.posted.close();
         }
     }
@@ -303,15 +314,15 @@ impl Source for Open {
         self.stream.waker.register(cx.waker());
         self.heed_closing();
         self.desk.poll_opening(cx, &mut self.lines);
-        while matches!(self.stage, Stage::Serving | Stage::Ending)
+        while matches!(self.stage, SseStreamStage::Serving | SseStreamStage::Ending)
             && !self.desk.is_opening()
             && self.lines.len() < MAX_UNWRITTEN_BYTES
             && let Poll::Ready(posted) = self.posted.poll_recv(cx)
         {
             match posted {
-                Some(body) => self.desk.handle_line(Line::Message(body), cx, &mut self.lines),
+                Some(body) => self.desk.handle_line(FramedLine::Message(body), cx, &mut self.lines),
                 None => {
-                    self.stage = Stage::Draining;
+                    self.stage = SseStreamStage::Draining;
                     self.desk.close();
                 }
             }
@@ -326,15 +337,15 @@ impl Source for Open {
         }
         for line in self.lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             // SSE-05.
-            sse::event(out, EventHead { name: Some("message"), id: None, retry: None }, line);
+            sse::event(out, SseEventHead { name: Some("message"), id: None, retry: None }, line);
         }
         self.lines.clear();
         self.lines.shrink_to(MAX_UNWRITTEN_BYTES);
-        if idle && self.stage != Stage::Serving { Poll::Ready(()) } else { Poll::Pending }
+        if idle && self.stage != SseStreamStage::Serving { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenSseStream {
     fn drop(&mut self) {
         self.sse.streams().remove(self.id.as_str());
         self.count_calls(0);

@@ -4,35 +4,38 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use hospes_model::{Id, RpcError, message};
+use hospes_model::{RequestId, RpcError, message};
 use hospes_proto::frame::line::end_line;
 
 use super::outbox::Outbox;
-use crate::transport::adapter::{Adapter, Batch, CallKind, Listen, Running, Said, Session};
+use crate::transport::adapter::{
+    BatchAnswers, CallTimingKey, LegacySession, RunningCall, RunningCallOutput, ServiceAdapter,
+    SessionListenCalls,
+};
 
 /// Counters of running work.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
+pub(super) struct CallCounters {
     pub(super) calls: AtomicUsize,
     pub(super) streams: AtomicUsize,
 }
 
 /// Call that runs in the background. Its request is answered even if the task fails.
-pub(super) struct Slot {
-    counters: Arc<Counters>,
+pub(super) struct BackgroundCall {
+    counters: Arc<CallCounters>,
     stream: bool,
     outbox: Arc<Outbox>,
-    batch: Option<Arc<Batch>>,
-    unanswered: Option<Id>,
+    batch: Option<Arc<BatchAnswers>>,
+    unanswered: Option<RequestId>,
 }
 
-impl Slot {
+impl BackgroundCall {
     /// A place for `running`, counted from now on.
     pub(super) fn of(
-        running: &Running,
-        counters: &Arc<Counters>,
+        running: &RunningCall,
+        counters: &Arc<CallCounters>,
         outbox: &Arc<Outbox>,
-        batch: Option<&Arc<Batch>>,
+        batch: Option<&Arc<BatchAnswers>>,
     ) -> Self {
         let slot = Self {
             counters: Arc::clone(counters),
@@ -57,7 +60,7 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for BackgroundCall {
     fn drop(&mut self) {
         if let Some(id) = self.unanswered.take() {
             let mut text = Vec::new();
@@ -70,7 +73,11 @@ impl Drop for Slot {
 }
 
 /// Sends what a call says, to its end. One of a `kind` that is not known to be quick begins here.
-pub(super) async fn go_on(mut running: Running, mut slot: Slot, mut kind: Option<CallKind>) {
+pub(super) async fn go_on(
+    mut running: RunningCall,
+    mut slot: BackgroundCall,
+    mut kind: Option<CallTimingKey>,
+) {
     let mut text = Vec::new();
     loop {
         std::future::poll_fn(|cx| slot.outbox.poll_room(cx)).await;
@@ -83,27 +90,27 @@ pub(super) async fn go_on(mut running: Running, mut slot: Slot, mut kind: Option
             said
         });
         match said.await {
-            Said::Message => {
+            RunningCallOutput::Message => {
                 end_line(&mut text, 0);
                 slot.outbox.push(&text);
                 text.clear();
             }
-            Said::Answer(_) => {
+            RunningCallOutput::Answer(_) => {
                 drop(running);
                 return slot.answer(text);
             }
-            Said::Silence => return slot.answer(Vec::new()),
+            RunningCallOutput::Silence => return slot.answer(Vec::new()),
         }
     }
 }
 
 /// Passes on what the session is to hear of.
 pub(super) fn listen(
-    session: Arc<Session>,
-    adapter: &Arc<Adapter>,
+    session: Arc<LegacySession>,
+    adapter: &Arc<ServiceAdapter>,
     outbox: Arc<Outbox>,
 ) -> impl Future<Output = ()> + use<> {
-    let mut listen = Listen::new(adapter);
+    let mut listen = SessionListenCalls::new(adapter);
     let attending = session.attend();
     async move {
         let _attending = attending;
@@ -119,7 +126,12 @@ pub(super) fn listen(
 }
 
 /// Ends an answer that stands in `out` from `start` on, or is `text`: as a line, or as a part of its batch.
-pub(super) fn answer(out: &mut Vec<u8>, start: usize, batch: Option<&Arc<Batch>>, text: Option<Vec<u8>>) {
+pub(super) fn answer(
+    out: &mut Vec<u8>,
+    start: usize,
+    batch: Option<&Arc<BatchAnswers>>,
+    text: Option<Vec<u8>>,
+) {
     match (batch, text) {
         (None, None) => end_line(out, start),
         (None, Some(text)) => {

@@ -10,22 +10,22 @@ use hospes_proto::frame::LineFramer;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::Sleep;
 
-use super::Limits;
+use super::ConnectionLimits;
 #[cfg(feature = "stdio")]
-use super::background::Counters;
-use super::desk::Desk;
+use super::background::CallCounters;
+use super::duplex_connection::DuplexConnection;
 use super::outbox::MAX_UNWRITTEN_BYTES;
-use crate::peer::Sender;
-use crate::transport::adapter::Adapter;
+use crate::peer::RequestSender;
+use crate::transport::adapter::ServiceAdapter;
 #[cfg(feature = "stdio")]
-use crate::transport::watchdog::Pulse;
+use crate::transport::watchdog::ProgressPulse;
 
 /// Time for calls to report that they were stopped, and for the output to end.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// One connection.
 #[derive(Debug)]
-pub(super) struct Connection<R, W> {
+pub(super) struct StreamConnection<R, W> {
     input: R,
     output: W,
     framer: LineFramer,
@@ -33,11 +33,11 @@ pub(super) struct Connection<R, W> {
     out: Vec<u8>,
     written: usize,
     flushed: bool,
-    desk: Desk,
-    phase: Phase,
-    limits: Limits,
+    desk: DuplexConnection,
+    phase: StreamConnectionPhase,
+    limits: ConnectionLimits,
     #[cfg(feature = "stdio")]
-    pulse: Option<Arc<Pulse>>,
+    pulse: Option<Arc<ProgressPulse>>,
 }
 
 /// ```text
@@ -45,7 +45,7 @@ pub(super) struct Connection<R, W> {
 ///                                        └──────(nothing runs)──────────────────────► end
 /// ```
 #[derive(Debug)]
-enum Phase {
+enum StreamConnectionPhase {
     Serving,
     /// Nothing is read any more; calls may finish.
     Draining(Pin<Box<Sleep>>),
@@ -53,12 +53,12 @@ enum Phase {
     Stopping(Pin<Box<Sleep>>),
 }
 
-impl<R, W> Connection<R, W>
+impl<R, W> StreamConnection<R, W>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    pub(super) fn new(input: R, output: W, adapter: Arc<Adapter>, limits: Limits) -> Self {
+    pub(super) fn new(input: R, output: W, adapter: Arc<ServiceAdapter>, limits: ConnectionLimits) -> Self {
         Self {
             input,
             output,
@@ -66,8 +66,8 @@ where
             out: Vec::new(),
             written: 0,
             flushed: true,
-            desk: Desk::new(adapter, limits, Sender::default()),
-            phase: Phase::Serving,
+            desk: DuplexConnection::new(adapter, limits, RequestSender::default()),
+            phase: StreamConnectionPhase::Serving,
             limits,
             #[cfg(feature = "stdio")]
             pulse: None,
@@ -76,7 +76,7 @@ where
 
     /// Shows that it gets on, and how many calls there are.
     #[cfg(feature = "stdio")]
-    pub(super) fn watched(mut self, pulse: Arc<Pulse>, counters: Arc<Counters>) -> Self {
+    pub(super) fn watched(mut self, pulse: Arc<ProgressPulse>, counters: Arc<CallCounters>) -> Self {
         self.pulse = Some(pulse);
         self.desk.count_in(counters);
         self
@@ -92,7 +92,7 @@ where
     pub(super) async fn run(mut self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
         let mut shutdown = pin!(shutdown);
         let ended = std::future::poll_fn(|cx| {
-            if matches!(self.phase, Phase::Serving) && shutdown.as_mut().poll(cx).is_ready() {
+            if matches!(self.phase, StreamConnectionPhase::Serving) && shutdown.as_mut().poll(cx).is_ready() {
                 tracing::info!("asked to end: finishing what was accepted");
                 self.drain();
             }
@@ -130,7 +130,7 @@ where
             match self.poll_write(cx) {
                 // What was written may have made room to go on reading.
                 Poll::Ready(Ok(true)) => continue,
-                Poll::Ready(Ok(false)) if idle && !matches!(self.phase, Phase::Serving) => {
+                Poll::Ready(Ok(false)) if idle && !matches!(self.phase, StreamConnectionPhase::Serving) => {
                     return Poll::Ready(Ok(()));
                 }
                 Poll::Ready(Ok(false)) | Poll::Pending => {}
@@ -164,7 +164,7 @@ where
     }
 
     fn may_take(&self) -> bool {
-        matches!(self.phase, Phase::Serving)
+        matches!(self.phase, StreamConnectionPhase::Serving)
             && !self.desk.is_opening()
             && self.out.len() < MAX_UNWRITTEN_BYTES
     }
@@ -205,23 +205,23 @@ where
 
     /// Reads nothing more; lets what was accepted finish.
     fn drain(&mut self) {
-        if matches!(self.phase, Phase::Serving) {
+        if matches!(self.phase, StreamConnectionPhase::Serving) {
             self.desk.close();
-            self.phase = Phase::Draining(Box::pin(tokio::time::sleep(self.limits.shutdown)));
+            self.phase = StreamConnectionPhase::Draining(Box::pin(tokio::time::sleep(self.limits.shutdown)));
         }
     }
 
     fn poll_phase(&mut self, cx: &mut TaskContext<'_>) -> Poll<()> {
         match &mut self.phase {
-            Phase::Serving => Poll::Pending,
-            Phase::Draining(deadline) => {
+            StreamConnectionPhase::Serving => Poll::Pending,
+            StreamConnectionPhase::Draining(deadline) => {
                 std::task::ready!(deadline.as_mut().poll(cx));
                 self.desk.stop(&mut self.out);
-                self.phase = Phase::Stopping(Box::pin(tokio::time::sleep(LAST_WORDS)));
+                self.phase = StreamConnectionPhase::Stopping(Box::pin(tokio::time::sleep(LAST_WORDS)));
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
-            Phase::Stopping(deadline) => deadline.as_mut().poll(cx),
+            StreamConnectionPhase::Stopping(deadline) => deadline.as_mut().poll(cx),
         }
     }
 }

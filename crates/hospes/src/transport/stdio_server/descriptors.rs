@@ -19,7 +19,7 @@ const CHUNKS: usize = 4;
 
 /// Source of requests.
 #[derive(Debug)]
-pub(super) enum Input {
+pub(super) enum StdioInput {
     #[cfg(unix)]
     Pipe(tokio::net::unix::pipe::Receiver),
     #[cfg(unix)]
@@ -29,7 +29,7 @@ pub(super) enum Input {
 
 /// Destination of answers.
 #[derive(Debug)]
-pub(super) enum Output {
+pub(super) enum StdioOutput {
     #[cfg(unix)]
     Pipe(tokio::net::unix::pipe::Sender),
     #[cfg(unix)]
@@ -39,7 +39,7 @@ pub(super) enum Output {
 
 /// Takes stdin and stdout. From here on the rest of the program reads end of file and prints to stderr.
 #[cfg(unix)]
-pub(super) fn take() -> io::Result<(Input, Output)> {
+pub(super) fn take() -> io::Result<(StdioInput, StdioOutput)> {
     use rustix::io::fcntl_dupfd_cloexec;
 
     let input = fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
@@ -47,14 +47,14 @@ pub(super) fn take() -> io::Result<(Input, Output)> {
     let nothing = File::open("/dev/null")?;
     rustix::stdio::dup2_stdin(&nothing)?;
     rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
-    Ok((Input::new(input)?, Output::new(output)?))
+    Ok((StdioInput::new(input)?, StdioOutput::new(output)?))
 }
 
 /// Takes stdin and stdout, as far as this system allows.
 #[cfg(not(unix))]
-pub(super) fn take() -> io::Result<(Input, Output)> {
-    let input = Input::Thread(ThreadReader::start(io::stdin())?);
-    let output = Output::Thread(ThreadWriter::start(io::stdout())?);
+pub(super) fn take() -> io::Result<(StdioInput, StdioOutput)> {
+    let input = StdioInput::Thread(ThreadReader::start(io::stdin())?);
+    let output = StdioOutput::Thread(ThreadWriter::start(io::stdout())?);
     Ok((input, output))
 }
 
@@ -69,13 +69,13 @@ mod unix {
     use tokio::net::UnixStream;
     use tokio::net::unix::pipe;
 
-    use super::{Input, Output, ThreadReader, ThreadWriter};
+    use super::{StdioInput, StdioOutput, ThreadReader, ThreadWriter};
 
     /// Maximum pipe size that Linux allows without privilege, in bytes: 2.7 times as fast for messages of a megabyte.
     #[cfg(target_os = "linux")]
     const PIPE_BYTES: usize = 1024 * 1024;
 
-    impl Input {
+    impl StdioInput {
         pub(in super::super) fn new(descriptor: OwnedFd) -> io::Result<Self> {
             Ok(match kind(&descriptor)? {
                 FileType::Fifo => {
@@ -88,7 +88,7 @@ mod unix {
         }
     }
 
-    impl Output {
+    impl StdioOutput {
         pub(in super::super) fn new(descriptor: OwnedFd) -> io::Result<Self> {
             Ok(match kind(&descriptor)? {
                 FileType::Fifo => {
@@ -123,7 +123,7 @@ mod unix {
     fn widen(_: &OwnedFd) {}
 }
 
-impl AsyncRead for Input {
+impl AsyncRead for StdioInput {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut TaskContext<'_>,
@@ -139,7 +139,7 @@ impl AsyncRead for Input {
     }
 }
 
-impl AsyncWrite for Output {
+impl AsyncWrite for StdioOutput {
     fn poll_write(self: Pin<&mut Self>, cx: &mut TaskContext<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             #[cfg(unix)]

@@ -4,7 +4,7 @@ mod background;
 mod connection;
 #[cfg(feature = "stdio")]
 mod descriptors;
-pub(super) mod desk;
+pub(super) mod duplex_connection;
 pub(super) mod outbox;
 mod queue;
 #[cfg(all(test, feature = "stdio"))]
@@ -17,15 +17,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hospes_proto::Revisions;
+use hospes_proto::RevisionSet;
 use hospes_proto::frame::line::DEFAULT_MAX_MESSAGE_BYTES;
-use hospes_proto::state::KeyRing;
+use hospes_proto::request_state::StateKeyRing;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 #[cfg(feature = "stdio")]
-use self::background::Counters;
-use self::connection::Connection;
-use super::adapter::{Adapter, Settings};
+use self::background::CallCounters;
+use self::connection::StreamConnection;
+use super::adapter::{AdapterSettings, ServiceAdapter};
 #[cfg(feature = "stdio")]
 use super::watchdog::Watchdog;
 use crate::service::{BoxService, IntoService};
@@ -55,13 +55,13 @@ pub const DEFAULT_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub struct StdioServer {
     service: BoxService,
-    settings: Settings,
-    limits: Limits,
+    settings: AdapterSettings,
+    limits: ConnectionLimits,
 }
 
 /// Limits of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct ConnectionLimits {
     pub(super) message_bytes: usize,
     pub(super) concurrent_calls: usize,
     pub(super) queued_bytes: usize,
@@ -77,8 +77,9 @@ impl StdioServer {
     /// Creates a server for a service whose type is erased.
     #[must_use]
     pub fn boxed(service: BoxService) -> Self {
-        let settings = Settings { max_answer_bytes: DEFAULT_MAX_ANSWER_BYTES, ..Settings::default() };
-        let limits = Limits {
+        let settings =
+            AdapterSettings { max_answer_bytes: DEFAULT_MAX_ANSWER_BYTES, ..AdapterSettings::default() };
+        let limits = ConnectionLimits {
             message_bytes: DEFAULT_MAX_MESSAGE_BYTES,
             concurrent_calls: DEFAULT_MAX_CONCURRENT_CALLS,
             queued_bytes: DEFAULT_MAX_QUEUED_BYTES,
@@ -131,14 +132,14 @@ impl StdioServer {
 
     /// Speaks these revisions and no other; all of them unless said.
     #[must_use]
-    pub fn revisions(mut self, revisions: Revisions) -> Self {
+    pub fn revisions(mut self, revisions: RevisionSet) -> Self {
         self.settings.revisions = revisions;
         self
     }
 
     /// The keys that seal request state (2026-07-28); random ones unless given.
     #[must_use]
-    pub fn state_keys(mut self, keys: KeyRing) -> Self {
+    pub fn state_keys(mut self, keys: StateKeyRing) -> Self {
         self.settings.keys = keys;
         self
     }
@@ -164,16 +165,16 @@ impl StdioServer {
     /// When the descriptors cannot be taken or reading fails.
     #[cfg(feature = "stdio")]
     pub async fn serve(self) -> io::Result<()> {
-        let counters = Arc::<Counters>::default();
+        let counters = Arc::<CallCounters>::default();
         let running = {
             let counters = Arc::clone(&counters);
             move || counters.calls.load(Ordering::Acquire) + crate::server::blocking::running()
         };
         let mut watchdog = Watchdog::start(self.limits.shutdown, true, running)?;
         let (input, output) = descriptors::take()?;
-        let adapter = Adapter::new(self.service, self.settings);
+        let adapter = ServiceAdapter::new(self.service, self.settings);
         adapter.learn().await;
-        let connection = Connection::new(input, output, adapter, self.limits);
+        let connection = StreamConnection::new(input, output, adapter, self.limits);
         let asked = watchdog.asked();
         connection.watched(watchdog.pulse(), counters).run(asked).await
     }
@@ -212,8 +213,8 @@ impl StdioServer {
         W: AsyncWrite + Unpin,
         F: Future<Output = ()>,
     {
-        let adapter = Adapter::new(self.service, self.settings);
+        let adapter = ServiceAdapter::new(self.service, self.settings);
         adapter.learn().await;
-        Connection::new(input, output, adapter, self.limits).run(shutdown).await
+        StreamConnection::new(input, output, adapter, self.limits).run(shutdown).await
     }
 }

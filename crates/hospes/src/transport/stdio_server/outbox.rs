@@ -9,10 +9,10 @@ pub(in crate::transport) const MAX_UNWRITTEN_BYTES: usize = 1024 * 1024;
 
 /// Lines on their way to the writer.
 #[derive(Debug, Default)]
-pub(in crate::transport) struct Outbox(Mutex<State>);
+pub(in crate::transport) struct Outbox(Mutex<OutboxState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct OutboxState {
     lines: Vec<u8>,
     writer: Option<Waker>,
     waiting: Vec<Waker>,
@@ -73,7 +73,7 @@ impl Outbox {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, OutboxState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

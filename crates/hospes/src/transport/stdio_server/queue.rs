@@ -3,20 +3,20 @@
 use std::collections::{HashSet, VecDeque};
 
 use bytes::Bytes;
-use hospes_model::Id;
+use hospes_model::RequestId;
 
 /// Size of a queued request besides its text, in bytes.
 const QUEUED_OVERHEAD: usize = 64;
 
 /// Requests that wait, in their order.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
-    requests: VecDeque<(Id, Bytes)>,
-    ids: HashSet<Id>,
+pub(super) struct RequestQueue {
+    requests: VecDeque<(RequestId, Bytes)>,
+    ids: HashSet<RequestId>,
     bytes: usize,
 }
 
-impl Queue {
+impl RequestQueue {
     pub(super) fn is_empty(&self) -> bool {
         self.requests.is_empty()
     }
@@ -27,11 +27,11 @@ impl Queue {
     }
 
     /// Returns true if a request of this id is queued.
-    pub(super) fn contains(&self, id: &Id) -> bool {
+    pub(super) fn contains(&self, id: &RequestId) -> bool {
         self.ids.contains(id)
     }
 
-    pub(super) fn push(&mut self, id: &Id, whole: &Bytes) {
+    pub(super) fn push(&mut self, id: &RequestId, whole: &Bytes) {
         self.ids.insert(id.clone());
         self.requests.push_back((id.clone(), whole.clone()));
         self.bytes += whole.len() + QUEUED_OVERHEAD;
@@ -44,7 +44,7 @@ impl Queue {
         Some(whole)
     }
 
-    pub(super) fn remove(&mut self, id: &Id) {
+    pub(super) fn remove(&mut self, id: &RequestId) {
         if self.ids.remove(id)
             && let Some(position) = self.requests.iter().position(|(other, _)| other == id)
             && let Some((_, whole)) = self.requests.remove(position)
@@ -54,7 +54,7 @@ impl Queue {
     }
 
     /// The ids of what waits, in their order.
-    pub(super) fn into_ids(self) -> impl Iterator<Item = Id> {
+    pub(super) fn into_ids(self) -> impl Iterator<Item = RequestId> {
         self.requests.into_iter().map(|(id, _)| id)
     }
 }

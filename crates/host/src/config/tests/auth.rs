@@ -1,7 +1,7 @@
 //! The table `[auth]`.
 
 use super::*;
-use crate::config::{Allowed, AuthKeys, Dpop};
+use crate::config::{AllowedUsers, AuthKeys, DpopRequirement};
 
 /// A sign-in at another provider requires a list of admitted users and no contradicting settings.
 #[test]
@@ -17,13 +17,13 @@ fn a_provider_is_read_whole_or_not_at_all() {
     assert_eq!(provider.client_secret.unwrap().reveal(), "hunter2");
     assert_eq!(provider.scopes, ["openid", "email"]);
     assert_eq!(provider.parameters, [("access_type".to_owned(), "offline".to_owned())]);
-    let Allowed::Claims(allow) = provider.allow else { panic!("claims") };
+    let AllowedUsers::Claims(allow) = provider.allow else { panic!("claims") };
     assert_eq!(allow[0], ("email".to_owned(), vec!["ann@example.org".to_owned(), "@example.com".to_owned()]));
     assert_eq!(allow[1], ("level".to_owned(), vec!["3".to_owned()]));
     let everybody = text.replace("allow = {", "allow = 'everybody'\n#");
     assert_eq!(
         loader().parse("h.toml", &everybody).unwrap().auth.unwrap().provider.unwrap().allow,
-        Allowed::Everybody
+        AllowedUsers::Everybody
     );
 
     for (wrong, right, said) in [
@@ -55,7 +55,7 @@ fn applications_show_who_they_are_in_one_way() {
         [auth.clients.there]\njwks_uri = 'https://robot.example/keys?v=1'\nserves = ['https://m.example/mcp']\n\
         [auth.clients.secret]\nsecret = 'hunter2'\nserves = ['https://m.example/mcp']\n";
     let auth = loader().parse(&file, text).unwrap().auth.unwrap();
-    assert_eq!((auth.dpop, auth.dpop_nonces), (Some(Dpop::Required), true));
+    assert_eq!((auth.dpop, auth.dpop_nonces), (Some(DpopRequirement::Required), true));
     assert_eq!(
         (&*auth.identity_providers, &*auth.scopes),
         (&["https://idp.example".to_owned()][..], &["files".to_owned()][..])

@@ -1,6 +1,6 @@
 //! Tests of sandbox settings.
 
-use hospes_sandbox::{Files, Kind, Network, Profile};
+use hospes_sandbox::{SandboxFiles, SandboxKind, SandboxNetwork, SandboxProfile};
 
 use super::*;
 
@@ -23,16 +23,22 @@ fn what_a_server_may_touch_is_read() {
     "#;
     let config = parse("/etc/hospes/hospes.toml", text);
     let server = config.server("a").unwrap();
-    let files =
-        Files::new().read("/home/me/.npm").read("/usr/share").write("/a b/out").write("/etc/hospes/out");
-    let profile = Profile::new().with_kind(Kind::Landlock).with_network(Network::None).with_files(files);
+    let files = SandboxFiles::new()
+        .read("/home/me/.npm")
+        .read("/usr/share")
+        .write("/a b/out")
+        .write("/etc/hospes/out");
+    let profile = SandboxProfile::new()
+        .with_kind(SandboxKind::Landlock)
+        .with_network(SandboxNetwork::None)
+        .with_files(files);
     assert_eq!(server.sandbox.profile, profile);
     assert_eq!(server.sandbox.environment.as_deref().unwrap(), ["PATH", "LANG"]);
     let roots = ["/home/me/notes", "/etc/hospes/here", "/a b"].map(PathBuf::from);
     assert_eq!(server.roots.as_deref().unwrap(), roots);
     // To grant nothing is something else than to say nothing.
-    assert_eq!(config.server("b").unwrap().sandbox.profile.files, Some(Files::new()));
-    assert_eq!(config.server("c").unwrap().sandbox, Sandbox::default());
+    assert_eq!(config.server("b").unwrap().sandbox.profile.files, Some(SandboxFiles::new()));
+    assert_eq!(config.server("c").unwrap().sandbox, SandboxConfig::default());
     assert_eq!(config.server("c").unwrap().roots, None);
 }
 

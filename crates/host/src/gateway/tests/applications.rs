@@ -253,11 +253,14 @@ async fn a_question_that_nobody_answers_holds_nothing() {
 /// Hands out what each connection says its log messages to.
 struct Tapped {
     server: InMemory,
-    ears: Arc<Mutex<Vec<crate::upstream::OnLog>>>,
+    ears: Arc<Mutex<Vec<crate::upstream::ServerLogCallback>>>,
 }
 
-impl Connector for Tapped {
-    fn connect(&self, wish: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>> {
+impl UpstreamConnector for Tapped {
+    fn connect(
+        &self,
+        wish: ConnectOptions,
+    ) -> ConnectorFuture<'_, Result<UpstreamConnection, UpstreamConnectError>> {
         self.ears.lock().unwrap().push(Arc::clone(&wish.on_log));
         self.server.connect(wish)
     }
@@ -267,15 +270,15 @@ impl Connector for Tapped {
 #[tokio::test]
 async fn the_log_of_an_own_connection_is_heard_beside_a_new_subscription() {
     let make: Make = Arc::new(|| Ok(hospes::BoxService::new(curious().resource("notes://today", "sunny"))));
-    let (settings, ears) = (Settings::default(), Arc::default());
+    let (settings, ears) = (HostSettings::default(), Arc::default());
     let made = Arc::default();
     let server = InMemory { make, revision: Revision::LATEST_LEGACY, delay: Duration::ZERO, settings, made };
     let tapped = Arc::new(Tapped { server, ears: Arc::clone(&ears) });
-    let mut config = Config::default();
-    let (transport, source) = (Transport::builtin("curious", []), Source::unwritten("a test"));
+    let mut config = HostConfig::default();
+    let (transport, source) = (ServerTransport::builtin("curious", []), ConfigSource::unwritten("a test"));
     config.servers.push(ServerConfig::new("curious", transport, source));
     let host = Host::builder(config)
-        .connectors(move |_, _| Arc::clone(&tapped) as Arc<dyn Connector>)
+        .connectors(move |_, _| Arc::clone(&tapped) as Arc<dyn UpstreamConnector>)
         .start()
         .unwrap();
     // The first one has the connection from which lists are read.

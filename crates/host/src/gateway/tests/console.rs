@@ -6,10 +6,10 @@ use hospes::model::ElicitParams;
 
 use super::guarded::{answering, counting, guard, pairs};
 use super::*;
-use crate::desk::{Card, Decision, Desk, Matter, Scope};
+use crate::approvals::{Approval, ApprovalCard, ApprovalDecision, ApprovalQueue, ApprovalScope};
 
 /// Somebody at the console who decides about each matter so, and says what they saw.
-pub(super) async fn at_console(desk: &Desk, decisions: Vec<Decision>) -> Vec<Matter> {
+pub(super) async fn at_console(desk: &ApprovalQueue, decisions: Vec<ApprovalDecision>) -> Vec<Approval> {
     let mut seen = Vec::new();
     let mut changes = desk.subscribe();
     for decision in decisions {
@@ -39,7 +39,7 @@ async fn a_call_waits_for_the_console() {
             let attendance = rules.desk().attend(None);
             let client = plain(&host, down).await;
             let call = |path: &str| client.call("files__write", json!({ "path": path })).into_future();
-            let decisions = vec![Decision::allow(), Decision::deny_because("wrong folder")];
+            let decisions = vec![ApprovalDecision::allow(), ApprovalDecision::deny_because("wrong folder")];
             let (results, seen) = tokio::join!(
                 async { (call("/a").await.unwrap(), call("/b").await.unwrap()) },
                 at_console(rules.desk(), decisions)
@@ -47,7 +47,7 @@ async fn a_call_waits_for_the_console() {
             assert_eq!(results.0.all_text(), "written", "{up} behind {down}");
             assert!(results.1.failed() && results.1.all_text().contains("the person said no: wrong folder"));
             assert_eq!(called.load(Ordering::SeqCst), 1);
-            let Card::Call(card) = &seen[1].card else { panic!("a call") };
+            let ApprovalCard::Call(card) = &seen[1].card else { panic!("a call") };
             assert_eq!((seen[1].server.as_str(), card.name.as_str()), ("files", "write"));
             assert_eq!(card.arguments.as_str(), r#"{"path":"/b"}"#);
             assert_eq!(card.last_arguments.as_ref().map(|last| last.as_str()), Some(r#"{"path":"/a"}"#));
@@ -83,7 +83,7 @@ async fn a_permission_for_a_session_is_for_no_other_session_of_the_same_name() {
             seen.remove(0)
         };
         let first = peer(4711);
-        let session = Decision::Allow { edited: None, scope: Scope::Session };
+        let session = ApprovalDecision::Allow { edited: None, scope: ApprovalScope::Session };
         let seen = asked(&first, session).await;
         let words = if down.is_legacy() {
             "this connection of the application, until it ends"
@@ -97,15 +97,15 @@ async fn a_permission_for_a_session_is_for_no_other_session_of_the_same_name() {
             2,
             "not asked about in the same session: {up} behind {down}"
         );
-        asked(&peer(4712), Decision::deny()).await;
+        asked(&peer(4712), ApprovalDecision::deny()).await;
         if down.is_legacy() {
-            asked(&peer(4711), Decision::deny()).await;
+            asked(&peer(4711), ApprovalDecision::deny()).await;
         }
         assert_eq!(called.load(Ordering::SeqCst), 2, "{up} behind {down}");
         let grant = rules.desk().grants().remove(0);
         assert_eq!((grant.session.as_deref(), grant.until.is_some()), (Some(words), !down.is_legacy()));
         let lasts = grant.until.map(|until| until.duration_since(grant.given_at));
-        assert!(lasts.is_none_or(|lasts| lasts == crate::desk::SESSION_LIFETIME));
+        assert!(lasts.is_none_or(|lasts| lasts == crate::approvals::SESSION_LIFETIME));
         drop(first);
         assert_eq!(rules.desk().grants().is_empty(), down.is_legacy(), "{up} behind {down}");
     }
@@ -123,7 +123,7 @@ async fn a_call_waits_where_a_console_is_served_though_nobody_has_it_open() {
         let refused = call().await.unwrap();
         assert!(refused.failed(), "without a console nobody can decide: {up} behind {down}");
         let registration = rules.desk().register_console();
-        let (result, _) = tokio::join!(call(), at_console(rules.desk(), vec![Decision::allow()]));
+        let (result, _) = tokio::join!(call(), at_console(rules.desk(), vec![ApprovalDecision::allow()]));
         assert_eq!(result.unwrap().all_text(), "written", "{up} behind {down}");
         drop(registration);
         assert!(call().await.unwrap().failed());
@@ -171,8 +171,10 @@ async fn a_call_may_be_changed_before_it_is_approved() {
             },
         )
     };
-    let edited =
-        |path: &str| Decision::Allow { edited: Some(json!({ "path": path }).into()), scope: Scope::Once };
+    let edited = |path: &str| ApprovalDecision::Allow {
+        edited: Some(json!({ "path": path }).into()),
+        scope: ApprovalScope::Once,
+    };
     for (up, down) in pairs() {
         let strong = format!("{rules}\n[[rule]]\ndecide = 'ask'\nabout = 'tool'\nstrong = true");
         let rules = guard(&strong);
@@ -199,11 +201,12 @@ async fn a_call_may_be_changed_before_it_is_approved() {
                 (json!({}), "path"),
                 (json!([]), "object"),
             ] {
-                let decision = Decision::Allow { edited: Some(wrong.into()), scope: Scope::Once };
+                let decision =
+                    ApprovalDecision::Allow { edited: Some(wrong.into()), scope: ApprovalScope::Once };
                 let refused = desk.decide(&id, decision, "me").await.unwrap_err().to_string();
                 assert!(refused.contains(why), "{refused}");
             }
-            desk.decide(&id, Decision::deny(), "me").await.unwrap();
+            desk.decide(&id, ApprovalDecision::deny(), "me").await.unwrap();
         };
         assert!(tokio::join!(calling, deciding).0.unwrap().failed());
     }
@@ -221,15 +224,17 @@ async fn what_comes_of_edited_arguments_is_reviewed_where_a_rule_says_so() {
             let host = House::default().with("files", up, counting(&called)).guarded(&strong).start();
             let _attendance = strong.desk().attend(None);
             let (client, _) = answering(&host, down, vec![]).await;
-            let edited =
-                Decision::Allow { edited: Some(json!({ "path": "/private/a" }).into()), scope: Scope::Once };
+            let edited = ApprovalDecision::Allow {
+                edited: Some(json!({ "path": "/private/a" }).into()),
+                scope: ApprovalScope::Once,
+            };
             let (result, seen) = tokio::join!(
                 client.call(tool, json!({ "path": "/srv/a" })).into_future(),
-                at_console(strong.desk(), vec![edited, Decision::deny_because("too much")])
+                at_console(strong.desk(), vec![edited, ApprovalDecision::deny_because("too much")])
             );
             let said = result.unwrap().all_text();
             assert!(said.ends_with("the person kept it back: too much"), "{up} behind {down}: {said}");
-            let Card::Result(card) = &seen[1].card else { panic!("a result: {seen:?}") };
+            let ApprovalCard::Result(card) = &seen[1].card else { panic!("a result: {seen:?}") };
             assert!(card.arguments.as_str().contains("/private/a"), "{card:?}");
             assert_eq!(called.load(Ordering::SeqCst), 1);
         }
@@ -247,7 +252,7 @@ struct Place {
 #[tokio::test]
 async fn an_application_that_shows_urls_sends_its_person_to_the_console() {
     for (up, down) in pairs().filter(|(_, down)| *down >= Revision::V2025_11_25) {
-        for (decision, calls) in [(Decision::allow(), 1), (Decision::deny(), 0)] {
+        for (decision, calls) in [(ApprovalDecision::allow(), 1), (ApprovalDecision::deny(), 0)] {
             let called = Arc::default();
             let rules = guard("[[rule]]\ndecide = 'ask'\nstrong = true");
             let host = House::default().with("files", up, counting(&called)).guarded(&rules).start();
@@ -289,11 +294,15 @@ async fn a_result_that_is_to_be_reviewed_is_what_the_person_lets_through() {
         let host = House::default().with("files", up, counting(&called)).guarded(&rules).start();
         let _attendance = rules.desk().attend(None);
         let client = plain(&host, down).await;
-        let edited = Decision::Allow { edited: Some(other.clone().into()), scope: Scope::Once };
+        let edited =
+            ApprovalDecision::Allow { edited: Some(other.clone().into()), scope: ApprovalScope::Once };
         for (decision, text) in [
-            (Decision::allow(), "written"),
+            (ApprovalDecision::allow(), "written"),
             (edited, "less"),
-            (Decision::deny_because("private"), "its result is not shown: the person kept it back: private"),
+            (
+                ApprovalDecision::deny_because("private"),
+                "its result is not shown: the person kept it back: private",
+            ),
         ] {
             let (result, seen) = tokio::join!(
                 client.call("files__write", json!({ "path": "/a" })).into_future(),
@@ -301,7 +310,7 @@ async fn a_result_that_is_to_be_reviewed_is_what_the_person_lets_through() {
             );
             let said = result.unwrap().all_text();
             assert!(said.ends_with(text), "{up} behind {down}: {said}");
-            let Card::Result(card) = &seen[0].card else { panic!("a result") };
+            let ApprovalCard::Result(card) = &seen[0].card else { panic!("a result") };
             assert!(card.result.as_str().contains("written"), "{card:?}");
         }
         assert_eq!(called.load(Ordering::SeqCst), 3);
@@ -325,7 +334,7 @@ async fn a_strong_approval_is_wanted_whatever_an_application_was_allowed() {
         }
         let (result, seen) = tokio::join!(
             client.call("files__write", json!({ "path": "/etc/a" })).into_future(),
-            at_console(rules.desk(), vec![Decision::deny()])
+            at_console(rules.desk(), vec![ApprovalDecision::deny()])
         );
         assert!(result.unwrap().failed() && seen.len() == 1);
         assert_eq!(called.load(Ordering::SeqCst), 2);
@@ -347,7 +356,7 @@ async fn what_was_asked_under_other_rules_is_not_called() {
             let denied = hospes_policy::Policy::read("[[rule]]\ndecide = 'deny'", &Default::default());
             rules.replace_policy(denied.unwrap());
             // It may be gone with the rules it was asked under, or be decided about and not called.
-            let _ = desk.decide(&desk.matters()[0].id, Decision::allow(), "me").await;
+            let _ = desk.decide(&desk.matters()[0].id, ApprovalDecision::allow(), "me").await;
         };
         let (result, ()) =
             tokio::join!(client.call("files__write", json!({ "path": "/a" })).into_future(), deciding);

@@ -5,13 +5,13 @@
 use std::sync::atomic::AtomicU32;
 
 use hospes::model::Implementation;
-use hospes::{Questions, Round};
-use hospes_policy::{Policy, Reading};
+use hospes::{PendingInput, Round};
+use hospes_policy::{Policy, PolicyEnvironment};
 use tokio::task::JoinHandle;
 
 use super::sampled::{Models, models};
 use super::*;
-use crate::desk::{Decision, Desk, DeskLimits, Matter, Scope};
+use crate::approvals::{Approval, ApprovalDecision, ApprovalLimits, ApprovalQueue, ApprovalScope};
 
 /// Kind of decision.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,7 +88,7 @@ impl Way {
 struct Scene {
     kind: Kind,
     host: Host,
-    guard: Arc<Guard>,
+    guard: Arc<PolicyEnforcer>,
     models: Models,
     /// Number of executions at the server.
     done: Arc<AtomicU32>,
@@ -147,16 +147,16 @@ struct Place {
 }
 
 fn read(rules: &str) -> Policy {
-    Policy::read(rules, &Reading::default()).unwrap()
+    Policy::read(rules, &PolicyEnvironment::default()).unwrap()
 }
 
 impl Scene {
     async fn new(kind: Kind, up: Revision, more: &str) -> Self {
-        Self::on(kind, up, more, Desk::new(), Arc::default()).await
+        Self::on(kind, up, more, ApprovalQueue::new(), Arc::default()).await
     }
 
     /// One with this desk, and what was done at its server before.
-    async fn on(kind: Kind, up: Revision, more: &str, desk: Desk, done: Arc<AtomicU32>) -> Self {
+    async fn on(kind: Kind, up: Revision, more: &str, desk: ApprovalQueue, done: Arc<AtomicU32>) -> Self {
         let allowed = "[[rule]]\ndecide = 'allow'\nabout = ['tool', 'elicitation']\n";
         let etc = "[[rule]]\ndecide = 'deny'\nabout = 'tool'\narguments.path = { under = '/etc' }\n";
         let rules = match kind {
@@ -167,7 +167,7 @@ impl Scene {
             _ => allowed.to_owned(),
         };
         let models = models(Some(10_000));
-        let guard = Arc::new(Guard::new(read(&rules)).with_desk(desk).answering_questions(true));
+        let guard = Arc::new(PolicyEnforcer::new(read(&rules)).with_desk(desk).answering_questions(true));
         let told = Arc::clone(&done);
         let house = House::default().with("curious", up, move || curious(&told)).guarded(&guard);
         let host = house.sampling(&models.sampler).start();
@@ -179,7 +179,7 @@ impl Scene {
         scene
     }
 
-    fn desk(&self) -> &Desk {
+    fn desk(&self) -> &ApprovalQueue {
         self.guard.desk()
     }
 
@@ -225,30 +225,30 @@ impl Scene {
         }
     }
 
-    fn allow(&self) -> Decision {
+    fn allow(&self) -> ApprovalDecision {
         let edited = (self.kind == Form).then(|| json!({ "value": "mine" }).into());
-        Decision::Allow { edited, scope: Scope::Once }
+        ApprovalDecision::Allow { edited, scope: ApprovalScope::Once }
     }
 
     async fn ends(&self, way: Way) -> (usize, Option<Outcome>) {
         let desk = self.desk();
         let mut attendance = (way != Nobody || self.kind == Answer).then(|| desk.attend(None));
-        let full = |limits: DeskLimits| match way {
-            DeskFull => DeskLimits { waiting: 0, ..limits },
-            DeskFullOfBytes => DeskLimits { bytes: 10, ..limits },
+        let full = |limits: ApprovalLimits| match way {
+            DeskFull => ApprovalLimits { waiting: 0, ..limits },
+            DeskFullOfBytes => ApprovalLimits { bytes: 10, ..limits },
             _ => limits,
         };
         if self.kind != Answer {
-            desk.set_limits(full(DeskLimits::default()));
+            desk.set_limits(full(ApprovalLimits::default()));
         }
         let calling = self.begin(peer("editor", None, false), Round::default());
         if self.kind == Answer {
             let first = waiting(desk, 0).await;
-            desk.set_limits(full(DeskLimits::default()));
+            desk.set_limits(full(ApprovalLimits::default()));
             if way == Nobody {
                 attendance = None;
             }
-            desk.decide(&first.id, Decision::allow(), "me").await.unwrap();
+            desk.decide(&first.id, ApprovalDecision::allow(), "me").await.unwrap();
         }
         if matches!(way, DeskFull | DeskFullOfBytes | Nobody) {
             let said = calling.await.unwrap();
@@ -263,8 +263,10 @@ impl Scene {
             return (self.happened(Some(&said)), Some(said));
         }
         let matter = waiting(desk, 0).await;
-        let wrong =
-            |json: serde_json::Value| Decision::Allow { edited: Some(json.into()), scope: Scope::Once };
+        let wrong = |json: serde_json::Value| ApprovalDecision::Allow {
+            edited: Some(json.into()),
+            scope: ApprovalScope::Once,
+        };
         match way {
             Approved => drop(desk.decide(&matter.id, self.allow(), "me").await.unwrap()),
             Silence => {}
@@ -272,9 +274,9 @@ impl Scene {
                 tokio::time::advance(Duration::from_secs(400)).await;
                 assert!(desk.decide(&matter.id, self.allow(), "me").await.is_err());
             }
-            Denied => drop(desk.decide(&matter.id, Decision::deny(), "me").await.unwrap()),
+            Denied => drop(desk.decide(&matter.id, ApprovalDecision::deny(), "me").await.unwrap()),
             Blocked => {
-                let block = Decision::Deny { reason: None, block: true };
+                let block = ApprovalDecision::Deny { reason: None, block: true };
                 desk.decide(&matter.id, block, "me").await.unwrap();
             }
             ForgedId => {
@@ -283,7 +285,7 @@ impl Scene {
                 }
             }
             DecidedBefore => {
-                desk.decide(&matter.id, Decision::deny(), "me").await.unwrap();
+                desk.decide(&matter.id, ApprovalDecision::deny(), "me").await.unwrap();
                 assert!(desk.decide(&matter.id, self.allow(), "another").await.is_err());
             }
             CallerGone => {
@@ -300,7 +302,7 @@ impl Scene {
             BlockedMeanwhile => {
                 let other = self.begin(peer("editor", None, false), Round::default());
                 let second = waiting(desk, 1).await;
-                let block = Decision::Deny { reason: None, block: true };
+                let block = ApprovalDecision::Deny { reason: None, block: true };
                 desk.decide(&second.id, block, "me").await.unwrap();
                 desk.decide(&matter.id, self.allow(), "me").await.unwrap();
                 other.await.unwrap();
@@ -315,12 +317,17 @@ impl Scene {
                 }
             }
             NotOffered => {
-                let always = Decision::Allow { edited: None, scope: Scope::Always(Default::default()) };
+                let always = ApprovalDecision::Allow {
+                    edited: None,
+                    scope: ApprovalScope::Always(Default::default()),
+                };
                 if self.kind == Tool {
                     // It is offered: but not for ever.
-                    let far =
-                        crate::desk::Permission { until: Some(jiff::Timestamp::MAX), ..Default::default() };
-                    let far = Decision::Allow { edited: None, scope: Scope::Always(far) };
+                    let far = crate::approvals::LastingPermission {
+                        until: Some(jiff::Timestamp::MAX),
+                        ..Default::default()
+                    };
+                    let far = ApprovalDecision::Allow { edited: None, scope: ApprovalScope::Always(far) };
                     assert!(desk.decide(&matter.id, far, "me").await.is_err());
                 } else {
                     assert!(desk.decide(&matter.id, always, "me").await.is_err());
@@ -352,7 +359,7 @@ pub(super) fn peer(application: &str, principal: Option<&str>, elicits: bool) ->
 }
 
 /// The matter at this place, once it is there.
-async fn waiting(desk: &Desk, place: usize) -> Matter {
+async fn waiting(desk: &ApprovalQueue, place: usize) -> Approval {
     let mut changes = desk.subscribe();
     let there = changes.wait_for(|_| desk.matters().len() > place);
     tokio::time::timeout(Duration::from_secs(60), there).await.expect("nothing is asked").unwrap();
@@ -419,15 +426,15 @@ async fn what_an_application_brings_back_is_good_for_what_was_asked_and_once() {
                 let folder = tempfile::tempdir().unwrap();
                 let open = async || match restarts {
                     true => {
-                        let state = State::open(folder.path().join("state.db")).unwrap();
-                        Desk::open(&state).await.unwrap()
+                        let state = StateStore::open(folder.path().join("state.db")).unwrap();
+                        ApprovalQueue::open(&state).await.unwrap()
                     }
-                    false => Desk::new(),
+                    false => ApprovalQueue::new(),
                 };
                 let mut scene = Scene::on(kind, up, "", open().await, Arc::default()).await;
                 let ann = || peer("editor", Some("ann"), true);
                 let asked = scene.begin(ann(), Round::default()).await.unwrap();
-                let Outcome::InputRequired(Questions { requests, round, .. }) = asked else {
+                let Outcome::InputRequired(PendingInput { requests, round, .. }) = asked else {
                     panic!("{what}: {asked:?}")
                 };
                 let mut key = requests[0].0.clone();

@@ -1,10 +1,10 @@
 //! Extensions behind the gateway: what both sides declare, methods that only they know, and URIs that may not change their
 //! scheme.
 
-use hospes::Questions;
+use hospes::PendingInput;
 use hospes::model::{ClientCapabilities, InputRequest, RawJson, Reply, RpcError, code};
-use hospes_policy::{Policy, Reading};
-use hospes_store::{Audit, Ending, Entry, EntryKind, Search};
+use hospes_policy::{Policy, PolicyEnvironment};
+use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, AuditOutcome, AuditQuery};
 use serde_json::Value;
 
 use super::*;
@@ -42,7 +42,7 @@ impl Service for Clock {
                     None => {
                         let params = RawJson::from(json!({ "at": self.name }));
                         let request = InputRequest::Other { method: "acme/ask".to_owned(), params };
-                        return Outcome::InputRequired(Questions::new(
+                        return Outcome::InputRequired(PendingInput::new(
                             vec![("q".to_owned(), request)],
                             round,
                         ));
@@ -436,10 +436,11 @@ async fn notifications_of_an_application_reach_the_servers_that_they_are_for() {
 #[tokio::test]
 async fn notifications_of_an_application_go_by_the_rules_and_are_recorded() {
     let allow = "[[rule]]\ndecide = 'allow'\ntool = 'method:notifications/acme/*'\n";
-    for (rules, ending) in [(allow, Ending::Done), ("", Ending::Refused)] {
+    for (rules, ending) in [(allow, AuditOutcome::Done), ("", AuditOutcome::Refused)] {
         let folder = tempfile::tempdir().unwrap();
-        let audit = Audit::open(folder.path().join("db"), folder.path().join("key")).unwrap();
-        let guard = Guard::new(Policy::read(rules, &Reading::default()).unwrap()).with_audit(audit.clone());
+        let audit = AuditLog::open(folder.path().join("db"), folder.path().join("key")).unwrap();
+        let guard = PolicyEnforcer::new(Policy::read(rules, &PolicyEnvironment::default()).unwrap())
+            .with_audit(audit.clone());
         let heard = Heard::default();
         let made = hearing_clock("a", &[], &heard);
         let host =
@@ -447,7 +448,7 @@ async fn notifications_of_an_application_go_by_the_rules_and_are_recorded() {
         let host = host.start();
         let client = plain(&host, Revision::LATEST).await;
         client.notify("notifications/acme/did", &RawJson::from(json!({ "name": "a__x" }))).await.unwrap();
-        let search = || audit.search(Search::new().with_kind(EntryKind::Call));
+        let search = || audit.search(AuditQuery::new().with_kind(AuditEntryKind::Call));
         let until = tokio::time::Instant::now() + Duration::from_secs(30);
         let found = loop {
             client.ping().await.unwrap();
@@ -460,7 +461,7 @@ async fn notifications_of_an_application_go_by_the_rules_and_are_recorded() {
         let entry = &found[0].entry;
         assert_eq!(entry.ending, Some(ending), "{rules}");
         assert_eq!(entry.subject.as_deref(), Some("method:notifications/acme/did"));
-        assert_eq!(heard.lock().unwrap().len(), usize::from(ending == Ending::Done), "{rules}");
+        assert_eq!(heard.lock().unwrap().len(), usize::from(ending == AuditOutcome::Done), "{rules}");
     }
 }
 
@@ -505,21 +506,21 @@ async fn a_method_of_an_extension_goes_by_the_rules_and_is_recorded() {
     // A rule for tools of that name is no rule for it.
     let tools = "[[rule]]\ndecide = 'allow'\ntool = 'acme/where'\n";
     for (rules, n, ending) in [
-        (allow.to_owned(), 1, Ending::Done),
-        (format!("{allow}{deny}"), 2, Ending::Refused),
-        (format!("{tools}{deny}"), 1, Ending::Refused),
-        (tools.to_owned(), 1, Ending::Refused),
+        (allow.to_owned(), 1, AuditOutcome::Done),
+        (format!("{allow}{deny}"), 2, AuditOutcome::Refused),
+        (format!("{tools}{deny}"), 1, AuditOutcome::Refused),
+        (tools.to_owned(), 1, AuditOutcome::Refused),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let audit = Audit::open(folder.path().join("db"), folder.path().join("key")).unwrap();
-        let policy = Policy::read(&rules, &Reading::default()).unwrap();
-        let guard = Arc::new(Guard::new(policy).with_audit(audit.clone()));
+        let audit = AuditLog::open(folder.path().join("db"), folder.path().join("key")).unwrap();
+        let policy = Policy::read(&rules, &PolicyEnvironment::default()).unwrap();
+        let guard = Arc::new(PolicyEnforcer::new(policy).with_audit(audit.clone()));
         let host = two(Revision::LATEST, &[], &[]).guarded(&guard).start();
         let client = plain(&host, Revision::LATEST).await;
         let said = ask(&client, "acme/where", json!({ "name": "b__x", "n": n })).await;
-        assert_eq!(said.is_ok(), ending == Ending::Done, "{rules}: {said:?}");
-        audit.record(Entry::new(EntryKind::Server)).await.unwrap();
-        let found = audit.search(Search::new().with_kind(EntryKind::Call)).await.unwrap();
+        assert_eq!(said.is_ok(), ending == AuditOutcome::Done, "{rules}: {said:?}");
+        audit.record(AuditEntry::new(AuditEntryKind::Server)).await.unwrap();
+        let found = audit.search(AuditQuery::new().with_kind(AuditEntryKind::Call)).await.unwrap();
         let entries: Vec<_> = found.iter().map(|one| &one.entry).collect();
         let [entry] = entries[..] else { panic!("{rules}: {entries:?}") };
         assert_eq!(entry.ending, Some(ending), "{rules}");

@@ -38,15 +38,15 @@ async fn a_resource_is_followed_once_its_server_is_there() {
 async fn a_command_that_was_never_started_is_waited_for_longer() {
     let folder = tempfile::tempdir().unwrap();
     let start = |name: &'static str| {
-        let mut config = Config::default();
-        let transport = Transport::target("npx -y slow").unwrap();
-        config.servers.push(ServerConfig::new("slow", transport, Source::unwritten("a test")));
+        let mut config = HostConfig::default();
+        let transport = ServerTransport::target("npx -y slow").unwrap();
+        config.servers.push(ServerConfig::new("slow", transport, ConfigSource::unwritten("a test")));
         let make: Make = Arc::new(move || Ok(hospes::BoxService::new(echo(name))));
-        let (delay, settings) = (Duration::from_secs(7), Settings::default());
+        let (delay, settings) = (Duration::from_secs(7), HostSettings::default());
         let connector =
             Arc::new(InMemory { make, revision: Revision::LATEST, delay, settings, made: Arc::default() });
         Host::builder(config)
-            .connectors(move |_, _| Arc::clone(&connector) as Arc<dyn Connector>)
+            .connectors(move |_, _| Arc::clone(&connector) as Arc<dyn UpstreamConnector>)
             .memory(folder.path().join("memory.json"))
             .start()
             .unwrap()
@@ -117,10 +117,13 @@ fn capabilities() -> ServerCapabilities {
     ServerCapabilities::new().with_tools(tools).with_prompts(PromptsCapability::new())
 }
 
-impl Connector for Broken {
-    fn connect(&self, _: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>> {
+impl UpstreamConnector for Broken {
+    fn connect(
+        &self,
+        _: ConnectOptions,
+    ) -> ConnectorFuture<'_, Result<UpstreamConnection, UpstreamConnectError>> {
         let service = BoxService::new(Self { changed: Arc::clone(&self.changed) });
-        let mut connection = Connection::new(service, Revision::LATEST);
+        let mut connection = UpstreamConnection::new(service, Revision::LATEST);
         connection.capabilities = capabilities();
         Box::pin(std::future::ready(Ok(connection)))
     }
@@ -131,14 +134,14 @@ impl Connector for Broken {
 async fn what_is_good_in_a_broken_list_is_shown_and_what_is_not_is_named() {
     let changed = Arc::new(Notify::new());
     let broken = Arc::new(Broken { changed: Arc::clone(&changed) });
-    let mut config = Config::default();
+    let mut config = HostConfig::default();
     config.servers.push(ServerConfig::new(
         "broken",
-        Transport::builtin("broken", []),
-        Source::unwritten("a test"),
+        ServerTransport::builtin("broken", []),
+        ConfigSource::unwritten("a test"),
     ));
     let host = Host::builder(config)
-        .connectors(move |_, _| Arc::clone(&broken) as Arc<dyn Connector>)
+        .connectors(move |_, _| Arc::clone(&broken) as Arc<dyn UpstreamConnector>)
         .start()
         .unwrap();
     let client = plain(&host, Revision::LATEST).await;

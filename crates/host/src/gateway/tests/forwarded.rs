@@ -1,9 +1,9 @@
 //! Every method that is forwarded to a server goes by the rules and is recorded.
 
-use hospes::Event;
-use hospes::model::{Direction, Kind, METHODS};
-use hospes_policy::{Policy, Reading};
-use hospes_store::{Audit, Ending, Entry, EntryKind, Search};
+use hospes::ExchangeEvent;
+use hospes::model::{Direction, METHODS, MessageKind};
+use hospes_policy::{Policy, PolicyEnvironment};
+use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, AuditOutcome, AuditQuery};
 
 use super::tasks::{Jobs, answers_of, peer_with_tasks};
 use super::*;
@@ -12,7 +12,7 @@ use super::*;
 #[derive(Debug, PartialEq)]
 enum Fate {
     /// It goes to a server: with these params, as an entry of this kind.
-    Forwarded(serde_json::Value, EntryKind),
+    Forwarded(serde_json::Value, AuditEntryKind),
     /// It is about a task of this tool.
     OfTask(&'static str),
     /// It is answered here, and no server hears of it.
@@ -23,19 +23,21 @@ enum Fate {
 fn fate(method: &str) -> Fate {
     let reference = json!({ "type": "ref/prompt", "name": "all__greet" });
     match method {
-        "tools/call" => Fate::Forwarded(json!({ "name": "all__plain", "arguments": {} }), EntryKind::Call),
+        "tools/call" => {
+            Fate::Forwarded(json!({ "name": "all__plain", "arguments": {} }), AuditEntryKind::Call)
+        }
         "prompts/get" => Fate::Forwarded(
             json!({ "name": "all__greet", "arguments": { "day": "monday" } }),
-            EntryKind::Prompt,
+            AuditEntryKind::Prompt,
         ),
-        "resources/read" => Fate::Forwarded(json!({ "uri": "notes://today" }), EntryKind::Resource),
+        "resources/read" => Fate::Forwarded(json!({ "uri": "notes://today" }), AuditEntryKind::Resource),
         "completion/complete" => Fate::Forwarded(
             json!({ "ref": reference, "argument": { "name": "day", "value": "m" } }),
-            EntryKind::Completion,
+            AuditEntryKind::Completion,
         ),
         "subscriptions/listen" => Fate::Forwarded(
             json!({ "notifications": { "resourceSubscriptions": ["notes://today"] } }),
-            EntryKind::Subscription,
+            AuditEntryKind::Subscription,
         ),
         "tasks/get" | "tasks/cancel" => Fate::OfTask("all__slow"),
         "tasks/update" => Fate::OfTask("all__asks"),
@@ -67,14 +69,14 @@ fn all() -> Server {
 
 struct Place {
     host: Host,
-    guard: Arc<Guard>,
-    audit: Audit,
+    guard: Arc<PolicyEnforcer>,
+    audit: AuditLog,
     seen: Seen,
     _folder: tempfile::TempDir,
 }
 
 fn read(rules: &str) -> Policy {
-    Policy::read(rules, &Reading::default()).unwrap()
+    Policy::read(rules, &PolicyEnvironment::default()).unwrap()
 }
 
 const ALLOWED: &str = "[[rule]]\ndecide = 'allow'";
@@ -83,8 +85,8 @@ const DENIED: &str = "[[rule]]\ndecide = 'deny'\nreason = 'not today'";
 impl Place {
     async fn new(up: Revision, rules: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let audit = Audit::open(folder.path().join("db"), folder.path().join("key")).unwrap();
-        let guard = Arc::new(Guard::new(read(rules)).with_audit(audit.clone()));
+        let audit = AuditLog::open(folder.path().join("db"), folder.path().join("key")).unwrap();
+        let guard = Arc::new(PolicyEnforcer::new(read(rules)).with_audit(audit.clone()));
         let seen = Seen::default();
         let host = House::default().recorded("all", up, &seen, all).guarded(&guard).start();
         let place = Self { host, guard, audit, seen, _folder: folder };
@@ -96,12 +98,12 @@ impl Place {
     /// Sends a method and returns the gateway's answer: an error or a refusal as text, or the reply.
     async fn does(&self, method: &Method, params: serde_json::Value) -> Result<String, String> {
         let builder = Context::builder(Arc::new(peer_with_tasks(None)));
-        let context = builder.task(hospes::tasks::TaskWish::Open).build();
+        let context = builder.task(hospes::tasks::TaskPreference::Open).build();
         let call = Call::new(method.clone(), params.into(), context);
         if *method == Method::SubscriptionsListen {
             let mut stream = hospes::Exchange::new(hospes::BoxService::new(self.host.gateway()), call);
             let first = std::future::poll_fn(|cx| stream.poll_event(cx)).await;
-            let Event::Notify(Notification::SubscriptionsAcknowledged(told)) = first else {
+            let ExchangeEvent::Notify(Notification::SubscriptionsAcknowledged(told)) = first else {
                 panic!("{first:?}")
             };
             let told = told.notifications;
@@ -135,10 +137,10 @@ impl Place {
     }
 
     /// Everything of a kind that was recorded, the oldest first.
-    async fn recorded(&self, kind: EntryKind) -> Vec<Entry> {
+    async fn recorded(&self, kind: AuditEntryKind) -> Vec<AuditEntry> {
         // What was noted is written before what is recorded after it.
-        self.audit.record(Entry::new(EntryKind::Server)).await.unwrap();
-        let found = self.audit.search(Search::new().with_kind(kind)).await.unwrap();
+        self.audit.record(AuditEntry::new(AuditEntryKind::Server)).await.unwrap();
+        let found = self.audit.search(AuditQuery::new().with_kind(kind)).await.unwrap();
         found.into_iter().rev().map(|one| one.entry).collect()
     }
 }
@@ -157,13 +159,14 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 async fn every_method_that_goes_on_is_judged_and_recorded() {
     for up in ERAS {
         for info in METHODS {
-            let is_one = info.kind == Kind::Request && info.direction != Direction::ToClient;
+            let is_one = info.kind == MessageKind::Request && info.direction != Direction::ToClient;
             if !is_one {
                 continue;
             }
             let Fate::Forwarded(params, kind) = fate(info.name) else { continue };
             let method = Method::from(info.name);
-            for (rules, word, ending) in [(ALLOWED, "allow", Ending::Done), (DENIED, "deny", Ending::Refused)]
+            for (rules, word, ending) in
+                [(ALLOWED, "allow", AuditOutcome::Done), (DENIED, "deny", AuditOutcome::Refused)]
             {
                 let what = format!("{method}, {word}, {up}");
                 let place = Place::new(up, rules).await;
@@ -195,11 +198,12 @@ async fn a_subscription_that_the_rules_deny_is_refused_in_every_revision() {
             let client = plain(&place.host, down).await;
             let subscription = client.subscribe("notes://today").await.unwrap();
             assert_eq!(subscription.honoured().resource_subscriptions, told, "{up} behind {down}");
-            let entries = place.recorded(EntryKind::Subscription).await;
+            let entries = place.recorded(AuditEntryKind::Subscription).await;
             assert!(
                 !entries.is_empty()
                     && entries.iter().all(|entry| {
-                        entry.ending == Some(if told.is_empty() { Ending::Refused } else { Ending::Done })
+                        entry.ending
+                            == Some(if told.is_empty() { AuditOutcome::Refused } else { AuditOutcome::Done })
                     }),
                 "{entries:?}"
             );
@@ -220,9 +224,9 @@ async fn what_belongs_to_something_goes_by_the_rule_for_it() {
         let of =
             |about: &str| format!("[[rule]]\ndecide = '{decide}'\nabout = '{about}'\nreason = 'not today'");
         for (rules, method, params, kind) in [
-            (of("prompt"), Method::Complete, &prompt, EntryKind::Completion),
-            (of("resource"), Method::Complete, &template, EntryKind::Completion),
-            (of("resource"), Method::SubscriptionsListen, &follow, EntryKind::Subscription),
+            (of("prompt"), Method::Complete, &prompt, AuditEntryKind::Completion),
+            (of("resource"), Method::Complete, &template, AuditEntryKind::Completion),
+            (of("resource"), Method::SubscriptionsListen, &follow, AuditEntryKind::Subscription),
         ] {
             let place = Place::new(Revision::LATEST, &rules).await;
             let _attendance = place.guard.desk().attend(None);
@@ -232,7 +236,7 @@ async fn what_belongs_to_something_goes_by_the_rule_for_it() {
             assert!(place.guard.desk().matters().is_empty(), "{rules}");
             let entries = place.recorded(kind).await;
             let endings: Vec<_> = entries.iter().map(|entry| entry.ending).collect();
-            assert_eq!(endings, [Some(Ending::Refused)], "{rules} {method}: {said:?}");
+            assert_eq!(endings, [Some(AuditOutcome::Refused)], "{rules} {method}: {said:?}");
             // And for another kind of thing it says nothing.
             place.guard.replace_policy(read(&of("tool")));
             assert!(place.does(&method, params.clone()).await.is_ok(), "{rules}");
@@ -248,7 +252,7 @@ async fn a_task_goes_by_the_rules_for_the_call_that_began_it() {
         let denied = format!("[[rule]]\ndecide = 'deny'\ntool = ['slow', 'asks']\n{ALLOWED}");
         for info in METHODS.iter().filter(|info| info.direction != Direction::ToClient) {
             let method = Method::from(info.name);
-            if info.kind != Kind::Request || (up.is_legacy() && method == Method::TasksUpdate) {
+            if info.kind != MessageKind::Request || (up.is_legacy() && method == Method::TasksUpdate) {
                 continue;
             }
             let Fate::OfTask(tool) = fate(info.name) else { continue };
@@ -267,17 +271,17 @@ async fn a_task_goes_by_the_rules_for_the_call_that_began_it() {
             }
             place.guard.replace_policy(read(&denied));
             let said = place.does(&method, params.clone()).await;
-            let entries = place.recorded(EntryKind::Task).await;
+            let entries = place.recorded(AuditEntryKind::Task).await;
             let entry = entries.last().unwrap_or_else(|| panic!("{what}"));
             let (subject, ending) = (entry.subject.as_deref(), entry.ending);
             assert_eq!(subject, Some(tool.trim_start_matches("all__")), "{what}");
             if method == Method::TasksCancel {
-                assert!(said.is_ok() && ending == Some(Ending::Done), "{what}: {said:?}");
+                assert!(said.is_ok() && ending == Some(AuditOutcome::Done), "{what}: {said:?}");
                 assert_eq!(place.cancels(), 1, "{what}");
                 continue;
             }
             assert!(said.as_ref().is_err_and(|said| said.contains("goes on no more")), "{what}: {said:?}");
-            assert_eq!(ending, Some(Ending::Refused), "{what}");
+            assert_eq!(ending, Some(AuditOutcome::Refused), "{what}");
             until("ended", || place.cancels() > 0).await;
             // Once, and then nothing more.
             for _ in 0..3 {
@@ -340,8 +344,8 @@ async fn changes_are_told_as_long_as_the_rules_let_them() {
     let folder = tempfile::tempdir().unwrap();
     for (index, (up, down)) in super::guarded::pairs().enumerate() {
         let at = |name: &str| folder.path().join(format!("{index}.{name}"));
-        let audit = Audit::open(at("db"), at("key")).unwrap();
-        let guard = Arc::new(Guard::new(read(ALLOWED)).with_audit(audit.clone()));
+        let audit = AuditLog::open(at("db"), at("key")).unwrap();
+        let guard = Arc::new(PolicyEnforcer::new(read(ALLOWED)).with_audit(audit.clone()));
         let server = all();
         let handle = server.handle();
         let host = House::default().with("all", up, move || server.clone()).guarded(&guard).start();

@@ -3,8 +3,8 @@
 use std::sync::atomic::AtomicU32;
 
 use hospes::model::{ElicitAction, ElicitParams};
-use hospes_policy::{Policy, Reading};
-use hospes_store::{Audit, Ending, Entry, EntryKind, Search};
+use hospes_policy::{Policy, PolicyEnvironment};
+use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, AuditOutcome, AuditQuery};
 
 use super::*;
 
@@ -36,14 +36,14 @@ pub(super) fn counting(calls: &Arc<AtomicU32>) -> impl Fn() -> Server + Send + S
     }
 }
 
-pub(super) fn guard(rules: &str) -> Arc<Guard> {
-    Arc::new(Guard::new(Policy::read(rules, &Reading::default()).unwrap()))
+pub(super) fn guard(rules: &str) -> Arc<PolicyEnforcer> {
+    Arc::new(PolicyEnforcer::new(Policy::read(rules, &PolicyEnvironment::default()).unwrap()))
 }
 
 /// One whose desk is on this state: another one on it is what there is after a restart.
-pub(super) async fn guard_on(rules: &str, state: &State) -> Arc<Guard> {
-    let guard = Guard::new(Policy::read(rules, &Reading::default()).unwrap());
-    Arc::new(guard.with_desk(crate::Desk::open(state).await.unwrap()))
+pub(super) async fn guard_on(rules: &str, state: &StateStore) -> Arc<PolicyEnforcer> {
+    let guard = PolicyEnforcer::new(Policy::read(rules, &PolicyEnvironment::default()).unwrap());
+    Arc::new(guard.with_desk(crate::ApprovalQueue::open(state).await.unwrap()))
 }
 
 /// The questions that an application was asked.
@@ -216,9 +216,12 @@ async fn an_approval_for_longer_is_not_asked_for_again_and_covers_nothing_else()
             "{up} behind {down}"
         );
         // Other rules: what was approved under the old ones is approved no more.
-        rules.replace_policy(Policy::read("[[rule]]\ndecide = 'deny'", &Reading::default()).unwrap());
+        rules.replace_policy(
+            Policy::read("[[rule]]\ndecide = 'deny'", &PolicyEnvironment::default()).unwrap(),
+        );
         assert!(client.call("files__write", ()).await.unwrap().failed());
-        rules.replace_policy(Policy::read("[[rule]]\ndecide = 'ask'", &Reading::default()).unwrap());
+        rules
+            .replace_policy(Policy::read("[[rule]]\ndecide = 'ask'", &PolicyEnvironment::default()).unwrap());
         assert!(client.call("files__write", ()).await.unwrap().failed());
         assert_eq!(asked.lock().unwrap().len(), 3);
 
@@ -324,9 +327,9 @@ async fn prompts_and_resources_go_by_the_rules_too() {
     }
 }
 
-async fn recorded(audit: &Audit) -> Vec<Entry> {
-    let mut all: Vec<Entry> =
-        audit.search(Search::new()).await.unwrap().into_iter().map(|one| one.entry).collect();
+async fn recorded(audit: &AuditLog) -> Vec<AuditEntry> {
+    let mut all: Vec<AuditEntry> =
+        audit.search(AuditQuery::new()).await.unwrap().into_iter().map(|one| one.entry).collect();
     all.reverse();
     all
 }
@@ -339,11 +342,11 @@ async fn everything_that_is_called_or_refused_is_recorded() {
     let folder = tempfile::tempdir().unwrap();
     for (index, (up, down)) in pairs().enumerate() {
         let at = |name: &str| folder.path().join(format!("{index}.{name}"));
-        let audit = Audit::open(at("db"), at("key")).unwrap();
+        let audit = AuditLog::open(at("db"), at("key")).unwrap();
         let rules = "[[rule]]\nname = 'tries'\ndecide = 'allow'\ntool = 'fail'\n[[rule]]\ndecide = 'ask'\ntool = 'move'\n
             [[rule]]\ndecide = 'deny'\nabout = 'tool'";
-        let policy = Policy::read(rules, &Reading::default()).unwrap();
-        let guard = Arc::new(Guard::new(policy).with_audit(audit.clone()));
+        let policy = Policy::read(rules, &PolicyEnvironment::default()).unwrap();
+        let guard = Arc::new(PolicyEnforcer::new(policy).with_audit(audit.clone()));
         let host = House::default().with("files", up, counting(&Arc::default())).guarded(&guard).start();
         let (client, _) = answering(&host, down, vec![decision("once")]).await;
         let secret = json!({ "password": "hunter2" });
@@ -351,7 +354,7 @@ async fn everything_that_is_called_or_refused_is_recorded() {
         client.call("files__write", secret.clone()).await.unwrap();
         client.call("files__move", secret).await.unwrap();
         // What was noted is written before what is recorded after it.
-        audit.record(Entry::new(EntryKind::Server)).await.unwrap();
+        audit.record(AuditEntry::new(AuditEntryKind::Server)).await.unwrap();
         let mut all = recorded(&audit).await;
         all.pop();
         let told: Vec<_> = all
@@ -361,13 +364,13 @@ async fn everything_that_is_called_or_refused_is_recorded() {
         assert_eq!(
             told,
             [
-                ("fail", "allow", Some(Ending::ToolError)),
-                ("write", "deny", Some(Ending::Refused)),
-                ("move", "ask", Some(Ending::Asked)),
+                ("fail", "allow", Some(AuditOutcome::ToolError)),
+                ("write", "deny", Some(AuditOutcome::Refused)),
+                ("move", "ask", Some(AuditOutcome::Asked)),
                 // The decision itself.
                 ("move", "allow", None),
-                ("move", "allow", Some(Ending::Asked)),
-                ("move", "allow", Some(Ending::Done)),
+                ("move", "allow", Some(AuditOutcome::Asked)),
+                ("move", "allow", Some(AuditOutcome::Done)),
             ],
             "{up} behind {down}"
         );
@@ -376,7 +379,7 @@ async fn everything_that_is_called_or_refused_is_recorded() {
         assert_eq!((first.server.as_deref(), first.sent), (Some("files"), Some(22)));
         assert!(first.micros.is_some() && first.application.is_some() && first.sealed.is_none());
         assert!(all[3].by.as_deref().unwrap().contains("the person"));
-        assert_eq!((all[3].kind, all[3].scope.as_deref()), (EntryKind::Decision, Some("once")));
+        assert_eq!((all[3].kind, all[3].scope.as_deref()), (AuditEntryKind::Decision, Some("once")));
         drop((client, host, guard, audit));
         let whole = std::fs::read(at("db")).unwrap();
         assert!(!whole.windows(7).any(|bytes| bytes == b"hunter2"));
@@ -386,9 +389,9 @@ async fn everything_that_is_called_or_refused_is_recorded() {
 #[tokio::test]
 async fn a_call_whose_caller_goes_away_is_recorded_as_cancelled() {
     let folder = tempfile::tempdir().unwrap();
-    let audit = Audit::open(folder.path().join("db"), folder.path().join("key")).unwrap();
-    let policy = Policy::read("[[rule]]\ndecide = 'allow'", &Reading::default()).unwrap();
-    let guard = Arc::new(Guard::new(policy).with_audit(audit.clone()).keeping_arguments(true));
+    let audit = AuditLog::open(folder.path().join("db"), folder.path().join("key")).unwrap();
+    let policy = Policy::read("[[rule]]\ndecide = 'allow'", &PolicyEnvironment::default()).unwrap();
+    let guard = Arc::new(PolicyEnforcer::new(policy).with_audit(audit.clone()).keeping_arguments(true));
     let begun = Arc::new(Notify::new());
     let told = Arc::clone(&begun);
     let endless = move || {
@@ -410,6 +413,6 @@ async fn a_call_whose_caller_goes_away_is_recorded_as_cancelled() {
         }
         tokio::task::yield_now().await;
     };
-    assert_eq!(entry.ending, Some(Ending::Cancelled));
+    assert_eq!(entry.ending, Some(AuditOutcome::Cancelled));
     assert_eq!(audit.unseal(&entry).unwrap().as_deref(), Some(r#"{"n":1}"#));
 }

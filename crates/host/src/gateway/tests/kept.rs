@@ -3,12 +3,12 @@
 use std::sync::atomic::AtomicU32;
 
 use hospes::model::{ElicitParams, Implementation, InputRequest};
-use hospes::{Questions, Round};
-use hospes_store::{Audit, EntryKind, Search};
+use hospes::{PendingInput, Round};
+use hospes_store::{AuditEntryKind, AuditLog, AuditQuery};
 
 use super::guarded::{Anything, guard_on};
 use super::*;
-use crate::desk::{Attendance, Decision, Matter, MatterState, Scope};
+use crate::approvals::{Approval, ApprovalDecision, ApprovalScope, ApprovalState, ViewerRegistration};
 
 const RULES: &str =
     "[[rule]]\ndecide = 'deny'\ntool = 'write'\narguments.path = { under = '/etc' }\nreason = 'not there'
@@ -25,8 +25,8 @@ struct Machine {
 /// A host that runs on the machine, with a person at its console.
 struct Runs {
     host: Host,
-    guard: Arc<Guard>,
-    _attendance: Attendance,
+    guard: Arc<PolicyEnforcer>,
+    _attendance: ViewerRegistration,
     /// True if the application can also show forms.
     has_forms: bool,
 }
@@ -43,8 +43,8 @@ impl Machine {
         Self { folder, up, called: Arc::default(), is_other: Arc::default() }
     }
 
-    fn state(&self) -> State {
-        State::open(self.folder.path().join("state.db")).unwrap()
+    fn state(&self) -> StateStore {
+        StateStore::open(self.folder.path().join("state.db")).unwrap()
     }
 
     async fn starts(&self, rules: &str) -> Runs {
@@ -86,8 +86,8 @@ impl Runs {
     }
 
     /// The question that a call leads to: the round to come back with once the person has been there, and the matter.
-    async fn asks(&self, path: &str) -> (Round, Matter) {
-        let Outcome::InputRequired(Questions { requests, mut round, .. }) =
+    async fn asks(&self, path: &str) -> (Round, Approval) {
+        let Outcome::InputRequired(PendingInput { requests, mut round, .. }) =
             self.call(Round::default(), path).await
         else {
             panic!("a question")
@@ -100,13 +100,13 @@ impl Runs {
         (round, matter)
     }
 
-    async fn decides(&self, matter: &Matter, decision: Decision) {
+    async fn decides(&self, matter: &Approval, decision: ApprovalDecision) {
         self.guard.desk().decide(&matter.id, decision, "me").await.unwrap();
     }
 }
 
-fn edited(path: &str) -> Decision {
-    Decision::Allow { edited: Some(json!({ "path": path }).into()), scope: Scope::Once }
+fn edited(path: &str) -> ApprovalDecision {
+    ApprovalDecision::Allow { edited: Some(json!({ "path": path }).into()), scope: ApprovalScope::Once }
 }
 
 fn said(outcome: &Outcome) -> String {
@@ -155,19 +155,22 @@ async fn a_decision_outlives_the_host_and_is_good_for_what_was_asked_and_once() 
                         for (bad, why) in [("/etc/passwd", "not there"), ("", "")] {
                             let bad =
                                 if bad.is_empty() { json!({ "path": 3 }) } else { json!({ "path": bad }) };
-                            let bad = Decision::Allow { edited: Some(bad.into()), scope: Scope::Once };
+                            let bad = ApprovalDecision::Allow {
+                                edited: Some(bad.into()),
+                                scope: ApprovalScope::Once,
+                            };
                             let refused = desk.decide(&matter.id, bad, "me").await.unwrap_err().to_string();
                             assert!(refused.contains(why), "{refused}");
                         }
                         runs.decides(&matter, edited("/srv/b")).await;
                     }
-                    Denied => runs.decides(&matter, Decision::deny_because("wrong folder")).await,
+                    Denied => runs.decides(&matter, ApprovalDecision::deny_because("wrong folder")).await,
                     Blocked => {
-                        runs.decides(&matter, Decision::allow()).await;
+                        runs.decides(&matter, ApprovalDecision::allow()).await;
                         let (_, other) = runs.asks("/srv/c").await;
-                        runs.decides(&other, Decision::Deny { reason: None, block: true }).await;
+                        runs.decides(&other, ApprovalDecision::Deny { reason: None, block: true }).await;
                     }
-                    _ => runs.decides(&matter, Decision::allow()).await,
+                    _ => runs.decides(&matter, ApprovalDecision::allow()).await,
                 }
                 let rules = match way {
                     RulesChanged => format!("# by others\n{RULES}"),
@@ -218,7 +221,9 @@ async fn what_was_asked_because_of_what_a_session_had_read_goes_by_its_decision_
     let rules = "[[rule]]\ndecide = 'allow'\n
         [[label]]\nserver = 'mail'\nprivate = true\nuntrusted = false\noutbound = false\n
         [[label]]\nserver = 'web'\noutbound = false\n";
-    for (decision, sent) in [(Some(Decision::deny()), 0), (None, 0), (Some(Decision::allow()), 1)] {
+    for (decision, sent) in
+        [(Some(ApprovalDecision::deny()), 0), (None, 0), (Some(ApprovalDecision::allow()), 1)]
+    {
         let machine = Machine::new(Revision::LATEST);
         let called = Arc::new(AtomicU32::new(0));
         let starts = async || {
@@ -245,7 +250,7 @@ async fn what_was_asked_because_of_what_a_session_had_read_goes_by_its_decision_
             assert!(matches!(runs.call_of(name, Round::default(), "/a").await, Outcome::Complete(_)));
         }
         let asked = runs.call_of("post__send", Round::default(), "/a").await;
-        let Outcome::InputRequired(Questions { requests, mut round, .. }) = asked else {
+        let Outcome::InputRequired(PendingInput { requests, mut round, .. }) = asked else {
             panic!("{asked:?}")
         };
         round.answered([(requests[0].0.clone(), json!({ "action": "accept" }).into())]);
@@ -276,10 +281,10 @@ async fn two_hosts_on_one_state_call_it_once_between_them() {
             let ((round, asked), path) = (round, format!("/srv/{matter}"));
             let seen = other.guard.desk();
             seen.subscribe().wait_for(|_| seen.matter(&asked.id).is_some()).await.unwrap();
-            other.decides(&asked, Decision::allow()).await;
+            other.decides(&asked, ApprovalDecision::allow()).await;
             let mine = one.guard.desk();
             let is_allowed =
-                || mine.matter(&asked.id).is_some_and(|matter| matter.state == MatterState::Allowed);
+                || mine.matter(&asked.id).is_some_and(|matter| matter.state == ApprovalState::Allowed);
             mine.subscribe().wait_for(|_| is_allowed()).await.unwrap();
             let all = [&one, &other, &one, &other].map(|host| host.call(round.clone(), &path));
             let all = futures::future::join_all(all).await;
@@ -295,7 +300,7 @@ async fn without_the_state_nothing_is_asked_or_called() {
     let machine = Machine::new(Revision::LATEST);
     let runs = machine.starts(RULES).await;
     let (round, matter) = runs.asks("/srv/a").await;
-    runs.decides(&matter, Decision::allow()).await;
+    runs.decides(&matter, ApprovalDecision::allow()).await;
     let spoil = |sql: &str| {
         let file = machine.folder.path().join("state.db");
         rusqlite::Connection::open(file).unwrap().execute_batch(sql).unwrap();
@@ -329,11 +334,11 @@ async fn what_an_older_application_asked_is_withdrawn_when_the_host_ends() {
     for (elicits, ends_in_order) in [(true, true), (false, true), (true, false)] {
         let machine = Machine::new(Revision::LATEST);
         let files = ["audit.db", "audit.key"].map(|name| machine.folder.path().join(name));
-        let audit = Audit::open(&files[0], &files[1]).unwrap();
+        let audit = AuditLog::open(&files[0], &files[1]).unwrap();
         let policy = hospes_policy::Policy::read("", &Default::default()).unwrap();
-        let desk = crate::Desk::open(&machine.state()).await.unwrap();
+        let desk = crate::ApprovalQueue::open(&machine.state()).await.unwrap();
         let _attendance = desk.attend(None);
-        let guard = Arc::new(Guard::new(policy).with_audit(audit.clone()).with_desk(desk.clone()));
+        let guard = Arc::new(PolicyEnforcer::new(policy).with_audit(audit.clone()).with_desk(desk.clone()));
         let tool = || Server::new("files", "1").tool("write", |_: Anything| async { "written" });
         let host = House::default().with("files", Revision::LATEST, tool).guarded(&guard).start();
         let mut client = Client::builder().revision(Revision::LATEST_LEGACY);
@@ -344,15 +349,15 @@ async fn what_an_older_application_asked_is_withdrawn_when_the_host_ends() {
         let calling = tokio::spawn(async move { client.call("files__write", json!({ "path": "/a" })).await });
         desk.subscribe().wait_for(|_| !desk.matters().is_empty()).await.unwrap();
         let id = desk.matters()[0].id.clone();
-        let next = crate::Desk::open(&machine.state()).await.unwrap();
+        let next = crate::ApprovalQueue::open(&machine.state()).await.unwrap();
         assert!(next.matters().is_empty(), "nobody could come back for it");
         if ends_in_order {
             desk.end().await;
-            assert_eq!(desk.matter(&id).unwrap().state, MatterState::Withdrawn);
-            audit.record(hospes_store::Entry::new(EntryKind::Server)).await.unwrap();
-            let found = audit.search(Search::new()).await.unwrap();
+            assert_eq!(desk.matter(&id).unwrap().state, ApprovalState::Withdrawn);
+            audit.record(hospes_store::AuditEntry::new(AuditEntryKind::Server)).await.unwrap();
+            let found = audit.search(AuditQuery::new()).await.unwrap();
             let withdrawn =
-                |one: &&hospes_store::Recorded| one.entry.decision.as_deref() == Some("withdrawn");
+                |one: &&hospes_store::RecordedEntry| one.entry.decision.as_deref() == Some("withdrawn");
             let entry = &found.iter().find(withdrawn).expect("the record says so").entry;
             assert_eq!(
                 (entry.matter.as_deref(), entry.by.as_deref()),
@@ -400,7 +405,7 @@ impl Runs {
         let (round, matter) = self.asks("/a").await;
         self.decides(&matter, edited("/b")).await;
         let asked = self.call(round, "/a").await;
-        let Outcome::InputRequired(Questions { requests, mut round, .. }) = asked else {
+        let Outcome::InputRequired(PendingInput { requests, mut round, .. }) = asked else {
             panic!("{asked:?}")
         };
         let answer = json!({ "action": "accept", "content": { "name": "zoe" } });

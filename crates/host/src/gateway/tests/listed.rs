@@ -4,7 +4,7 @@ use hospes::model::{CallToolResult, RpcError, code};
 use hospes::{BoxService, Service};
 
 use super::*;
-use crate::upstream::Known;
+use crate::upstream::KnownProtocol;
 
 /// The first connection is made at once; each further one after `delay`, or not at all.
 struct Crowded {
@@ -14,13 +14,16 @@ struct Crowded {
     revision: Revision,
 }
 
-impl Connector for Crowded {
-    fn connect(&self, wish: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>> {
+impl UpstreamConnector for Crowded {
+    fn connect(
+        &self,
+        wish: ConnectOptions,
+    ) -> ConnectorFuture<'_, Result<UpstreamConnection, UpstreamConnectError>> {
         Box::pin(async move {
             if self.made.fetch_add(1, Ordering::SeqCst) > 0 {
                 tokio::time::sleep(self.delay).await;
                 if self.fails {
-                    return Err(ConnectProblem::new("the machine is busy"));
+                    return Err(UpstreamConnectError::new("the machine is busy"));
                 }
             }
             let builder = Client::builder().revision(self.revision);
@@ -30,11 +33,11 @@ impl Connector for Crowded {
     }
 }
 
-fn host_of(name: &str, transport: Transport, connector: impl Connector) -> crate::HostBuilder {
-    let mut config = Config::default();
-    config.servers.push(ServerConfig::new(name, transport, Source::unwritten("a test")));
+fn host_of(name: &str, transport: ServerTransport, connector: impl UpstreamConnector) -> crate::HostBuilder {
+    let mut config = HostConfig::default();
+    config.servers.push(ServerConfig::new(name, transport, ConfigSource::unwritten("a test")));
     let connector = Arc::new(connector);
-    Host::builder(config).connectors(move |_, _| Arc::clone(&connector) as Arc<dyn Connector>)
+    Host::builder(config).connectors(move |_, _| Arc::clone(&connector) as Arc<dyn UpstreamConnector>)
 }
 
 async fn names(client: &Client) -> Vec<String> {
@@ -56,7 +59,7 @@ async fn a_ready_server_is_listed_while_a_further_connection_to_it_is_not_up() {
         for fails in [false, true] {
             let crowded =
                 Crowded { made: AtomicUsize::new(0), delay: Duration::from_secs(40), fails, revision: up };
-            let host = host_of("files", Transport::builtin("files", []), crowded).start().unwrap();
+            let host = host_of("files", ServerTransport::builtin("files", []), crowded).start().unwrap();
             ready(&host).await;
             let client = application(&host, down).await;
             assert_eq!(
@@ -194,10 +197,14 @@ impl Service for AsksWithRequests {
     }
 }
 
-impl Connector for TwoEras {
-    fn connect(&self, wish: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>> {
+impl UpstreamConnector for TwoEras {
+    fn connect(
+        &self,
+        wish: ConnectOptions,
+    ) -> ConnectorFuture<'_, Result<UpstreamConnection, UpstreamConnectError>> {
         Box::pin(async move {
-            let is_older = wish.known.is_some_and(|known: Known| known.era == hospes::model::Era::Legacy);
+            let is_older =
+                wish.known.is_some_and(|known: KnownProtocol| known.era == hospes::model::Era::Legacy);
             let revision = if is_older { Revision::LATEST_LEGACY } else { Revision::LATEST };
             self.eras.lock().unwrap().push(revision);
             let builder = declaring(Client::builder().revision(revision), wish.abilities, &[]);
@@ -217,7 +224,7 @@ async fn a_server_that_asks_with_requests_is_spoken_to_in_the_older_era_from_the
         let folder = tempfile::tempdir().unwrap();
         let eras: Arc<Mutex<Vec<Revision>>> = Arc::default();
         let start = || {
-            let transport = Transport::target("python asker.py").unwrap();
+            let transport = ServerTransport::target("python asker.py").unwrap();
             host_of("asker", transport, TwoEras { eras: Arc::clone(&eras), failure })
                 .memory(folder.path().join("memory.json"))
                 .start()
@@ -264,8 +271,11 @@ struct Heavy {
     hangs: bool,
 }
 
-impl Connector for Heavy {
-    fn connect(&self, wish: Wish) -> BoxFuture<'_, Result<Connection, ConnectProblem>> {
+impl UpstreamConnector for Heavy {
+    fn connect(
+        &self,
+        wish: ConnectOptions,
+    ) -> ConnectorFuture<'_, Result<UpstreamConnection, UpstreamConnectError>> {
         Box::pin(async move {
             if self.hangs {
                 std::future::pending::<()>().await;
@@ -285,13 +295,17 @@ impl Connector for Heavy {
 #[tokio::test(start_paused = true)]
 async fn only_so_many_processes_start_at_once_and_one_that_hangs_holds_up_nobody_for_long() {
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let mut config = Config::default();
+    let mut config = HostConfig::default();
     for number in 0..24 {
-        let transport = Transport::target(&format!("heavy {number}")).unwrap();
-        config.servers.push(ServerConfig::new(format!("s{number}"), transport, Source::unwritten("a test")));
+        let transport = ServerTransport::target(&format!("heavy {number}")).unwrap();
+        config.servers.push(ServerConfig::new(
+            format!("s{number}"),
+            transport,
+            ConfigSource::unwritten("a test"),
+        ));
     }
     let settings =
-        Settings { connect_timeout: Duration::from_secs(20), max_starting: 4, ..Settings::default() };
+        HostSettings { connect_timeout: Duration::from_secs(20), max_starting: 4, ..HostSettings::default() };
     let (counted, highest) = (Arc::clone(&now), Arc::clone(&most));
     let host = Host::builder(config)
         .settings(settings)

@@ -2,21 +2,21 @@
 
 use std::sync::atomic::AtomicU32;
 
-use hospes::{Questions, Round};
-use hospes_policy::{Policy, Reading};
-use hospes_store::Audit;
+use hospes::{PendingInput, Round};
+use hospes_policy::{Policy, PolicyEnvironment};
+use hospes_store::AuditLog;
 
 use super::deny_paths::peer;
 use super::guarded::{Anything, answering, counting, decision, guard, guard_on, pairs};
 use super::*;
-use crate::desk::{Decision, Matter};
+use crate::approvals::{Approval, ApprovalDecision};
 use crate::pins::{ItemKind, PinState};
 
 fn read(rules: &str) -> Policy {
-    Policy::read(rules, &Reading::default()).unwrap()
+    Policy::read(rules, &PolicyEnvironment::default()).unwrap()
 }
 
-async fn asked(guard: &Guard) -> Matter {
+async fn asked(guard: &PolicyEnforcer) -> Approval {
     let desk = guard.desk();
     let mut changes = desk.subscribe();
     let there = changes.wait_for(|_| !desk.matters().is_empty());
@@ -29,11 +29,11 @@ async fn asked(guard: &Guard) -> Matter {
 async fn a_tool_that_became_another_while_it_was_asked_about_is_not_called() {
     for up in ERAS {
         let folder = tempfile::tempdir().unwrap();
-        let state = State::open(folder.path().join("state.db")).unwrap();
+        let state = StateStore::open(folder.path().join("state.db")).unwrap();
         let called = Arc::<AtomicU32>::default();
         let server = counting(&called)();
         let handle = server.handle();
-        let guard = Arc::new(Guard::new(read("[[rule]]\ndecide = 'ask'\nabout = 'tool'")));
+        let guard = Arc::new(PolicyEnforcer::new(read("[[rule]]\ndecide = 'ask'\nabout = 'tool'")));
         let host = House::default()
             .with("files", up, move || server.clone())
             .guarded(&guard)
@@ -45,7 +45,7 @@ async fn a_tool_that_became_another_while_it_was_asked_about_is_not_called() {
         let calling = async || client.call("files__write", json!({ "path": "/a" })).await.unwrap();
         // The control.
         let allowing = async {
-            guard.desk().decide(&asked(&guard).await.id, Decision::allow(), "me").await.unwrap();
+            guard.desk().decide(&asked(&guard).await.id, ApprovalDecision::allow(), "me").await.unwrap();
         };
         assert!(!tokio::join!(calling(), allowing).0.failed(), "{up}");
         assert_eq!(called.load(Ordering::SeqCst), 1, "{up}");
@@ -72,7 +72,7 @@ async fn a_tool_that_became_another_while_it_was_asked_about_is_not_called() {
                 }
             };
             tokio::time::timeout(Duration::from_secs(20), seen).await.expect("the change is not seen");
-            guard.desk().decide(&matter.id, Decision::allow(), "me").await.unwrap();
+            guard.desk().decide(&matter.id, ApprovalDecision::allow(), "me").await.unwrap();
         };
         let result = tokio::join!(calling(), meanwhile).0;
         assert!(result.failed() && result.all_text().contains("has changed its definition"), "{result:?}");
@@ -86,8 +86,8 @@ async fn nothing_is_called_while_it_cannot_be_recorded() {
     for up in ERAS {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("audit.db");
-        let audit = Audit::open(&file, folder.path().join("key")).unwrap();
-        let guard = Arc::new(Guard::new(read("[[rule]]\ndecide = 'allow'")).with_audit(audit));
+        let audit = AuditLog::open(&file, folder.path().join("key")).unwrap();
+        let guard = Arc::new(PolicyEnforcer::new(read("[[rule]]\ndecide = 'allow'")).with_audit(audit));
         let called = Arc::<AtomicU32>::default();
         let host = House::default().with("files", up, counting(&called)).guarded(&guard).start();
         let client = plain(&host, Revision::LATEST).await;
@@ -204,7 +204,7 @@ async fn a_yes_that_an_application_brings_back_is_for_the_server_that_was_asked_
     for (up, is_kept) in ERAS.into_iter().flat_map(|up| [(up, false), (up, true)]) {
         for becomes in cases {
             let folder = tempfile::tempdir().unwrap();
-            let state = State::open(folder.path().join("state.db")).unwrap();
+            let state = StateStore::open(folder.path().join("state.db")).unwrap();
             let (called, is_other) = (Arc::default(), Arc::default());
             let same = guard("");
             let start = async |name: &str, is_command: bool| {
@@ -215,7 +215,7 @@ async fn a_yes_that_an_application_brings_back_is_for_the_server_that_was_asked_
             };
             let mut host = start("files", false).await;
             let asked = write(&host, "files__write", true, Round::default()).await.unwrap();
-            let Outcome::InputRequired(Questions { requests, mut round, .. }) = asked else {
+            let Outcome::InputRequired(PendingInput { requests, mut round, .. }) = asked else {
                 panic!("{becomes:?}: {asked:?}")
             };
             let yes = json!({ "action": "accept", "content": { "decision": "once" } });
@@ -269,7 +269,7 @@ async fn a_yes_at_the_desk_is_for_the_server_that_was_asked_about() {
                 Stopped => host.take().unwrap().stop().await,
                 _ => {}
             }
-            let _gone = guard.desk().decide(&matter.id, Decision::allow(), "me").await;
+            let _gone = guard.desk().decide(&matter.id, ApprovalDecision::allow(), "me").await;
             let said =
                 tokio::time::timeout(Duration::from_secs(60), calling).await.expect("it ends").unwrap();
             let expected = u32::from(matches!(becomes, Same | Again));

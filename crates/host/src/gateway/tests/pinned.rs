@@ -1,11 +1,11 @@
 //! Items that differ from their accepted definition are withheld.
 
 use hospes::model::Tool;
-use hospes_policy::{Policy, Reading};
-use hospes_store::{Audit, EntryKind, Search};
+use hospes_policy::{Policy, PolicyEnvironment};
+use hospes_store::{AuditEntryKind, AuditLog, AuditQuery};
 
 use super::*;
-use crate::pins::{Digest, ItemKind, PinState, PinsError};
+use crate::pins::{ItemKind, PinManagerError, PinState, Sha256Digest};
 
 struct Place {
     folder: tempfile::TempDir,
@@ -16,12 +16,12 @@ impl Place {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    fn state(&self) -> State {
-        State::open(self.folder.path().join("state.db")).unwrap()
+    fn state(&self) -> StateStore {
+        StateStore::open(self.folder.path().join("state.db")).unwrap()
     }
 
-    fn audit(&self) -> Audit {
-        Audit::open(self.folder.path().join("audit.db"), self.folder.path().join("audit.key")).unwrap()
+    fn audit(&self) -> AuditLog {
+        AuditLog::open(self.folder.path().join("audit.db"), self.folder.path().join("audit.key")).unwrap()
     }
 }
 
@@ -60,7 +60,7 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     tokio::time::timeout(Duration::from_secs(20), waiting).await.unwrap_or_else(|_| panic!("never: {what}"));
 }
 
-async fn hash(host: &Host) -> Digest {
+async fn hash(host: &Host) -> Sha256Digest {
     host.pins().unwrap().server("files").await.unwrap().hash
 }
 
@@ -122,7 +122,7 @@ async fn a_new_server_is_in_quarantine_until_it_is_accepted_as_it_was_seen() {
         let server = pins.server("files").await.unwrap();
         assert_eq!((server.state, server.items.len()), (PinState::New, 5));
         let stale = pins.accept("files", None, server.items[0].hash, "ann").await;
-        assert!(matches!(stale, Err(PinsError::Changed(_))), "{stale:?}");
+        assert!(matches!(stale, Err(PinManagerError::Changed(_))), "{stale:?}");
         pins.accept("files", None, server.hash, "ann").await.unwrap();
         until("called", async || client.call("files__read", ()).await.is_ok_and(|result| !result.failed()))
             .await;
@@ -253,12 +253,12 @@ async fn a_definition_that_changes_between_list_and_call_is_not_called() {
 async fn a_decision_of_another_process_is_gone_by_and_recorded_once() {
     let (place, calls) = (Place::new(), Arc::<AtomicUsize>::default());
     let audit = place.audit();
-    let rules = Policy::read("[[rule]]\ndecide = 'allow'", &Reading::default()).unwrap();
-    let guard = Arc::new(Guard::new(rules).with_audit(audit.clone()));
+    let rules = Policy::read("[[rule]]\ndecide = 'allow'", &PolicyEnvironment::default()).unwrap();
+    let guard = Arc::new(PolicyEnforcer::new(rules).with_audit(audit.clone()));
     let host = house(&place, PinMode::Ask, Revision::LATEST, &calls, 1).guarded(&guard).start();
     let client = plain(&host, Revision::LATEST).await;
     refused(&client, "files__read").await;
-    let other = Pinning::new(place.state(), PinMode::Ask).with_audit(audit.clone()).offline();
+    let other = PinningConfig::new(place.state(), PinMode::Ask).with_audit(audit.clone()).offline();
     let server = other.server("files").await.unwrap();
     assert_eq!(server.hash, hash(&host).await);
     other.accept("files", None, server.hash, "bob").await.unwrap();
@@ -270,8 +270,10 @@ async fn a_decision_of_another_process_is_gone_by_and_recorded_once() {
     until("stopped", async || host.status().servers[0].state == UpState::Withheld).await;
     host.stop().await;
 
-    let entries =
-        audit.search(Search::new().with_kind(EntryKind::Definition).with_server("files")).await.unwrap();
+    let entries = audit
+        .search(AuditQuery::new().with_kind(AuditEntryKind::Definition).with_server("files"))
+        .await
+        .unwrap();
     let decided: Vec<_> = entries
         .iter()
         .rev()
@@ -279,7 +281,7 @@ async fn a_decision_of_another_process_is_gone_by_and_recorded_once() {
         .map(|one| (one.entry.decision.as_deref().unwrap(), one.entry.subject.as_deref()))
         .collect();
     assert_eq!(decided, [("accept", None), ("reject", Some("tool read")), ("reject", None)]);
-    let calls = audit.search(Search::new().with_kind(EntryKind::Call)).await.unwrap();
+    let calls = audit.search(AuditQuery::new().with_kind(AuditEntryKind::Call)).await.unwrap();
     let stopped = calls.iter().filter(|one| one.entry.by.as_deref() == Some("the server is not accepted"));
     assert!(stopped.count() >= 1, "{calls:?}");
 }

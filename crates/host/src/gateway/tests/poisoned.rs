@@ -63,7 +63,7 @@ async fn no_word_of_a_poisoned_definition_reaches_an_application_before_a_person
         let (up, down) = (ERAS[number % 2], ERAS[number / 2 % 2]);
         let about = format!("{about}, {up} behind {down}");
         let folder = tempfile::tempdir().unwrap();
-        let state = State::open(folder.path().join("state.db")).unwrap();
+        let state = StateStore::open(folder.path().join("state.db")).unwrap();
         let calls = Arc::<AtomicUsize>::default();
         let (counted, offered) = (Arc::clone(&calls), definition.clone());
         let poisoned: Make = Arc::new(move || {

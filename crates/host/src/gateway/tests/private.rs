@@ -2,8 +2,8 @@
 
 use std::sync::atomic::AtomicU32;
 
-use hospes::model::{CacheScope, Stamp};
-use hospes_policy::{Policy, Reading};
+use hospes::model::{CacheScope, ServerStamp};
+use hospes_policy::{Policy, PolicyEnvironment};
 
 use super::deny_paths::peer;
 use super::*;
@@ -16,7 +16,7 @@ async fn said(host: &Host, principal: &str, method: Method, params: serde_json::
     match host.gateway().call(Call::new(method.clone(), params.into(), context)).await {
         Outcome::Complete(reply) => {
             let mut out = Vec::new();
-            reply.encode(&method, Revision::LATEST, &Stamp::anonymous(), &mut out).unwrap();
+            reply.encode(&method, Revision::LATEST, &ServerStamp::anonymous(), &mut out).unwrap();
             Some(String::from_utf8(out).unwrap())
         }
         _ => None,
@@ -44,8 +44,8 @@ async fn what_is_kept_for_one_principal_does_not_serve_another() {
                     async { "sunny" }
                 })
         };
-        let read = |rules: &str| Policy::read(rules, &Reading::default()).unwrap();
-        let guard = Arc::new(Guard::new(read(FOR_ANN)));
+        let read = |rules: &str| Policy::read(rules, &PolicyEnvironment::default()).unwrap();
+        let guard = Arc::new(PolicyEnforcer::new(read(FOR_ANN)));
         for is_alone in [true, false] {
             let mut house = House::default().with("notes", up, server.clone()).guarded(&guard);
             if !is_alone {

@@ -1,6 +1,6 @@
 //! Tasks that outlive the host process because their servers continue them.
 
-use hospes_policy::{Policy, Reading};
+use hospes_policy::{Policy, PolicyEnvironment};
 
 use super::tasks::{Jobs, peer_with_tasks};
 use super::*;
@@ -8,9 +8,9 @@ use super::*;
 const ALLOWED: &str = "[[rule]]\ndecide = 'allow'";
 const OTHERS: &str = "[[rule]]\ndecide = 'allow'\nserver = 'jobs'";
 
-async fn start(service: &hospes::BoxService, rules: &str, state: Option<&State>) -> Host {
+async fn start(service: &hospes::BoxService, rules: &str, state: Option<&StateStore>) -> Host {
     let service = service.clone();
-    let guard = Arc::new(Guard::new(Policy::read(rules, &Reading::default()).unwrap()));
+    let guard = Arc::new(PolicyEnforcer::new(Policy::read(rules, &PolicyEnvironment::default()).unwrap()));
     let made = Arc::new(move || Ok(service.clone()));
     let house = House::default().made_by("jobs", Revision::LATEST, Duration::ZERO, made).guarded(&guard);
     let host = match state {
@@ -29,7 +29,7 @@ async fn does(
     params: serde_json::Value,
 ) -> Result<String, String> {
     let context =
-        Context::builder(Arc::new(peer_with_tasks(who))).task(hospes::tasks::TaskWish::Open).build();
+        Context::builder(Arc::new(peer_with_tasks(who))).task(hospes::tasks::TaskPreference::Open).build();
     match host.gateway().call(Call::new(method, params.into(), context)).await {
         Outcome::Complete(reply) => Ok(format!("{reply:?}")),
         other => Err(format!("{other:?}")),
@@ -44,7 +44,7 @@ async fn a_task_is_whose_it_was_after_a_restart_and_goes_by_the_same_rules() {
     for who in [None, Some("ann")] {
         // Its server outlives the hosts.
         let service = hospes::BoxService::new(Jobs.into_server());
-        let state = State::open(&file).unwrap();
+        let state = StateStore::open(&file).unwrap();
         let host = start(&service, ALLOWED, Some(&state)).await;
         let call = json!({ "name": "jobs__slow", "arguments": { "seconds": 4321 } });
         let made = does(&host, who, Method::ToolsCall, call).await.unwrap();
@@ -52,7 +52,7 @@ async fn a_task_is_whose_it_was_after_a_restart_and_goes_by_the_same_rules() {
         host.stop().await;
         drop(state);
 
-        let state = State::open(&file).unwrap();
+        let state = StateStore::open(&file).unwrap();
         let kept = state.tasks().find(id.clone()).await.unwrap().unwrap();
         assert!(!kept.contains("4321"), "what was said is not kept: {kept}");
         let get = async |host: &Host, who| does(host, who, Method::TasksGet, json!({ "taskId": id })).await;

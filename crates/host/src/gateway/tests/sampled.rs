@@ -1,15 +1,15 @@
 //! Servers that ask for what the application cannot give, and the person at the console who decides about it.
 
 use hospes::model::ElicitParams;
-use hospes_models::{Account, Allowance, Budget, Catalogue, Model, Scripted};
-use hospes_policy::{Policy, Reading};
+use hospes_models::{Allowance, Budget, BudgetAccount, Model, ModelCatalogue, ScriptedProvider};
+use hospes_policy::{Policy, PolicyEnvironment};
 
 use super::console::at_console;
 use super::guarded::{guard, pairs};
 use super::*;
 use crate::Sampler;
-use crate::desk::{Card, Decision, Matter, Scope};
-use crate::sampling::ChosenState;
+use crate::approvals::{Approval, ApprovalCard, ApprovalDecision, ApprovalScope};
+use crate::sampling::SamplingEntryState;
 
 /// A server that has questions in the middle of its calls.
 fn curious() -> Server {
@@ -36,20 +36,20 @@ fn curious() -> Server {
 /// Two models, and what they were asked.
 pub(super) struct Models {
     pub(super) sampler: Arc<Sampler>,
-    small: Arc<Scripted>,
-    large: Arc<Scripted>,
+    small: Arc<ScriptedProvider>,
+    large: Arc<ScriptedProvider>,
 }
 
 pub(super) fn models(tokens: Option<u64>) -> Models {
-    let small = Arc::new(Scripted::repeating(["Paris."]));
-    let large = Arc::new(Scripted::repeating(["The capital of France is Paris."]));
-    let catalogue = Catalogue::new([
+    let small = Arc::new(ScriptedProvider::repeating(["Paris."]));
+    let large = Arc::new(ScriptedProvider::repeating(["The capital of France is Paris."]));
+    let catalogue = ModelCatalogue::new([
         Model::shared("small", Arc::clone(&small) as _),
         Model::shared("large", Arc::clone(&large) as _),
     ]);
     let mut budget = Budget::new();
     if let Some(tokens) = tokens {
-        budget.allow(Account::server("curious"), Allowance::tokens(tokens));
+        budget.allow(BudgetAccount::server("curious"), Allowance::tokens(tokens));
     }
     Models { sampler: Arc::new(Sampler::new(catalogue.unwrap(), budget)), small, large }
 }
@@ -60,12 +60,12 @@ impl Models {
     }
 }
 
-fn edited(json: serde_json::Value) -> Decision {
-    Decision::Allow { edited: Some(json.into()), scope: Scope::Once }
+fn edited(json: serde_json::Value) -> ApprovalDecision {
+    ApprovalDecision::Allow { edited: Some(json.into()), scope: ApprovalScope::Once }
 }
 
-fn request_of(matter: &Matter) -> serde_json::Value {
-    let Card::SamplingRequest(card) = &matter.card else { panic!("a request: {matter:?}") };
+fn request_of(matter: &Approval) -> serde_json::Value {
+    let ApprovalCard::SamplingRequest(card) = &matter.card else { panic!("a request: {matter:?}") };
     card.request.to_value().unwrap()
 }
 
@@ -85,13 +85,13 @@ async fn a_person_sees_what_is_sent_and_what_comes_back() {
             let (result, seen) = tokio::join!(calling, at_console(rules.desk(), decisions));
             (result.unwrap(), seen)
         };
-        let (result, seen) = decide(vec![Decision::allow(), Decision::allow()]).await;
+        let (result, seen) = decide(vec![ApprovalDecision::allow(), ApprovalDecision::allow()]).await;
         assert_eq!(result.all_text(), "Paris.", "{up} behind {down}");
-        let Card::SamplingRequest(card) = &seen[0].card else { panic!("a request") };
+        let ApprovalCard::SamplingRequest(card) = &seen[0].card else { panic!("a request") };
         assert_eq!((card.cause.as_deref(), card.model.as_str()), (Some("curious__ask_model"), "small"));
         assert!(card.request.as_str().contains("The capital of France?") && card.max_tokens == 50);
         assert!(card.remaining.contains("10000 tokens"), "{card:?}");
-        let Card::SamplingResult(card) = &seen[1].card else { panic!("a result") };
+        let ApprovalCard::SamplingResult(card) = &seen[1].card else { panic!("a result") };
         assert!(card.result.as_str().contains("Paris."), "{card:?}");
 
         // Another question, fewer tokens, another model; and another answer than it gave.
@@ -123,8 +123,22 @@ async fn what_is_denied_is_not_sent_or_not_delivered() {
     let denied = format!("{allowed}[[rule]]\ndecide = 'deny'\nabout = 'sampling'");
     for (up, down) in pairs() {
         for (what, rules, tokens, is_there, decisions, asked) in [
-            ("the first look", allowed, Some(10_000), true, vec![Decision::deny_because("private")], 0),
-            ("the second look", allowed, Some(10_000), true, vec![Decision::allow(), Decision::deny()], 1),
+            (
+                "the first look",
+                allowed,
+                Some(10_000),
+                true,
+                vec![ApprovalDecision::deny_because("private")],
+                0,
+            ),
+            (
+                "the second look",
+                allowed,
+                Some(10_000),
+                true,
+                vec![ApprovalDecision::allow(), ApprovalDecision::deny()],
+                1,
+            ),
             ("silence", allowed, Some(10_000), true, vec![], 0),
             ("nobody there", allowed, Some(10_000), false, vec![], 0),
             ("a rule", &denied, Some(10_000), true, vec![], 0),
@@ -183,11 +197,11 @@ async fn an_edit_gets_no_more_than_was_asked_for() {
             change("messages", json!([])),
             change("model", json!("none")),
             edited(json!({})),
-            Decision::Allow { edited: None, scope: Scope::Session },
+            ApprovalDecision::Allow { edited: None, scope: ApprovalScope::Session },
         ] {
             assert!(desk.decide(&matter.id, wrong.clone(), "me").await.is_err(), "{wrong:?}");
         }
-        desk.decide(&matter.id, Decision::deny(), "me").await.unwrap();
+        desk.decide(&matter.id, ApprovalDecision::deny(), "me").await.unwrap();
     };
     assert!(tokio::join!(calling, deciding).0.unwrap().failed());
     assert_eq!(models.asked(), 0);
@@ -214,7 +228,7 @@ async fn what_a_rule_allows_is_not_asked_about_and_ends_with_the_budget() {
         assert!(curious.left_tokens.unwrap() < 150 && curious.account == "server:curious", "{curious:?}");
         assert_eq!(curious.left_tokens.unwrap() + curious.spent_tokens, 150);
         assert_eq!((&other.allowance, curious.reserved_tokens), (&None, 0));
-        assert_eq!((seen.lately.len(), seen.lately[0].state), (answered, ChosenState::Answered));
+        assert_eq!((seen.lately.len(), seen.lately[0].state), (answered, SamplingEntryState::Answered));
         assert!(seen.lately[0].reason.starts_with("`small`") && !seen.is_kept, "{seen:?}");
     }
 }
@@ -229,7 +243,7 @@ async fn who_has_a_model_is_asked_and_without_one_nothing_is_offered() {
         assert_eq!(client.call("curious__ask_model", ()).await.unwrap().all_text(), "forty-two");
         assert_eq!(models.asked(), 0);
 
-        let none = Arc::new(Sampler::new(Catalogue::new([]).unwrap(), Budget::new()));
+        let none = Arc::new(Sampler::new(ModelCatalogue::new([]).unwrap(), Budget::new()));
         let house = House::default().with("curious", up, curious).guarded(&rules).sampling(&none);
         let client = plain(&house.start(), down).await;
         let said = client.call("curious__ask_model", ()).await;
@@ -261,8 +275,8 @@ async fn some_answers_are_the_hosts_and_some_the_applications() {
 #[tokio::test]
 async fn a_person_at_the_console_answers_servers_too() {
     for (up, down) in pairs() {
-        let policy = Policy::read("[[rule]]\ndecide = 'allow'", &Reading::default()).unwrap();
-        let rules = Arc::new(Guard::new(policy).answering_questions(true));
+        let policy = Policy::read("[[rule]]\ndecide = 'allow'", &PolicyEnvironment::default()).unwrap();
+        let rules = Arc::new(PolicyEnforcer::new(policy).answering_questions(true));
         let host = House::default().with("curious", up, curious).guarded(&rules).start();
         let _attendance = rules.desk().attend(None);
         let client = plain(&host, down).await;
@@ -274,20 +288,20 @@ async fn a_person_at_the_console_answers_servers_too() {
         };
         let (said, matter) = decide("curious__ask_person", edited(json!({ "value": "mine" }))).await;
         assert_eq!(said, "got mine", "{up} behind {down}");
-        let Card::Form(card) = &matter.card else { panic!("a form") };
+        let ApprovalCard::Form(card) = &matter.card else { panic!("a form") };
         assert_eq!(
             (card.message.as_str(), card.cause.as_deref()),
             ("Your password?", Some("curious__ask_person"))
         );
-        let (said, _) = decide("curious__ask_person", Decision::deny()).await;
+        let (said, _) = decide("curious__ask_person", ApprovalDecision::deny()).await;
         assert!(!said.contains("got"), "{said}");
 
-        let (said, matter) = decide("curious__ask_to_go", Decision::allow()).await;
+        let (said, matter) = decide("curious__ask_to_go", ApprovalDecision::allow()).await;
         assert_eq!(said, "been there", "{up} behind {down}");
-        let Card::Url(card) = &matter.card else { panic!("a URL") };
+        let ApprovalCard::Url(card) = &matter.card else { panic!("a URL") };
         assert_eq!(card.url, "https://accounts.example.com/sign-in?for=you");
         assert_eq!(card.host, "accounts.example.com");
-        let (said, _) = decide("curious__ask_to_go", Decision::deny()).await;
+        let (said, _) = decide("curious__ask_to_go", ApprovalDecision::deny()).await;
         assert!(!said.contains("been"), "{said}");
     }
 }

@@ -143,7 +143,7 @@ async fn a_task_is_for_whoever_made_it() {
         if let Some(who) = who {
             peer = peer.with_principal(who);
         }
-        let context = Context::builder(Arc::new(peer)).task(hospes::tasks::TaskWish::Open).build();
+        let context = Context::builder(Arc::new(peer)).task(hospes::tasks::TaskPreference::Open).build();
         gateway.call(Call::new(method, params.into(), context))
     };
     let made = call(Some("ada"), Method::ToolsCall, json!({ "name": "jobs__must", "arguments": {} })).await;
@@ -326,7 +326,7 @@ async fn what_comes_of_a_task_is_told_to_nobody_else() {
         serde_json::from_value(json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } })).unwrap();
     let call = |who: &str, method: Method, params: serde_json::Value| {
         let peer = hospes::Peer::new(Revision::LATEST, None, capabilities.clone()).with_principal(who);
-        let context = Context::builder(Arc::new(peer)).task(hospes::tasks::TaskWish::Open).build();
+        let context = Context::builder(Arc::new(peer)).task(hospes::tasks::TaskPreference::Open).build();
         Call::new(method, params.into(), context)
     };
     let params = json!({ "name": "jobs__must", "arguments": {} });
@@ -338,7 +338,8 @@ async fn what_comes_of_a_task_is_told_to_nobody_else() {
         let service = hospes::BoxService::new(host.gateway());
         let mut stream = hospes::Exchange::new(service, listening);
         let first = std::future::poll_fn(|cx| stream.poll_event(cx)).await;
-        let hospes::Event::Notify(Notification::SubscriptionsAcknowledged(acknowledged)) = first else {
+        let hospes::ExchangeEvent::Notify(Notification::SubscriptionsAcknowledged(acknowledged)) = first
+        else {
             panic!("{who}: {first:?}")
         };
         assert_eq!(acknowledged.notifications.task_ids.len(), told, "{who}");

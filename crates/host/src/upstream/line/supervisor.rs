@@ -16,23 +16,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hospes_model::{Era, Notification};
-use hospes_store::Ending;
+use hospes_store::AuditOutcome;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::super::backoff::{Backoff, Verdict};
+use super::super::backoff::{Backoff, BackoffDecision};
 use super::super::connector::{
-    ConnectProblem, Connection, Connector, Entrances, OnLog, OnNotification, Wish,
+    ConnectOptions, ServerLogCallback, ServerNotificationCallback, SignInChanges, UpstreamConnectError,
+    UpstreamConnection, UpstreamConnector,
 };
-use super::super::declared::own_extensions;
-use super::super::ear::Ear;
-use super::super::launches::Launches;
-use super::super::listing::{Kinds, Listing, Reader};
-use super::super::memory::{Known, Memory};
-use super::super::phase::{Live, Phase};
-use super::super::results::Results;
-use super::{Line, NUDGE_AFTER};
-use crate::pins::Hashes;
+use super::super::extension_sets::own_extensions;
+use super::super::launch_recorder::LaunchRecorder;
+use super::super::list_changes::ListChangeSubscription;
+use super::super::listing::{ListKinds, ListReader, UpstreamListing};
+use super::super::phase::{ReadyConnection, UpstreamPhase};
+use super::super::result_validator::ResultValidator;
+use super::super::server_memory::{KnownProtocol, ServerMemory};
+use super::{NUDGE_AFTER, SupervisedConnection};
+use crate::pins::DefinitionHashes;
 
 /// Time limit for closing a connection.
 const CLOSE_LIMIT: Duration = Duration::from_secs(4);
@@ -52,14 +53,18 @@ const MAX_REREAD_AFTER: Duration = Duration::from_secs(300);
 /// Like [`NUDGE_AFTER`], for a server that waits for a sign-in.
 const SIGN_IN_NUDGE_AFTER: Duration = Duration::from_secs(1);
 
-impl Line {
+impl SupervisedConnection {
     /// Runs until it is asked to stop.
-    pub(super) async fn run(self: Arc<Self>, connector: Arc<dyn Connector>, memory: Arc<Memory>) {
+    pub(super) async fn run(
+        self: Arc<Self>,
+        connector: Arc<dyn UpstreamConnector>,
+        memory: Arc<ServerMemory>,
+    ) {
         let mut changes = connector.changes();
         let mut pins = self.server.gate.as_ref().map(|gate| gate.changes());
         let mut restart = self.restart.subscribe();
         let mut backoff = Backoff::new(self.server.policy);
-        let mut last: Option<Arc<Live>> = None;
+        let mut last: Option<Arc<ReadyConnection>> = None;
         let (mut failures, mut wanted_sign_in) = (0, false);
         loop {
             let started = Instant::now();
@@ -70,7 +75,12 @@ impl Line {
             // A server that does not speak the older era after all is not asked for it again and again.
             let is_older = *self.server.older.borrow();
             self.set_unread(false);
-            self.set(Phase::Starting { since: started, failures, last: last.clone(), wanted_sign_in });
+            self.set(UpstreamPhase::Starting {
+                since: started,
+                failures,
+                last: last.clone(),
+                wanted_sign_in,
+            });
             let connected = tokio::select! {
                 () = self.stopped() => break,
                 () = wanted(&mut restart) => {
@@ -83,14 +93,14 @@ impl Line {
                 Ok((live, mut ear)) => {
                     let live = Arc::new(live);
                     self.announce(&live);
-                    self.record(Launches::connected);
-                    self.set(Phase::Ready(Arc::clone(&live)));
+                    self.record(LaunchRecorder::connected);
+                    self.set(UpstreamPhase::Ready(Arc::clone(&live)));
                     last = Some(Arc::clone(&live));
                     let reason = tokio::select! {
                         () = self.stopped() => None,
-                        () = wanted(&mut restart) => Some(Over::Restart),
+                        () = wanted(&mut restart) => Some(ConnectionEnd::Restart),
                         () = self.speaks_older(), if !is_older && !live.connection.keeps_calls() => {
-                            Some(Over::Older)
+                            Some(ConnectionEnd::Older)
                         }
                         reason = self.tend(&live, &mut ear, &mut last, (&mut changes, whose, &mut pins)) => Some(reason),
                     };
@@ -98,10 +108,10 @@ impl Line {
                     self.record_end(reason.as_ref());
                     drop(ear);
                     let closing = (live.connection.close)();
-                    if matches!(reason, Some(Over::Others | Over::Older)) {
+                    if matches!(reason, Some(ConnectionEnd::Others | ConnectionEnd::Older)) {
                         // Calls that are under way get their answers; those that come now go over the next connection.
                         // What was begun as one account is not gone on with as another, nor shown to them.
-                        if matches!(reason, Some(Over::Others)) {
+                        if matches!(reason, Some(ConnectionEnd::Others)) {
                             last = None;
                         }
                         let settled = (live.connection.settled)();
@@ -117,12 +127,14 @@ impl Line {
                     }
                     match reason {
                         // A person has decided: the server is well, and is told anew what may be asked.
-                        Some(Over::Decided | Over::Others | Over::Older) => continue,
-                        Some(Over::Restart) => {
+                        Some(ConnectionEnd::Decided | ConnectionEnd::Others | ConnectionEnd::Older) => {
+                            continue;
+                        }
+                        Some(ConnectionEnd::Restart) => {
                             (backoff, failures) = (Backoff::new(self.server.policy), 0);
                             continue;
                         }
-                        Some(Over::Gone(problem)) => (problem, Some(up)),
+                        Some(ConnectionEnd::Gone(problem)) => (problem, Some(up)),
                         None => break,
                     }
                 }
@@ -139,9 +151,11 @@ impl Line {
             let verdict = match &problem.sign_in {
                 // The server is well; it is us who have to do something.
                 _ if is_withheld => {
-                    Verdict { delay: WITHHELD_RETRY, quarantined: true, failures: failures + 1 }
+                    BackoffDecision { delay: WITHHELD_RETRY, quarantined: true, failures: failures + 1 }
                 }
-                Some(_) => Verdict { delay: SIGN_IN_RETRY, quarantined: false, failures: failures + 1 },
+                Some(_) => {
+                    BackoffDecision { delay: SIGN_IN_RETRY, quarantined: false, failures: failures + 1 }
+                }
                 None => backoff.failed(up),
             };
             failures = verdict.failures;
@@ -150,7 +164,7 @@ impl Line {
                 server = %self.server.name, failures, next = ?verdict.delay, problem = %problem,
                 "{}", if up.is_some() { "server went away" } else { "server cannot be reached" }
             );
-            self.set(Phase::Waiting {
+            self.set(UpstreamPhase::Waiting {
                 tried: started,
                 until,
                 failures,
@@ -174,7 +188,7 @@ impl Line {
                 () = self.may_start(&mut pins), if is_withheld => {}
             }
         }
-        self.set(Phase::Stopped);
+        self.set(UpstreamPhase::Stopped);
     }
 
     /// Waits until the server is accepted and may be started.
@@ -195,9 +209,9 @@ impl Line {
 
     async fn connect(
         &self,
-        connector: &dyn Connector,
-        memory: &Memory,
-    ) -> Result<(Live, Ear), ConnectProblem> {
+        connector: &dyn UpstreamConnector,
+        memory: &ServerMemory,
+    ) -> Result<(ReadyConnection, ListChangeSubscription), UpstreamConnectError> {
         // Many programs that start at once take so long that all of them run into their limits. The time limit begins
         // when it is this one's turn.
         let starts = match &self.server.starts {
@@ -213,10 +227,12 @@ impl Line {
         let definition = self.server.definition.as_deref();
         let (logs, others) = (self.told.clone(), self.told.clone());
         // Nobody may be listening.
-        let on_log: OnLog = Arc::new(move |message| drop(logs.send(Notification::LogMessage(message))));
-        let on_notification: OnNotification = Arc::new(move |notification| drop(others.send(notification)));
+        let on_log: ServerLogCallback =
+            Arc::new(move |message| drop(logs.send(Notification::LogMessage(message))));
+        let on_notification: ServerNotificationCallback =
+            Arc::new(move |notification| drop(others.send(notification)));
         let known = match *self.server.older.borrow() {
-            true => Some(Known { era: Era::Legacy, sse: false }),
+            true => Some(KnownProtocol { era: Era::Legacy, sse: false }),
             false => definition.and_then(|key| memory.known(key)),
         };
         let work = async {
@@ -229,7 +245,7 @@ impl Line {
                 })?,
                 None => false,
             };
-            let wish = Wish::new(self.abilities).with_known(known).with_on_log(on_log);
+            let wish = ConnectOptions::new(self.abilities).with_known(known).with_on_log(on_log);
             let wish = wish.with_on_notification(on_notification).in_quarantine(quarantined);
             let connection = connector.connect(wish).await?;
             if let Some(key) = definition {
@@ -239,13 +255,13 @@ impl Line {
                     declared.map(|(identifier, settings)| (identifier.clone(), settings.detached()));
                 memory.learn_extensions(key, declared.collect());
             }
-            let kinds = Kinds::offered(&connection.capabilities);
+            let kinds = ListKinds::offered(&connection.capabilities);
             let connection = Arc::new(connection);
-            let mut listing = Listing::default();
+            let mut listing = UpstreamListing::default();
             // Listening begins before the lists are read, so that no change falls in between.
-            let mut ear = Ear::new(Arc::clone(&connection), self);
+            let mut ear = ListChangeSubscription::new(Arc::clone(&connection), self);
             {
-                let reader = Reader::new(&connection.service, self.abilities);
+                let reader = ListReader::new(&connection.service, self.abilities);
                 let mut reading = std::pin::pin!(reader.read(kinds, &mut listing));
                 tokio::select! {
                     biased;
@@ -263,7 +279,7 @@ impl Line {
                 && listing.lost() >= kinds.count()
                 && let Some(problem) = listing.problems.iter().find(|problem| problem.whole)
             {
-                return Err(ConnectProblem::new(problem.to_string()));
+                return Err(UpstreamConnectError::new(problem.to_string()));
             }
             for problem in &listing.problems {
                 tracing::warn!(server = %self.server.name, %problem, "something in a list cannot be read");
@@ -271,8 +287,19 @@ impl Line {
             let hashes = self.see(&connection, &listing).await?;
             static NEXT: AtomicU64 = AtomicU64::new(1);
             let id = NEXT.fetch_add(1, Ordering::Relaxed);
-            let results = Results::of(&listing);
-            Ok((Live { id, connection, listing, hashes, results, quarantined, since: Instant::now() }, ear))
+            let results = ResultValidator::of(&listing);
+            Ok((
+                ReadyConnection {
+                    id,
+                    connection,
+                    listing,
+                    hashes,
+                    results,
+                    quarantined,
+                    since: Instant::now(),
+                },
+                ear,
+            ))
         };
         let limit = self.server.connect_timeout;
         let connected = tokio::select! {
@@ -281,15 +308,19 @@ impl Line {
         };
         match connected {
             Ok(connected) => connected,
-            Err(_) => {
-                Err(ConnectProblem::new(format!("not ready within {limit:?} (setting connect_timeout)"))
-                    .with_hint(Some("raise `connect_timeout` if the server is only slow to start")))
-            }
+            Err(_) => Err(UpstreamConnectError::new(format!(
+                "not ready within {limit:?} (setting connect_timeout)"
+            ))
+            .with_hint(Some("raise `connect_timeout` if the server is only slow to start"))),
         }
     }
 
     /// Compares what the server offers with what was accepted.
-    async fn see(&self, connection: &Connection, listing: &Listing) -> Result<Arc<Hashes>, ConnectProblem> {
+    async fn see(
+        &self,
+        connection: &UpstreamConnection,
+        listing: &UpstreamListing,
+    ) -> Result<Arc<DefinitionHashes>, UpstreamConnectError> {
         let Some(gate) = &self.server.gate else { return Ok(Arc::default()) };
         let user = self.server.user.as_deref().unwrap_or_default();
         let sight = format!("{} {user}", self.abilities.bits());
@@ -297,26 +328,28 @@ impl Line {
     }
 
     /// Records what becomes of connections to a URL. Of a process it is its start and its end that count.
-    fn record(&self, what: impl FnOnce(&Launches)) {
+    fn record(&self, what: impl FnOnce(&LaunchRecorder)) {
         if let Some(launches) = self.server.launches.as_deref().filter(|_| self.server.transport == "http") {
             what(launches);
         }
     }
 
-    fn record_end(&self, reason: Option<&Over>) {
+    fn record_end(&self, reason: Option<&ConnectionEnd>) {
         let (how, ending) = match reason {
-            Some(Over::Gone(_)) => ("it went away", Ending::Failed),
-            Some(Over::Decided) => ("somebody has decided about it", Ending::Done),
-            Some(Over::Others) => ("its account is signed out, or is another one", Ending::Done),
-            Some(Over::Older) => ("it can only ask in the older era", Ending::Done),
-            Some(Over::Restart) => ("a person wants it anew", Ending::Done),
-            None => ("it is not needed any more", Ending::Done),
+            Some(ConnectionEnd::Gone(_)) => ("it went away", AuditOutcome::Failed),
+            Some(ConnectionEnd::Decided) => ("somebody has decided about it", AuditOutcome::Done),
+            Some(ConnectionEnd::Others) => {
+                ("its account is signed out, or is another one", AuditOutcome::Done)
+            }
+            Some(ConnectionEnd::Older) => ("it can only ask in the older era", AuditOutcome::Done),
+            Some(ConnectionEnd::Restart) => ("a person wants it anew", AuditOutcome::Done),
+            None => ("it is not needed any more", AuditOutcome::Done),
         };
         self.record(|launches| launches.disconnected(how, ending));
     }
 
-    fn announce(&self, live: &Live) {
-        let Listing { tools, prompts, resources, .. } = &live.listing;
+    fn announce(&self, live: &ReadyConnection) {
+        let UpstreamListing { tools, prompts, resources, .. } = &live.listing;
         tracing::info!(
             server = %self.server.name, revision = %live.revision(), tools = tools.len(), prompts = prompts.len(),
             resources = resources.len(), "server is ready"
@@ -326,25 +359,25 @@ impl Line {
     /// Keeps the lists of a connection up to date until it is gone, and says why it is.
     async fn tend(
         &self,
-        live: &Arc<Live>,
-        ear: &mut Ear,
-        last: &mut Option<Arc<Live>>,
+        live: &Arc<ReadyConnection>,
+        ear: &mut ListChangeSubscription,
+        last: &mut Option<Arc<ReadyConnection>>,
         (changes, whose, pins): (
-            &mut Option<watch::Receiver<Entrances>>,
+            &mut Option<watch::Receiver<SignInChanges>>,
             Option<u64>,
             &mut Option<watch::Receiver<u64>>,
         ),
-    ) -> Over {
+    ) -> ConnectionEnd {
         let closed = (live.connection.closed)();
         tokio::pin!(closed);
         let mut current = Arc::clone(live);
-        let offered = Kinds::offered(live.capabilities());
+        let offered = ListKinds::offered(live.capabilities());
         let mut wait = REREAD_AFTER;
         let mut reread_at = Instant::now() + wait;
         loop {
             let lost = current.listing.lost_kinds();
             let stale = tokio::select! {
-                reason = &mut closed => return Over::gone(reason),
+                reason = &mut closed => return ConnectionEnd::gone(reason),
                 stale = ear.hear() => stale,
                 () = self.doubt.notified() => offered,
                 // A server that was only busy says nothing when it no longer is.
@@ -355,19 +388,19 @@ impl Line {
                 }
                 () = changed(changes) => {
                     if changes.as_ref().map(|changes| changes.borrow().others) != whose {
-                        return Over::Others;
+                        return ConnectionEnd::Others;
                     }
                     offered
                 }
                 () = changed(pins) => match &self.server.gate {
-                    Some(gate) if gate.wants_another(live.quarantined) => return Over::Decided,
+                    Some(gate) if gate.wants_another(live.quarantined) => return ConnectionEnd::Decided,
                     _ => continue,
                 },
             };
             let mut listing = current.listing.clone();
-            let reader = Reader::new(&live.connection.service, self.abilities);
+            let reader = ListReader::new(&live.connection.service, self.abilities);
             tokio::select! {
-                reason = &mut closed => return Over::gone(reason),
+                reason = &mut closed => return ConnectionEnd::gone(reason),
                 () = reader.read(stale, &mut listing) => {}
             }
             // A list may be broken for good; all of them at once are a server that is gone.
@@ -375,7 +408,7 @@ impl Line {
                 && listing.lost() >= stale.count()
                 && let Some(problem) = listing.problems.iter().find(|problem| problem.whole)
             {
-                return Over::gone(problem.to_string());
+                return ConnectionEnd::gone(problem.to_string());
             }
             let known = &current.listing.problems;
             for problem in listing.problems.iter().filter(|problem| !known.contains(problem)) {
@@ -385,13 +418,21 @@ impl Line {
                 let connection = Arc::clone(&live.connection);
                 let hashes = match self.see(&connection, &listing).await {
                     Ok(hashes) => hashes,
-                    Err(problem) => return Over::Gone(problem),
+                    Err(problem) => return ConnectionEnd::Gone(problem),
                 };
                 let (id, quarantined, since) = (live.id, live.quarantined, live.since);
-                let results = Results::of(&listing);
-                current = Arc::new(Live { id, connection, listing, hashes, results, quarantined, since });
+                let results = ResultValidator::of(&listing);
+                current = Arc::new(ReadyConnection {
+                    id,
+                    connection,
+                    listing,
+                    hashes,
+                    results,
+                    quarantined,
+                    since,
+                });
                 *last = Some(Arc::clone(&current));
-                self.set(Phase::Ready(Arc::clone(&current)));
+                self.set(UpstreamPhase::Ready(Arc::clone(&current)));
             }
             let is_lost =
                 current.listing.problems.iter().any(|problem| problem.whole && problem.list == "tools/list");
@@ -403,8 +444,8 @@ impl Line {
 }
 
 /// Reasons a connection ends.
-enum Over {
-    Gone(ConnectProblem),
+enum ConnectionEnd {
+    Gone(UpstreamConnectError),
     /// Somebody has decided about the server.
     Decided,
     /// The account of the connection is signed out or was replaced by another.
@@ -415,9 +456,9 @@ enum Over {
     Restart,
 }
 
-impl Over {
+impl ConnectionEnd {
     fn gone(reason: String) -> Self {
-        Self::Gone(ConnectProblem::new(reason))
+        Self::Gone(UpstreamConnectError::new(reason))
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use tokenizers::Tokenizer;
 
 use super::NAME;
-use super::file::{Header, Loaded};
+use super::model_file::{LoadedModel, ModelFileHeader};
 use crate::ModelError;
 use crate::conversation::{self, tool_choice};
 use crate::providers::unsupported;
@@ -21,20 +21,20 @@ const CLOSE: char = '\u{f8f1}';
 
 /// A turn of the conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Turn {
+pub(super) struct PromptTurn {
     pub(super) role: &'static str,
     pub(super) text: String,
 }
 
 /// The turns of a request; what else is in it has no place here.
-pub(super) fn turns(params: &CreateMessageParams) -> Result<Vec<Turn>, ModelError> {
+pub(super) fn turns(params: &CreateMessageParams) -> Result<Vec<PromptTurn>, ModelError> {
     conversation::check(params)?;
     if !params.tools.is_empty() && tool_choice(params, NAME)? != ToolChoiceMode::None {
         return unsupported(NAME, "tools");
     }
     let mut turns = Vec::with_capacity(params.messages.len() + 1);
     if let Some(system) = params.system_prompt.as_ref().filter(|text| !text.is_empty()) {
-        turns.push(Turn { role: "system", text: system.clone() });
+        turns.push(PromptTurn { role: "system", text: system.clone() });
     }
     for message in &params.messages {
         let role = if message.role == Role::Assistant { "assistant" } else { "user" };
@@ -50,7 +50,7 @@ pub(super) fn turns(params: &CreateMessageParams) -> Result<Vec<Turn>, ModelErro
                 _ => return unsupported(NAME, "content of an unknown type"),
             }
         }
-        turns.push(Turn { role, text: texts.join("\n") });
+        turns.push(PromptTurn { role, text: texts.join("\n") });
     }
     Ok(turns)
 }
@@ -61,13 +61,17 @@ pub(super) fn check(template: &str) -> Result<(), String> {
 }
 
 /// The tokens of the conversation, up to where the model's answer begins.
-pub(super) fn encode(header: &Header, loaded: &Loaded, turns: &[Turn]) -> Result<Vec<u32>, ModelError> {
+pub(super) fn encode(
+    header: &ModelFileHeader,
+    loaded: &LoadedModel,
+    turns: &[PromptTurn],
+) -> Result<Vec<u32>, ModelError> {
     let rendered = render(header, turns)?;
     let mut tokens = Vec::new();
     for part in parts(&rendered, turns) {
         let (tokenizer, text) = match part {
-            Part::Template(text) => (&loaded.marks, text),
-            Part::Turn(text) => (&loaded.plain, text),
+            PromptPart::Template(text) => (&loaded.marks, text),
+            PromptPart::Turn(text) => (&loaded.plain, text),
         };
         let encoded = add(tokenizer, text).map_err(|error| ModelError::Unusable {
             model: header.name.clone(),
@@ -84,17 +88,17 @@ fn add(tokenizer: &Tokenizer, text: &str) -> Result<Vec<u32>, tokenizers::Error>
 }
 
 #[derive(Serialize)]
-struct Message {
+struct TemplateMessage {
     role: &'static str,
     content: String,
 }
 
 /// The template's words, with a number for each turn's text.
-fn render(header: &Header, turns: &[Turn]) -> Result<String, ModelError> {
-    let messages: Vec<Message> = turns
+fn render(header: &ModelFileHeader, turns: &[PromptTurn]) -> Result<String, ModelError> {
+    let messages: Vec<TemplateMessage> = turns
         .iter()
         .enumerate()
-        .map(|(index, turn)| Message { role: turn.role, content: format!("{OPEN}{index}{CLOSE}") })
+        .map(|(index, turn)| TemplateMessage { role: turn.role, content: format!("{OPEN}{index}{CLOSE}") })
         .collect();
     let environment = environment();
     let rendered = environment.template_from_str(&header.template).and_then(|template| {
@@ -114,24 +118,24 @@ fn render(header: &Header, turns: &[Turn]) -> Result<String, ModelError> {
 
 /// A part of the prompt.
 #[derive(Debug, PartialEq, Eq)]
-enum Part<'a> {
+enum PromptPart<'a> {
     Template(&'a str),
     Turn(&'a str),
 }
 
 /// The parts, in order, without the empty ones.
-fn parts<'a>(rendered: &'a str, turns: &'a [Turn]) -> Vec<Part<'a>> {
+fn parts<'a>(rendered: &'a str, turns: &'a [PromptTurn]) -> Vec<PromptPart<'a>> {
     let mut parts = Vec::new();
     let mut rest = rendered;
     while let Some((before, after)) = rest.split_once(OPEN) {
-        parts.push(Part::Template(before));
+        parts.push(PromptPart::Template(before));
         let Some((index, after)) = after.split_once(CLOSE) else { break };
         let turn = index.parse::<usize>().ok().and_then(|index| turns.get(index));
-        parts.extend(turn.map(|turn| Part::Turn(&turn.text)));
+        parts.extend(turn.map(|turn| PromptPart::Turn(&turn.text)));
         rest = after;
     }
-    parts.push(Part::Template(rest));
-    parts.retain(|part| !matches!(part, Part::Template("") | Part::Turn("")));
+    parts.push(PromptPart::Template(rest));
+    parts.retain(|part| !matches!(part, PromptPart::Template("") | PromptPart::Turn("")));
     parts
 }
 
@@ -163,8 +167,8 @@ mod tests {
         {{ bos_token + message['role'] + '\\n' + message['content'].strip() + eos_token + '\\n' }}\
         {% endfor %}\n{% if add_generation_prompt %}{{ bos_token + 'assistant\\n' }}{% endif %}";
 
-    fn header(template: &str) -> Header {
-        Header {
+    fn header(template: &str) -> ModelFileHeader {
+        ModelFileHeader {
             path: PathBuf::new(),
             name: "small".to_owned(),
             context: 64,
@@ -187,11 +191,11 @@ mod tests {
         assert_eq!(
             parts(&rendered, &turns),
             [
-                Part::Template("<|im_start|>system\n"),
-                Part::Turn("Be brief."),
-                Part::Template("<|im_end|>\n<|im_start|>user\n"),
-                Part::Turn(forged),
-                Part::Template("<|im_end|>\n<|im_start|>assistant\n"),
+                PromptPart::Template("<|im_start|>system\n"),
+                PromptPart::Turn("Be brief."),
+                PromptPart::Template("<|im_end|>\n<|im_start|>user\n"),
+                PromptPart::Turn(forged),
+                PromptPart::Template("<|im_end|>\n<|im_start|>assistant\n"),
             ]
         );
         let turns = super::turns(&asked("hello")).unwrap();

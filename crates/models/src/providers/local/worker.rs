@@ -8,9 +8,9 @@ use candle_transformers::generation::{LogitsProcessor, Sampling};
 use hospes_model::StopReason;
 use tokio::sync::mpsc;
 
-use super::file::{Header, Loaded};
-use super::prompt::{self, Turn};
-use super::stops::{Passed, Stops};
+use super::model_file::{LoadedModel, ModelFileHeader};
+use super::prompt::{self, PromptTurn};
+use super::stop_sequences::{CheckedText, StopSequences};
 use crate::ModelError;
 
 /// Number of prompt tokens that are read between two checks for a listener.
@@ -20,38 +20,38 @@ const TEMPERATURE: f64 = 0.8;
 const TOP_P: f64 = 0.95;
 
 /// Request to the model's thread.
-pub(super) struct Request {
-    pub(super) turns: Vec<Turn>,
+pub(super) struct WorkerRequest {
+    pub(super) turns: Vec<PromptTurn>,
     pub(super) max_tokens: u64,
     pub(super) temperature: Option<f64>,
     pub(super) stops: Vec<String>,
     /// Channel for the answer. Work on the answer ends when the receiver is dropped.
-    pub(super) told: mpsc::Sender<Said>,
+    pub(super) told: mpsc::Sender<WorkerEvent>,
 }
 
 /// Event of a request: a piece of the answer, its end, or a failure.
 #[derive(Debug)]
-pub(super) enum Said {
+pub(super) enum WorkerEvent {
     Piece(String),
-    Ended(Ended),
+    Ended(WorkerResult),
     Failed(ModelError),
 }
 
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct WorkerResult {
     pub(super) stop: StopReason,
     pub(super) input_tokens: u64,
     pub(super) output_tokens: u64,
 }
 
 /// Reasons a request ends early: the listener is gone, or an error occurred.
-enum Broken {
+enum WorkerError {
     Gone,
     Failed(ModelError),
 }
 
 /// Answers requests one after the other, until all senders are dropped.
-pub(super) fn run(header: &Header, requests: &Receiver<Request>) {
+pub(super) fn run(header: &ModelFileHeader, requests: &Receiver<WorkerRequest>) {
     let mut loaded = None;
     while let Ok(request) = requests.recv() {
         if request.told.is_closed() {
@@ -62,29 +62,33 @@ pub(super) fn run(header: &Header, requests: &Receiver<Request>) {
             // The next request tries again: the file may be there by then.
             Err(why) => {
                 let failed = ModelError::Unusable { model: header.name.clone(), why };
-                let _gone = request.told.blocking_send(Said::Failed(failed));
+                let _gone = request.told.blocking_send(WorkerEvent::Failed(failed));
                 continue;
             }
         };
         match answer(header, &model, &request) {
-            Ok(ended) => drop(request.told.blocking_send(Said::Ended(ended))),
-            Err(Broken::Failed(error)) => drop(request.told.blocking_send(Said::Failed(error))),
-            Err(Broken::Gone) => {}
+            Ok(ended) => drop(request.told.blocking_send(WorkerEvent::Ended(ended))),
+            Err(WorkerError::Failed(error)) => drop(request.told.blocking_send(WorkerEvent::Failed(error))),
+            Err(WorkerError::Gone) => {}
         }
         loaded = Some(model);
     }
 }
 
-fn answer(header: &Header, model: &Loaded, request: &Request) -> Result<Ended, Broken> {
+fn answer(
+    header: &ModelFileHeader,
+    model: &LoadedModel,
+    request: &WorkerRequest,
+) -> Result<WorkerResult, WorkerError> {
     let failed = |error: &dyn std::fmt::Display| {
         let why = format!("it fails at its work ({error})");
-        Broken::Failed(ModelError::Unusable { model: header.name.clone(), why })
+        WorkerError::Failed(ModelError::Unusable { model: header.name.clone(), why })
     };
-    let prompt = prompt::encode(header, model, &request.turns).map_err(Broken::Failed)?;
+    let prompt = prompt::encode(header, model, &request.turns).map_err(WorkerError::Failed)?;
     // One token of the context is the answer's at least.
     if prompt.len() >= header.context {
         let what = format!("a prompt of {} tokens (its context is {})", prompt.len(), header.context);
-        return Err(Broken::Failed(ModelError::Unsupported { provider: super::NAME, what }));
+        return Err(WorkerError::Failed(ModelError::Unsupported { provider: super::NAME, what }));
     }
     let room = header.context - prompt.len();
     let most = usize::try_from(request.max_tokens).map_or(room, |most| most.min(room));
@@ -96,20 +100,20 @@ fn answer(header: &Header, model: &Loaded, request: &Request) -> Result<Ended, B
     let mut logits = None;
     for (index, stride) in prompt.chunks(STRIDE).enumerate() {
         if request.told.is_closed() {
-            return Err(Broken::Gone);
+            return Err(WorkerError::Gone);
         }
         logits = Some(forward(stride, index * STRIDE).map_err(|error| failed(&error))?);
     }
     let mut choice =
         LogitsProcessor::from_sampling(RandomState::new().hash_one(()), sampling(request.temperature));
     let mut words = model.marks.decode_stream(true);
-    let mut stops = Stops::new(request.stops.clone());
+    let mut stops = StopSequences::new(request.stops.clone());
     let (mut output_tokens, mut stop) = (0, StopReason::MaxTokens);
     let say = |text: String| {
         if text.is_empty() {
-            return if request.told.is_closed() { Err(Broken::Gone) } else { Ok(()) };
+            return if request.told.is_closed() { Err(WorkerError::Gone) } else { Ok(()) };
         }
-        request.told.blocking_send(Said::Piece(text)).map_err(|_| Broken::Gone)
+        request.told.blocking_send(WorkerEvent::Piece(text)).map_err(|_| WorkerError::Gone)
     };
     while let Some(known) = logits.take() {
         let token = choice.sample(&known).map_err(|error| failed(&error))?;
@@ -119,7 +123,7 @@ fn answer(header: &Header, model: &Loaded, request: &Request) -> Result<Ended, B
             break;
         }
         if let Some(piece) = words.step(token).map_err(|error| failed(&error))? {
-            let Passed { text, ended } = stops.pass(&piece);
+            let CheckedText { text, ended } = stops.pass(&piece);
             say(text)?;
             if ended {
                 stop = StopReason::StopSequence;
@@ -136,7 +140,7 @@ fn answer(header: &Header, model: &Loaded, request: &Request) -> Result<Ended, B
     if stop != StopReason::StopSequence {
         say(stops.rest())?;
     }
-    Ok(Ended { stop, input_tokens: prompt.len() as u64, output_tokens: output_tokens as u64 })
+    Ok(WorkerResult { stop, input_tokens: prompt.len() as u64, output_tokens: output_tokens as u64 })
 }
 
 fn sampling(temperature: Option<f64>) -> Sampling {

@@ -6,11 +6,11 @@ use hospes_model::{
 };
 use serde_json::{Value, json};
 
-use super::super::Wire;
+use super::super::WireFormat;
 use super::*;
-use crate::Provider;
+use crate::ModelProvider;
 
-fn composed<W: Wire>(wire: &W, params: &CreateMessageParams) -> Value {
+fn composed<W: WireFormat>(wire: &W, params: &CreateMessageParams) -> Value {
     let composed = wire.compose(params).unwrap_or_else(|error| panic!("{error}"));
     serde_json::from_slice(&composed.body).unwrap()
 }
@@ -113,7 +113,7 @@ fn openai() {
     assert_eq!(choice(super::openai(), "required")["tool_choice"], "required");
     assert_eq!(choice(super::openai(), "none")["tool_choice"], "none");
 
-    let own = OpenAi::new("gpt", Access::key("sk-1234")).unwrap();
+    let own = OpenAi::new("gpt", ProviderAccess::key("sk-1234")).unwrap();
     let body = composed(&own, &with_media());
     assert_eq!((&body["max_tokens"], &body["max_completion_tokens"]), (&Value::Null, &json!(77)));
     let quiet = OpenAi::new("m", at("http://127.0.0.1:1")).unwrap().stream_usage(false);
@@ -278,22 +278,22 @@ fn ollama() {
     assert_eq!(choice(super::ollama(), "none")["tools"], Value::Null, "what is not on offer is not called");
 }
 
-fn choice<W: Wire>(wire: &W, mode: &str) -> Value {
+fn choice<W: WireFormat>(wire: &W, mode: &str) -> Value {
     let choice = ToolChoice::new().with_mode(ToolChoiceMode::from(mode));
     composed(wire, &with_tools().with_tool_choice(choice))
 }
 
-fn left_out(provider: &impl Provider, params: &CreateMessageParams) -> Vec<String> {
+fn left_out(provider: &impl ModelProvider, params: &CreateMessageParams) -> Vec<String> {
     provider.check(params).unwrap().iter().map(ToString::to_string).collect()
 }
 
-fn all() -> [&'static dyn Provider; 4] {
+fn all() -> [&'static dyn ModelProvider; 4] {
     [super::openai(), super::anthropic(), super::gemini(), super::ollama()]
 }
 
 #[test]
 fn what_a_provider_cannot_take_is_said_before_anything_is_sent() {
-    let own = OpenAi::new("gpt", Access::key("sk-1234")).unwrap();
+    let own = OpenAi::new("gpt", ProviderAccess::key("sk-1234")).unwrap();
     let user = |block: hospes_model::SamplingMessageContentBlock| params(vec![SamplingMessage::user(block)]);
     let stops =
         |count| params(vec![SamplingMessage::user("x")]).with_stop_sequences(vec!["s".to_owned(); count]);
@@ -311,7 +311,7 @@ fn what_a_provider_cannot_take_is_said_before_anything_is_sent() {
     let tiff = user(ImageContent::new("cGlj", "image/tiff").into());
     for (provider, params, said) in [
         (
-            &own as &dyn Provider,
+            &own as &dyn ModelProvider,
             &sound,
             "OpenAI cannot take a sound of type audio/ogg (it takes wav and mp3)",
         ),

@@ -7,29 +7,29 @@ use hospes_model::{CreateMessageParams, RawJson, SamplingMessage, StopReason, To
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::Drafting;
+use super::super::IntoDraft;
 use super::*;
-use crate::draft::ReadError;
-use crate::http::testing::Framing;
-use crate::{Answer, Delta, Usage};
+use crate::answer_draft::ReadError;
+use crate::http::testing::TestFraming;
+use crate::{AnswerDelta, ModelAnswer, TokenUsage};
 
 /// Reads `bytes`, which arrive in pieces of these lengths. Returns the answer, and the pieces that were reported
 /// meanwhile.
-fn read<W: Wire>(
+fn read<W: WireFormat>(
     wire: &W,
     kind: &str,
     bytes: &[u8],
     cuts: &[usize],
-) -> (Result<Answer, String>, Vec<String>) {
+) -> (Result<ModelAnswer, String>, Vec<String>) {
     let tool = Tool::new("weather.now", RawJson::empty_object());
     let params = CreateMessageParams::new(vec![SamplingMessage::user("x")], 9).with_tools(vec![tool]);
     let names = Arc::new(wire.compose(&params).unwrap().names);
     let mut reader = wire.reader(&names);
     let mut heard = Vec::new();
-    let mut framing = Framing::of(kind, W::STYLE);
+    let mut framing = TestFraming::of(kind, W::STYLE);
     let outcome = (|| {
         let (mut rest, mut cuts) = (bytes, cuts.iter().copied().cycle());
-        let mut listen = |delta: Delta<'_>| heard.push(format!("{delta:?}"));
+        let mut listen = |delta: AnswerDelta<'_>| heard.push(format!("{delta:?}"));
         while !rest.is_empty() && !reader.is_over() {
             let (chunk, left) = rest.split_at(cuts.next().unwrap_or(usize::MAX).clamp(1, rest.len()));
             rest = left;
@@ -46,7 +46,7 @@ fn read<W: Wire>(
 }
 
 /// The answer, which must be the same however the bytes are cut; what is heard too, but for texts in other pieces.
-fn whole<W: Wire>(wire: &W, kind: &str, text: &str) -> Answer {
+fn whole<W: WireFormat>(wire: &W, kind: &str, text: &str) -> ModelAnswer {
     let (answer, heard) = read(wire, kind, text.as_bytes(), &[usize::MAX]);
     let answer = answer.unwrap_or_else(|error| panic!("{error} of {text}"));
     for cut in 1..text.len().min(90) {
@@ -93,7 +93,10 @@ fn openai_chunks_with_all_that_is_seen_in_the_wild() {
             .collect();
         assert_eq!(uses, [("call_a", "weather.now", r#"{"city":"Ulm"}"#), ("call_b", "other", "{}")]);
         assert_eq!(answer.result.stop_reason, Some(StopReason::ToolUse));
-        assert_eq!((answer.result.model.as_str(), answer.usage), ("gpt-x-2026", Some(Usage::new(11, 7))));
+        assert_eq!(
+            (answer.result.model.as_str(), answer.usage),
+            ("gpt-x-2026", Some(TokenUsage::new(11, 7)))
+        );
     }
     let (_, heard) = read(openai(), EVENTS, text.as_bytes(), &[usize::MAX]);
     let wanted =
@@ -133,7 +136,7 @@ fn openai_whole_completions_and_arguments_that_are_an_object() {
     }"#;
     let answer = whole(openai(), "application/json", text);
     let uses: Vec<_> = answer.result.tool_uses().map(|one| one.input.to_string()).collect();
-    assert_eq!((uses, answer.usage), (vec![r#"{"city":"Ulm"}"#.to_owned()], Some(Usage::new(3, 4))));
+    assert_eq!((uses, answer.usage), (vec![r#"{"city":"Ulm"}"#.to_owned()], Some(TokenUsage::new(3, 4))));
 }
 
 /// covers: SAMP-08
@@ -224,7 +227,7 @@ fn anthropic_events() {
         .collect();
     assert_eq!(uses, [("toolu_1", "weather.now", r#"{"city": "Ulm"}"#)]);
     assert_eq!(streamed.result.stop_reason, Some(StopReason::ToolUse));
-    assert_eq!(streamed.usage, Some(Usage::new(115, 42)), "what came out of a cache counts");
+    assert_eq!(streamed.usage, Some(TokenUsage::new(115, 42)), "what came out of a cache counts");
 
     let text = r#"{"id":"msg_1","type":"message","role":"assistant","model":"claude-x",
         "content":[{"type":"text","text":"Let me see."},{"type":"tool_use","id":"toolu_1","name":"weather_now","input":{"city":"Ulm"}}],
@@ -242,9 +245,9 @@ fn anthropic_counts_are_totals_however_often_they_come() {
     let delta =
         |usage: &str| format!(r#"{{"type":"message_delta","delta":{{"stop_reason":"end_turn"}}{usage}}}"#);
     for (more, wanted) in [
-        ("", Usage::new(10, 3)),
-        (r#","usage":{"input_tokens":12}"#, Usage::new(12, 3)),
-        (r#","usage":{"output_tokens":9,"cache_read_input_tokens":5}"#, Usage::new(15, 9)),
+        ("", TokenUsage::new(10, 3)),
+        (r#","usage":{"input_tokens":12}"#, TokenUsage::new(12, 3)),
+        (r#","usage":{"output_tokens":9,"cache_read_input_tokens":5}"#, TokenUsage::new(15, 9)),
     ] {
         let text = named_events(&[start, &delta(more), r#"{"type":"message_stop"}"#]);
         assert_eq!(whole(anthropic(), EVENTS, &text).usage, Some(wanted), "{more}");
@@ -270,7 +273,10 @@ fn gemini_parts_streamed_or_as_an_array() {
         let signature: Option<String> = uses[0].meta.read("geminiThoughtSignature");
         assert_eq!((signature.as_deref(), uses[1].meta.is_empty()), (Some("c2ln"), true));
         assert_eq!(answer.result.stop_reason, Some(StopReason::ToolUse));
-        assert_eq!((answer.result.model.as_str(), answer.usage), ("gemini-x-001", Some(Usage::new(8, 26))));
+        assert_eq!(
+            (answer.result.model.as_str(), answer.usage),
+            ("gemini-x-001", Some(TokenUsage::new(8, 26)))
+        );
     }
 }
 
@@ -292,7 +298,7 @@ fn ollama_lines() {
             answer.result.tool_uses().map(|one| (one.id.as_str(), one.input.as_str())).collect();
         assert_eq!(uses, [("call_1", r#"{"city":"Ulm"}"#), ("call_x", "{}")]);
         assert_eq!(answer.result.stop_reason, Some(StopReason::ToolUse));
-        assert_eq!(answer.usage, Some(Usage::new(26, 9)));
+        assert_eq!(answer.usage, Some(TokenUsage::new(26, 9)));
     }
 }
 

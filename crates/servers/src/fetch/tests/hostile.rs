@@ -95,7 +95,7 @@ async fn a_name_that_changes_its_mind_leads_nowhere() {
     });
     for flips_after in 1..4 {
         let asked = AtomicUsize::new(0);
-        let lookup = move |_: String| -> Found {
+        let lookup = move |_: String| -> LookupFuture {
             let address = if asked.fetch_add(1, Ordering::SeqCst) < flips_after { PUBLIC } else { INSIDE };
             Box::pin(async move { Ok(vec![SocketAddr::new(address.parse().unwrap(), 0)]) })
         };

@@ -238,16 +238,16 @@ async fn files_are_edited_word_for_word() {
 
 #[test]
 fn a_file_that_somebody_else_changed_is_not_overwritten() {
-    use super::super::closed::Closed;
-    use super::super::roots::Roots;
-    use super::super::save::{Over, save};
+    use super::super::atomic_write::{OverwriteMode, save};
+    use super::super::closed_folders::ClosedFolders;
+    use super::super::served_folders::ServedFolders;
 
     let house = House::new();
-    let roots = Roots::open(&[house.at("served").into()], Closed::default()).unwrap();
+    let roots = ServedFolders::open(&[house.at("served").into()], ClosedFolders::default()).unwrap();
     let (_, read) = super::super::read::text(&roots.find("readme.md").unwrap(), 1000).unwrap();
     fs::write(house.at("served/readme.md"), "theirs, and longer").unwrap();
     let spot = roots.target("readme.md").unwrap();
-    let why = save(&spot, b"ours", &Over::This(read)).unwrap_err().to_string();
+    let why = save(&spot, b"ours", &OverwriteMode::This(read)).unwrap_err().to_string();
     assert!(why.contains("was changed by somebody else"), "{why}");
     assert_eq!(fs::read_to_string(house.at("served/readme.md")).unwrap(), "theirs, and longer");
     assert_eq!(

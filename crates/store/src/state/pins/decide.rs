@@ -4,33 +4,33 @@ use jiff::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::rows::with_id;
-use super::{Digest, Item, ItemKind, ItemState, Server, ServerState};
+use super::{ItemKind, ItemPinState, ServerPinState, Sha256Digest, StoredItem, StoredServer};
 
 /// Decision of a person on a server or on one item that it offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
+pub struct TrustDecision {
     server: String,
-    target: Digest,
+    target: Sha256Digest,
     item: Option<(ItemKind, String)>,
     /// Hash of the accepted definition; `None` if it is rejected.
-    accepts: Option<Digest>,
+    accepts: Option<Sha256Digest>,
     by: String,
 }
 
-impl Decision {
-    /// Accepts the server with everything that it offers now, if that is what has this [`Server::hash`].
+impl TrustDecision {
+    /// Accepts the server with everything that it offers now, if that is what has this [`StoredServer::hash`].
     #[must_use]
-    pub fn accept(server: &str, target: Digest, hash: Digest, by: &str) -> Self {
+    pub fn accept(server: &str, target: Sha256Digest, hash: Sha256Digest, by: &str) -> Self {
         Self { server: server.to_owned(), target, item: None, accepts: Some(hash), by: by.to_owned() }
     }
 
     /// Rejects the server, whatever it offers.
     #[must_use]
-    pub fn reject(server: &str, target: Digest, by: &str) -> Self {
+    pub fn reject(server: &str, target: Sha256Digest, by: &str) -> Self {
         Self { server: server.to_owned(), target, item: None, accepts: None, by: by.to_owned() }
     }
 
-    /// Limits the decision to one item that the server offers; the hash is then its [`Item::hash`].
+    /// Limits the decision to one item that the server offers; the hash is then its [`StoredItem::hash`].
     #[must_use]
     pub fn about(mut self, kind: ItemKind, name: &str) -> Self {
         self.item = Some((kind, name.to_owned()));
@@ -41,17 +41,17 @@ impl Decision {
 /// Result of a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Decided {
+pub struct TrustDecisionOutcome {
     /// State of the server after the decision.
-    pub server: Server,
+    pub server: StoredServer,
     /// Items whose state changed.
-    pub changed: Vec<Item>,
+    pub changed: Vec<StoredItem>,
 }
 
 /// Reasons a decision is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refused {
+pub enum TrustDecisionError {
     /// There is no server or item of that name.
     #[error("nothing of that name was ever offered")]
     Unknown,
@@ -63,43 +63,46 @@ pub enum Refused {
     ServerFirst,
 }
 
-pub(super) fn decide(change: &Connection, decision: &Decision) -> rusqlite::Result<Result<Decided, Refused>> {
+pub(super) fn decide(
+    change: &Connection,
+    decision: &TrustDecision,
+) -> rusqlite::Result<Result<TrustDecisionOutcome, TrustDecisionError>> {
     let Some((id, before)) = with_id(change, &decision.server, &decision.target)? else {
-        return Ok(Err(Refused::Unknown));
+        return Ok(Err(TrustDecisionError::Unknown));
     };
     let now = Timestamp::now().as_microsecond();
     match (&decision.item, decision.accepts) {
-        (None, Some(hash)) if hash != before.hash => return Ok(Err(Refused::Changed)),
+        (None, Some(hash)) if hash != before.hash => return Ok(Err(TrustDecisionError::Changed)),
         (None, Some(_)) => {
             change.execute(
                 "UPDATE pinned_servers SET state = ?2, accepted_program = program_hash, decided_at = ?3, decided_by = ?4
                  WHERE id = ?1",
-                params![id, ServerState::Accepted, now, decision.by],
+                params![id, ServerPinState::Accepted, now, decision.by],
             )?;
             change.execute(
                 "UPDATE pinned_items SET state = ?2, decided_at = ?3, decided_by = ?4
                  WHERE server = ?1 AND current AND state = ?5",
-                params![id, ItemState::Accepted, now, decision.by, ItemState::Waiting],
+                params![id, ItemPinState::Accepted, now, decision.by, ItemPinState::Waiting],
             )?;
         }
         (None, None) => {
             change.execute(
                 "UPDATE pinned_servers SET state = ?2, decided_at = ?3, decided_by = ?4 WHERE id = ?1",
-                params![id, ServerState::Rejected, now, decision.by],
+                params![id, ServerPinState::Rejected, now, decision.by],
             )?;
         }
         (Some((kind, name)), accepts) => {
             let mut same = before.items.iter().filter(|item| item.kind == *kind && item.name == *name);
             let Some(current) = same.clone().find(|item| item.is_current).or_else(|| same.next()) else {
-                return Ok(Err(Refused::Unknown));
+                return Ok(Err(TrustDecisionError::Unknown));
             };
-            if accepts.is_some() && before.state != ServerState::Accepted {
-                return Ok(Err(Refused::ServerFirst));
+            if accepts.is_some() && before.state != ServerPinState::Accepted {
+                return Ok(Err(TrustDecisionError::ServerFirst));
             }
             if accepts.is_some_and(|hash| hash != current.hash || !current.is_current) {
-                return Ok(Err(Refused::Changed));
+                return Ok(Err(TrustDecisionError::Changed));
             }
-            let state = if accepts.is_some() { ItemState::Accepted } else { ItemState::Rejected };
+            let state = if accepts.is_some() { ItemPinState::Accepted } else { ItemPinState::Rejected };
             change.execute(
                 "UPDATE pinned_items SET state = ?5, decided_at = ?6, decided_by = ?7
                  WHERE server = ?1 AND kind = ?2 AND name = ?3 AND hash = ?4",
@@ -108,13 +111,13 @@ pub(super) fn decide(change: &Connection, decision: &Decision) -> rusqlite::Resu
         }
     }
     let Some((_, server)) = with_id(change, &decision.server, &decision.target)? else {
-        return Ok(Err(Refused::Unknown));
+        return Ok(Err(TrustDecisionError::Unknown));
     };
-    let stood = |item: &Item| {
+    let stood = |item: &StoredItem| {
         let same =
-            |other: &&Item| (other.kind, &other.name, other.hash) == (item.kind, &item.name, item.hash);
+            |other: &&StoredItem| (other.kind, &other.name, other.hash) == (item.kind, &item.name, item.hash);
         before.items.iter().find(same).map(|before| before.state)
     };
     let changed = server.items.iter().filter(|item| stood(item) != Some(item.state)).cloned().collect();
-    Ok(Ok(Decided { server, changed }))
+    Ok(Ok(TrustDecisionOutcome { server, changed }))
 }

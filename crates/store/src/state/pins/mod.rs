@@ -6,17 +6,17 @@
 
 mod decide;
 mod rows;
-mod see;
+mod sightings;
 #[cfg(test)]
 mod tests;
 mod types;
 
-use super::State;
+use super::StateStore;
 use crate::error::StoreError;
-pub use decide::{Decided, Decision, Refused};
+pub use decide::{TrustDecision, TrustDecisionError, TrustDecisionOutcome};
 pub use types::{
-    Definition, Digest, Fingerprint, Item, ItemKind, ItemState, NotADigest, Recorded, Seen, Server,
-    ServerState, Sighting, Trust,
+    ItemDefinition, ItemKind, ItemPinState, ParseDigestError, RecordedDefinition, ServerFingerprint,
+    ServerPinState, ServerSighting, Sha256Digest, SightingReport, StoredItem, StoredServer, TrustMode,
 };
 
 /// Maximum number of definitions kept of one item, besides the accepted ones.
@@ -56,10 +56,10 @@ pub(super) const STEPS: &[&str] = &["
 
 /// The pins.
 #[derive(Clone, Debug)]
-pub struct Pins(State);
+pub struct PinRecords(StateStore);
 
-impl Pins {
-    pub(super) fn new(state: State) -> Self {
+impl PinRecords {
+    pub(super) fn new(state: StateStore) -> Self {
         Self(state)
     }
 
@@ -68,21 +68,25 @@ impl Pins {
     ///
     /// # Errors
     /// When it cannot be read or written. Then nothing of the server may be used.
-    pub async fn see(&self, sighting: Sighting, trust: Trust) -> Result<Seen, StoreError> {
+    pub async fn see(
+        &self,
+        sighting: ServerSighting,
+        trust: TrustMode,
+    ) -> Result<SightingReport, StoreError> {
         let sighting = std::sync::Arc::new(sighting);
         let look = std::sync::Arc::clone(&sighting);
         // Nearly always everything is known, and nothing needs to be written.
-        if let Some(seen) = self.0.read(move |view| see::known(view, &look, trust)).await? {
+        if let Some(seen) = self.0.read(move |view| sightings::known(view, &look, trust)).await? {
             return Ok(seen);
         }
-        self.0.write(move |change| see::see(change, &sighting, trust)).await
+        self.0.write(move |change| sightings::see(change, &sighting, trust)).await
     }
 
     /// One server; none that was never seen.
     ///
     /// # Errors
     /// When it cannot be read.
-    pub async fn server(&self, name: &str, target: Digest) -> Result<Option<Server>, StoreError> {
+    pub async fn server(&self, name: &str, target: Sha256Digest) -> Result<Option<StoredServer>, StoreError> {
         let name = name.to_owned();
         self.0.read(move |view| rows::server(view, &name, &target)).await
     }
@@ -91,7 +95,7 @@ impl Pins {
     ///
     /// # Errors
     /// When they cannot be read.
-    pub async fn servers(&self) -> Result<Vec<Server>, StoreError> {
+    pub async fn servers(&self) -> Result<Vec<StoredServer>, StoreError> {
         self.0.read(rows::servers).await
     }
 
@@ -99,7 +103,10 @@ impl Pins {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub async fn decide(&self, decision: Decision) -> Result<Result<Decided, Refused>, StoreError> {
+    pub async fn decide(
+        &self,
+        decision: TrustDecision,
+    ) -> Result<Result<TrustDecisionOutcome, TrustDecisionError>, StoreError> {
         self.0.write(move |change| decide::decide(change, &decision)).await
     }
 
@@ -110,9 +117,9 @@ impl Pins {
     pub async fn history(
         &self,
         name: &str,
-        target: Digest,
+        target: Sha256Digest,
         item: Option<(ItemKind, String)>,
-    ) -> Result<Vec<Recorded>, StoreError> {
+    ) -> Result<Vec<RecordedDefinition>, StoreError> {
         let name = name.to_owned();
         self.0.read(move |view| rows::history(view, &name, &target, item.as_ref())).await
     }

@@ -4,14 +4,21 @@ use aws_lc_rs::digest::{Context, SHA256};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
-use super::{Digest, Fingerprint, Item, ItemKind, ItemState, Recorded, Server, ServerState};
+use super::{
+    ItemKind, ItemPinState, RecordedDefinition, ServerFingerprint, ServerPinState, Sha256Digest, StoredItem,
+    StoredServer,
+};
 
 const SERVER: &str = "SELECT id, name, target, shown, program, program_hash, accepted_program, state, current, \
                       seen_at, decided_at, decided_by FROM pinned_servers";
 
 const ITEM: &str = "SELECT kind, name, hash, state, current, seen_at, decided_at, decided_by";
 
-pub(super) fn server(view: &Connection, name: &str, target: &Digest) -> rusqlite::Result<Option<Server>> {
+pub(super) fn server(
+    view: &Connection,
+    name: &str,
+    target: &Sha256Digest,
+) -> rusqlite::Result<Option<StoredServer>> {
     Ok(with_id(view, name, target)?.map(|(_, server)| server))
 }
 
@@ -19,14 +26,14 @@ pub(super) fn server(view: &Connection, name: &str, target: &Digest) -> rusqlite
 pub(super) fn with_id(
     view: &Connection,
     name: &str,
-    target: &Digest,
-) -> rusqlite::Result<Option<(i64, Server)>> {
+    target: &Sha256Digest,
+) -> rusqlite::Result<Option<(i64, StoredServer)>> {
     let mut query = view.prepare_cached(&format!("{SERVER} WHERE name = ?1 AND target = ?2"))?;
     let found = query.query_row((name, target), read_server).optional()?;
     found.map(|found| whole(view, found)).transpose()
 }
 
-pub(super) fn servers(view: &rusqlite::Transaction<'_>) -> rusqlite::Result<Vec<Server>> {
+pub(super) fn servers(view: &rusqlite::Transaction<'_>) -> rusqlite::Result<Vec<StoredServer>> {
     let mut query =
         view.prepare_cached(&format!("{SERVER} ORDER BY name, current DESC, seen_at DESC, id DESC"))?;
     let found = query.query_map([], read_server)?.collect::<rusqlite::Result<Vec<_>>>()?;
@@ -36,9 +43,9 @@ pub(super) fn servers(view: &rusqlite::Transaction<'_>) -> rusqlite::Result<Vec<
 pub(super) fn history(
     view: &Connection,
     name: &str,
-    target: &Digest,
+    target: &Sha256Digest,
     item: Option<&(ItemKind, String)>,
-) -> rusqlite::Result<Vec<Recorded>> {
+) -> rusqlite::Result<Vec<RecordedDefinition>> {
     let mut query = view.prepare_cached(&format!(
         "{ITEM}, definition FROM pinned_items
          WHERE server = (SELECT id FROM pinned_servers WHERE name = ?1 AND target = ?2)
@@ -46,11 +53,11 @@ pub(super) fn history(
          ORDER BY seen_at DESC, current DESC, kind, name"
     ))?;
     let (kind, of) = (item.map(|(kind, _)| kind.as_str()), item.map(|(_, name)| name));
-    let read = |row: &Row<'_>| Ok(Recorded { item: read_item(row)?, definition: row.get(8)? });
+    let read = |row: &Row<'_>| Ok(RecordedDefinition { item: read_item(row)?, definition: row.get(8)? });
     query.query_map((name, target, kind, of), read)?.collect()
 }
 
-fn whole(view: &Connection, (id, mut server): (i64, Server)) -> rusqlite::Result<(i64, Server)> {
+fn whole(view: &Connection, (id, mut server): (i64, StoredServer)) -> rusqlite::Result<(i64, StoredServer)> {
     let mut query = view.prepare_cached(&format!(
         "{ITEM} FROM pinned_items WHERE server = ?1 ORDER BY kind, name, seen_at"
     ))?;
@@ -60,7 +67,7 @@ fn whole(view: &Connection, (id, mut server): (i64, Server)) -> rusqlite::Result
 }
 
 /// Over everything that a person decides about when they decide about the server.
-fn hash(server: &Server) -> Digest {
+fn hash(server: &StoredServer) -> Sha256Digest {
     let mut context = Context::new(&SHA256);
     let mut add = |part: &[u8]| {
         context.update(&(part.len() as u64).to_be_bytes());
@@ -76,17 +83,17 @@ fn hash(server: &Server) -> Digest {
     }
     let mut bytes = [0; 32];
     bytes.copy_from_slice(context.finish().as_ref());
-    Digest::new(bytes)
+    Sha256Digest::new(bytes)
 }
 
-fn read_server(row: &Row<'_>) -> rusqlite::Result<(i64, Server)> {
-    let fingerprint = Fingerprint {
+fn read_server(row: &Row<'_>) -> rusqlite::Result<(i64, StoredServer)> {
+    let fingerprint = ServerFingerprint {
         target: row.get(2)?,
         shown: row.get(3)?,
         program: row.get(4)?,
         program_hash: row.get(5)?,
     };
-    let server = Server {
+    let server = StoredServer {
         name: row.get(1)?,
         hash: fingerprint.target,
         fingerprint,
@@ -101,8 +108,8 @@ fn read_server(row: &Row<'_>) -> rusqlite::Result<(i64, Server)> {
     Ok((row.get(0)?, server))
 }
 
-fn read_item(row: &Row<'_>) -> rusqlite::Result<Item> {
-    Ok(Item {
+fn read_item(row: &Row<'_>) -> rusqlite::Result<StoredItem> {
+    Ok(StoredItem {
         kind: row.get(0)?,
         name: row.get(1)?,
         hash: row.get(2)?,
@@ -114,13 +121,13 @@ fn read_item(row: &Row<'_>) -> rusqlite::Result<Item> {
     })
 }
 
-impl ToSql for Digest {
+impl ToSql for Sha256Digest {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(self.as_bytes().as_slice().into())
     }
 }
 
-impl FromSql for Digest {
+impl FromSql for Sha256Digest {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         <[u8; 32]>::column_result(value).map(Self::new)
     }
@@ -146,8 +153,8 @@ macro_rules! by_word {
     };
 }
 
-by_word!(ServerState, New = "new", Accepted = "accepted", Rejected = "rejected");
-by_word!(ItemState, Waiting = "waiting", Accepted = "accepted", Rejected = "rejected");
+by_word!(ServerPinState, New = "new", Accepted = "accepted", Rejected = "rejected");
+by_word!(ItemPinState, Waiting = "waiting", Accepted = "accepted", Rejected = "rejected");
 by_word!(
     ItemKind,
     Instructions = "instructions",

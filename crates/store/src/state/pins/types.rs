@@ -7,9 +7,9 @@ use crate::key::{LENGTH, from_hex, to_hex};
 
 /// A SHA-256. Written in hexadecimal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Digest([u8; LENGTH]);
+pub struct Sha256Digest([u8; LENGTH]);
 
-impl Digest {
+impl Sha256Digest {
     /// These bytes.
     #[must_use]
     pub const fn new(bytes: [u8; LENGTH]) -> Self {
@@ -23,43 +23,43 @@ impl Digest {
     }
 }
 
-impl fmt::Display for Digest {
+impl fmt::Display for Sha256Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&to_hex(&self.0))
     }
 }
 
-impl fmt::Debug for Digest {
+impl fmt::Debug for Sha256Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Digest({self})")
     }
 }
 
-impl FromStr for Digest {
-    type Err = NotADigest;
+impl FromStr for Sha256Digest {
+    type Err = ParseDigestError;
 
-    fn from_str(text: &str) -> Result<Self, NotADigest> {
-        from_hex(text).map(|bytes| Self(*bytes)).ok_or(NotADigest)
+    fn from_str(text: &str) -> Result<Self, ParseDigestError> {
+        from_hex(text).map(|bytes| Self(*bytes)).ok_or(ParseDigestError)
     }
 }
 
-impl Serialize for Digest {
+impl Serialize for Sha256Digest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Digest {
+impl<'de> Deserialize<'de> for Sha256Digest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
-/// A text that is no [`Digest`].
+/// A text that is no [`Sha256Digest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a hash: wanted {} hexadecimal digits", 2 * LENGTH)]
 #[non_exhaustive]
-pub struct NotADigest;
+pub struct ParseDigestError;
 
 /// Kind of a pinned item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -99,7 +99,7 @@ impl ItemKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum ServerState {
+pub enum ServerPinState {
     /// No person has decided.
     New,
     /// It may be used.
@@ -112,7 +112,7 @@ pub enum ServerState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum ItemState {
+pub enum ItemPinState {
     /// No person has decided.
     Waiting,
     /// It may be used.
@@ -124,9 +124,9 @@ pub enum ItemState {
 /// Fingerprint of the command or the address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Fingerprint {
+pub struct ServerFingerprint {
     /// A hash of the whole target: another command line or URL is another target.
-    pub target: Digest,
+    pub target: Sha256Digest,
     /// The command line or URL as a person reads it, without secrets.
     pub shown: String,
     /// The file that is executed.
@@ -134,18 +134,18 @@ pub struct Fingerprint {
     pub program: Option<String>,
     /// The hash of that file, where it can be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub program_hash: Option<Digest>,
+    pub program_hash: Option<Sha256Digest>,
 }
 
-impl Fingerprint {
+impl ServerFingerprint {
     /// A target without a file.
-    pub fn new(target: Digest, shown: impl Into<String>) -> Self {
+    pub fn new(target: Sha256Digest, shown: impl Into<String>) -> Self {
         Self { target, shown: shown.into(), program: None, program_hash: None }
     }
 
     /// Sets the file that is executed and its hash.
     #[must_use]
-    pub fn with_program(mut self, program: Option<String>, hash: Option<Digest>) -> Self {
+    pub fn with_program(mut self, program: Option<String>, hash: Option<Sha256Digest>) -> Self {
         (self.program, self.program_hash) = (program, hash);
         self
     }
@@ -154,29 +154,29 @@ impl Fingerprint {
 /// One thing that a server offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Definition {
+pub struct ItemDefinition {
     /// Kind of the item.
     pub kind: ItemKind,
     /// Name of the item at the server.
     pub name: String,
     /// Hash of everything that a model or a person receives about the item.
-    pub hash: Digest,
+    pub hash: Sha256Digest,
     /// Content of the definition, as JSON.
     pub text: String,
     /// The hash that an earlier version made of the same definition, which covered less of it. What was decided about that
     /// one holds for this one, which takes its place.
-    pub earlier: Option<Digest>,
+    pub earlier: Option<Sha256Digest>,
 }
 
-impl Definition {
+impl ItemDefinition {
     /// A definition with its hash.
-    pub fn new(kind: ItemKind, name: impl Into<String>, hash: Digest, text: impl Into<String>) -> Self {
+    pub fn new(kind: ItemKind, name: impl Into<String>, hash: Sha256Digest, text: impl Into<String>) -> Self {
         Self { kind, name: name.into(), hash, text: text.into(), earlier: None }
     }
 
     /// Sets the hash that an earlier version computed.
     #[must_use]
-    pub fn with_earlier(mut self, hash: Digest) -> Self {
+    pub fn with_earlier(mut self, hash: Sha256Digest) -> Self {
         self.earlier = Some(hash);
         self
     }
@@ -185,22 +185,22 @@ impl Definition {
 /// Offer of a server, seen on one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Sighting {
+pub struct ServerSighting {
     /// Name of the server in the configuration.
     pub server: String,
     /// Fingerprint of its command or address.
-    pub fingerprint: Fingerprint,
+    pub fingerprint: ServerFingerprint,
     /// Audience: servers may offer different items to different users and applications.
     pub sight: String,
     /// Definitions that the server offers.
-    pub definitions: Vec<Definition>,
+    pub definitions: Vec<ItemDefinition>,
     /// True if the sighting is complete: all lists could be read.
     pub is_whole: bool,
 }
 
-impl Sighting {
+impl ServerSighting {
     /// Creates a sighting of a server without items.
-    pub fn new(server: impl Into<String>, fingerprint: Fingerprint, sight: impl Into<String>) -> Self {
+    pub fn new(server: impl Into<String>, fingerprint: ServerFingerprint, sight: impl Into<String>) -> Self {
         let (server, sight) = (server.into(), sight.into());
         Self { server, fingerprint, sight, definitions: Vec::new(), is_whole: true }
     }
@@ -210,7 +210,7 @@ impl Sighting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Trust {
+pub enum TrustMode {
     /// Nothing.
     Ask,
     /// A server when it is first seen, and its program when it is replaced.
@@ -220,9 +220,9 @@ pub enum Trust {
 /// State of a server after it was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Seen {
+pub struct SightingReport {
     /// The server with all that is known of it.
-    pub server: Server,
+    pub server: StoredServer,
     /// True if the server was never seen before.
     pub is_first: bool,
     /// True if its program has changed since the last time.
@@ -234,20 +234,20 @@ pub struct Seen {
 /// A stored server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Server {
+pub struct StoredServer {
     /// Name of the server in the configuration.
     pub name: String,
     /// Fingerprint when it was last seen.
-    pub fingerprint: Fingerprint,
+    pub fingerprint: ServerFingerprint,
     /// The hash of the program that was accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub accepted_program: Option<Digest>,
+    pub accepted_program: Option<Sha256Digest>,
     /// State of the server.
-    pub state: ServerState,
+    pub state: ServerPinState,
     /// True if this is the server that was started last among those with its name.
     pub is_current: bool,
     /// A hash over all that there is to decide about: a decision names it.
-    pub hash: Digest,
+    pub hash: Sha256Digest,
     /// Time when it was first seen, in microseconds since 1970.
     pub seen_at: i64,
     /// Time of the decision.
@@ -257,29 +257,29 @@ pub struct Server {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<String>,
     /// Items that the server offers or offered.
-    pub items: Vec<Item>,
+    pub items: Vec<StoredItem>,
 }
 
-impl Server {
+impl StoredServer {
     /// Returns true if the program is not the one that was accepted.
     #[must_use]
     pub fn is_replaced(&self) -> bool {
-        self.state == ServerState::Accepted && self.accepted_program != self.fingerprint.program_hash
+        self.state == ServerPinState::Accepted && self.accepted_program != self.fingerprint.program_hash
     }
 }
 
 /// One definition of one thing that a server offers or offered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Item {
+pub struct StoredItem {
     /// Kind of the item.
     pub kind: ItemKind,
     /// Name of the item at the server.
     pub name: String,
     /// The hash of its definition.
-    pub hash: Digest,
+    pub hash: Sha256Digest,
     /// State of the definition.
-    pub state: ItemState,
+    pub state: ItemPinState,
     /// True if the server offered this definition when it was last seen.
     pub is_current: bool,
     /// Time when the definition was first seen, in microseconds since 1970.
@@ -295,10 +295,10 @@ pub struct Item {
 /// A definition with its text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Recorded {
+pub struct RecordedDefinition {
     /// The item with its state.
     #[serde(flatten)]
-    pub item: Item,
+    pub item: StoredItem,
     /// The definition as JSON; none where it was too long to be kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<String>,

@@ -124,9 +124,14 @@ fn a_refusal_is_told_in_the_servers_words() {
 #[test]
 fn no_secret_is_shown() {
     let mut world = World::new().settings(|settings| {
-        settings.given = Some(GivenClient::new(ClientId::new("us").unwrap()).secret("s3cret"));
+        settings.given = Some(PreregisteredOAuthClient::new(ClientId::new("us").unwrap()).secret("s3cret"));
     });
-    let flow = Flow::new(Arc::new(world.settings.clone()), world.cause.clone(), Seed::new(&[7; 32]), NOW);
+    let flow = AuthorizationFlow::new(
+        Arc::new(world.settings.clone()),
+        world.cause.clone(),
+        Seed::new(&[7; 32]),
+        NOW,
+    );
     let tokens = world.play().unwrap();
     let shown = format!("{tokens:?} {:?} {:?} {flow:?} {:?}", world.settings, world.asked, world.kept);
     for secret in ["acc3ss", "refr3sh", "s3cret", "c0de", &world.form()["code_verifier"]] {
@@ -137,12 +142,22 @@ fn no_secret_is_shown() {
 #[test]
 fn an_answer_that_was_not_asked_for_ends_the_flow() {
     let world = World::new();
-    let start = || Flow::new(Arc::new(world.settings.clone()), world.cause.clone(), Seed::new(&[7; 32]), NOW);
-    for input in [Input::Kept, Input::Redirected(CALLBACK.into()), Input::Registration(None)] {
+    let start = || {
+        AuthorizationFlow::new(
+            Arc::new(world.settings.clone()),
+            world.cause.clone(),
+            Seed::new(&[7; 32]),
+            NOW,
+        )
+    };
+    for input in [FlowInput::Kept, FlowInput::Redirected(CALLBACK.into()), FlowInput::Registration(None)] {
         let mut flow = start();
         flow.handle(input, NOW);
-        assert!(matches!(flow.poll_effect(), Effect::Failed(FlowError::OutOfOrder)));
-        flow.handle(Input::Kept, NOW);
-        assert!(matches!(flow.poll_effect(), Effect::Failed(FlowError::OutOfOrder)), "and it stays ended");
+        assert!(matches!(flow.poll_effect(), FlowEffect::Failed(FlowError::OutOfOrder)));
+        flow.handle(FlowInput::Kept, NOW);
+        assert!(
+            matches!(flow.poll_effect(), FlowEffect::Failed(FlowError::OutOfOrder)),
+            "and it stays ended"
+        );
     }
 }

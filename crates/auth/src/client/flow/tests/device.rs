@@ -1,8 +1,8 @@
 //! Codes that are entered on another machine.
 
 use super::*;
-use crate::client::Grant;
-use crate::metadata::ServerError;
+use crate::client::GrantType;
+use crate::metadata::ServerMetadataError;
 
 const AT: &str = "https://as/device";
 const TOKEN: &str = "https://as/token";
@@ -14,7 +14,7 @@ fn world() -> World {
     });
     World::new()
         .server(json!({ "device_authorization_endpoint": AT }))
-        .settings(|settings| settings.grant = Grant::Device)
+        .settings(|settings| settings.grant = GrantType::Device)
         .page(AT, 200, codes)
         .page(TOKEN, 400, pending())
 }
@@ -115,7 +115,7 @@ fn a_client_is_registered_for_codes_where_it_has_to_be() {
     assert!(matches!(other.play(), Err(FlowError::NeedsClientId(_))));
 }
 
-/// Whoever reads it looks at the right place.
+/// Errors of the device authorization endpoint name that endpoint.
 #[test]
 fn what_the_endpoint_of_codes_gets_wrong_is_said_of_it() {
     for (status, page) in [(404, json!({})), (200, json!({ "device_code": 1 })), (200, json!("x"))] {
@@ -129,6 +129,6 @@ fn what_the_endpoint_of_codes_gets_wrong_is_said_of_it() {
 fn a_server_without_codes_is_said_to_have_none() {
     let mut world = world().server(json!({ "device_authorization_endpoint": null }));
     let error = world.play().unwrap_err();
-    assert!(matches!(error, FlowError::Server(ServerError::Endpoint { .. })));
+    assert!(matches!(error, FlowError::Server(ServerMetadataError::Endpoint { .. })));
     assert!(error.to_string().contains("device_authorization_endpoint"), "{error}");
 }

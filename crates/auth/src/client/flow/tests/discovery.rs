@@ -1,9 +1,9 @@
-//! Who is asked, and who is not.
+//! Discovery of resources and authorization servers.
 
 use secrecy::ExposeSecret as _;
 
 use super::*;
-use crate::metadata::{ResourceError, ServerError};
+use crate::metadata::{ResourceMetadataError, ServerMetadataError};
 
 const PATH: &str = "https://m/.well-known/oauth-protected-resource/mcp";
 const ROOT: &str = "https://m/.well-known/oauth-protected-resource";
@@ -125,7 +125,10 @@ fn a_resource_is_named_by_its_canonical_uri() {
 fn metadata_about_somebody_else_ends_it_before_anybody_else_is_asked() {
     for other in ["https://evil.example/mcp", "https://m/mc", "http://m/mcp"] {
         let mut world = World::new().page(PATH, 200, resource(other, "https://as"));
-        assert!(matches!(world.play(), Err(FlowError::Resource(ResourceError::Other { .. }))), "{other}");
+        assert!(
+            matches!(world.play(), Err(FlowError::Resource(ResourceMetadataError::Other { .. }))),
+            "{other}"
+        );
         assert_eq!(world.urls(), [PATH]);
     }
 }
@@ -161,7 +164,7 @@ fn the_server_is_looked_for_in_each_place_in_turn() {
 fn metadata_of_another_issuer_is_not_used() {
     for said in ["https://attacker.example", "https://as/t1", "https://AS", "https://as:443"] {
         let mut world = World::new().server(json!({ "issuer": said }));
-        assert!(matches!(world.play(), Err(FlowError::Server(ServerError::Issuer { .. }))), "{said}");
+        assert!(matches!(world.play(), Err(FlowError::Server(ServerMetadataError::Issuer { .. }))), "{said}");
         assert!(world.visited.is_empty());
         assert_eq!(world.urls(), [PATH, SERVER]);
     }
@@ -179,7 +182,10 @@ fn metadata_of_another_issuer_is_not_used() {
             .page(PATH, 200, resource("https://m/mcp", named))
             .page(place, 200, server(said))
             .page(&format!("{place}/"), 200, server(said));
-        assert!(matches!(world.play(), Err(FlowError::Server(ServerError::Issuer { .. }))), "{named}");
+        assert!(
+            matches!(world.play(), Err(FlowError::Server(ServerMetadataError::Issuer { .. }))),
+            "{named}"
+        );
         assert!(world.visited.is_empty());
     }
 }
@@ -199,7 +205,7 @@ fn of_several_servers_one_that_knows_us_is_asked() {
     assert_eq!(knowing.play().unwrap().issuer.as_str(), "https://as");
     let mut given = world().settings(|settings| {
         let issuer = Issuer::new("https://as").unwrap();
-        settings.given = Some(GivenClient::new(ClientId::new("us").unwrap()).issuer(issuer));
+        settings.given = Some(PreregisteredOAuthClient::new(ClientId::new("us").unwrap()).issuer(issuer));
     });
     assert_eq!(given.play().unwrap().issuer.as_str(), "https://as");
 }
@@ -259,7 +265,7 @@ fn the_older_way_can_be_closed() {
 fn without_s256_nobody_is_asked() {
     for methods in [Value::Null, json!([]), json!(["plain"])] {
         let mut world = World::new().server(json!({ "code_challenge_methods_supported": methods }));
-        assert!(matches!(world.play(), Err(FlowError::Server(ServerError::NoPkce(_)))));
+        assert!(matches!(world.play(), Err(FlowError::Server(ServerMetadataError::NoPkce(_)))));
         assert!(world.visited.is_empty());
     }
 }
@@ -270,7 +276,10 @@ fn endpoints_in_the_open_are_not_used() {
     for member in ["authorization_endpoint", "token_endpoint"] {
         for bad in ["http://as/x", "javascript:alert(1)", "data:text/html,x", "file:///x"] {
             let mut world = World::new().server(json!({ member: bad }));
-            assert!(matches!(world.play(), Err(FlowError::Server(ServerError::Endpoint { .. }))), "{bad}");
+            assert!(
+                matches!(world.play(), Err(FlowError::Server(ServerMetadataError::Endpoint { .. }))),
+                "{bad}"
+            );
             assert!(world.visited.is_empty());
         }
     }
@@ -284,7 +293,7 @@ fn a_public_server_has_no_business_on_this_machine() {
         {
             let mut world = World::new().server(json!({ member: here }));
             let error = world.play().unwrap_err();
-            assert!(matches!(error, FlowError::Server(ServerError::Here { .. })), "{here}: {error}");
+            assert!(matches!(error, FlowError::Server(ServerMetadataError::Here { .. })), "{here}: {error}");
             assert!(world.visited.is_empty() && world.kept.is_empty());
         }
     }

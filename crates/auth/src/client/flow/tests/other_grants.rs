@@ -6,10 +6,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 
 use super::*;
-use crate::client::{IdentityProvider, ProofKey, SigningKey, TokenKind};
+use crate::client::{AccessTokenType, ClientSigningKey, IdentityProvider, ProofKey};
 
-fn given() -> GivenClient {
-    GivenClient::new(ClientId::new("us").unwrap())
+fn given() -> PreregisteredOAuthClient {
+    PreregisteredOAuthClient::new(ClientId::new("us").unwrap())
 }
 
 fn part(jwt: &str, index: usize) -> Value {
@@ -18,7 +18,7 @@ fn part(jwt: &str, index: usize) -> Value {
 
 fn machine() -> World {
     World::new().challenge("Bearer scope=x").settings(|settings| {
-        settings.grant = Grant::ClientCredentials;
+        settings.grant = GrantType::ClientCredentials;
         settings.given = Some(given().secret("s"));
     })
 }
@@ -42,8 +42,8 @@ fn a_client_asks_for_itself_with_its_secret() {
 
 #[test]
 fn a_client_that_asks_for_itself_belongs_to_the_first_it_meets() {
-    let vouched = Grant::Workload("platform-jwt".into());
-    for grant in [Grant::ClientCredentials, vouched] {
+    let vouched = GrantType::Workload("platform-jwt".into());
+    for grant in [GrantType::ClientCredentials, vouched] {
         let mut world = machine().settings(|settings| settings.grant = grant);
         world.play().unwrap();
         assert_eq!((world.kept[0].issuer.as_str(), world.kept[0].client.id.as_str()), ("https://as", "us"));
@@ -63,8 +63,11 @@ fn a_client_asks_for_itself_with_its_key() {
         EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new()).unwrap();
     let begin = "-----BEGIN PRIVATE KEY-----";
     let pem = format!("{begin}\n{}\n-----END PRIVATE KEY-----\n", STANDARD.encode(document.as_ref()));
-    let key = SigningKey::from_pem(&pem, "ES256").unwrap().key_id("k1");
-    assert!(SigningKey::from_pem(&pem, "EdDSA").is_err() && SigningKey::from_pem(&pem, "HS256").is_err());
+    let key = ClientSigningKey::from_pem(&pem, "ES256").unwrap().key_id("k1");
+    assert!(
+        ClientSigningKey::from_pem(&pem, "EdDSA").is_err()
+            && ClientSigningKey::from_pem(&pem, "HS256").is_err()
+    );
     let mut world = machine().settings(|settings| {
         settings.given = Some(given().auth(ClientAuth::Key(key)));
     });
@@ -83,15 +86,18 @@ fn a_client_asks_for_itself_with_its_key() {
 #[test]
 fn an_identity_provider_vouches_and_nobody_is_asked() {
     let url = Url::parse("https://idp/token").unwrap();
-    let idp = Client::new(ClientId::new("at-idp").unwrap(), ClientAuth::None);
+    let idp = ClientIdentity::new(ClientId::new("at-idp").unwrap(), ClientAuth::None);
     let exchanged = json!({
         "access_token": "jag", "issued_token_type": "urn:ietf:params:oauth:token-type:id-jag", "token_type": "N_A",
     });
     let world = || {
         World::new()
             .settings(|settings| {
-                settings.grant =
-                    Grant::Enterprise(IdentityProvider::new(url.clone(), idp.clone(), "id-token".to_owned()));
+                settings.grant = GrantType::Enterprise(IdentityProvider::new(
+                    url.clone(),
+                    idp.clone(),
+                    "id-token".to_owned(),
+                ));
                 settings.given = Some(given().secret("s"));
             })
             .page("https://idp/token", 200, exchanged.clone())
@@ -117,7 +123,7 @@ fn an_identity_provider_vouches_and_nobody_is_asked() {
 fn a_platform_vouches_once() {
     let world = || {
         World::new().settings(|settings| {
-            settings.grant = Grant::Workload("platform-jwt".into());
+            settings.grant = GrantType::Workload("platform-jwt".into());
             settings.given = Some(given());
         })
     };
@@ -149,7 +155,7 @@ fn bound() -> World {
 fn a_token_is_bound_to_a_key_where_that_is_wanted() {
     let mut world = bound();
     let tokens = world.play().unwrap();
-    assert_eq!(tokens.kind, TokenKind::Dpop);
+    assert_eq!(tokens.kind, AccessTokenType::Dpop);
     assert!(tokens.proof_key.is_some());
     let proof = world.asked.last().unwrap().headers["dpop"].to_str().unwrap().to_owned();
     let claims = part(&proof, 1);

@@ -1,4 +1,4 @@
-//! What comes back through the browser.
+//! Validation of authorization responses.
 
 use super::*;
 use crate::ErrorCode;
@@ -96,13 +96,18 @@ fn nothing_may_be_said_twice() {
 }
 
 /// Plays until the person is asked.
-fn pending(world: &mut World) -> (Flow, Visit) {
-    let mut flow = Flow::new(Arc::new(world.settings.clone()), world.cause.clone(), Seed::new(&[7; 32]), NOW);
+fn pending(world: &mut World) -> (AuthorizationFlow, AuthorizationPrompt) {
+    let mut flow = AuthorizationFlow::new(
+        Arc::new(world.settings.clone()),
+        world.cause.clone(),
+        Seed::new(&[7; 32]),
+        NOW,
+    );
     loop {
         let input = match flow.poll_effect().clone() {
-            Effect::Fetch(request) => Input::Response(world.fetch(request)),
-            Effect::Listen { .. } => Input::Listening(RedirectUri::new(CALLBACK).unwrap()),
-            Effect::Visit(visit) => return (flow, visit),
+            FlowEffect::Fetch(request) => FlowInput::Response(world.fetch(request)),
+            FlowEffect::Listen { .. } => FlowInput::Listening(RedirectUri::new(CALLBACK).unwrap()),
+            FlowEffect::Visit(visit) => return (flow, visit),
             other => panic!("{other:?}"),
         };
         flow.handle(input, NOW);
@@ -115,8 +120,8 @@ fn an_answer_to_another_question_is_none() {
     for answer in ["?code=c", "?code=c&state=", "?code=c&state=x", "?state=x", "", "#code=c"] {
         let mut world = World::new();
         let (mut flow, _) = pending(&mut world);
-        flow.handle(Input::Redirected(format!("{CALLBACK}{answer}")), NOW);
-        let Effect::Failed(error) = flow.poll_effect() else { panic!("{answer} was taken") };
+        flow.handle(FlowInput::Redirected(format!("{CALLBACK}{answer}")), NOW);
+        let FlowEffect::Failed(error) = flow.poll_effect() else { panic!("{answer} was taken") };
         assert_eq!(*error, FlowError::Redirect(RedirectError::State), "{answer}");
     }
 }
@@ -126,12 +131,12 @@ fn an_answer_is_taken_once_and_in_time() {
     let mut world = World::new();
     let (mut flow, visit) = pending(&mut world);
     let answer = format!("{CALLBACK}?code=c&state={}", visit.state);
-    flow.handle(Input::Redirected(answer.clone()), NOW + 600);
-    assert!(matches!(flow.poll_effect(), Effect::Fetch(_)));
-    flow.handle(Input::Redirected(answer.clone()), NOW + 600);
-    assert!(matches!(flow.poll_effect(), Effect::Failed(FlowError::OutOfOrder)));
+    flow.handle(FlowInput::Redirected(answer.clone()), NOW + 600);
+    assert!(matches!(flow.poll_effect(), FlowEffect::Fetch(_)));
+    flow.handle(FlowInput::Redirected(answer.clone()), NOW + 600);
+    assert!(matches!(flow.poll_effect(), FlowEffect::Failed(FlowError::OutOfOrder)));
     let (mut late, _) = pending(&mut world);
-    late.handle(Input::Redirected(answer), NOW + 601);
-    let Effect::Failed(error) = late.poll_effect() else { panic!("it was taken") };
+    late.handle(FlowInput::Redirected(answer), NOW + 601);
+    let FlowEffect::Failed(error) = late.poll_effect() else { panic!("it was taken") };
     assert_eq!(*error, FlowError::Redirect(RedirectError::Expired));
 }

@@ -12,8 +12,8 @@ fn registering() -> World {
         .page("https://as/register", 201, json!({ "client_id": "new" }))
 }
 
-fn given(id: &str) -> GivenClient {
-    GivenClient::new(ClientId::new(id).unwrap())
+fn given(id: &str) -> PreregisteredOAuthClient {
+    PreregisteredOAuthClient::new(ClientId::new(id).unwrap())
 }
 
 fn issuer(text: &str) -> Issuer {
@@ -166,10 +166,10 @@ fn what_the_registration_answers_wins() {
     assert!(matches!(world.play(), Err(FlowError::ClientAuth { .. })));
 }
 
-fn known(redirect: &str, expires_at: Option<u64>) -> Registration {
-    Registration {
+fn known(redirect: &str, expires_at: Option<u64>) -> ClientRegistration {
+    ClientRegistration {
         issuer: issuer("https://as"),
-        client: Client::new(ClientId::new("known").unwrap(), ClientAuth::None),
+        client: ClientIdentity::new(ClientId::new("known").unwrap(), ClientAuth::None),
         redirect_uri: Some(RedirectUri::new(redirect).unwrap()),
         expires_at,
     }
@@ -303,8 +303,10 @@ fn a_client_with_a_key_shows_it_where_that_is_taken() {
 /// covers: AUTC-37
 #[test]
 fn a_document_says_what_it_must() {
-    let settings =
-        |url: &str| Settings { metadata_url: Some(ClientId::new(url).unwrap()), ..Settings::default() };
+    let settings = |url: &str| OAuthClientSettings {
+        metadata_url: Some(ClientId::new(url).unwrap()),
+        ..OAuthClientSettings::default()
+    };
     let url = "https://Hospes.example/client.json";
     let document = settings(url).document(Vec::new(), None).unwrap();
     let written = serde_json::to_value(&document).unwrap();
@@ -327,7 +329,7 @@ fn a_document_says_what_it_must() {
     ] {
         assert!(settings(bad).document(Vec::new(), None).is_err(), "{bad}");
     }
-    assert!(Settings::default().document(Vec::new(), None).is_err());
+    assert!(OAuthClientSettings::default().document(Vec::new(), None).is_err());
     let to = |uri: &str| settings(url).document(vec![RedirectUri::new(uri).unwrap()], None);
     assert!(to("http://h.example/cb").is_err());
     let web = serde_json::to_value(to("https://h.example/cb").unwrap()).unwrap();
@@ -335,7 +337,7 @@ fn a_document_says_what_it_must() {
         (&web["application_type"], &web["redirect_uris"]),
         (&json!("web"), &json!(["https://h.example/cb"]))
     );
-    let signing = Settings { metadata_key: Some(crate::testing::client_key()), ..settings(url) };
+    let signing = OAuthClientSettings { metadata_key: Some(crate::testing::client_key()), ..settings(url) };
     assert!(signing.document(Vec::new(), None).is_err(), "who signs publishes keys");
     let keys = Url::parse("https://hospes.example/keys").unwrap();
     let written = serde_json::to_value(signing.document(Vec::new(), Some(&keys)).unwrap()).unwrap();

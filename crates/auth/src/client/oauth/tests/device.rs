@@ -2,22 +2,22 @@
 
 use std::sync::atomic::AtomicBool;
 
-use hospes::client::{Authorizer as _, Outbound};
+use hospes::client::{Authorizer as _, OutboundRequest};
 
 use super::signing_in::refused;
 use super::*;
-use crate::client::{DeviceCode, Grant, StepError};
+use crate::client::{DeviceCodeSignIn, GrantType, StepError};
 
 fn oauth(site: &Arc<Site>, enters: bool) -> (OAuthClient, Arc<AtomicBool>) {
     let (shared, was_shown) = (Arc::clone(site), Arc::new(AtomicBool::new(false)));
     let noted = Arc::clone(&was_shown);
-    let codes = DeviceCode::new(move |prompt| {
+    let codes = DeviceCodeSignIn::new(move |prompt| {
         assert_eq!(prompt.user_code, "ABCD");
         noted.store(true, Ordering::SeqCst);
         shared.script().is_entered = enters;
         if enters { Ok(()) } else { Err(StepError::new("the screen is broken")) }
     });
-    (site.builder().grant(Grant::Device).sign_in(codes).build(), was_shown)
+    (site.builder().grant(GrantType::Device).sign_in(codes).build(), was_shown)
 }
 
 #[tokio::test]
@@ -39,13 +39,13 @@ async fn a_code_that_cannot_be_shown_is_no_sign_in() {
     let (oauth, _) = oauth(&site, false);
     let error = oauth.sign_in(None).await.unwrap_err();
     assert_eq!(error, FlowError::SignIn("the screen is broken".into()));
-    let browserless = site.builder().grant(Grant::Device).sign_in(site.person()).build();
+    let browserless = site.builder().grant(GrantType::Device).sign_in(site.person()).build();
     assert!(matches!(browserless.sign_in(None).await, Err(FlowError::SignIn(_))));
     let (method, url) = (http::Method::POST, Url::parse(&site.mcp()).unwrap());
-    assert!(oauth.headers(Outbound::new(&method, &url)).await.unwrap().is_empty());
+    assert!(oauth.headers(OutboundRequest::new(&method, &url)).await.unwrap().is_empty());
 }
 
-/// Whoever says no to a code has said it: what comes next fails with it for a while, and shows no other code.
+/// Denying a code applies for a while: the next request fails with it and shows no other code.
 #[tokio::test]
 async fn who_says_no_to_a_code_is_not_shown_another_at_once() {
     for error in ["access_denied", "expired_token"] {

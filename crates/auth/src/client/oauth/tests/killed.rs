@@ -7,25 +7,25 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tokio::process::{Child, Command};
 
 use super::*;
-use crate::client::{FileStore, StoreKey};
+use crate::client::{FileCredentialStore, StoreKey};
 use crate::testing::PATIENCE;
 
-/// What a process of its own is to do, and where.
+/// Task and folder of the child process.
 const WORK: &str = "HOSPES_TEST_KILLED";
-/// How large what is written over and over is.
+/// Size of the text that is written repeatedly, in bytes.
 const BULK: usize = 200_000;
 
-fn store(folder: &Path) -> Arc<FileStore> {
+fn store(folder: &Path) -> Arc<FileCredentialStore> {
     let key = StoreKey::Random(zeroize::Zeroizing::new([1; 32]));
-    Arc::new(FileStore::new(folder.join("credentials"), key))
+    Arc::new(FileCredentialStore::new(folder.join("credentials"), key))
 }
 
 fn oauth(url: &str, now: u64, folder: &Path) -> OAuthClient {
-    let client = GuardedClient::new(Egress::public().allow_loopback());
-    let person = Unattended::new(client, RedirectUri::new("http://127.0.0.1:41233/callback").unwrap());
+    let client = GuardedClient::new(EgressPolicy::public().allow_loopback());
+    let person = UnattendedSignIn::new(client, RedirectUri::new("http://127.0.0.1:41233/callback").unwrap());
     OAuthClient::builder(url)
         .unwrap()
-        .clock(Clock::new(move || now))
+        .clock(UnixClock::new(move || now))
         .sign_in(person)
         .store(store(folder))
         .build()

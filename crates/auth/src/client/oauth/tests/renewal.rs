@@ -2,17 +2,17 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
-use hospes::client::{Authorizer as _, CallError, Outbound};
+use hospes::client::{Authorizer as _, CallError, OutboundRequest};
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::*;
-use crate::client::sign_in::SigningIn;
-use crate::client::{MemoryStore, StepError, Store};
+use crate::client::sign_in::SignInFuture;
+use crate::client::{CredentialStore, MemoryCredentialStore, StepError};
 
-/// What a request shows.
+/// Returns the token of a request.
 async fn shown(site: &Site, oauth: &OAuthClient, method: http::Method) -> Option<String> {
     let url = Url::parse(&site.mcp()).unwrap();
-    let headers = oauth.headers(Outbound::new(&method, &url)).await.unwrap();
+    let headers = oauth.headers(OutboundRequest::new(&method, &url)).await.unwrap();
     headers.get("authorization").map(|value| value.to_str().unwrap().to_owned())
 }
 
@@ -86,9 +86,9 @@ async fn a_renewal_that_failed_is_not_tried_again_at_once() {
 }
 
 /// Two that keep their tokens at one place, as two processes do; the first has signed in, and the other has used it.
-async fn two_processes() -> (Arc<Site>, Arc<dyn Store>, OAuthClient, OAuthClient) {
+async fn two_processes() -> (Arc<Site>, Arc<dyn CredentialStore>, OAuthClient, OAuthClient) {
     let site = Site::open().await;
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store: Arc<dyn CredentialStore> = Arc::new(MemoryCredentialStore::new());
     let oauth = || site.builder().sign_in(site.person()).store(Arc::clone(&store)).build();
     let (one, two) = (oauth(), oauth());
     one.sign_in(None).await.unwrap();
@@ -134,7 +134,7 @@ async fn nobody_is_asked_for_what_nobody_waits_for() {
 #[tokio::test]
 async fn tenants_and_accounts_share_no_tokens() {
     let site = Site::open().await;
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store: Arc<dyn CredentialStore> = Arc::new(MemoryCredentialStore::new());
     let builder = |query: &str| {
         let url = format!("{}{query}", site.mcp());
         OAuthClient::builder(&url).unwrap().store(Arc::clone(&store)).sign_in(site.person())
@@ -171,11 +171,11 @@ fn nothing_is_signed_in_to_in_the_open() {
 /// A store that can be full.
 #[derive(Debug, Default)]
 struct Full {
-    store: MemoryStore,
+    store: MemoryCredentialStore,
     is_full: AtomicBool,
 }
 
-impl Store for Full {
+impl CredentialStore for Full {
     fn read(&self, name: &str) -> Result<Option<SecretString>, StepError> {
         self.store.read(name)
     }
@@ -204,7 +204,7 @@ impl Store for Full {
 async fn what_could_not_be_kept_is_not_given_up_for_what_is_older() {
     let site = Site::open().await;
     let store = Arc::new(Full::default());
-    let shared: Arc<dyn Store> = Arc::<Full>::clone(&store);
+    let shared: Arc<dyn CredentialStore> = Arc::<Full>::clone(&store);
     let oauth = || site.builder().sign_in(site.person()).store(Arc::clone(&shared)).build();
     let first = oauth();
     first.sign_in(None).await.unwrap();
@@ -218,26 +218,26 @@ async fn what_could_not_be_kept_is_not_given_up_for_what_is_older() {
     assert_eq!(post(&site, &second).await, "Bearer token4", "the store still has the first");
 }
 
-/// What could not be kept is what is good there; what was kept may be good too.
+/// Tokens that could not be stored are valid at the server; stored older ones may be valid too.
 #[tokio::test]
 async fn what_could_not_be_kept_is_given_back_before_what_is_older() {
     let site = Site::open().await;
     site.script().revokes = Some(200);
     let store = Arc::new(Full::default());
-    let shared: Arc<dyn Store> = Arc::<Full>::clone(&store);
+    let shared: Arc<dyn CredentialStore> = Arc::<Full>::clone(&store);
     let oauth = site.builder().sign_in(site.person()).store(shared).build();
     oauth.sign_in(None).await.unwrap();
     store.is_full.store(true, Ordering::SeqCst);
     site.pass(545);
     assert_eq!(post(&site, &oauth).await, "Bearer token2");
-    assert_eq!(oauth.revoke().await.unwrap(), Revoked::Revoked);
+    assert_eq!(oauth.revoke().await.unwrap(), RevocationResult::Revoked);
     let revoked = site.script().revoked.clone();
     let given: Vec<&str> = revoked.iter().map(|form| form["token"].as_str()).collect();
     assert_eq!(given, ["refresh 2", "token2", "refresh 1", "token1"]);
     assert!(oauth.tokens().await.unwrap().is_none() && store.names("tokens ").unwrap().is_empty());
 }
 
-/// By it one is told from another who has signed in, whatever their tokens are.
+/// The mark distinguishes sign-ins, whatever their tokens are.
 #[tokio::test]
 async fn a_mark_stays_until_somebody_signs_in_anew() {
     let (site, _store, one, two) = two_processes().await;
@@ -256,7 +256,7 @@ async fn a_mark_stays_until_somebody_signs_in_anew() {
 /// Agrees until it no longer does.
 #[derive(Debug)]
 struct Person {
-    agreeing: Unattended,
+    agreeing: UnattendedSignIn,
     denies: AtomicBool,
     asked: AtomicU32,
 }
@@ -264,23 +264,29 @@ struct Person {
 #[derive(Debug, Clone)]
 struct Asked(Arc<Person>);
 
-struct Asking(Arc<Person>, Box<dyn Listening>);
+struct Asking(Arc<Person>, Box<dyn RedirectListener>);
 
-impl SignIn for Asked {
-    fn listen<'a>(&'a self, preferred: Option<&'a RedirectUri>) -> SigningIn<'a, Box<dyn Listening>> {
+impl SignInHandler for Asked {
+    fn listen<'a>(
+        &'a self,
+        preferred: Option<&'a RedirectUri>,
+    ) -> SignInFuture<'a, Box<dyn RedirectListener>> {
         Box::pin(async move {
             let ready = self.0.agreeing.listen(preferred).await?;
-            Ok(Box::new(Asking(Arc::clone(&self.0), ready)) as Box<dyn Listening>)
+            Ok(Box::new(Asking(Arc::clone(&self.0), ready)) as Box<dyn RedirectListener>)
         })
     }
 }
 
-impl Listening for Asking {
+impl RedirectListener for Asking {
     fn redirect_uri(&self) -> RedirectUri {
         self.1.redirect_uri()
     }
 
-    fn visit(self: Box<Self>, visit: crate::client::flow::Visit) -> SigningIn<'static, Answer> {
+    fn visit(
+        self: Box<Self>,
+        visit: crate::client::flow::AuthorizationPrompt,
+    ) -> SignInFuture<'static, SignInAnswer> {
         self.0.asked.fetch_add(1, Ordering::SeqCst);
         if self.0.denies.load(Ordering::SeqCst) {
             return Box::pin(async { Err(StepError::new("they said no")) });

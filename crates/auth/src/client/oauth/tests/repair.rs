@@ -1,10 +1,10 @@
 //! Putting right what is held.
 
 use super::*;
-use crate::client::{MemoryStore, Repair};
+use crate::client::{MemoryCredentialStore, RepairStep};
 
-fn stored(site: &Site) -> (Arc<dyn Store>, OAuthClient) {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+fn stored(site: &Site) -> (Arc<dyn CredentialStore>, OAuthClient) {
+    let store: Arc<dyn CredentialStore> = Arc::new(MemoryCredentialStore::new());
     let oauth = site.builder().sign_in(site.person()).store(Arc::clone(&store)).build();
     (store, oauth)
 }
@@ -13,9 +13,9 @@ fn stored(site: &Site) -> (Arc<dyn Store>, OAuthClient) {
 async fn what_is_good_is_renewed_and_where_nothing_is_somebody_signs_in() {
     let site = Site::open().await;
     let (_, oauth) = stored(&site);
-    assert_eq!(oauth.repair().await.unwrap().did, [Repair::SignedIn]);
+    assert_eq!(oauth.repair().await.unwrap().did, [RepairStep::SignedIn]);
     let repaired = oauth.repair().await.unwrap();
-    assert_eq!(repaired.did, [Repair::Renewed]);
+    assert_eq!(repaired.did, [RepairStep::Renewed]);
     call(&site.connect(&oauth).await, "x").await.unwrap();
     let script = site.script();
     assert_eq!((script.authorizations, script.refreshes, script.registrations), (1, 1, 1));
@@ -31,7 +31,7 @@ async fn what_is_lost_is_made_anew_with_the_registration() {
         site.script().refresh_fails = Some(status);
         site.script().refresh_error = Some(error);
         let did = oauth.repair().await.unwrap().did;
-        assert!(matches!(&did[..], [Repair::NotRenewed(_), .., Repair::SignedIn]), "{did:?}");
+        assert!(matches!(&did[..], [RepairStep::NotRenewed(_), .., RepairStep::SignedIn]), "{did:?}");
         assert_eq!(site.script().registrations, before + 1, "{error}");
         assert_eq!(store.names("registration ").unwrap().len(), 1);
         site.script().refresh_fails = None;
@@ -47,7 +47,7 @@ async fn what_may_pass_loses_nothing() {
     site.script().refresh_fails = Some(503);
     assert!(matches!(oauth.repair().await, Err(FlowError::Status { .. })));
     site.script().refresh_fails = None;
-    assert_eq!(oauth.repair().await.unwrap().did, [Repair::Renewed]);
+    assert_eq!(oauth.repair().await.unwrap().did, [RepairStep::Renewed]);
 }
 
 /// A registration that the server has lost is not used once more.
@@ -73,7 +73,7 @@ async fn another_authorization_server_is_told_nothing_of_the_one_before() {
     other.script().registrations = 6;
     site.script().issuer = Some(other.url.clone());
     let repaired = oauth.repair().await.unwrap();
-    let [Repair::ServerChanged { from, to }, Repair::SignedIn] = &repaired.did[..] else {
+    let [RepairStep::ServerChanged { from, to }, RepairStep::SignedIn] = &repaired.did[..] else {
         panic!("{:?}", repaired.did)
     };
     assert_eq!((from.as_str(), to.as_str()), (site.url.as_str(), other.url.as_str()));

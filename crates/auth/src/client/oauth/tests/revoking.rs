@@ -6,11 +6,13 @@ use std::path::Path;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::ErrorCode;
-use crate::client::{FileStore, Kept, MemoryStore, StepError, Store, StoreKey};
+use crate::client::{
+    CredentialStore, FileCredentialStore, MemoryCredentialStore, StepError, StoreKey, StoredTokens,
+};
 use crate::testing::PATIENCE;
 
-async fn signed_in(site: &Arc<Site>) -> (OAuthClient, Arc<MemoryStore>) {
-    let store = Arc::new(MemoryStore::new());
+async fn signed_in(site: &Arc<Site>) -> (OAuthClient, Arc<MemoryCredentialStore>) {
+    let store = Arc::new(MemoryCredentialStore::new());
     let oauth = site.builder().store(Arc::clone(&store) as _).sign_in(site.person()).build();
     site.connect(&oauth).await.close().await;
     assert!(oauth.tokens().await.unwrap().is_some());
@@ -18,7 +20,7 @@ async fn signed_in(site: &Arc<Site>) -> (OAuthClient, Arc<MemoryStore>) {
 }
 
 /// Here they are gone, whatever the other says.
-async fn is_gone(oauth: &OAuthClient, store: &MemoryStore) -> bool {
+async fn is_gone(oauth: &OAuthClient, store: &MemoryCredentialStore) -> bool {
     oauth.tokens().await.unwrap().is_none() && store.names("tokens ").unwrap().is_empty()
 }
 
@@ -31,7 +33,7 @@ async fn who_signs_out_gives_both_tokens_back() {
     }
     let (oauth, store) = signed_in(&site).await;
     let number = site.script().issued;
-    assert_eq!(oauth.revoke().await.unwrap(), Revoked::Revoked);
+    assert_eq!(oauth.revoke().await.unwrap(), RevocationResult::Revoked);
     assert!(is_gone(&oauth, &store).await);
     let revoked = site.script().revoked.clone();
     let given: Vec<(&str, &str)> =
@@ -40,7 +42,7 @@ async fn who_signs_out_gives_both_tokens_back() {
     assert_eq!(given, [("refresh_token", &*refresh), ("access_token", &*access)]);
     // As the client that they were made out to.
     assert!(revoked.iter().all(|form| form["client_secret"] == "s3cret-client"), "{revoked:?}");
-    assert_eq!(oauth.revoke().await.unwrap(), Revoked::Nothing);
+    assert_eq!(oauth.revoke().await.unwrap(), RevocationResult::Nothing);
     assert_eq!(site.script().revoked.len(), 2);
 }
 
@@ -53,7 +55,7 @@ async fn what_is_not_taken_back_is_said_and_forgotten_all_the_same() {
         site.script().revokes = Some(status);
         site.script().refresh_error = Some(error);
         let (oauth, store) = signed_in(&site).await;
-        let Revoked::Failed(why) = oauth.revoke().await.unwrap() else { panic!("{status}") };
+        let RevocationResult::Failed(why) = oauth.revoke().await.unwrap() else { panic!("{status}") };
         match why {
             FlowError::Refused(body) => assert_eq!(body.error.as_str(), error),
             FlowError::Status { status, .. } => {
@@ -73,7 +75,7 @@ async fn what_is_not_taken_back_is_said_and_forgotten_all_the_same() {
     let mut moved = (*oauth.tokens().await.unwrap().unwrap()).clone();
     moved.issuer = Issuer::new("http://127.0.0.1:1").unwrap();
     gone.keep_renewed(moved).await.unwrap();
-    assert!(matches!(gone.revoke().await.unwrap(), Revoked::Failed(FlowError::Fetch { .. })));
+    assert!(matches!(gone.revoke().await.unwrap(), RevocationResult::Failed(FlowError::Fetch { .. })));
     assert!(gone.tokens().await.unwrap().is_none());
 }
 
@@ -81,7 +83,7 @@ async fn what_is_not_taken_back_is_said_and_forgotten_all_the_same() {
 async fn where_nothing_is_taken_back_it_is_said_too() {
     let site = Site::open().await;
     let (oauth, store) = signed_in(&site).await;
-    assert_eq!(oauth.revoke().await.unwrap(), Revoked::NotOffered);
+    assert_eq!(oauth.revoke().await.unwrap(), RevocationResult::NotOffered);
     assert!(is_gone(&oauth, &store).await && site.script().revoked.is_empty());
 }
 
@@ -97,12 +99,14 @@ async fn an_access_token_that_is_not_taken_back_by_itself_is_no_failure() {
     let mut alone = held.clone();
     alone.refresh = None;
     oauth.keep_renewed(alone).await.unwrap();
-    let Revoked::Failed(FlowError::Refused(body)) = oauth.revoke().await.unwrap() else { panic!("it was") };
+    let RevocationResult::Failed(FlowError::Refused(body)) = oauth.revoke().await.unwrap() else {
+        panic!("it was")
+    };
     assert_eq!(body.error, ErrorCode::UnsupportedTokenType);
     assert!(is_gone(&oauth, &store).await);
 }
 
-/// What another program has renewed meanwhile is what is given back.
+/// Sign-out revokes the tokens that another program has renewed meanwhile.
 #[tokio::test]
 async fn the_tokens_that_are_kept_are_those_given_back() {
     let site = Site::open().await;
@@ -112,7 +116,7 @@ async fn the_tokens_that_are_kept_are_those_given_back() {
     let mut newer = (*other.tokens().await.unwrap().unwrap()).clone();
     newer.refresh = Some("renewed".to_owned().into());
     other.keep_renewed(newer).await.unwrap();
-    assert_eq!(oauth.revoke().await.unwrap(), Revoked::Revoked);
+    assert_eq!(oauth.revoke().await.unwrap(), RevocationResult::Revoked);
     assert_eq!(site.script().revoked[0]["token"], "renewed");
     assert!(is_gone(&oauth, &store).await);
 }
@@ -120,11 +124,11 @@ async fn the_tokens_that_are_kept_are_those_given_back() {
 /// The store of another process, which tells when it waits for its turn.
 #[derive(Debug)]
 struct Other {
-    file: FileStore,
+    file: FileCredentialStore,
     waits: Notify,
 }
 
-impl Store for Other {
+impl CredentialStore for Other {
     fn read(&self, name: &str) -> Result<Option<SecretString>, StepError> {
         self.file.read(name)
     }
@@ -147,11 +151,11 @@ impl Store for Other {
     }
 }
 
-fn file(folder: &Path) -> FileStore {
-    FileStore::new(folder.join("credentials"), StoreKey::Random(zeroize::Zeroizing::new([1; 32])))
+fn file(folder: &Path) -> FileCredentialStore {
+    FileCredentialStore::new(folder.join("credentials"), StoreKey::Random(zeroize::Zeroizing::new([1; 32])))
 }
 
-/// Whoever signs out while another process renews waits for it: what that one gets would be kept again.
+/// Sign-out waits for a renewal in another process. Otherwise its result would be stored again.
 #[tokio::test]
 async fn a_renewal_in_another_process_does_not_undo_signing_out() {
     for way in ["revoke", "sign out", "forget"] {
@@ -171,10 +175,10 @@ async fn a_renewal_in_another_process_does_not_undo_signing_out() {
         let store = Arc::clone(&other);
         let mut left = tokio::spawn(async move {
             match way {
-                "revoke" => assert_eq!(leaving.revoke().await.unwrap(), Revoked::Revoked),
+                "revoke" => assert_eq!(leaving.revoke().await.unwrap(), RevocationResult::Revoked),
                 "sign out" => leaving.sign_out().await.unwrap(),
                 _ => {
-                    let forget = move || Kept::all(&*store).unwrap()[0].forget(&*store).unwrap();
+                    let forget = move || StoredTokens::all(&*store).unwrap()[0].forget(&*store).unwrap();
                     tokio::task::spawn_blocking(forget).await.unwrap();
                 }
             }
@@ -198,7 +202,7 @@ async fn a_renewal_in_another_process_does_not_undo_signing_out() {
     }
 }
 
-/// Whoever signs in while another process renews waits for it: what that one gets would be kept over it.
+/// Sign-in waits for a renewal in another process. Otherwise its result would overwrite the new tokens.
 #[tokio::test]
 async fn a_renewal_in_another_process_does_not_undo_signing_in() {
     let site = Site::open().await;
@@ -251,7 +255,11 @@ async fn a_repair_forgets_nothing_that_another_process_has_put_right() {
     }
     drop(lock);
     let repaired = repairing.await.unwrap().unwrap();
-    assert!(matches!(&repaired.did[..], [crate::client::Repair::ServerChanged { .. }]), "{:?}", repaired.did);
+    assert!(
+        matches!(&repaired.did[..], [crate::client::RepairStep::ServerChanged { .. }]),
+        "{:?}",
+        repaired.did
+    );
     assert_eq!(repaired.tokens.access.expose_secret(), tokens.access.expose_secret());
     assert_eq!(second.script().authorizations, 1);
     assert_eq!(

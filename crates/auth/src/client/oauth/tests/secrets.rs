@@ -1,17 +1,17 @@
-//! Nothing secret is said anywhere: all logs, errors and debug output of a client's life are searched.
+//! No secret is ever printed: all logs, errors and debug output of a client's life are searched.
 
 use secrecy::ExposeSecret as _;
 
 use super::*;
-use crate::client::{DeviceCode, Elsewhere, FileStore, Grant, StoreKey};
-use crate::testing::Heard;
+use crate::client::{DeferredSignIn, DeviceCodeSignIn, FileCredentialStore, GrantType, StoreKey};
+use crate::testing::AuthTestLog;
 
 const MARK: &str = "s3cret-";
 
 /// covers: AUTG-12
 #[tokio::test]
 async fn nothing_secret_is_said() {
-    let heard = Heard::default();
+    let heard = AuthTestLog::default();
     let _listening = heard.listen();
     let mut said = Vec::new();
     let site = Site::open().await;
@@ -20,8 +20,8 @@ async fn nothing_secret_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let key = StoreKey::passphrase(format!("{MARK}passphrase"));
     said.push(format!("{key:?}"));
-    let store = Arc::new(FileStore::new(folder.path().join("credentials"), key));
-    let shared: Arc<dyn Store> = Arc::<FileStore>::clone(&store);
+    let store = Arc::new(FileCredentialStore::new(folder.path().join("credentials"), key));
+    let shared: Arc<dyn CredentialStore> = Arc::<FileCredentialStore>::clone(&store);
     let oauth = site.builder().sign_in(site.person()).store(Arc::clone(&shared)).build();
     let client = site.connect(&oauth).await;
     call(&client, "x").await.unwrap();
@@ -43,10 +43,10 @@ async fn nothing_secret_is_said() {
     site.script().is_blind = false;
     // Somebody else signs in; the page that they are sent to is told, and nothing of what comes back.
     let callback = RedirectUri::new("https://console.example/oauth/callback").unwrap();
-    let elsewhere = site.builder().sign_in(Elsewhere::new(callback)).build();
+    let elsewhere = site.builder().sign_in(DeferredSignIn::new(callback)).build();
     let Err(FlowError::Visit(page)) = elsewhere.sign_in(None).await else { panic!("nobody was asked") };
-    let asked = GuardedClient::new(Egress::public().allow_loopback());
-    let back = asked.fetch(crate::Request::get(page, 1000)).await.unwrap();
+    let asked = GuardedClient::new(EgressPolicy::public().allow_loopback());
+    let back = asked.fetch(crate::FetchRequest::get(page, 1000)).await.unwrap();
     said.push(format!("{back:?}"));
     let back = back.headers["location"].to_str().unwrap().to_owned();
     let forged = elsewhere.finish(&back.replace("state=", "state=x")).await.unwrap_err();
@@ -54,15 +54,15 @@ async fn nothing_secret_is_said() {
     elsewhere.finish(&back).await.unwrap();
     // A code for another machine.
     let shared_site = Arc::clone(&site);
-    let codes = DeviceCode::new(move |_| {
+    let codes = DeviceCodeSignIn::new(move |_| {
         shared_site.script().is_entered = true;
         Ok(())
     });
-    let device = site.builder().grant(Grant::Device).sign_in(codes).build();
+    let device = site.builder().grant(GrantType::Device).sign_in(codes).build();
     device.sign_in(None).await.unwrap();
     said.push(format!("{device:?}"));
     // A store that cannot be opened.
-    let wrong = FileStore::new(store.path(), StoreKey::passphrase(format!("{MARK}other")));
+    let wrong = FileCredentialStore::new(store.path(), StoreKey::passphrase(format!("{MARK}other")));
     let error = wrong.read("x").unwrap_err();
     said.push(format!("{error} {error:?}"));
 

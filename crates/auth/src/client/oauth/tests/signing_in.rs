@@ -6,8 +6,8 @@ use std::sync::mpsc;
 use hospes::client::{CallError, Target};
 
 use super::*;
-use crate::client::sign_in::SignIn as _;
-use crate::client::{Browser, Elsewhere};
+use crate::client::sign_in::SignInHandler as _;
+use crate::client::{BrowserSignIn, DeferredSignIn};
 use crate::testing;
 
 pub(super) async fn refused(site: &Site, oauth: &OAuthClient) -> hospes::client::ConnectError {
@@ -29,12 +29,12 @@ async fn where_nobody_can_be_asked_the_error_says_so() {
 async fn somebody_else_can_bring_the_person_there() {
     let site = Site::open().await;
     let callback = RedirectUri::new("https://console.example/oauth/callback").unwrap();
-    let oauth = site.builder().sign_in(Elsewhere::new(callback)).build();
+    let oauth = site.builder().sign_in(DeferredSignIn::new(callback)).build();
     let error = refused(&site, &oauth).await;
     let url = error.sign_in.clone().unwrap();
     assert!(error.to_string().contains(&url), "{error}");
-    let page = GuardedClient::new(Egress::public().allow_loopback());
-    let page = page.fetch(crate::Request::get(Url::parse(&url).unwrap(), 1000)).await.unwrap();
+    let page = GuardedClient::new(EgressPolicy::public().allow_loopback());
+    let page = page.fetch(crate::FetchRequest::get(Url::parse(&url).unwrap(), 1000)).await.unwrap();
     let back = page.headers["location"].to_str().unwrap().to_owned();
     let forged = oauth.finish(&format!("{back}x")).await;
     assert!(forged.is_err(), "another state");
@@ -43,7 +43,7 @@ async fn somebody_else_can_bring_the_person_there() {
     call(&site.connect(&oauth).await, "x").await.unwrap();
 }
 
-/// What a sign-in by somebody else comes to: the page, or why there is none.
+/// Returns the page of a deferred sign-in, or the error.
 async fn asked_elsewhere(oauth: &OAuthClient, scope: &str) -> Result<Url, FlowError> {
     let challenge = Challenge::parse(&format!("Bearer scope=\"{scope}\"")).into_iter().next();
     match oauth.sign_in(challenge).await {
@@ -57,7 +57,7 @@ async fn asked_elsewhere(oauth: &OAuthClient, scope: &str) -> Result<Url, FlowEr
 async fn who_asks_the_same_again_is_sent_to_the_same_page() {
     let site = Site::open().await;
     let callback = RedirectUri::new("https://console.example/oauth/callback").unwrap();
-    let builder = site.builder().sign_in(Elsewhere::new(callback));
+    let builder = site.builder().sign_in(DeferredSignIn::new(callback));
     let oauth = builder.settings(|settings| settings.max_pending_sign_ins = 3).build();
     let first = asked_elsewhere(&oauth, "a").await.unwrap();
     for _ in 0..20 {
@@ -76,8 +76,8 @@ async fn who_asks_the_same_again_is_sent_to_the_same_page() {
     assert_ne!(later, first);
     site.pass(301);
     assert_ne!(asked_elsewhere(&oauth, "a").await.unwrap(), later);
-    let page = GuardedClient::new(Egress::public().allow_loopback());
-    let page = page.fetch(crate::Request::get(later, 1000)).await.unwrap();
+    let page = GuardedClient::new(EgressPolicy::public().allow_loopback());
+    let page = page.fetch(crate::FetchRequest::get(later, 1000)).await.unwrap();
     oauth.finish(page.headers["location"].to_str().unwrap()).await.unwrap();
 }
 
@@ -107,9 +107,9 @@ async fn signing_in_takes_as_long_as_it_takes() {
 }
 
 /// A browser that hands over what it was to open.
-fn browser() -> (Browser, mpsc::Receiver<Url>) {
+fn browser() -> (BrowserSignIn, mpsc::Receiver<Url>) {
     let (opened, urls) = mpsc::channel();
-    (Browser::new(move |url: &Url| opened.send(url.clone()).map_err(io::Error::other)), urls)
+    (BrowserSignIn::new(move |url: &Url| opened.send(url.clone()).map_err(io::Error::other)), urls)
 }
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn no_page_is_opened_that_is_not_https_or_here() {
     {
         let Ok(url) = Url::parse(bad) else { continue };
         let ready = browser.listen(None).await.unwrap();
-        let visit = crate::client::flow::Visit {
+        let visit = crate::client::flow::AuthorizationPrompt {
             url,
             redirect_uri: ready.redirect_uri(),
             state: "s".into(),
@@ -177,7 +177,7 @@ async fn no_page_is_opened_that_is_not_https_or_here() {
 async fn nobody_is_waited_for_for_ever() {
     let (browser, _urls) = browser();
     let ready = browser.listen(None).await.unwrap();
-    let visit = crate::client::flow::Visit {
+    let visit = crate::client::flow::AuthorizationPrompt {
         url: Url::parse("https://as/authorize").unwrap(),
         redirect_uri: ready.redirect_uri(),
         state: "s".into(),
@@ -199,7 +199,7 @@ async fn the_port_of_before_is_taken_where_it_is_free() {
     assert_eq!(browser.listen(Some(&place)).await.unwrap().redirect_uri(), place);
 }
 
-/// Loopback has many names and addresses; at those where nobody listens no answer is expected.
+/// Loopback has many names and addresses; redirects are expected only at those where the listener is.
 #[tokio::test]
 async fn answers_are_expected_only_where_somebody_listens() {
     let (browser, _urls) = browser();
@@ -232,11 +232,11 @@ async fn a_browser_is_sent_back_to_this_machine_only() {
 fn what_came_back_is_not_shown() {
     let url = "http://127.0.0.1:1/callback?code=s3cret&state=s3cret".to_owned();
     let endpoint = Url::parse("https://me:s3cret@m/mcp?key=s3cret").unwrap();
-    let cause = Cause::new(endpoint, None);
-    let flow = Flow::new(Arc::default(), cause.clone(), Seed::new(&[7; 32]), 1);
+    let cause = AuthorizationCause::new(endpoint, None);
+    let flow = AuthorizationFlow::new(Arc::default(), cause.clone(), Seed::new(&[7; 32]), 1);
     for shown in [
-        format!("{:?}", Input::Redirected(url.clone())),
-        format!("{:?}", Answer::Redirected(url)),
+        format!("{:?}", FlowInput::Redirected(url.clone())),
+        format!("{:?}", SignInAnswer::Redirected(url)),
         format!("{cause:?}"),
         format!("{flow:?}"),
     ] {

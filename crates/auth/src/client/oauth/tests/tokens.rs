@@ -1,9 +1,12 @@
 //! Tokens that are shown, renewed, and found wanting.
 
-use hospes::client::{Authorizer as _, CallError, Outbound};
+use hospes::client::{Authorizer as _, CallError, OutboundRequest};
 
 use super::*;
-use crate::client::{ClientAuth, FileStore, GivenClient, Grant, MemoryStore, Store, StoreKey};
+use crate::client::{
+    ClientAuth, CredentialStore, FileCredentialStore, GrantType, MemoryCredentialStore,
+    PreregisteredOAuthClient, StoreKey,
+};
 
 /// covers: AUTG-11 AUTC-01 AUTC-13 AUTC-14 AUTC-15 AUTC-22
 #[tokio::test]
@@ -33,7 +36,7 @@ async fn a_token_is_shown_to_nobody_else() {
     let post = http::Method::POST;
     let to = async |url: &str| {
         let url = Url::parse(url).unwrap();
-        oauth.headers(Outbound::new(&post, &url)).await.unwrap()
+        oauth.headers(OutboundRequest::new(&post, &url)).await.unwrap()
     };
     let here = |path: &str| format!("{}{path}", site.url);
     for its in ["/mcp", "/mcp/", "/mcp?x=1", "/mcp/deeper"] {
@@ -49,14 +52,14 @@ async fn a_token_is_shown_to_nobody_else() {
     // A server of 2024-11-05 has a stream, and another URL for messages that the stream announces.
     let announced = async |url: &str| {
         let url = Url::parse(url).unwrap();
-        oauth.headers(Outbound::new(&post, &url).announced()).await.unwrap()
+        oauth.headers(OutboundRequest::new(&post, &url).announced()).await.unwrap()
     };
     assert!(announced(&here("/messages?session=1")).await.contains_key("authorization"));
     assert!(announced("https://evil.example/messages").await.is_empty());
     assert!(announced(&secure).await.is_empty());
 }
 
-/// A redirect may lead to somebody else's place at the same origin.
+/// A redirect may lead to a foreign path at the same origin.
 #[tokio::test]
 async fn a_server_that_has_moved_is_to_be_named_anew() {
     let site = Site::open().await;
@@ -72,7 +75,7 @@ async fn a_server_that_has_moved_is_to_be_named_anew() {
     assert_eq!(script.authorizations, 1);
 }
 
-/// One that leads to another origin is not followed, so that nobody there is shown anything.
+/// A redirect to another origin is not followed, so that no token is sent there.
 #[tokio::test]
 async fn a_token_goes_with_no_redirect_to_another_origin() {
     let (site, other) = (Site::open().await, Site::open().await);
@@ -138,7 +141,7 @@ async fn a_token_that_was_revoked_is_renewed_and_the_request_repeated_once() {
 #[tokio::test]
 async fn a_dead_refresh_token_is_forgotten_and_another_failure_is_not() {
     let site = Site::open().await;
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store: Arc<dyn CredentialStore> = Arc::new(MemoryCredentialStore::new());
     let oauth = site.builder().store(Arc::clone(&store)).build();
     let signed = site.builder().sign_in(site.person()).store(Arc::clone(&store)).build();
     signed.sign_in(None).await.unwrap();
@@ -228,9 +231,9 @@ async fn what_was_asked_for_in_vain_is_forgotten_after_a_success_and_after_an_ho
 async fn a_client_that_asks_for_itself_stops_where_more_is_wanted() {
     let site = Site::open().await;
     site.script().registrations = 1;
-    let given =
-        GivenClient::new(crate::ClientId::new("new1").unwrap()).auth(ClientAuth::Post("secret".into()));
-    let oauth = site.builder().grant(Grant::ClientCredentials).client(given).build();
+    let given = PreregisteredOAuthClient::new(crate::ClientId::new("new1").unwrap())
+        .auth(ClientAuth::Post("secret".into()));
+    let oauth = site.builder().grant(GrantType::ClientCredentials).client(given).build();
     let client = site.connect(&oauth).await;
     call(&client, "x").await.unwrap();
     site.script().wants = Some("write");
@@ -248,8 +251,8 @@ async fn a_platforms_token_is_read_anew_for_each_request() {
     site.script().registrations = 1;
     let folder = tempfile::TempDir::new().unwrap();
     let file = folder.path().join("token");
-    let given = GivenClient::new(crate::ClientId::new("new1").unwrap());
-    let grant = Grant::Workload(crate::client::WorkloadToken::file(&file));
+    let given = PreregisteredOAuthClient::new(crate::ClientId::new("new1").unwrap());
+    let grant = GrantType::Workload(crate::client::WorkloadToken::file(&file));
     let oauth = site.builder().grant(grant).client(given).build();
     assert!(matches!(oauth.sign_in(None).await, Err(crate::client::FlowError::Workload(_))));
     assert_eq!(site.script().issued, 0);
@@ -325,7 +328,7 @@ async fn what_was_kept_is_used_again() {
     let folder = tempfile::tempdir().unwrap();
     let store = || {
         let key = StoreKey::Random(zeroize::Zeroizing::new([1; 32]));
-        Arc::new(FileStore::new(folder.path().join("credentials"), key))
+        Arc::new(FileCredentialStore::new(folder.path().join("credentials"), key))
     };
     let first = site.builder().sign_in(site.person()).store(store()).build();
     call(&site.connect(&first).await, "x").await.unwrap();

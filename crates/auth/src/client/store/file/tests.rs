@@ -1,4 +1,4 @@
-use super::super::MemoryStore;
+use super::super::MemoryCredentialStore;
 use super::*;
 
 fn key(byte: u8) -> StoreKey {
@@ -8,8 +8,8 @@ fn key(byte: u8) -> StoreKey {
 #[test]
 fn all_stores_behave_alike() {
     let folder = tempfile::tempdir().unwrap();
-    let file = FileStore::new(folder.path().join("credentials"), key(1));
-    for store in [&MemoryStore::new() as &dyn Store, &file] {
+    let file = FileCredentialStore::new(folder.path().join("credentials"), key(1));
+    for store in [&MemoryCredentialStore::new() as &dyn CredentialStore, &file] {
         super::super::examine(store);
     }
 }
@@ -19,14 +19,14 @@ fn all_stores_behave_alike() {
 fn a_file_tells_nothing_and_takes_no_changes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("credentials");
-    let store = FileStore::new(&path, StoreKey::passphrase("open sesame".to_owned()));
+    let store = FileCredentialStore::new(&path, StoreKey::passphrase("open sesame".to_owned()));
     store.write("tokens https://m", &"s3cret".into()).unwrap();
     let mut bytes = fs::read(&path).unwrap();
     let text = String::from_utf8_lossy(&bytes).into_owned();
     assert!(!text.contains("s3cret") && !text.contains("https"), "{text}");
-    let again = FileStore::new(&path, StoreKey::passphrase("open sesame".to_owned()));
+    let again = FileCredentialStore::new(&path, StoreKey::passphrase("open sesame".to_owned()));
     assert_eq!(again.read("tokens https://m").unwrap().unwrap().expose_secret(), "s3cret");
-    let wrong = FileStore::new(&path, StoreKey::passphrase("open barley".to_owned()));
+    let wrong = FileCredentialStore::new(&path, StoreKey::passphrase("open barley".to_owned()));
     assert!(wrong.read("tokens https://m").unwrap_err().to_string().contains("passphrase"));
     assert!(wrong.write("x", &"y".into()).is_err(), "what cannot be read is not written over");
     *bytes.last_mut().unwrap() ^= 1;
@@ -41,10 +41,10 @@ fn a_file_tells_nothing_and_takes_no_changes() {
 fn what_a_crash_leaves_is_the_old_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("credentials");
-    let store = FileStore::new(&path, key(1));
+    let store = FileCredentialStore::new(&path, key(1));
     store.write("a", &"1".into()).unwrap();
     fs::write(store.beside(".new"), b"half").unwrap();
-    let after = FileStore::new(&path, key(1));
+    let after = FileCredentialStore::new(&path, key(1));
     assert_eq!(after.read("a").unwrap().unwrap().expose_secret(), "1");
     after.write("a", &"2".into()).unwrap();
     assert_eq!(store.read("a").unwrap().unwrap().expose_secret(), "2");
@@ -56,7 +56,7 @@ fn a_file_that_others_can_read_or_place_is_refused() {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("credentials");
-    let store = FileStore::new(&path, key(1));
+    let store = FileCredentialStore::new(&path, key(1));
     store.write("a", &"1".into()).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
@@ -66,7 +66,7 @@ fn a_file_that_others_can_read_or_place_is_refused() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     let link = folder.path().join("link");
     symlink(&path, &link).unwrap();
-    let linked = FileStore::new(&link, key(1));
+    let linked = FileCredentialStore::new(&link, key(1));
     assert!(linked.read("a").is_err() && linked.write("a", &"2".into()).is_err());
     assert_eq!(store.read("a").unwrap().unwrap().expose_secret(), "1");
 }
@@ -79,21 +79,21 @@ fn two_writers_lose_nothing() {
         for writer in 0..4 {
             let path = path.clone();
             scope.spawn(move || {
-                let store = FileStore::new(path, key(1));
+                let store = FileCredentialStore::new(path, key(1));
                 for number in 0..5 {
                     store.write(&format!("{writer} {number}"), &"x".into()).unwrap();
                 }
             });
         }
     });
-    assert_eq!(FileStore::new(path, key(1)).names("").unwrap().len(), 20);
+    assert_eq!(FileCredentialStore::new(path, key(1)).names("").unwrap().len(), 20);
 }
 
 #[test]
 fn a_key_is_made_once_and_kept_from_others() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("key");
-    let store = |key| FileStore::new(folder.path().join("credentials"), key);
+    let store = |key| FileCredentialStore::new(folder.path().join("credentials"), key);
     store(StoreKey::in_file(&path).unwrap()).write("a", &"1".into()).unwrap();
     let again = store(StoreKey::in_file(&path).unwrap());
     assert_eq!(again.read("a").unwrap().unwrap().expose_secret(), "1");
@@ -113,7 +113,7 @@ fn a_key_is_made_once_and_kept_from_others() {
 fn what_no_key_opens_is_put_aside_and_can_be_put_back() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("credentials");
-    let (first, second) = (FileStore::new(&path, key(1)), FileStore::new(&path, key(2)));
+    let (first, second) = (FileCredentialStore::new(&path, key(1)), FileCredentialStore::new(&path, key(2)));
     assert!(first.opens().unwrap() && second.opens().unwrap(), "there is nothing to be opened");
     first.write("a", &"1".into()).unwrap();
     assert!(first.opens().unwrap() && !second.opens().unwrap());

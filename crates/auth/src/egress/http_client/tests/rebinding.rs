@@ -8,21 +8,21 @@ use super::*;
 const PUBLIC: &str = "127.0.0.1";
 const INSIDE: &str = "127.0.0.2";
 
-/// What a name stands for changes with every look; how often it was looked up is counted.
+/// Creates a resolver whose answer changes with every lookup; the lookups are counted.
 fn flipping(answers: &'static [&'static [&'static str]]) -> (GuardedClient, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
-    let lookup = move |host: String| -> Found {
+    let lookup = move |host: String| -> LookupFuture {
         assert_eq!(host, NAME);
         let turn = counted.fetch_add(1, Ordering::SeqCst).min(answers.len() - 1);
         let found = answers[turn].iter().map(|text| SocketAddr::new(text.parse().unwrap(), 0)).collect();
         Box::pin(async move { Ok(found) })
     };
-    let egress = Egress::public().allow_network(PUBLIC.parse().unwrap());
+    let egress = EgressPolicy::public().allow_network(PUBLIC.parse().unwrap());
     (GuardedClient::with_lookup(egress, Arc::new(lookup)), asked)
 }
 
-/// Somebody on the inside, at the port of the public server, whom nobody may reach; how many came.
+/// Starts an internal server at the port of the public one, which must not be reached; counts its connections.
 async fn inside(port: u16) -> Arc<AtomicUsize> {
     let listener = TcpListener::bind((INSIDE, port)).await.unwrap();
     let came = Arc::new(AtomicUsize::new(0));
@@ -54,7 +54,8 @@ async fn what_was_looked_at_is_what_is_dialled() {
     assert_eq!((asked.load(Ordering::SeqCst), came.load(Ordering::SeqCst)), (2, 0));
 }
 
-/// One answer names both, and nobody is at the public one: the other is no way around that.
+/// One DNS answer names both addresses, and the public one is unreachable. The internal one must not be used as a
+/// fallback.
 #[tokio::test]
 async fn an_address_of_the_inside_is_no_fallback() {
     let listener = TcpListener::bind((PUBLIC, 0)).await.unwrap();

@@ -8,7 +8,7 @@ use tokio_rustls::TlsAcceptor;
 use super::*;
 
 pub(super) const NAME: &str = "as.test";
-/// The port of the server that a process of its own is to ask.
+/// Port of the server that the child process contacts.
 const PORT: &str = "HOSPES_TEST_PORT";
 
 /// A server of this name that says `{}` to everybody, and a file with the authority that vouches for it.
@@ -46,10 +46,10 @@ pub(super) async fn secured() -> (tempfile::NamedTempFile, u16) {
     (file, port)
 }
 
-/// For the name of the server, which stands for this machine.
+/// Creates a client for the server's name, which resolves to this machine.
 fn client(port: u16) -> GuardedClient {
     let network = "127.0.0.0/8".parse().unwrap();
-    naming(Egress::public().allow_network(network), &[&["127.0.0.1"]], port)
+    naming(EgressPolicy::public().allow_network(network), &[&["127.0.0.1"]], port)
 }
 
 async fn ask(client: &GuardedClient, port: u16) -> Result<StatusCode, FetchError> {

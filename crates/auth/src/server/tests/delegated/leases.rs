@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::{Notify, Semaphore};
 
 use super::{Third, check, node, site, tokens};
-use crate::resource::Flaw;
+use crate::resource::VerifyTokenError;
 use crate::server::tests::Browser;
 use crate::server::tests::watched::{Pause, Step, Steps, Watched};
-use crate::server::{Kind, MemoryStore, Store};
-use crate::testing::Heard;
+use crate::server::{AuthStore, MemoryAuthStore, RecordKind};
+use crate::testing::AuthTestLog;
 
-/// Whoever claims first is held up until somebody else has had the lease and is done with it.
+/// Delays the first claim until another node has had the lease and released it.
 #[derive(Default)]
 struct Late {
     claims: AtomicUsize,
@@ -29,7 +29,7 @@ impl Steps for Late {
     }
 
     fn after(&self, step: Step) {
-        if step == Step::Forget(Kind::Claim) {
+        if step == Step::Forget(RecordKind::Claim) {
             self.done.notify_one();
         }
     }
@@ -42,7 +42,7 @@ impl Steps for Late {
 #[tokio::test]
 async fn a_spent_token_of_theirs_is_not_shown_again() {
     let third = Third::default();
-    let store: Arc<dyn Store> = Arc::new(Watched::new(MemoryStore::new(), Late::default()));
+    let store: Arc<dyn AuthStore> = Arc::new(Watched::new(MemoryAuthStore::new(), Late::default()));
     let time = Arc::new(AtomicU64::new(1_000_000));
     let nodes = [node(&third, Arc::clone(&store), &time), node(&third, Arc::clone(&store), &time)];
     let mut browser = Browser::new(&nodes[0]);
@@ -53,7 +53,7 @@ async fn a_spent_token_of_theirs_is_not_shown_again() {
     assert_eq!(third.0.refreshed.load(Ordering::Relaxed), 1);
 }
 
-/// Whoever called goes away while theirs is renewed: what came back is kept all the same.
+/// The caller disconnects during a renewal: its result is stored all the same.
 ///
 /// covers: AUT3-07
 #[tokio::test]
@@ -89,10 +89,10 @@ async fn a_renewal_of_theirs_runs_to_its_end() {
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_given_back_by_who_has_it() {
     let third = Third::default();
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store: Arc<dyn AuthStore> = Arc::new(MemoryAuthStore::new());
     let site = node(&third, Arc::clone(&store), &Arc::new(AtomicU64::new(1_000_000)));
     let (access, _) = tokens(&mut Browser::new(&site), &third).await;
-    let grant = store.list(Kind::Upstream, site.now(), 1).await.unwrap().remove(0).key;
+    let grant = store.list(RecordKind::Upstream, site.now(), 1).await.unwrap().remove(0).key;
     let lease = format!("upstream {grant}");
     site.pass(300);
     for (takes, is_free) in [(45, true), (60, false)] {
@@ -112,7 +112,7 @@ async fn a_lease_is_given_back_by_who_has_it() {
             }
         };
         let (checked, ()) = tokio::join!(check(&site, &access), begun);
-        assert_eq!(checked, Err(Flaw::Unavailable));
+        assert_eq!(checked, Err(VerifyTokenError::Unavailable));
         assert_eq!(
             store.claim(&lease, "process 7", site.now() + 1, site.now()).await.unwrap(),
             is_free,
@@ -124,27 +124,27 @@ async fn a_lease_is_given_back_by_who_has_it() {
     }
 }
 
-/// Whoever waits in vain says who has the lease, and for how long.
+/// A timeout names the lease holder and its remaining time.
 #[tokio::test(start_paused = true)]
 async fn who_has_the_lease_is_named() {
     let third = Third::default();
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store: Arc<dyn AuthStore> = Arc::new(MemoryAuthStore::new());
     let site = node(&third, Arc::clone(&store), &Arc::new(AtomicU64::new(1_000_000)));
     let (access, _) = tokens(&mut Browser::new(&site), &third).await;
-    let grant = store.list(Kind::Upstream, site.now(), 1).await.unwrap().remove(0).key;
+    let grant = store.list(RecordKind::Upstream, site.now(), 1).await.unwrap().remove(0).key;
     site.pass(300);
     let lease = format!("upstream {grant}");
     assert!(store.claim(&lease, "process 7", site.now() + 60, site.now()).await.unwrap());
-    let heard = Heard::default();
+    let heard = AuthTestLog::default();
     let _listening = heard.listen();
-    assert_eq!(check(&site, &access).await, Err(Flaw::Unavailable));
+    assert_eq!(check(&site, &access).await, Err(VerifyTokenError::Unavailable));
     let said = heard.text();
     assert!(said.contains("process 7 takes too long to renew it, and may for 60 more seconds"), "{said}");
-    store.forget(Kind::Claim, &lease).await.unwrap();
+    store.forget(RecordKind::Claim, &lease).await.unwrap();
     assert!(check(&site, &access).await.is_ok());
 }
 
-/// What a renewal brings that ends after the grant did is given back too: whoever ended it knew only of what it replaces.
+/// A renewal that completes after its grant ended is revoked too, because the revocation knew only the older token.
 #[tokio::test]
 async fn what_is_renewed_while_it_is_given_up_is_given_back() {
     let third = Third::default();
@@ -163,11 +163,11 @@ async fn what_is_renewed_while_it_is_given_up_is_given_back() {
         gate.add_permits(1);
     };
     let (checked, ()) = tokio::join!(check(&site, &access), ending);
-    assert_eq!(checked, Err(Flaw::Invalid));
+    assert_eq!(checked, Err(VerifyTokenError::Invalid));
     assert_eq!(third.given_back().await, ["third-refresh-0", "third-refresh-1"]);
 }
 
-/// Whoever ends a grant is held up until somebody says so.
+/// Delays the end of a grant until it is released.
 #[derive(Default)]
 struct Slow {
     go: Notify,
@@ -183,12 +183,12 @@ impl Steps for Arc<Slow> {
     }
 }
 
-/// What was renewed between the wish to end a grant and its end is what is given back.
+/// The last renewed token is revoked, if a renewal happens while the grant is ending.
 #[tokio::test]
 async fn what_was_renewed_last_is_given_back() {
     let third = Third::default();
     let slow: Arc<Slow> = Arc::default();
-    let store: Arc<dyn Store> = Arc::new(Watched::new(MemoryStore::new(), Arc::clone(&slow)));
+    let store: Arc<dyn AuthStore> = Arc::new(Watched::new(MemoryAuthStore::new(), Arc::clone(&slow)));
     let site = node(&third, store, &Arc::new(AtomicU64::new(1_000_000)));
     let (access, refresh) = tokens(&mut Browser::new(&site), &third).await;
     site.pass(300);

@@ -1,4 +1,4 @@
-//! What is ours is good as long as theirs.
+//! Our tokens are valid as long as the provider's.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,11 +7,11 @@ use http::StatusCode;
 use serde_json::json;
 
 use super::{Third, check, node, provider, site, tokens};
-use crate::Clock;
-use crate::resource::Flaw;
+use crate::UnixClock;
+use crate::resource::VerifyTokenError;
 use crate::server::tests::grants::stores;
 use crate::server::tests::{APP, Browser, Site, basic, settings};
-use crate::server::{AccessTokens, AuthServer, MemoryStore, SignIn, Store};
+use crate::server::{AccessTokenFormat, AuthServer, AuthStore, LocalSignIn, MemoryAuthStore};
 use crate::testing::PATIENCE;
 
 /// Two nodes, and what a token rests on runs out: it is renewed once, and checked from time to time.
@@ -24,7 +24,7 @@ async fn ours_is_good_as_long_as_theirs() {
     }
 }
 
-async fn good_as_long_as_theirs(one: Arc<dyn Store>, other: Arc<dyn Store>) {
+async fn good_as_long_as_theirs(one: Arc<dyn AuthStore>, other: Arc<dyn AuthStore>) {
     let third = Third::default();
     let time = Arc::new(AtomicU64::new(1_000_000));
     let nodes = [node(&third, one, &time), node(&third, other, &time)];
@@ -42,21 +42,21 @@ async fn good_as_long_as_theirs(one: Arc<dyn Store>, other: Arc<dyn Store>) {
     // Not there: nobody is let in who would have to be checked, and nothing is thrown away.
     nodes[0].pass(60);
     third.break_off(Some("away"));
-    assert_eq!(check(&nodes[1], &access).await, Err(Flaw::Unavailable));
+    assert_eq!(check(&nodes[1], &access).await, Err(VerifyTokenError::Unavailable));
     third.break_off(None);
     assert!(check(&nodes[1], &access).await.is_ok());
     // Taken back there: noticed within a minute, and for good.
     third.break_off(Some("revoked"));
     assert!(check(&nodes[0], &access).await.is_ok());
     nodes[0].pass(60);
-    assert_eq!(check(&nodes[0], &access).await, Err(Flaw::Invalid));
+    assert_eq!(check(&nodes[0], &access).await, Err(VerifyTokenError::Invalid));
     third.break_off(None);
-    assert_eq!(check(&nodes[1], &access).await, Err(Flaw::Invalid));
+    assert_eq!(check(&nodes[1], &access).await, Err(VerifyTokenError::Invalid));
     assert_eq!(nodes[1].refresh(&refresh, APP, &[]).await.error().1, "invalid_grant");
 }
 
-/// Nobody shows us the tokens of a resource elsewhere, which reads them itself or asks: theirs is asked about when ours
-/// is renewed, and when we are asked.
+/// A remote resource reads tokens itself or introspects them. The provider's token is checked when ours is renewed or
+/// introspected.
 ///
 /// covers: AUT3-05 AUT3-06
 #[tokio::test]
@@ -65,9 +65,10 @@ async fn what_rests_on_theirs_is_renewed_as_long_as_theirs_holds() {
     let now = Arc::new(AtomicU64::new(1_000_000));
     let time = Arc::clone(&now);
     let mut settings = settings();
-    settings.access_tokens = AccessTokens::Jwt;
-    let server = AuthServer::new(settings, Arc::new(MemoryStore::new()), SignIn::default()).unwrap();
-    let server = server.delegating(provider(&third)).clock(Clock::new(move || time.load(Ordering::Relaxed)));
+    settings.access_tokens = AccessTokenFormat::Jwt;
+    let server = AuthServer::new(settings, Arc::new(MemoryAuthStore::new()), LocalSignIn::default()).unwrap();
+    let server =
+        server.delegating(provider(&third)).clock(UnixClock::new(move || time.load(Ordering::Relaxed)));
     let site = Site::of(server, now);
     let machine = basic("machine", "s3cret:%+ä");
     let introspect = async |token: &str| {
@@ -103,7 +104,7 @@ async fn what_rests_on_theirs_is_renewed_as_long_as_theirs_holds() {
     assert_eq!(introspect(&access).await.json(), json!({ "active": false }));
 }
 
-/// A provider that does not let us ask shuts nobody out; one that fails is waited for.
+/// A provider that refuses introspection locks out no users; one that fails is retried.
 #[tokio::test]
 async fn a_provider_may_keep_to_itself_whether_its_tokens_hold() {
     let third = Third::default();
@@ -111,7 +112,7 @@ async fn a_provider_may_keep_to_itself_whether_its_tokens_hold() {
     let (access, _) = tokens(&mut Browser::new(&site), &third).await;
     site.pass(60);
     third.break_off(Some("failing"));
-    assert_eq!(check(&site, &access).await, Err(Flaw::Unavailable), "whatever it says");
+    assert_eq!(check(&site, &access).await, Err(VerifyTokenError::Unavailable), "whatever it says");
     third.break_off(Some("forbids"));
     assert!(check(&site, &access).await.is_ok());
     site.pass(60);
@@ -141,11 +142,11 @@ async fn what_cannot_be_renewed_ends() {
     site.pass(59);
     assert!(check(&site, &access).await.is_ok());
     site.pass(241);
-    assert_eq!(check(&site, &access).await, Err(Flaw::Invalid), "five minutes, not ten");
+    assert_eq!(check(&site, &access).await, Err(VerifyTokenError::Invalid), "five minutes, not ten");
     assert_eq!(site.refresh(&refresh, APP, &[]).await.error().1, "invalid_grant");
 }
 
-/// Who gives a token up is not kept waiting by the provider, nor does anything last longer for it.
+/// A revocation does not wait for the provider, and no token lasts longer because of it.
 #[tokio::test(start_paused = true)]
 async fn what_is_given_up_ends_at_once_though_the_provider_never_answers() {
     let third = Third::default();
@@ -156,11 +157,11 @@ async fn what_is_given_up_ends_at_once_though_the_provider_never_answers() {
     let revoking = site.form("/revoke", &fields);
     let answer = tokio::time::timeout(PATIENCE, revoking).await.expect("nobody is waited for");
     assert_eq!(answer.status(), StatusCode::OK);
-    assert_eq!(check(&site, &access).await, Err(Flaw::Invalid));
+    assert_eq!(check(&site, &access).await, Err(VerifyTokenError::Invalid));
     assert_eq!(site.refresh(&refresh, APP, &[]).await.error().1, "invalid_grant");
 }
 
-/// Whoever asked for it may be gone by then.
+/// The client may have disconnected by then.
 #[tokio::test]
 async fn what_is_given_up_is_given_back_though_the_client_hangs_up() {
     let third = Third::default();
@@ -173,5 +174,5 @@ async fn what_is_given_up_is_given_back_though_the_client_hangs_up() {
         () = std::future::ready(()) => {}
     }
     assert_eq!(third.given_back().await, ["third-refresh-0"]);
-    assert_eq!(check(&site, &access).await, Err(Flaw::Invalid));
+    assert_eq!(check(&site, &access).await, Err(VerifyTokenError::Invalid));
 }

@@ -1,4 +1,4 @@
-//! Users who sign in at somebody else's.
+//! Users who sign in at another provider.
 
 mod leases;
 mod lives;
@@ -15,17 +15,17 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 
 use super::{Answer, Ask, Browser, Site, settings};
-use crate::fetch::{Fetch, FetchFuture};
+use crate::fetch::{FetchFuture, HttpFetch};
 use crate::pkce::verify_challenge;
-use crate::resource::{Flaw, Verify as _};
-use crate::server::{AuthServer, MemoryStore, Provider, SignIn, Store};
+use crate::resource::{TokenVerifier as _, VerifyTokenError};
+use crate::server::{AuthServer, AuthStore, LocalSignIn, MemoryAuthStore, SignInProvider};
 use crate::testing::PATIENCE;
-use crate::{ClientId, Clock, Issuer, Response};
+use crate::{ClientId, FetchResponse, Issuer, UnixClock};
 
 pub(in crate::server::tests) const THIRD: &str = "https://third.example";
 const CALLBACK: &str = "https://as.example/upstream/callback";
 
-/// Another's authorization server, as far as it is spoken to without a browser.
+/// Authorization server of the provider, as far as it is used without a browser.
 #[derive(Clone, Default)]
 pub(in crate::server::tests) struct Third(Arc<Inner>);
 
@@ -38,15 +38,15 @@ pub(super) struct Inner {
     revoked: Mutex<Vec<String>>,
     /// Something was.
     was_revoked: Notify,
-    /// What it does not do.
+    /// Function that is out of order.
     broken: Mutex<Option<&'static str>>,
     /// The refresh token that is good: each is good once.
     current: Mutex<String>,
     /// Renewals wait here, when there is one.
     gate: Mutex<Option<Arc<Semaphore>>>,
-    /// What it says at its endpoint for that.
+    /// Response of its userinfo endpoint.
     userinfo: Mutex<Value>,
-    /// Who signs in there; `u-17` unless told.
+    /// User who signs in there. Default: `u-17`.
     subject: Mutex<Option<&'static str>>,
 }
 
@@ -55,12 +55,12 @@ impl Third {
         *self.0.broken.lock().unwrap() = what;
     }
 
-    /// From now on somebody else signs in there.
+    /// Sets the user who signs in there from now on.
     pub(in crate::server::tests) fn is_visited_by(&self, subject: &'static str) {
         *self.0.subject.lock().unwrap() = Some(subject);
     }
 
-    /// What its user's browser is sent back with.
+    /// Returns the response that the browser brings back.
     pub(in crate::server::tests) fn sign_in(&self, away: &HashMap<String, String>) -> String {
         let code = format!("third-code-{}", self.0.codes.lock().unwrap().len());
         let kept = (away["code_challenge"].clone(), away["nonce"].clone());
@@ -68,7 +68,7 @@ impl Third {
         code
     }
 
-    /// What was given back there, when something was.
+    /// Waits for a revocation and returns the revoked tokens.
     async fn given_back(&self) -> Vec<String> {
         tokio::time::timeout(PATIENCE, self.0.was_revoked.notified()).await.expect("something is given back");
         self.0.revoked.lock().unwrap().clone()
@@ -98,10 +98,11 @@ impl Third {
         *self.0.broken.lock().unwrap() == what
     }
 
-    fn answer(&self, request: &crate::Request) -> Option<Response> {
-        let good = |value: Value| Some(Response::new(StatusCode::OK, value.to_string()));
-        let bad =
-            |error: &str| Some(Response::new(StatusCode::BAD_REQUEST, json!({ "error": error }).to_string()));
+    fn answer(&self, request: &crate::FetchRequest) -> Option<FetchResponse> {
+        let good = |value: Value| Some(FetchResponse::new(StatusCode::OK, value.to_string()));
+        let bad = |error: &str| {
+            Some(FetchResponse::new(StatusCode::BAD_REQUEST, json!({ "error": error }).to_string()))
+        };
         let form: HashMap<_, _> = url::form_urlencoded::parse(&request.body).into_owned().collect();
         let field = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
         if self.is(Some("away")) {
@@ -140,10 +141,10 @@ impl Third {
                 }
             }
             "/introspect" if self.is(Some("forbids")) => {
-                Some(Response::new(StatusCode::FORBIDDEN, "not for you"))
+                Some(FetchResponse::new(StatusCode::FORBIDDEN, "not for you"))
             }
             "/introspect" if self.is(Some("failing")) => {
-                Some(Response::new(StatusCode::BAD_GATEWAY, json!({ "active": true }).to_string()))
+                Some(FetchResponse::new(StatusCode::BAD_GATEWAY, json!({ "active": true }).to_string()))
             }
             "/introspect" => good(json!({ "active": !self.is(Some("revoked")) })),
             "/userinfo" => {
@@ -162,8 +163,8 @@ impl Third {
     }
 }
 
-impl Fetch for Third {
-    fn fetch(&self, request: crate::Request) -> FetchFuture<'_> {
+impl HttpFetch for Third {
+    fn fetch(&self, request: crate::FetchRequest) -> FetchFuture<'_> {
         if self.is(Some("silent")) {
             return Box::pin(std::future::pending());
         }
@@ -179,30 +180,34 @@ impl Fetch for Third {
     }
 }
 
-pub(in crate::server::tests) fn provider(third: &Third) -> Provider {
+pub(in crate::server::tests) fn provider(third: &Third) -> SignInProvider {
     let (issuer, client) = (Issuer::new(THIRD).unwrap(), ClientId::new("hospes-there").unwrap());
-    Provider::new(issuer, client, &[7; 32], third.clone()).unwrap().secret("s3cret")
+    SignInProvider::new(issuer, client, &[7; 32], third.clone()).unwrap().secret("s3cret")
 }
 
-pub(in crate::server::tests) fn node(third: &Third, store: Arc<dyn Store>, time: &Arc<AtomicU64>) -> Site {
+pub(in crate::server::tests) fn node(
+    third: &Third,
+    store: Arc<dyn AuthStore>,
+    time: &Arc<AtomicU64>,
+) -> Site {
     node_of(provider(third), store, time)
 }
 
 pub(in crate::server::tests) fn node_of(
-    provider: Provider,
-    store: Arc<dyn Store>,
+    provider: SignInProvider,
+    store: Arc<dyn AuthStore>,
     time: &Arc<AtomicU64>,
 ) -> Site {
     let now = Arc::clone(time);
-    let server = AuthServer::new(settings(), store, SignIn::default())
+    let server = AuthServer::new(settings(), store, LocalSignIn::default())
         .unwrap()
         .delegating(provider)
-        .clock(Clock::new(move || now.load(Ordering::Relaxed)));
+        .clock(UnixClock::new(move || now.load(Ordering::Relaxed)));
     Site::of(server, Arc::clone(time))
 }
 
 pub(in crate::server::tests) fn site(third: &Third) -> Site {
-    node(third, Arc::new(MemoryStore::new()), &Arc::new(AtomicU64::new(1_000_000)))
+    node(third, Arc::new(MemoryAuthStore::new()), &Arc::new(AtomicU64::new(1_000_000)))
 }
 
 /// Comes back from the other with these parameters.
@@ -256,6 +261,6 @@ pub(in crate::server::tests) async fn tokens(browser: &mut Browser, third: &Thir
     browser.site.clone().redeem(&asked, &code).await.tokens()
 }
 
-pub(in crate::server::tests) async fn check(site: &Site, token: &str) -> Result<String, Flaw> {
+pub(in crate::server::tests) async fn check(site: &Site, token: &str) -> Result<String, VerifyTokenError> {
     site.guard().verify(token, site.now()).await.map(|who| who.subject)
 }

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use super::{CALLBACK, THIRD, Third, check, come_back, go_away, node_of, provider, site, tokens};
 use crate::Scopes;
-use crate::resource::Flaw;
+use crate::resource::VerifyTokenError;
 use crate::server::tests::{APP, ASKED, Ask, Browser, ISSUER};
-use crate::server::{Admission, MemoryStore, Store};
+use crate::server::{AuthStore, MemoryAuthStore, UserAdmissionRules};
 
-/// From our page to the other's, and back to the client with a token of ours.
+/// The browser goes from our page to the provider's, and back to the client with a local token.
 ///
 /// covers: AUT3-01 AUT3-02 AUT3-03 AUT3-13
 #[tokio::test]
@@ -39,16 +39,16 @@ async fn a_user_signs_in_at_the_others() {
         assert!(!said.contains("third-access") && !said.contains("third-refresh"), "{said}");
     }
     // Nor can it be read where it is kept.
-    for record in site.server.0.store.list(crate::server::Kind::Upstream, 0, 10).await.unwrap() {
+    for record in site.server.0.store.list(crate::server::RecordKind::Upstream, 0, 10).await.unwrap() {
         assert!(!record.value.contains("third-"), "{}", record.value);
     }
     // Giving ours back gives the other's back.
     site.form("/revoke", &[("token", &refresh), ("client_id", APP)]).await;
-    assert_eq!(check(&site, &access).await, Err(Flaw::Invalid));
+    assert_eq!(check(&site, &access).await, Err(VerifyTokenError::Invalid));
     assert_eq!(third.given_back().await, ["third-refresh-0"]);
 }
 
-/// Whoever is signed in at the other's still says for each client whether they want it.
+/// A user who is already signed in at the provider still has to consent for each client.
 ///
 /// covers: AUT3-16 AUT3-17
 #[tokio::test]
@@ -114,9 +114,9 @@ async fn not_everybody_is_let_in_who_signs_in_there() {
     let third = Third::default();
     let of = |groups: &[&str]| {
         let groups = groups.iter().map(|group| (*group).to_owned()).collect();
-        provider(&third).admitting(Admission::only([("groups".to_owned(), groups)]))
+        provider(&third).admitting(UserAdmissionRules::only([("groups".to_owned(), groups)]))
     };
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store: Arc<dyn AuthStore> = Arc::new(MemoryAuthStore::new());
     let time = Arc::new(AtomicU64::new(1_000_000));
     let site = node_of(of(&["mcp"]), Arc::clone(&store), &time);
     let back = async |said: Value| {
@@ -142,16 +142,16 @@ async fn not_everybody_is_let_in_who_signs_in_there() {
     assert!(check(&site, &access).await.is_ok());
     // The next start has other rules.
     let other = node_of(of(&["admins"]), store, &time);
-    assert_eq!(check(&other, &access).await, Err(Flaw::Invalid));
-    assert_eq!(check(&site, &access).await, Err(Flaw::Invalid), "for good");
+    assert_eq!(check(&other, &access).await, Err(VerifyTokenError::Invalid));
+    assert_eq!(check(&site, &access).await, Err(VerifyTokenError::Invalid), "for good");
 }
 
-/// Some providers want a parameter of their own, and for a token that lasts a consent of theirs; none of what the flow
-/// itself sends can be replaced.
+/// Some providers need a parameter of their own and, for a lasting token, their own consent. Parameters of the flow
+/// itself cannot be replaced.
 #[tokio::test]
 async fn users_are_sent_with_what_the_provider_wants() {
     let third = Third::default();
-    let (store, time) = (Arc::new(MemoryStore::new()), Arc::new(AtomicU64::new(1_000_000)));
+    let (store, time) = (Arc::new(MemoryAuthStore::new()), Arc::new(AtomicU64::new(1_000_000)));
     let scopes = Scopes::parse("openid offline_access");
     let more =
         provider(&third).scopes(scopes.clone()).parameter("access_type", "offline").parameter("state", "x");
@@ -163,7 +163,7 @@ async fn users_are_sent_with_what_the_provider_wants() {
     assert_eq!(away["prompt"], "select_account consent");
 }
 
-/// Of two cookies of the same name, as of none, nobody is known again.
+/// With two cookies of the same name, as with none, the browser is not recognized.
 #[tokio::test]
 async fn an_answer_with_two_cookies_is_nobodys() {
     let third = Third::default();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hospes_model::{
-    CancelledParams, Id, LogMessageParams, Method, Notification, ProgressParams, ProgressToken,
+    CancelledParams, LogMessageParams, Method, Notification, ProgressParams, ProgressToken, RequestId,
 };
 
 use super::*;
@@ -22,7 +22,7 @@ fn talk(context: &Context) {
     )));
     for id in [1, 2, 3] {
         let mut cancelled = CancelledParams::new();
-        cancelled.request_id = Some(Id::from(id));
+        cancelled.request_id = Some(RequestId::from(id));
         context.notify(Notification::Cancelled(cancelled));
     }
     context.notify(Notification::Initialized);
@@ -116,7 +116,9 @@ async fn what_went_before_is_known_by_what_the_client_sends_along() {
     assert!(ask(&mut second, capable(3, params)).await["error"].is_object(), "it has keys of its own");
     let last = answers(&asked["requestState"], "age", json!(36));
     assert_eq!(text(&ask(&mut first, capable(4, last)).await), "Ada is 36");
-    let keys = hospes_proto::state::KeyRing::single(hospes_proto::state::Key::from_bytes([7; 32]));
+    let keys = hospes_proto::request_state::StateKeyRing::single(
+        hospes_proto::request_state::StateKey::from_bytes([7; 32]),
+    );
     let twin = || Peer::of(StdioServer::new(server.clone()).state_keys(keys.clone()));
     let asked = ask(&mut twin(), capable(1, json!({ "name": "greet" }))).await["result"].clone();
     let params = answers(&asked["requestState"], "name", json!("Ada"));

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::transport::http_server::Principal;
-use crate::transport::probe::Change;
+use crate::transport::probe::ProbeChange;
 
 /// covers: HSES-01 HSES-03 HSES-05 HSES-07 HSES-13 HTTP-01 HTTP-13 VER-04
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn a_session_is_entered_only_when_all_is_well() {
 /// covers: HSES-14 HSES-12
 #[tokio::test]
 async fn a_session_is_its_principals_alone() {
-    let endpoint = Endpoint::new(Probe::new());
+    let endpoint = Endpoint::new(ProbeService::new());
     let request = |who: Option<&str>, session: Option<&str>, body| {
         let mut request = post(body, &[("mcp-session-id", session.unwrap_or_default())]);
         if let Some(who) = who {
@@ -137,7 +137,7 @@ async fn a_call_that_notifies_is_answered_as_a_stream_that_can_be_resumed() {
         let mut changes = site.get(&session, &[]).await;
         until(|| site.probe.listening() == 1).await;
         for _ in 0..2 {
-            site.probe.change(Change::Tools);
+            site.probe.change(ProbeChange::Tools);
             ids.insert((revision, changes.event().await.unwrap().id.unwrap()));
         }
         let mut resumed = site.get(&session, &[("last-event-id", events[1].id.as_deref().unwrap())]).await;
@@ -214,25 +214,25 @@ async fn changes_come_on_the_sessions_stream() {
     let mut stream = site.get(&session, &[]).await;
     assert_eq!(stream.status, StatusCode::OK);
     until(|| site.probe.listening() == 1).await;
-    site.probe.change(Change::Tools);
+    site.probe.change(ProbeChange::Tools);
     let event = stream.event().await.unwrap();
     assert_eq!(event.data, json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
     // A second stream replaces the first; nothing comes twice.
     let mut second = site.get(&session, &[]).await;
     assert!(stream.event().await.is_none());
-    site.probe.change(Change::Prompts);
+    site.probe.change(ProbeChange::Prompts);
     assert_eq!(second.message().await["method"], "notifications/prompts/list_changed");
     // What changes while nobody listens is heard by the next one, behind what it had.
     second.hang_up().await;
     let subscribe =
         json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": "x:1"}});
     assert_eq!(site.in_session(&session, subscribe).await.json().await["result"], json!({}));
-    site.probe.change(Change::Tools);
+    site.probe.change(ProbeChange::Tools);
     let mut third = site.get(&session, &[("last-event-id", event.id.as_deref().unwrap())]).await;
     assert_eq!(third.message().await["method"], "notifications/tools/list_changed");
     // One call for what was to be heard from the start, one for what was subscribed to since.
     until(|| site.probe.listening() == 2).await;
-    site.probe.change(Change::Resource("x:1".into()));
+    site.probe.change(ProbeChange::Resource("x:1".into()));
     let updated = third.message().await;
     assert_eq!(
         (&updated["method"], &updated["params"]["uri"]),
@@ -265,7 +265,7 @@ async fn a_subscription_that_the_service_does_not_agree_to_is_an_error() {
     assert!(is_refused(&answer), "{answer}");
     assert_eq!(ask(4, "x:2").await["result"], json!({}));
     for uri in ["x:secret", "x:1", "x:2"] {
-        site.probe.change(Change::Resource(uri.into()));
+        site.probe.change(ProbeChange::Resource(uri.into()));
     }
     let mut told = [stream.message().await, stream.message().await].map(|one| one["params"]["uri"].clone());
     told.sort_by_key(Value::to_string);
@@ -323,7 +323,7 @@ async fn what_a_call_says_is_heard_on_its_stream_and_what_changes_on_the_session
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
                           "params": {"name": "progress", "arguments": {"millis": 20}, "_meta": {"progressToken": 1}}});
         let mut answer = site.in_session(&session, call).await;
-        site.probe.change(Change::Tools);
+        site.probe.change(ProbeChange::Tools);
         let mut said = Vec::new();
         while let Some(event) = answer.event().await {
             if !event.data.is_null() {
@@ -333,7 +333,7 @@ async fn what_a_call_says_is_heard_on_its_stream_and_what_changes_on_the_session
         let progress = "notifications/progress";
         assert_eq!(said, [progress, progress, progress, "answer"], "{revision}");
         // Nothing of the call came between the two.
-        site.probe.change(Change::Prompts);
+        site.probe.change(ProbeChange::Prompts);
         assert_eq!(changes.message().await["method"], "notifications/tools/list_changed");
         assert_eq!(changes.message().await["method"], "notifications/prompts/list_changed");
         site.delete(&session).await;
@@ -384,7 +384,7 @@ async fn what_asks_nothing_and_cannot_be_taken_is_refused_by_status() {
 /// covers: HSES-02
 #[tokio::test]
 async fn no_two_sessions_have_one_id_and_nothing_in_it_counts_up() {
-    let endpoints = [Endpoint::new(Probe::new()), Endpoint::new(Probe::new())];
+    let endpoints = [Endpoint::new(ProbeService::new()), Endpoint::new(ProbeService::new())];
     let mut ids = std::collections::HashSet::new();
     for number in 0..200 {
         let answer = direct(&endpoints[number % 2], post(initialize("2025-11-25"), &[])).await;

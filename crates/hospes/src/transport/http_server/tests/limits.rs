@@ -84,7 +84,7 @@ async fn a_page_that_may_ask_may_read_the_answer() {
 /// The endpoint is a service of hyper's and of tower's, so that it can be part of other programs.
 #[tokio::test]
 async fn the_endpoint_is_a_service_elsewhere() {
-    let mut endpoint = Endpoint::new(Probe::new());
+    let mut endpoint = Endpoint::new(ProbeService::new());
     let call = tower_service::Service::call(&mut endpoint, modern(1, "tools/list", json!({})));
     assert_eq!(call.await.unwrap().status(), StatusCode::OK);
     let call = hyper::service::Service::call(&endpoint, modern(1, "tools/list", json!({})));
@@ -205,7 +205,7 @@ async fn calls_over_the_limit_are_refused_by_name() {
 
 #[tokio::test]
 async fn connections_over_the_limit_are_turned_away_by_name() {
-    let endpoint = Endpoint::new(Probe::new());
+    let endpoint = Endpoint::new(ProbeService::new());
     let server = HttpServer::bind("127.0.0.1:0", endpoint).await.unwrap().max_connections(1);
     let address = server.local_addr();
     tokio::spawn(server.serve());
@@ -232,7 +232,8 @@ async fn connections_over_the_limit_are_turned_away_by_name() {
 /// covers: HSES-06
 #[tokio::test(start_paused = true)]
 async fn unused_sessions_expire_and_used_ones_do_not() {
-    let endpoint = Endpoint::builder(Probe::new()).session_idle_timeout(Duration::from_secs(80)).build();
+    let endpoint =
+        Endpoint::builder(ProbeService::new()).session_idle_timeout(Duration::from_secs(80)).build();
     let open = async || {
         let answer = direct(&endpoint, post(initialize("2025-11-25"), &[])).await;
         answer.headers()["mcp-session-id"].to_str().unwrap().to_owned()
@@ -262,7 +263,7 @@ async fn unused_sessions_expire_and_used_ones_do_not() {
 
 #[tokio::test(start_paused = true)]
 async fn at_the_cap_idle_sessions_make_room_and_busy_ones_do_not() {
-    let endpoint = Endpoint::builder(Probe::new())
+    let endpoint = Endpoint::builder(ProbeService::new())
         .max_sessions(2)
         .session_idle_timeout(Duration::from_secs(800))
         .build();
@@ -288,7 +289,7 @@ async fn at_the_cap_idle_sessions_make_room_and_busy_ones_do_not() {
 /// covers: HTTP-40
 #[tokio::test(start_paused = true)]
 async fn silent_streams_give_signs_of_life() {
-    let endpoint = Endpoint::new(Probe::new());
+    let endpoint = Endpoint::new(ProbeService::new());
     let start = tokio::time::Instant::now();
     let mut answer = direct(&endpoint, modern(1, "tools/call", json!({"name": "forever"}))).await;
     assert_eq!(
@@ -306,7 +307,7 @@ async fn silent_streams_give_signs_of_life() {
 
 #[tokio::test]
 async fn a_connection_that_sends_no_request_is_closed() {
-    let server = HttpServer::bind("127.0.0.1:0", Endpoint::new(Probe::new())).await.unwrap();
+    let server = HttpServer::bind("127.0.0.1:0", Endpoint::new(ProbeService::new())).await.unwrap();
     let server = server.idle_timeout(Duration::from_millis(30));
     let address = server.local_addr();
     tokio::spawn(server.serve());
@@ -350,7 +351,7 @@ async fn a_body_that_does_not_come_is_given_up() {
 /// covers: SUBS-08
 #[tokio::test]
 async fn at_the_end_every_request_gets_its_answer_or_an_error() {
-    let probe = Probe::new();
+    let probe = ProbeService::new();
     let server = HttpServer::bind("127.0.0.1:0", Endpoint::new(probe.clone())).await.unwrap();
     let server = server.shutdown_timeout(Duration::from_millis(400));
     let address = server.local_addr();
@@ -424,16 +425,16 @@ async fn an_answer_does_not_wait_for_what_follows_its_request() {
 async fn what_a_connection_keeps_is_small() {
     use std::mem::{size_of, size_of_val};
 
-    use super::super::{calls::Calls, endpoint::handle, sessions::HttpSession};
-    use crate::transport::adapter::{Listen, Session};
+    use super::super::{calls::PostCalls, endpoint::handle, sessions::HttpSession};
+    use crate::transport::adapter::{LegacySession, SessionListenCalls};
 
-    let endpoint = Endpoint::new(Probe::new());
+    let endpoint = Endpoint::new(ProbeService::new());
     let request = handle(&endpoint, modern(1, "tools/list", json!({})));
     let sizes = [
         ("request", size_of_val(&request), 1024),
-        ("session", size_of::<HttpSession>() + size_of::<Session>() + size_of::<crate::Peer>(), 528),
-        ("listen", size_of::<Listen>() + size_of::<crate::Exchange>(), 512),
-        ("calls", size_of::<Calls>(), 256),
+        ("session", size_of::<HttpSession>() + size_of::<LegacySession>() + size_of::<crate::Peer>(), 528),
+        ("listen", size_of::<SessionListenCalls>() + size_of::<crate::Exchange>(), 512),
+        ("calls", size_of::<PostCalls>(), 256),
     ];
     for (what, size, limit) in sizes {
         assert!(size <= limit, "{what}: {size}");
@@ -469,7 +470,7 @@ async fn pages_are_served_to_those_who_may_ask() {
 /// A name that can never match is reported to the author of the configuration.
 #[test]
 fn names_that_can_never_match_are_refused() {
-    let builder = || Endpoint::builder(Probe::new());
+    let builder = || Endpoint::builder(ProbeService::new());
     let refused = |build: &dyn Fn() -> super::super::EndpointBuilder| {
         let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(build)).err().unwrap();
         panic.downcast_ref::<String>().unwrap().clone()

@@ -25,7 +25,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::{Endpoint, EndpointBuilder, HttpServer};
-use crate::transport::probe::Probe;
+use crate::transport::probe::ProbeService;
 
 /// Maximum time that a test waits for an expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A server on a free port, gone with the test's runtime.
 struct Site {
     address: SocketAddr,
-    probe: Probe,
+    probe: ProbeService,
     endpoint: Endpoint,
 }
 
@@ -43,7 +43,7 @@ impl Site {
     }
 
     async fn with(settings: impl FnOnce(EndpointBuilder) -> EndpointBuilder) -> Self {
-        let probe = Probe::new();
+        let probe = ProbeService::new();
         let endpoint = settings(Endpoint::builder(probe.clone())).build();
         let server = HttpServer::bind("127.0.0.1:0", endpoint.clone()).await.unwrap();
         let address = server.local_addr();

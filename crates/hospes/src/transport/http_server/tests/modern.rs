@@ -1,7 +1,7 @@
 //! 2026-07-28.
 
 use super::*;
-use crate::transport::probe::Change;
+use crate::transport::probe::ProbeChange;
 
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
@@ -195,7 +195,7 @@ async fn log_messages_come_on_the_stream_of_the_call_that_wanted_them_and_on_no_
     let answer = said.pop().unwrap();
     assert_eq!((said.len(), text(&answer)), (3, "there"));
     assert!(said.iter().all(|message| message["method"] == "notifications/progress"), "{said:?}");
-    site.probe.change(Change::Tools);
+    site.probe.change(ProbeChange::Tools);
     assert_eq!(changes.message().await["method"], "notifications/tools/list_changed");
 }
 
@@ -229,9 +229,9 @@ async fn questions_are_asked_by_result() {
 /// Several nodes with the same keys serve the rounds of one call.
 #[tokio::test]
 async fn state_is_opened_by_any_node_with_the_keys() {
-    use hospes_proto::state::{Key, KeyRing};
+    use hospes_proto::request_state::{StateKey, StateKeyRing};
 
-    let site = |key| Site::with(move |e| e.state_keys(KeyRing::single(Key::from_bytes([key; 32]))));
+    let site = |key| Site::with(move |e| e.state_keys(StateKeyRing::single(StateKey::from_bytes([key; 32]))));
     let (one, two, other) = (site(1).await, site(1).await, site(2).await);
     let round = one.modern(1, "tools/call", json!({"name": "ask"})).await.json().await;
     let params = json!({"name": "ask", "requestState": round["result"]["requestState"],
@@ -252,8 +252,8 @@ async fn changes_come_on_a_stream_until_it_is_closed() {
     let mut other =
         site.modern(8, "subscriptions/listen", json!({"notifications": {"promptsListChanged": true}})).await;
     assert_eq!(other.message().await["params"]["_meta"][SUBSCRIPTION], 8);
-    site.probe.change(Change::Tools);
-    site.probe.change(Change::Prompts);
+    site.probe.change(ProbeChange::Tools);
+    site.probe.change(ProbeChange::Prompts);
     let changed = stream.message().await;
     assert_eq!(changed["method"], "notifications/tools/list_changed");
     assert_eq!(changed["params"]["_meta"][SUBSCRIPTION], 7);

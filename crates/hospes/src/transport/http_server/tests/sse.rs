@@ -1,8 +1,8 @@
 //! HTTP+SSE, the transport of 2024-11-05, beside the one path.
 
 use super::*;
-use crate::transport::http_server::{Principal, StreamsUntil};
-use crate::transport::probe::Change;
+use crate::transport::http_server::{Principal, StreamDeadline};
+use crate::transport::probe::ProbeChange;
 
 /// A stream, and where its messages go.
 struct Stream {
@@ -113,7 +113,7 @@ async fn the_older_transport_stands_beside_the_newer_where_it_is_wanted() {
     *request.uri_mut() = "/a/sse".parse().unwrap();
     let first = site.send(request).await.event().await.unwrap();
     assert!(first.text.starts_with("/a/messages?"), "{}", first.text);
-    let modern = hospes_proto::Revisions::only(hospes_model::Revision::V2026_07_28);
+    let modern = hospes_proto::RevisionSet::only(hospes_model::Revision::V2026_07_28);
     for site in [Site::new().await, Site::with(|endpoint| endpoint.sse(true).revisions(modern)).await] {
         assert_eq!(site.send(listen()).await.status, StatusCode::NOT_FOUND);
     }
@@ -167,7 +167,7 @@ async fn a_message_must_be_one_and_for_a_stream_that_is_open() {
 /// covers: HSES-14
 #[tokio::test]
 async fn a_stream_is_its_principals_alone() {
-    let endpoint = Endpoint::builder(Probe::new()).sse(true).build();
+    let endpoint = Endpoint::builder(ProbeService::new()).sse(true).build();
     let as_who = |mut request: Request<Full<Bytes>>, who: Option<&str>| {
         if let Some(who) = who {
             request.extensions_mut().insert(Principal::new(who));
@@ -217,7 +217,7 @@ async fn questions_cancellation_and_changes_go_over_the_stream() {
     site.running(0).await;
 
     until(|| site.probe.listening() == 1).await;
-    site.probe.change(Change::Tools);
+    site.probe.change(ProbeChange::Tools);
     assert_eq!(stream.hear().await["method"], "notifications/tools/list_changed");
 
     // The stream is the session: with it everything ends that goes on for it.
@@ -251,7 +251,7 @@ async fn streams_calls_and_waiting_messages_have_limits() {
     assert_eq!(text(&stream.hear().await), "again");
 
     // A client that posts and does not read: its stream is not polled.
-    let endpoint = Endpoint::builder(Probe::new()).sse(true).build();
+    let endpoint = Endpoint::builder(ProbeService::new()).sse(true).build();
     let mut body = direct(&endpoint, listen()).await.into_body();
     let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
     let uri = String::from_utf8(first.to_vec()).unwrap().split("data: ").nth(1).unwrap().trim().to_owned();
@@ -270,7 +270,7 @@ async fn streams_calls_and_waiting_messages_have_limits() {
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_stream_gives_signs_of_life_and_ends_with_the_endpoint() {
-    let probe = Probe::new();
+    let probe = ProbeService::new();
     let endpoint = Endpoint::builder(probe.clone()).sse(true).keep_alive(Duration::from_secs(7)).build();
     let mut body = direct(&endpoint, listen()).await.into_body();
     let mut frame = async || body.frame().await.map(|frame| frame.unwrap().into_data().unwrap());
@@ -301,11 +301,11 @@ async fn a_silent_stream_gives_signs_of_life_and_ends_with_the_endpoint() {
 /// All answers of a session come on its stream, so it must not be cut off before they have.
 #[tokio::test(start_paused = true)]
 async fn what_a_stream_owes_goes_out_before_it_ends_with_its_token() {
-    let probe = Probe::new();
+    let probe = ProbeService::new();
     let endpoint = Endpoint::builder(probe.clone()).sse(true).keep_alive(Duration::from_secs(1000)).build();
     let mut opening = listen();
     let expires = tokio::time::Instant::now() + Duration::from_secs(10);
-    opening.extensions_mut().insert(StreamsUntil(expires));
+    opening.extensions_mut().insert(StreamDeadline(expires));
     let mut body = direct(&endpoint, opening).await.into_body();
     let mut frame = async || body.frame().await.map(|frame| frame.unwrap().into_data().unwrap());
     let first = String::from_utf8(frame().await.unwrap().to_vec()).unwrap();

@@ -3,7 +3,7 @@
 use hospes_model::{CreateTaskResult, Method, RpcError, Task};
 
 use super::*;
-use crate::tasks::TaskWish;
+use crate::tasks::TaskPreference;
 use crate::{Call, Outcome, Service};
 
 /// Service that runs every possible call as a task.
@@ -12,7 +12,7 @@ struct Eager;
 impl Service for Eager {
     async fn call(&self, call: Call) -> Outcome {
         match (call.context.task_wish(), &call.method) {
-            (TaskWish::Open, _) => {
+            (TaskPreference::Open, _) => {
                 Outcome::Complete(CreateTaskResult::new(Task::new("t", "2026-07-28T00:00:00Z")).into())
             }
             (_, Method::PromptsGet | Method::ResourcesRead | Method::ToolsCall) => {
@@ -48,8 +48,8 @@ async fn a_task_is_made_of_a_call_of_a_tool_only_and_by_what_that_call_declares(
 #[tokio::test]
 async fn probe_a_handler_that_panics_is_that_calls_error() {
     for (mut peer, call) in [
-        (Peer::opened(&Probe::new(), "2025-11-25").await, tool(1, "panic", json!({}))),
-        (Peer::new(&Probe::new()), modern(1, "tools/call", json!({"name": "panic"}))),
+        (Peer::opened(&ProbeService::new(), "2025-11-25").await, tool(1, "panic", json!({}))),
+        (Peer::new(&ProbeService::new()), modern(1, "tools/call", json!({"name": "panic"}))),
     ] {
         peer.send(call).await;
         let answer = peer.read().await;
@@ -61,7 +61,7 @@ async fn probe_a_handler_that_panics_is_that_calls_error() {
 
 #[tokio::test(start_paused = true)]
 async fn probe_four_slow_calls_run_at_once() {
-    let mut peer = Peer::opened(&Probe::new(), "2025-11-25").await;
+    let mut peer = Peer::opened(&ProbeService::new(), "2025-11-25").await;
     let start = tokio::time::Instant::now();
     for id in 1..=4 {
         peer.tool(id, "sleep", json!({"millis": 500})).await;
@@ -77,7 +77,7 @@ async fn probe_four_slow_calls_run_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn probe_of_20_000_slow_calls_a_bounded_number_runs_and_all_are_answered() {
-    let probe = Probe::new();
+    let probe = ProbeService::new();
     let mut peer = Peer::opened(&probe, "2025-11-25").await;
     let mut output = peer.output;
     let write = tokio::spawn(async move {
@@ -102,7 +102,7 @@ async fn probe_of_20_000_slow_calls_a_bounded_number_runs_and_all_are_answered()
 
 #[tokio::test]
 async fn requests_over_the_queue_are_refused_by_name() {
-    let probe = Probe::new();
+    let probe = ProbeService::new();
     let server = StdioServer::new(probe.clone()).max_concurrent_calls(2).max_queued_bytes(400);
     let mut peer = Peer::of(server);
     peer.open("2025-11-25").await;
@@ -138,7 +138,7 @@ async fn requests_over_the_queue_are_refused_by_name() {
 #[tokio::test]
 async fn a_cancelled_call_is_dropped_and_gets_no_answer() {
     for era in ["old", "new"] {
-        let probe = Probe::new();
+        let probe = ProbeService::new();
         let mut peer = Peer::new(&probe);
         let call = if era == "old" {
             peer.open("2025-11-25").await;
@@ -164,7 +164,7 @@ async fn a_cancelled_call_is_dropped_and_gets_no_answer() {
 /// covers: MSG-09
 #[tokio::test]
 async fn an_id_in_use_is_refused() {
-    let probe = Probe::new();
+    let probe = ProbeService::new();
     let mut peer = Peer::opened(&probe, "2025-11-25").await;
     peer.tool(1, "forever", json!({})).await;
     while probe.running() == 0 {
@@ -178,7 +178,7 @@ async fn an_id_in_use_is_refused() {
 /// covers: PROG-04 PROG-05 LOG-05
 #[tokio::test]
 async fn progress_and_log_messages_precede_the_answer() {
-    let mut peer = Peer::opened(&Probe::new(), "2025-11-25").await;
+    let mut peer = Peer::opened(&ProbeService::new(), "2025-11-25").await;
     peer.send(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
                      "params": {"name": "progress", "_meta": {"progressToken": "t"}}}))
         .await;
@@ -201,7 +201,7 @@ async fn progress_and_log_messages_precede_the_answer() {
 /// covers: MSG-29
 #[tokio::test]
 async fn a_modern_request_says_which_log_messages_it_wants() {
-    let mut peer = Peer::new(&Probe::new());
+    let mut peer = Peer::new(&ProbeService::new());
     peer.send(modern(9, "tools/call", json!({"name": "stray"}))).await;
     assert_eq!(text(&peer.read().await), "strayed");
     peer.send(modern(1, "tools/call", json!({"name": "log"}))).await;

@@ -5,15 +5,15 @@ use super::*;
 /// covers: SUBS-02 SUBS-03 SUBS-04 SUBS-07
 #[tokio::test]
 async fn changes_arrive_on_a_stream_of_their_own() {
-    let probe = Probe::new();
+    let probe = ProbeService::new();
     let mut peer = Peer::new(&probe);
     peer.send(modern(5, "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}))).await;
     let key = "io.modelcontextprotocol/subscriptionId";
     let acknowledged = peer.read().await;
     assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
     assert_eq!(acknowledged["params"]["_meta"][key], 5);
-    probe.change(Change::Prompts);
-    probe.change(Change::Tools);
+    probe.change(ProbeChange::Prompts);
+    probe.change(ProbeChange::Tools);
     let changed = peer.read().await;
     assert_eq!(changed["method"], "notifications/tools/list_changed");
     assert_eq!(changed["params"]["_meta"][key], 5);
@@ -26,20 +26,20 @@ async fn changes_arrive_on_a_stream_of_their_own() {
 
 #[tokio::test]
 async fn changes_reach_a_session_unasked() {
-    let probe = Probe::new();
+    let probe = ProbeService::new();
     let mut peer = Peer::opened(&probe, "2025-06-18").await;
     peer.silence().await;
     while probe.listening() == 0 {
         tokio::task::yield_now().await;
     }
-    probe.change(Change::Tools);
+    probe.change(ProbeChange::Tools);
     assert_eq!(peer.read().await, json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
-    probe.change(Change::Resource("x:1".into()));
+    probe.change(ProbeChange::Resource("x:1".into()));
     peer.send(json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": "x:1"}}))
         .await;
     assert_eq!(peer.read().await["result"], json!({}));
     // Whoever has the answer misses nothing.
-    probe.change(Change::Resource("x:1".into()));
+    probe.change(ProbeChange::Resource("x:1".into()));
     let changed = peer.read().await;
     assert_eq!(changed["method"], "notifications/resources/updated");
     assert_eq!(changed["params"], json!({"uri": "x:1"}));
@@ -48,7 +48,7 @@ async fn changes_reach_a_session_unasked() {
 /// Service that ends each stream of changes on demand.
 #[derive(Clone)]
 struct Moody {
-    probe: Probe,
+    probe: ProbeService,
     begun: tokio::sync::mpsc::UnboundedSender<tokio::time::Instant>,
     end: std::sync::Arc<tokio::sync::Notify>,
 }
@@ -72,7 +72,7 @@ impl crate::Service for Moody {
 async fn a_stream_of_changes_that_the_service_ends_is_begun_again_later_and_later() {
     let (begun, mut beginnings) = tokio::sync::mpsc::unbounded_channel();
     let end = std::sync::Arc::new(tokio::sync::Notify::new());
-    let moody = Moody { probe: Probe::new(), begun, end: std::sync::Arc::clone(&end) };
+    let moody = Moody { probe: ProbeService::new(), begun, end: std::sync::Arc::clone(&end) };
     let mut peer = Peer::of(StdioServer::new(moody));
     peer.open("2025-06-18").await;
     let mut last = beginnings.recv().await.unwrap();
@@ -93,7 +93,7 @@ async fn a_stream_of_changes_that_the_service_ends_is_begun_again_later_and_late
 #[tokio::test(start_paused = true)]
 async fn a_stream_of_changes_that_fails_to_begin_is_tried_again_while_the_old_one_goes_on() {
     #[derive(Clone)]
-    struct Unwilling(Probe, std::sync::Arc<std::sync::atomic::AtomicUsize>);
+    struct Unwilling(ProbeService, std::sync::Arc<std::sync::atomic::AtomicUsize>);
     impl crate::Service for Unwilling {
         async fn call(&self, call: crate::Call) -> crate::Outcome {
             if call.method == hospes_model::Method::SubscriptionsListen {
@@ -106,7 +106,7 @@ async fn a_stream_of_changes_that_fails_to_begin_is_tried_again_while_the_old_on
             self.0.call(call).await
         }
     }
-    let (probe, tries) = (Probe::new(), std::sync::Arc::default());
+    let (probe, tries) = (ProbeService::new(), std::sync::Arc::default());
     let mut peer = Peer::of(StdioServer::new(Unwilling(probe.clone(), std::sync::Arc::clone(&tries))));
     peer.open("2025-06-18").await;
     while probe.listening() < 1 {
@@ -117,7 +117,7 @@ async fn a_stream_of_changes_that_fails_to_begin_is_tried_again_while_the_old_on
     peer.send(subscribe).await;
     assert_eq!(peer.read().await["result"], json!({}));
     // What was told before is told all the time.
-    probe.change(Change::Tools);
+    probe.change(ProbeChange::Tools);
     assert_eq!(peer.read().await["method"], "notifications/tools/list_changed");
     // What changed before it was heard of may have changed.
     let mut told = std::collections::HashSet::new();
@@ -125,7 +125,7 @@ async fn a_stream_of_changes_that_fails_to_begin_is_tried_again_while_the_old_on
         told.insert(peer.read().await["method"].as_str().unwrap().to_owned());
     }
     assert_eq!(tries.load(std::sync::atomic::Ordering::SeqCst), 3);
-    probe.change(Change::Resource("x:1".into()));
+    probe.change(ProbeChange::Resource("x:1".into()));
     assert_eq!(peer.read().await["params"], json!({"uri": "x:1"}));
 }
 
@@ -134,7 +134,7 @@ async fn a_stream_of_changes_that_fails_to_begin_is_tried_again_while_the_old_on
 /// covers: RES-24
 #[tokio::test(start_paused = true)]
 async fn a_subscription_that_the_service_does_not_agree_to_is_an_error() {
-    let probe = Probe::new();
+    let probe = ProbeService::new();
     let mut peer = Peer::of(StdioServer::new(probe.clone()));
     peer.open("2025-06-18").await;
     let about = |id: u32, uri: &str| json!({"jsonrpc": "2.0", "id": id, "method": "resources/subscribe", "params": {"uri": uri}});
@@ -156,7 +156,7 @@ async fn a_subscription_that_the_service_does_not_agree_to_is_an_error() {
         }
     }
     for uri in ["x:secret", "x:1", "x:2"] {
-        probe.change(Change::Resource(uri.into()));
+        probe.change(ProbeChange::Resource(uri.into()));
     }
     for uri in ["x:1", "x:2"] {
         assert_eq!(peer.read().await["params"], json!({"uri": uri}));
@@ -167,7 +167,7 @@ async fn a_subscription_that_the_service_does_not_agree_to_is_an_error() {
 #[tokio::test(start_paused = true)]
 async fn the_answer_to_a_subscription_waits_for_a_slow_service_only_so_long() {
     #[derive(Clone)]
-    struct Slow(Probe);
+    struct Slow(ProbeService);
     impl crate::Service for Slow {
         async fn call(&self, call: crate::Call) -> crate::Outcome {
             if call.method == hospes_model::Method::SubscriptionsListen {
@@ -176,7 +176,7 @@ async fn the_answer_to_a_subscription_waits_for_a_slow_service_only_so_long() {
             self.0.call(call).await
         }
     }
-    let mut peer = Peer::of(StdioServer::new(Slow(Probe::new())));
+    let mut peer = Peer::of(StdioServer::new(Slow(ProbeService::new())));
     peer.open("2025-06-18").await;
     let subscribe =
         json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": "x:1"}});

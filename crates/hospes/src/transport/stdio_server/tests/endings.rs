@@ -5,7 +5,7 @@ use super::*;
 /// covers: STDIO-13 LIFE-12 SUBS-08
 #[tokio::test(start_paused = true)]
 async fn when_input_ends_what_was_accepted_is_answered() {
-    let probe = Probe::new();
+    let probe = ProbeService::new();
     let mut peer = Peer::new(&probe);
     peer.send(modern(1, "tools/call", json!({"name": "sleep", "arguments": {"millis": 300}}))).await;
     peer.send(modern(2, "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}))).await;
@@ -29,7 +29,7 @@ async fn when_input_ends_what_was_accepted_is_answered() {
 /// covers: STDIO-13
 #[tokio::test(start_paused = true)]
 async fn what_waits_for_its_turn_when_input_ends_is_served_too() {
-    let mut peer = Peer::of(StdioServer::new(Probe::new()).max_concurrent_calls(1));
+    let mut peer = Peer::of(StdioServer::new(ProbeService::new()).max_concurrent_calls(1));
     peer.open("2025-11-25").await;
     for id in 1..=3 {
         peer.tool(id, "sleep", json!({"millis": 100})).await;
@@ -44,7 +44,7 @@ async fn what_waits_for_its_turn_when_input_ends_is_served_too() {
 
 #[tokio::test]
 async fn when_output_breaks_the_server_ends_and_drops_its_calls() {
-    let probe = Probe::new();
+    let probe = ProbeService::new();
     let (ours, theirs) = pair();
     let (input, output) = tokio::io::split(ours);
     let server = tokio::spawn(StdioServer::new(probe.clone()).serve_io(input, output));
@@ -63,7 +63,7 @@ async fn when_output_breaks_the_server_ends_and_drops_its_calls() {
 /// A client that does not read does not make the server take in ever more.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_read_is_not_read_from() {
-    let mut peer = Peer::opened(&Probe::new(), "2025-11-25").await;
+    let mut peer = Peer::opened(&ProbeService::new(), "2025-11-25").await;
     let call = format!("{}\n", tool(1, "echo", json!({"text": "x".repeat(10_000)})));
     let flood = async {
         for _ in 0..10_000 {

@@ -14,7 +14,7 @@ async fn a_session_is_opened_in_every_older_revision() {
         ("2025-11-25", "2025-11-25"),
         ("1999-01-01", "2025-11-25"),
     ] {
-        let mut peer = Peer::new(&Probe::new());
+        let mut peer = Peer::new(&ProbeService::new());
         let answer = peer.open(asked).await;
         assert_eq!(answer["result"]["protocolVersion"], spoken, "{answer}");
         assert_eq!(answer["result"]["serverInfo"]["name"], "probe");
@@ -31,7 +31,7 @@ async fn a_session_is_opened_in_every_older_revision() {
 /// covers: VER-12 VER-14 VER-15 STLS-01 STLS-03 MSG-25 DISC-05 PING-11
 #[tokio::test]
 async fn modern_requests_need_no_session() {
-    let mut peer = Peer::new(&Probe::new());
+    let mut peer = Peer::new(&ProbeService::new());
     peer.send(modern(1, "server/discover", json!({}))).await;
     let answer = peer.read().await;
     assert_eq!(answer["result"]["resultType"], "complete");
@@ -64,7 +64,7 @@ async fn modern_requests_need_no_session() {
 /// covers: PING-01 MSG-11
 #[tokio::test]
 async fn whatever_comes_before_initialize_is_answered_and_survived() {
-    let mut peer = Peer::new(&Probe::new());
+    let mut peer = Peer::new(&ProbeService::new());
     peer.tool(1, "echo", json!({})).await;
     let answer = peer.read().await;
     assert_eq!((code(&answer), &answer["id"]), (-32602, &json!(1)));
@@ -85,7 +85,7 @@ async fn whatever_comes_before_initialize_is_answered_and_survived() {
 /// covers: BATCH-01 BATCH-03 BATCH-05 BATCH-08
 #[tokio::test]
 async fn probe_a_batch_at_2025_03_26_is_answered_as_one() {
-    let mut peer = Peer::opened(&Probe::new(), "2025-03-26").await;
+    let mut peer = Peer::opened(&ProbeService::new(), "2025-03-26").await;
     peer.send(json!([
         tool(1, "echo", json!({"text": "a"})),
         tool(2, "sleep", json!({"millis": 20})),
@@ -112,11 +112,11 @@ async fn probe_a_batch_at_2025_03_26_is_answered_as_one() {
 #[tokio::test]
 async fn other_revisions_have_no_batches() {
     for revision in ["2025-06-18", "2025-11-25"] {
-        let mut peer = Peer::opened(&Probe::new(), revision).await;
+        let mut peer = Peer::opened(&ProbeService::new(), revision).await;
         peer.send(json!([{"jsonrpc": "2.0", "id": 1, "method": "ping"}])).await;
         assert_eq!(code(&peer.read().await), -32600, "{revision}");
     }
-    let mut peer = Peer::new(&Probe::new());
+    let mut peer = Peer::new(&ProbeService::new());
     peer.send(json!([modern(1, "tools/list", json!({}))])).await;
     assert_eq!(code(&peer.read().await), -32600);
 }

@@ -7,7 +7,7 @@ use super::*;
 /// covers: MSG-18
 #[tokio::test]
 async fn probe_malformed_json_is_answered() {
-    let mut peer = Peer::opened(&Probe::new(), "2025-11-25").await;
+    let mut peer = Peer::opened(&ProbeService::new(), "2025-11-25").await;
     for bad in ["{\"jsonrpc\":\"2.0\",\"id\":1,", "nonsense", "{\"id\":\"\u{1}\"}"] {
         peer.line(bad).await;
         assert_eq!(code(&peer.read().await), -32700, "{bad}");
@@ -29,7 +29,7 @@ async fn probe_malformed_json_is_answered() {
 
 #[tokio::test]
 async fn probe_an_unknown_method_is_method_not_found() {
-    let mut peer = Peer::opened(&Probe::new(), "2025-11-25").await;
+    let mut peer = Peer::opened(&ProbeService::new(), "2025-11-25").await;
     for method in ["no/such", "server/discover", "subscriptions/listen", "sampling/createMessage"] {
         peer.send(json!({"jsonrpc": "2.0", "id": 1, "method": method})).await;
         assert_eq!(code(&peer.read().await), -32601, "{method}");
@@ -38,7 +38,7 @@ async fn probe_an_unknown_method_is_method_not_found() {
 
 #[tokio::test]
 async fn probe_a_request_of_17_mib_is_served() {
-    let mut peer = Peer::opened(&Probe::new(), "2025-11-25").await;
+    let mut peer = Peer::opened(&ProbeService::new(), "2025-11-25").await;
     let long = "x".repeat(17 * 1024 * 1024);
     peer.tool(1, "echo", json!({"text": long})).await;
     let answer = peer.read().await;
@@ -53,7 +53,7 @@ async fn probe_a_request_of_17_mib_is_served() {
 /// long.
 #[tokio::test]
 async fn a_long_message_is_read_in_linear_time() {
-    let mut peer = Peer::opened(&Probe::new(), "2025-11-25").await;
+    let mut peer = Peer::opened(&ProbeService::new(), "2025-11-25").await;
     let mut times = Vec::new();
     for (id, megabytes) in [(1, 2), (2, 2), (3, 8)] {
         let long = "x".repeat(megabytes * 1_000_000);
@@ -69,7 +69,7 @@ async fn a_long_message_is_read_in_linear_time() {
 #[tokio::test]
 async fn a_message_over_the_limit_fails_alone() {
     let mut peer =
-        Peer::of(StdioServer::new(Probe::new()).max_message_bytes(100_000).max_answer_bytes(50_000));
+        Peer::of(StdioServer::new(ProbeService::new()).max_message_bytes(100_000).max_answer_bytes(50_000));
     peer.open("2025-11-25").await;
     peer.tool(1, "echo", json!({"text": "x".repeat(200_000)})).await;
     let answer = peer.read().await;
@@ -84,7 +84,7 @@ async fn a_message_over_the_limit_fails_alone() {
 /// Such a line used to be skipped without an error, and nothing was read afterwards.
 #[tokio::test]
 async fn a_line_without_end_is_refused_and_ends_the_connection() {
-    let mut peer = Peer::of(StdioServer::new(Probe::new()).max_message_bytes(100_000));
+    let mut peer = Peer::of(StdioServer::new(ProbeService::new()).max_message_bytes(100_000));
     peer.open("2025-11-25").await;
     let call =
         r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":""#;
@@ -102,7 +102,7 @@ async fn a_line_without_end_is_refused_and_ends_the_connection() {
 
 #[tokio::test]
 async fn probe_json_200_deep_is_answered() {
-    let mut peer = Peer::opened(&Probe::new(), "2025-11-25").await;
+    let mut peer = Peer::opened(&ProbeService::new(), "2025-11-25").await;
     let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
     peer.line(&format!(
         "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{{\"name\":\"echo\",\"arguments\":{{\"x\":{deep}}}}}}}"
@@ -122,7 +122,7 @@ async fn params_that_cannot_be_read_are_named() {
         let version = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#;
         format!(r#"{{"_meta":{{{version},"io.modelcontextprotocol/clientCapabilities":{{}},{member}}}}}"#)
     };
-    let mut peer = Peer::new(&Probe::new());
+    let mut peer = Peer::new(&ProbeService::new());
     for (params, expected) in [
         (r#"{"_meta":5}"#.to_owned(), "params._meta must be an object"),
         (meta(r#""progressToken":{}"#), r#"params._meta["progressToken"] must be a string or an integer"#),
@@ -141,21 +141,21 @@ async fn params_that_cannot_be_read_are_named() {
         let answer = peer.read().await;
         assert_eq!((code(&answer), answer["error"]["message"].as_str()), (-32602, Some(expected)));
     }
-    let mut session = Peer::opened(&Probe::new(), "2025-06-18").await;
+    let mut session = Peer::opened(&ProbeService::new(), "2025-06-18").await;
     session.line(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","name":"b"}}"#).await;
     assert_eq!(session.read().await["error"]["message"], r#"params has "name" twice"#);
 }
 
 #[tokio::test]
 async fn probe_an_unknown_tool_is_invalid_params() {
-    let mut peer = Peer::opened(&Probe::new(), "2025-11-25").await;
+    let mut peer = Peer::opened(&ProbeService::new(), "2025-11-25").await;
     peer.tool(1, "no such tool", json!({})).await;
     assert_eq!(code(&peer.read().await), -32602);
 }
 
 #[tokio::test]
 async fn probe_an_undeclared_argument_is_a_tool_error() {
-    let mut peer = Peer::opened(&Probe::new(), "2025-11-25").await;
+    let mut peer = Peer::opened(&ProbeService::new(), "2025-11-25").await;
     peer.tool(1, "echo", json!({"text": "a", "colour": "red"})).await;
     let answer = peer.read().await;
     assert_eq!(answer["result"]["isError"], true);

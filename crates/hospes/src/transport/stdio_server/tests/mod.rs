@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::StdioServer;
 use crate::transport::memory::{pair, serve_with};
-use crate::transport::probe::{Change, Probe};
+use crate::transport::probe::{ProbeChange, ProbeService};
 
 /// A client's end of a connection.
 pub(crate) struct Peer {
@@ -31,11 +31,11 @@ impl Peer {
         Self { input: BufReader::new(input), output }
     }
 
-    fn new(probe: &Probe) -> Self {
+    fn new(probe: &ProbeService) -> Self {
         Self::of(StdioServer::new(probe.clone()))
     }
 
-    async fn opened(probe: &Probe, revision: &str) -> Self {
+    async fn opened(probe: &ProbeService, revision: &str) -> Self {
         let mut peer = Self::new(probe);
         peer.open(revision).await;
         peer

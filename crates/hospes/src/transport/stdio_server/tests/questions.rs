@@ -5,7 +5,7 @@ use super::*;
 /// covers: MSG-22
 #[tokio::test]
 async fn a_question_is_a_request_in_a_session() {
-    let probe = Probe::new();
+    let probe = ProbeService::new();
     let mut peer = Peer::opened(&probe, "2025-11-25").await;
     peer.tool(1, "ask", json!({})).await;
     let question = peer.read().await;
@@ -34,7 +34,7 @@ async fn a_question_is_a_request_in_a_session() {
 /// A refusal with its id would look like the answer to the client's own request with that id.
 #[tokio::test]
 async fn an_answer_that_cannot_be_read_fails_its_question_and_is_not_answered() {
-    let probe = Probe::new();
+    let probe = ProbeService::new();
     let mut peer = Peer::opened(&probe, "2025-11-25").await;
     peer.tool(1, "ask", json!({})).await;
     let question = peer.read().await;
@@ -55,7 +55,7 @@ async fn an_answer_that_cannot_be_read_fails_its_question_and_is_not_answered() 
 /// covers: MRTR-01 MRTR-03 MRTR-08 MRTR-11 MRTR-15 STDIO-17
 #[tokio::test]
 async fn a_question_is_a_result_without_one() {
-    let mut peer = Peer::new(&Probe::new());
+    let mut peer = Peer::new(&ProbeService::new());
     peer.send(modern(1, "tools/call", json!({"name": "ask"}))).await;
     let round = peer.read().await["result"].clone();
     assert_eq!(round["resultType"], "input_required");
@@ -105,7 +105,7 @@ async fn a_question_is_a_result_without_one() {
 async fn every_round_knows_what_earlier_ones_brought() {
     let answer = |what: &str| json!({"action": "accept", "content": {"is": what}});
     let want = format!("{}{}", answer("Ada"), answer("red"));
-    let mut peer = Peer::new(&Probe::new());
+    let mut peer = Peer::new(&ProbeService::new());
     let mut params = json!({"name": "interview"});
     for (id, key, what) in [(1, "name", "Ada"), (2, "colour", "red")] {
         peer.send(modern(id, "tools/call", params.clone())).await;
@@ -118,7 +118,7 @@ async fn every_round_knows_what_earlier_ones_brought() {
     peer.send(modern(3, "tools/call", params)).await;
     assert_eq!(text(&peer.read().await), want);
 
-    let mut peer = Peer::opened(&Probe::new(), "2025-06-18").await;
+    let mut peer = Peer::opened(&ProbeService::new(), "2025-06-18").await;
     peer.tool(1, "interview", json!({})).await;
     for what in ["Ada", "red"] {
         let question = peer.read().await;
@@ -130,7 +130,7 @@ async fn every_round_knows_what_earlier_ones_brought() {
 /// covers: MRTR-05 CAP-13
 #[tokio::test]
 async fn nobody_is_asked_who_cannot_answer() {
-    let mut peer = Peer::new(&Probe::new());
+    let mut peer = Peer::new(&ProbeService::new());
     let mut call = modern(1, "tools/call", json!({"name": "ask"}));
     call["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
     peer.send(call).await;
@@ -141,7 +141,7 @@ async fn nobody_is_asked_who_cannot_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_question_is_given_up_when_nobody_can_answer_it_any_more() {
-    let mut peer = Peer::opened(&Probe::new(), "2025-11-25").await;
+    let mut peer = Peer::opened(&ProbeService::new(), "2025-11-25").await;
     peer.tool(1, "ask", json!({})).await;
     assert_eq!(peer.read().await["method"], "elicitation/create");
     peer.output.shutdown().await.unwrap();
@@ -149,7 +149,7 @@ async fn a_question_is_given_up_when_nobody_can_answer_it_any_more() {
     assert!(answer["error"]["message"].as_str().unwrap().contains("closed its side"), "{answer}");
     assert_eq!(peer.read_or_end().await, None);
 
-    let mut peer = Peer::of(StdioServer::new(Probe::new()).question_timeout(Duration::from_secs(3)));
+    let mut peer = Peer::of(StdioServer::new(ProbeService::new()).question_timeout(Duration::from_secs(3)));
     peer.open("2025-11-25").await;
     peer.tool(1, "ask", json!({})).await;
     let question = peer.read().await;

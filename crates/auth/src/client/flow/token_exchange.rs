@@ -1,0 +1,77 @@
+//! An enterprise's identity provider vouches for the person: what it said when they signed in becomes a grant at the
+//! server's own authorization server.
+
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::Deserialize;
+use url::Url;
+
+use super::redeem::{self, given_order, scope_of};
+use super::server::DiscoveredServer;
+use super::{FlowContext, FlowEffect, FlowState, FlowStep, usable};
+use crate::client::error::FlowError;
+use crate::client::settings::IdentityProvider;
+use crate::client::token_request::{TokenRequestForm, WHAT, read_success};
+use crate::egress::FetchError;
+use crate::exchange::without_query;
+use crate::{FetchResponse, Issuer};
+
+const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
+const GRANT: &str = "urn:ietf:params:oauth:token-type:id-jag";
+const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
+
+/// The identity provider was asked.
+#[derive(Debug)]
+pub(super) struct TokenExchange {
+    found: DiscoveredServer,
+    url: Url,
+}
+
+#[derive(Deserialize)]
+struct TokenExchangeResponse {
+    access_token: SecretString,
+    issued_token_type: String,
+}
+
+/// Asks it to vouch, to this server and for this resource (RFC 8693).
+pub(super) fn begin(
+    facts: &mut FlowContext,
+    found: DiscoveredServer,
+    provider: IdentityProvider,
+) -> FlowStep {
+    let url = provider.token_endpoint;
+    let order = given_order(facts, &found)?;
+    let scopes = scope_of(&order);
+    let mut fields = vec![
+        ("requested_token_type", GRANT),
+        ("audience", order.issuer.as_str()),
+        ("resource", order.resource.as_str()),
+        ("subject_token", provider.id_token.expose_secret()),
+        ("subject_token_type", ID_TOKEN),
+    ];
+    fields.extend(scopes.iter().map(|(name, value)| (*name, value.expose_secret())));
+    // Whom an assertion would be made out to, were that how the provider knows us.
+    let issuer = Issuer::new(url.origin().ascii_serialization()).unwrap_or_else(|_| order.issuer.clone());
+    let form = TokenRequestForm::new(TOKEN_EXCHANGE, &fields);
+    let request = form.send(&url, &provider.client, &issuer, url.as_str(), &mut facts.seed, facts.now)?;
+    Ok((FlowState::Vouch(Box::new(TokenExchange { found, url })), FlowEffect::Fetch(request)))
+}
+
+impl TokenExchange {
+    pub(super) fn server(&self) -> Option<(&Issuer, Url)> {
+        self.found.named()
+    }
+
+    pub(super) fn handle(
+        self,
+        facts: &mut FlowContext,
+        response: Result<FetchResponse, FetchError>,
+    ) -> FlowStep {
+        let response = usable(WHAT, &self.url, response)?;
+        let exchanged: TokenExchangeResponse = read_success(WHAT, &response, &self.url)?;
+        if exchanged.issued_token_type != GRANT {
+            let why = "gave another kind of token than asked for".to_owned();
+            return Err(FlowError::Malformed { what: WHAT, url: without_query(&self.url), why });
+        }
+        redeem::assertion(facts, &self.found, &exchanged.access_token)
+    }
+}

@@ -1,0 +1,133 @@
+//! Nonces for DPoP proofs, which prevent proofs from being made in advance (RFC 9449, sections 8 and 9).
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aws_lc_rs::hmac;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use zeroize::Zeroizing;
+
+use crate::Seed;
+use crate::clock::CLOCK_SKEW;
+use crate::proofs::DpopProof;
+use crate::server::{AuthStoreError, RecordKind, ServerKey, ServerKeyStore};
+
+/// Lifetime of a nonce, in seconds.
+const NONCE_SECONDS: u64 = 300;
+/// Time for which one key makes nonces, in seconds.
+const KEY_SECONDS: u64 = 3600;
+
+/// Issues nonces and verifies them. Cheap to clone; all clones share their state.
+#[derive(Clone)]
+pub struct ProofNonces(Arc<ProofNoncesInner>);
+
+struct ProofNoncesInner {
+    /// Store of the keys that several processes share. `None` if each process has its own.
+    shared: Option<Arc<ServerKeyStore>>,
+    known: Mutex<NonceKeys>,
+}
+
+#[derive(Default)]
+struct NonceKeys {
+    keys: Vec<ServerKey>,
+    /// Time of the last lookup, in seconds since 1970.
+    at: Option<u64>,
+}
+
+impl ProofNonces {
+    /// Nonces of this process only. Other processes reject them and ask for their own. For several processes behind one
+    /// address, use [`AuthServer::proof_nonces`](crate::server::AuthServer::proof_nonces), which spares clients the
+    /// extra request.
+    #[must_use]
+    pub fn of_this_process() -> Self {
+        Self(Arc::new(ProofNoncesInner { shared: None, known: Mutex::default() }))
+    }
+
+    /// Those of all processes that keep their keys there.
+    pub(crate) fn shared(keeper: Arc<ServerKeyStore>) -> Self {
+        Self(Arc::new(ProofNoncesInner { shared: Some(keeper), known: Mutex::default() }))
+    }
+
+    /// Issues a nonce for a proof that is made now.
+    pub(crate) async fn make(&self, now: u64) -> Result<String, AuthStoreError> {
+        let keys = self.keys(now).await?;
+        let key = ServerKey::in_use(&keys, now)
+            .ok_or_else(|| AuthStoreError("there is no key for nonces".into()))?;
+        let tag = hmac::sign(&signing(key), &now.to_be_bytes());
+        Ok(URL_SAFE_NO_PAD.encode([&now.to_be_bytes(), tag.as_ref()].concat()))
+    }
+
+    /// Returns true if the proof carries a valid nonce.
+    pub(crate) async fn check(&self, proof: &DpopProof, now: u64) -> Result<bool, AuthStoreError> {
+        let shown = proof.nonce.as_ref().and_then(|nonce| URL_SAFE_NO_PAD.decode(nonce).ok());
+        let Some((time, tag)) = shown.as_deref().and_then(<[u8]>::split_first_chunk::<8>) else {
+            return Ok(false);
+        };
+        let made = u64::from_be_bytes(*time);
+        // The clock of the node that made it may be ahead.
+        if made > now.saturating_add(CLOCK_SKEW) || now.saturating_sub(made) >= NONCE_SECONDS {
+            return Ok(false);
+        }
+        let is_ours =
+            |keys: &[ServerKey]| keys.iter().any(|key| hmac::verify(&signing(key), time, tag).is_ok());
+        if is_ours(&self.keys(now).await?) {
+            return Ok(true);
+        }
+        // Its key may be new. Whoever makes nonces up has us look once a second and no more.
+        Ok(match self.look_again(now) {
+            true => is_ours(&self.look(now).await?),
+            false => false,
+        })
+    }
+
+    /// The keys at hand, among which there is one that is in use.
+    async fn keys(&self, now: u64) -> Result<Vec<ServerKey>, AuthStoreError> {
+        let keys = self.known().keys.clone();
+        if ServerKey::in_use(&keys, now).is_some() { Ok(keys) } else { self.look(now).await }
+    }
+
+    fn look_again(&self, now: u64) -> bool {
+        self.0.shared.is_some() && self.known().at != Some(now)
+    }
+
+    /// Looks the keys up, and makes one if none is in use.
+    async fn look(&self, now: u64) -> Result<Vec<ServerKey>, AuthStoreError> {
+        let mut keys = match &self.0.shared {
+            Some(keeper) => keeper.keys(RecordKind::Nonce, now).await?,
+            None => self.known().keys.clone(),
+        };
+        if ServerKey::in_use(&keys, now).is_none() {
+            let key = new_key(now);
+            if let Some(keeper) = &self.0.shared {
+                keeper.keep(RecordKind::Nonce, &key, key.to + NONCE_SECONDS + CLOCK_SKEW).await?;
+            }
+            keys.push(key);
+        }
+        keys.retain(|key| key.to + NONCE_SECONDS + CLOCK_SKEW > now);
+        *self.known() = NonceKeys { keys: keys.clone(), at: Some(now) };
+        Ok(keys)
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, NonceKeys> {
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn new_key(now: u64) -> ServerKey {
+    // Without randomness there are no secrets, and nothing can go on.
+    let mut seed = Seed::from_system().expect("the operating system has randomness");
+    let secret = Zeroizing::new(seed.draw().to_vec());
+    ServerKey { id: seed.draw_text(), secret, from: now, to: now + KEY_SECONDS }
+}
+
+fn signing(key: &ServerKey) -> hmac::Key {
+    hmac::Key::new(hmac::HMAC_SHA256, &key.secret)
+}
+
+impl fmt::Debug for ProofNonces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whose = if self.0.shared.is_some() { "shared" } else { "of this process" };
+        write!(f, "ProofNonces({whose})")
+    }
+}

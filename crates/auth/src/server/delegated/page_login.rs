@@ -1,0 +1,85 @@
+//! Users who have signed in at the provider to identify themselves on one page.
+//!
+//! Nothing lasts of it: what the provider gives us for it is used once, to learn who it is, and kept nowhere; the browser is
+//! known on that one page, and for minutes.
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Response, StatusCode};
+
+use super::provider_client::ProviderUser;
+use super::{ProviderError, SignInProvider};
+use crate::resource::TokenPrincipal;
+use crate::server::AuthServer;
+use crate::server::browser::PageVisitor;
+use crate::server::connect::ACCOUNTS;
+use crate::server::consent::redirect;
+use crate::server::store::AuthStoreError;
+
+impl SignInProvider {
+    /// The name under which our own tokens know a user of the provider.
+    pub(super) fn user(&self, subject: &str) -> String {
+        format!("{} {subject}", self.issuer)
+    }
+}
+
+impl AuthServer {
+    /// Completes the sign-in for a page. A link works only for the user it was made for; other users get no session.
+    pub(super) async fn visited_there(
+        &self,
+        provider: &SignInProvider,
+        parts: &Parts,
+        page: &str,
+        said: Result<ProviderUser, ProviderError>,
+    ) -> Result<Response<Bytes>, AuthStoreError> {
+        let Some(connections) = self.connections() else { return Ok(self.too_late()) };
+        let person = match said {
+            Ok(person) => person,
+            Err(ProviderError::Store(error)) => return Err(error),
+            Err(ProviderError::Denied) => {
+                return Ok(
+                    self.done("You are not signed in", "Nothing was changed. You can close this page.")
+                );
+            }
+            Err(why @ ProviderError::NotAdmitted) => {
+                tracing::warn!(provider = %provider.issuer, %why, "somebody was turned away");
+                let text = format!("This account of {} may not use this host.", provider.name());
+                return Ok(self.refused(StatusCode::FORBIDDEN, "You are not signed in", &text));
+            }
+            Err(why) => {
+                tracing::warn!(provider = %provider.issuer, %why, "nobody signed in at the provider");
+                let text = format!("The answer of {} cannot be used. Open the page again.", provider.name());
+                return Ok(self.refused(StatusCode::BAD_GATEWAY, "You are not signed in", &text));
+            }
+        };
+        let principal = self.visitor_name(provider, &person.subject);
+        if page != ACCOUNTS {
+            let Some(link) = connections.link(page) else { return Ok(self.no_link()) };
+            if principal != *link.principal {
+                return Ok(self.anothers(&link, &principal));
+            }
+        }
+        let before = self.browser(&parts.headers).await?;
+        tracing::info!(principal, "a user has signed in for a page about accounts");
+        let visitor = PageVisitor { page: page.to_owned(), principal, shown: person.shown() };
+        let browser = self.visited(provider, &before, visitor).await?;
+        Ok(self.with_cookie(redirect(&self.link_url(page)), &browser))
+    }
+
+    /// Returns the principal name as in this user's tokens: those of this server, or the provider's own.
+    fn visitor_name(&self, provider: &SignInProvider, subject: &str) -> String {
+        match self.has_only_pages() {
+            true => TokenPrincipal::new(provider.issuer.clone(), subject).name(),
+            false => self.named(&provider.user(subject)),
+        }
+    }
+}
+
+impl ProviderUser {
+    /// Returns the display name from the provider's claims. It is shown only to the user.
+    fn shown(&self) -> String {
+        let text = |name: &&str| self.claims.get(*name).and_then(|said| said.as_str());
+        let said = ["email", "preferred_username", "name"].iter().find_map(text);
+        crate::shown(said.unwrap_or(&self.subject))
+    }
+}

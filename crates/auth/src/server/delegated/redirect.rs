@@ -1,0 +1,274 @@
+//! A user on the way to the provider and back.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::SET_COOKIE;
+use http::request::Parts;
+use http::{HeaderValue, Response};
+use secrecy::ExposeSecret as _;
+use serde::{Deserialize, Serialize};
+use subtle::ConstantTimeEq as _;
+use url::form_urlencoded::Serializer;
+
+use super::provider_client::{ProviderMetadata, ProviderTokens, ProviderUser};
+use super::{ProviderError, SignInProvider};
+use crate::pkce::CodeVerifier;
+use crate::server::authorize::{AuthorizationRequest, answer};
+use crate::server::browser::cookie;
+use crate::server::consent::{SignInPurpose, redirect};
+use crate::server::form::RequestForm;
+use crate::server::settings::OFFLINE;
+use crate::server::store::{AuthRecord, AuthStoreError, RecordKind, TakeRecordResult};
+use crate::server::tokens::encode;
+use crate::server::{AuthServer, hash, random_text};
+use crate::{ErrorCode, Seed};
+
+/// A user on the way to the provider and back.
+#[derive(Serialize, Deserialize)]
+struct ProviderSignInRecord {
+    errand: SignInPurpose,
+    /// Sealed.
+    verifier: String,
+    nonce: String,
+}
+
+impl AuthServer {
+    /// Returns the redirect URI for the provider.
+    #[must_use]
+    pub fn provider_callback(&self) -> String {
+        format!("{}/upstream/callback", self.settings().issuer.as_str().trim_end_matches('/'))
+    }
+
+    /// Redirects the browser to the provider. For a client this happens only after the user has consented here. For a
+    /// page of this server it only identifies the user.
+    pub(in crate::server) async fn send_away(
+        &self,
+        provider: &SignInProvider,
+        errand: SignInPurpose,
+    ) -> Result<Response<Bytes>, AuthStoreError> {
+        let failed = || match &errand {
+            SignInPurpose::Authorization(asked) => {
+                let fields = [("error", ErrorCode::ServerError.as_str())];
+                redirect(&answer(&asked.redirect_uri, self.settings(), asked.state.as_deref(), &fields))
+            }
+            SignInPurpose::Connection(_) => self.later("The page where you sign in cannot be found now."),
+        };
+        let found = match provider.find(self.now()).await {
+            Ok(found) => found,
+            Err(why) => {
+                tracing::warn!(provider = %provider.issuer, %why, "the provider was not found");
+                return Ok(failed());
+            }
+        };
+        let (state, nonce) = (random_text(), random_text());
+        let verifier = CodeVerifier::new(
+            &Seed::from_system().map_err(|_| AuthStoreError("no randomness".into()))?.draw(),
+        );
+        let (Ok(to), Some(sealed)) =
+            (found.server.authorization_url(), provider.seal(&state, verifier.expose()))
+        else {
+            return Ok(failed());
+        };
+        let mark = provider.mark(&state, &errand);
+        let until = self.now() + self.settings().lifetimes.pending.as_secs();
+        let is_visit = matches!(errand, SignInPurpose::Connection(_));
+        let away = ProviderSignInRecord { errand, verifier: sealed, nonce: nonce.clone() };
+        let key = away_key(&state);
+        self.make_room(&key).await?;
+        self.store().put(AuthRecord::new(RecordKind::Pending, key, encode(&away), until)).await?;
+        // Who is there is learnt at once, and nothing that lasts is wanted for that.
+        let wanted = |scope: &&str| !(is_visit && *scope == OFFLINE);
+        let scopes: Vec<&str> = provider.scopes.iter().filter(wanted).collect();
+        let mut query = Serializer::new(String::new());
+        query.extend_pairs([
+            ("response_type", "code"),
+            ("client_id", provider.client.as_str()),
+            ("redirect_uri", &self.provider_callback()),
+            ("state", &state),
+            ("nonce", &nonce),
+            ("code_challenge", &verifier.challenge()),
+            ("code_challenge_method", "S256"),
+            ("scope", &scopes.join(" ")),
+        ]);
+        query.extend_pairs(&provider.parameters);
+        // OpenID Connect Core, section 11: without this providers leave the scope out of what they grant.
+        let lasting = scopes.contains(&OFFLINE);
+        if lasting && !provider.parameters.iter().any(|(name, _)| name == "prompt") {
+            query.append_pair("prompt", "consent");
+        }
+        let sign = if to.query().is_some() { '&' } else { '?' };
+        let mut response = redirect(&format!("{to}{sign}{}", query.finish()));
+        let secure = if self.is_https() { "; Secure" } else { "" };
+        let seconds = self.settings().lifetimes.pending.as_secs();
+        let cookie = format!(
+            "{}={mark}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}",
+            self.away_cookie()
+        );
+        if let Ok(cookie) = HeaderValue::try_from(cookie) {
+            response.headers_mut().append(SET_COOKIE, cookie);
+        }
+        Ok(response)
+    }
+
+    fn away_cookie(&self) -> String {
+        self.named_cookie("hospes_up")
+    }
+
+    /// The browser comes back from the provider.
+    pub(in crate::server) async fn come_back(
+        &self,
+        parts: &Parts,
+        form: &RequestForm,
+    ) -> Result<Response<Bytes>, AuthStoreError> {
+        let strange =
+            || self.problem("This page is no longer good", "Go back to the application and begin again.");
+        let (Some(provider), None, Some(state)) = (self.provider(), form.repeated(), form.get("state"))
+        else {
+            return Ok(strange());
+        };
+        let key = away_key(state);
+        let Some(record) = self.store().get(RecordKind::Pending, &key, self.now()).await? else {
+            return Ok(strange());
+        };
+        let Ok(away) = serde_json::from_str::<ProviderSignInRecord>(&record.value) else {
+            return Ok(strange());
+        };
+        // Only in the browser that was sent there.
+        let mark = provider.mark(state, &away.errand);
+        let brought = cookie(&parts.headers, &self.away_cookie());
+        if !brought.is_some_and(|shown| bool::from(shown.as_bytes().ct_eq(mark.as_bytes()))) {
+            tracing::warn!("an answer of the provider came without its cookie");
+            return Ok(strange());
+        }
+        let TakeRecordResult::First(_) = self.store().take(RecordKind::Pending, &key, self.now()).await?
+        else {
+            return Ok(strange());
+        };
+        let redeemed = self.redeem_there(provider, form, state, &away).await;
+        match &away.errand {
+            SignInPurpose::Authorization(asked) => {
+                self.authorized_there(provider, asked, &away.nonce, redeemed).await
+            }
+            SignInPurpose::Connection(page) => {
+                let said = match redeemed {
+                    Ok((found, tokens)) => self.person_there(provider, &found, &tokens, &away.nonce).await,
+                    Err(why) => Err(why),
+                };
+                self.visited_there(provider, parts, page, said).await
+            }
+        }
+    }
+
+    /// The client that the user has agreed to gets its code, if they have signed in there.
+    async fn authorized_there(
+        &self,
+        provider: &SignInProvider,
+        asked: &AuthorizationRequest,
+        nonce: &str,
+        redeemed: Result<(Arc<ProviderMetadata>, ProviderTokens), ProviderError>,
+    ) -> Result<Response<Bytes>, AuthStoreError> {
+        let back = |fields: &[(&str, &str)]| {
+            redirect(&answer(&asked.redirect_uri, self.settings(), asked.state.as_deref(), fields))
+        };
+        let kept = match redeemed {
+            Ok((found, tokens)) => {
+                let kept = self.keep_theirs(provider, &found, &tokens, nonce).await;
+                if kept.is_err() {
+                    // Nobody will use them.
+                    let token = tokens.refresh_token.as_ref().unwrap_or(&tokens.access_token);
+                    provider.take_back(&found, token).await;
+                }
+                kept
+            }
+            Err(why) => Err(why),
+        };
+        match kept {
+            Ok((user, grant, end)) => self.give_code_of(&user, asked, grant, Some(end)).await,
+            Err(ProviderError::Store(error)) => Err(error),
+            Err(ProviderError::Denied) => Ok(back(&[("error", "access_denied")])),
+            Err(why @ ProviderError::NotAdmitted) => {
+                let words = format!("this account of {} may not use this server", provider.name());
+                tracing::warn!(provider = %provider.issuer, %why, "somebody was turned away");
+                Ok(back(&[("error", "access_denied"), ("error_description", &words)]))
+            }
+            Err(why) => {
+                tracing::warn!(provider = %provider.issuer, %why, "nobody signed in at the provider");
+                Ok(back(&[("error", "server_error")]))
+            }
+        }
+    }
+
+    /// Redeems the authorization response of the provider for tokens.
+    async fn redeem_there(
+        &self,
+        provider: &SignInProvider,
+        form: &RequestForm,
+        state: &str,
+        away: &ProviderSignInRecord,
+    ) -> Result<(Arc<ProviderMetadata>, ProviderTokens), ProviderError> {
+        let found = provider.find(self.now()).await?;
+        let demanded = found.server.authorization_response_iss_parameter_supported == Some(true);
+        match form.get("iss") {
+            Some(iss) if iss != provider.issuer.as_str() => {
+                return Err(ProviderError::Refused("its iss is another's"));
+            }
+            None if demanded => return Err(ProviderError::Refused("its iss is missing")),
+            _ => {}
+        }
+        let code = match (form.get("error"), form.get("code")) {
+            (Some("access_denied"), _) => return Err(ProviderError::Denied),
+            (None, Some(code)) => code,
+            _ => return Err(ProviderError::Refused("it answered with an error")),
+        };
+        let verifier =
+            provider.open(state, &away.verifier).ok_or(ProviderError::Refused("the verifier is lost"))?;
+        let fields = [
+            ("grant_type", "authorization_code"),
+            ("code", code),
+            ("redirect_uri", &self.provider_callback()),
+            ("code_verifier", verifier.expose_secret()),
+        ];
+        let tokens = provider.ask_tokens(&found, &fields).await?;
+        Ok((found, tokens))
+    }
+
+    /// Whose tokens these are, if they are let in.
+    async fn person_there(
+        &self,
+        provider: &SignInProvider,
+        found: &ProviderMetadata,
+        tokens: &ProviderTokens,
+        nonce: &str,
+    ) -> Result<ProviderUser, ProviderError> {
+        let person = provider.person(found, tokens, nonce, self.now()).await?;
+        match provider.admission.admits(&person.claims) {
+            true => Ok(person),
+            false => Err(ProviderError::NotAdmitted),
+        }
+    }
+
+    /// Finds out whose tokens these are, and makes a grant that rests on them: the user, the grant, and when it ends.
+    async fn keep_theirs(
+        &self,
+        provider: &SignInProvider,
+        found: &ProviderMetadata,
+        tokens: &ProviderTokens,
+        nonce: &str,
+    ) -> Result<(String, String, u64), ProviderError> {
+        let subject = self.person_there(provider, found, tokens, nonce).await?.subject;
+        let grant = random_text();
+        let forever = self.now() + self.settings().lifetimes.grant.as_secs();
+        let upstream = self.upstream(provider, &grant, subject.clone(), tokens, None)?;
+        // Without a way to renew it, nothing of ours outlives it.
+        let end = if upstream.refresh.is_some() { forever } else { upstream.expires_at.min(forever) };
+        let record = AuthRecord::new(RecordKind::Upstream, &grant, encode(&upstream), forever).of(&grant);
+        self.store().put(record).await?;
+        Ok((provider.user(&subject), grant, end))
+    }
+}
+
+/// Returns the key of the record of a pending sign-in at the provider.
+fn away_key(state: &str) -> String {
+    hash(&format!("away {state}"))
+}

@@ -1,0 +1,237 @@
+//! Provider tokens that a grant depends on: storage, renewal, introspection and revocation.
+
+use std::time::Duration;
+
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::{Deserialize, Serialize};
+
+use super::provider_client::ProviderTokens;
+use super::{ProviderError, SignInProvider};
+use crate::resource::VerifyTokenError;
+use crate::server::AuthServer;
+use crate::server::store::{AuthRecord, RecordKind};
+use crate::server::tokens::encode;
+
+/// Interval at which the provider is asked whether its token is still valid, in seconds.
+const CHECK_SECONDS: u64 = 60;
+/// Time for which one node may renew a token before another tries, in seconds. The work itself times out earlier, so
+/// that no two nodes renew at once.
+const LEASE_SECONDS: u64 = 60;
+const WORK: Duration = Duration::from_secs(45);
+/// Interval and maximum number of checks whether another node has renewed a token.
+const LOOK: Duration = Duration::from_millis(50);
+const LOOKS: u32 = 100;
+/// Assumed lifetime of a provider token without `expires_in`, in seconds.
+const UNKNOWN_LIFETIME: u64 = 3600;
+
+/// Tokens of the provider for one grant.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct UpstreamTokens {
+    pub(super) subject: String,
+    /// Sealed, both.
+    pub(super) access: String,
+    pub(super) refresh: Option<String>,
+    pub(super) expires_at: u64,
+    pub(super) checked_at: u64,
+    /// By which rules they were let in.
+    #[serde(default)]
+    pub(super) admitted: String,
+}
+
+impl UpstreamTokens {
+    /// Returns true if the token has expired or is due for introspection.
+    fn is_due(&self, now: u64) -> bool {
+        self.expires_at <= now || self.checked_at + CHECK_SECONDS <= now
+    }
+}
+
+/// Returns the name of this process for others that wait for its lease.
+fn holder() -> String {
+    format!("process {}", std::process::id())
+}
+
+impl AuthServer {
+    pub(super) fn upstream(
+        &self,
+        provider: &SignInProvider,
+        grant: &str,
+        subject: String,
+        tokens: &ProviderTokens,
+        before: Option<&UpstreamTokens>,
+    ) -> Result<UpstreamTokens, ProviderError> {
+        let seal = |secret: &SecretString| {
+            provider
+                .seal(grant, secret.expose_secret())
+                .ok_or(ProviderError::Refused("nothing can be sealed"))
+        };
+        let now = self.now();
+        Ok(UpstreamTokens {
+            subject,
+            access: seal(&tokens.access_token)?,
+            refresh: match &tokens.refresh_token {
+                Some(refresh) => Some(seal(refresh)?),
+                None => before.and_then(|before| before.refresh.clone()),
+            },
+            expires_at: now.saturating_add(tokens.expires_in.unwrap_or(UNKNOWN_LIFETIME)),
+            checked_at: now,
+            admitted: provider.admission.mark(),
+        })
+    }
+
+    /// Checks that the provider tokens of a grant are still valid. Expired tokens are renewed, once for all nodes.
+    pub(in crate::server) async fn check_upstream(&self, grant: &str) -> Result<(), VerifyTokenError> {
+        let Some(provider) = self.provider() else { return Err(VerifyTokenError::Invalid) };
+        match self.check_at(provider, grant).await {
+            Ok(()) => Ok(()),
+            Err(ProviderError::Denied | ProviderError::NotAdmitted) => Err(VerifyTokenError::Invalid),
+            Err(ProviderError::Refused(why)) => {
+                tracing::warn!(grant = crate::fingerprint(grant), why, "what a grant rests on is gone");
+                let until = self.now() + self.settings().lifetimes.grant.as_secs() + 3600;
+                let _ended = self.store().revoke_grant(grant, until).await;
+                Err(VerifyTokenError::Invalid)
+            }
+            Err(ProviderError::Unreachable(why)) => {
+                tracing::warn!(provider = %provider.issuer, why, "the provider did not answer");
+                Err(VerifyTokenError::Unavailable)
+            }
+            Err(ProviderError::Store(error)) => {
+                tracing::error!(%error, "what a grant rests on could not be looked up");
+                Err(VerifyTokenError::Unavailable)
+            }
+        }
+    }
+
+    async fn check_at(&self, provider: &SignInProvider, grant: &str) -> Result<(), ProviderError> {
+        let lease = format!("upstream {grant}");
+        for _ in 0..LOOKS {
+            let now = self.now();
+            if !self.rests_on(provider, grant, now).await?.1.is_due(now) {
+                return Ok(());
+            }
+            let until = now + LEASE_SECONDS;
+            if self.store().claim(&lease, &holder(), until, now).await? {
+                // In a task of its own: whoever called may go away, and a token that the provider has replaced by then
+                // would be lost, and the grant with it.
+                let (server, grant) = (self.clone(), grant.to_owned());
+                let done = tokio::spawn(async move {
+                    let done = tokio::time::timeout(WORK, server.look_after(&grant)).await;
+                    // After that it may be another's.
+                    if server.now() < until {
+                        server.store().forget(RecordKind::Claim, &lease).await?;
+                    }
+                    done.unwrap_or_else(|_| Err(ProviderError::Unreachable("it takes too long".to_owned())))
+                });
+                return done
+                    .await
+                    .unwrap_or_else(|_| Err(ProviderError::Unreachable("it broke off".to_owned())));
+            }
+            // Somebody is at it.
+            tokio::time::sleep(LOOK).await;
+        }
+        Err(ProviderError::Unreachable(self.who_has(&lease).await?))
+    }
+
+    /// Names the lease holder that takes too long, for the log.
+    async fn who_has(&self, lease: &str) -> Result<String, ProviderError> {
+        let now = self.now();
+        Ok(match self.store().get(RecordKind::Claim, lease, now).await? {
+            Some(held) => {
+                let left = held.until.saturating_sub(now);
+                format!("{} takes too long to renew it, and may for {left} more seconds", held.value)
+            }
+            None => "it could not be renewed in time: others came first again and again".to_owned(),
+        })
+    }
+
+    async fn rests_on(
+        &self,
+        provider: &SignInProvider,
+        grant: &str,
+        now: u64,
+    ) -> Result<(AuthRecord, UpstreamTokens), ProviderError> {
+        let record = self.store().get(RecordKind::Upstream, grant, now).await?;
+        let record = record.ok_or(ProviderError::Refused("nothing is known of it"))?;
+        let known: UpstreamTokens =
+            serde_json::from_str(&record.value).map_err(|_| ProviderError::Refused("it cannot be read"))?;
+        if known.admitted != provider.admission.mark() {
+            return Err(ProviderError::Refused("who is let in has changed"));
+        }
+        Ok((record, known))
+    }
+
+    /// Renews or introspects the token, while this node holds the lease.
+    async fn look_after(&self, grant: &str) -> Result<(), ProviderError> {
+        let provider = self.provider().ok_or(ProviderError::Refused("there is no provider"))?;
+        let now = self.now();
+        // Once more: until we had the lease, another may have renewed it, and the token that we know of is spent.
+        let (record, known) = self.rests_on(provider, grant, now).await?;
+        if !known.is_due(now) {
+            return Ok(());
+        }
+        let upstream = match known.expires_at <= now {
+            true => self.renew(provider, grant, &known).await?,
+            false => self.ask_status(provider, grant, &known).await?,
+        };
+        let was_renewed = upstream.access != known.access;
+        let kept = AuthRecord { value: encode(&upstream), ..record };
+        if self.store().put(kept.clone()).await? {
+            return Ok(());
+        }
+        // Whoever has ended the grant knew only of what this replaces.
+        if was_renewed && let Some(token) = self.rested_on(grant, &kept) {
+            self.give_back(&token).await;
+        }
+        Err(ProviderError::Refused("it was ended meanwhile"))
+    }
+
+    async fn renew(
+        &self,
+        provider: &SignInProvider,
+        grant: &str,
+        known: &UpstreamTokens,
+    ) -> Result<UpstreamTokens, ProviderError> {
+        let refresh = known.refresh.as_deref().and_then(|sealed| provider.open(grant, sealed));
+        let refresh = refresh.ok_or(ProviderError::Refused("it has expired"))?;
+        let found = provider.find(self.now()).await?;
+        let fields = [("grant_type", "refresh_token"), ("refresh_token", refresh.expose_secret())];
+        let tokens = provider.ask_tokens(&found, &fields).await?;
+        self.upstream(provider, grant, known.subject.clone(), &tokens, Some(known))
+    }
+
+    async fn ask_status(
+        &self,
+        provider: &SignInProvider,
+        grant: &str,
+        known: &UpstreamTokens,
+    ) -> Result<UpstreamTokens, ProviderError> {
+        let found = provider.find(self.now()).await?;
+        let access =
+            provider.open(grant, &known.access).ok_or(ProviderError::Refused("it cannot be opened"))?;
+        match provider.is_active(&found, &access).await? {
+            Some(false) => Err(ProviderError::Refused("it was taken back")),
+            Some(true) | None => Ok(UpstreamTokens { checked_at: self.now(), ..known.clone() }),
+        }
+    }
+
+    /// Returns the token of a grant that the provider can revoke, from its record.
+    pub(in crate::server) fn rested_on(&self, grant: &str, record: &AuthRecord) -> Option<SecretString> {
+        let known: UpstreamTokens = serde_json::from_str(&record.value).ok()?;
+        self.provider()?.open(grant, known.refresh.as_deref().unwrap_or(&known.access))
+    }
+
+    /// Gives a token back to the provider.
+    pub(in crate::server) async fn give_back(&self, token: &SecretString) {
+        let Some(provider) = self.provider() else { return };
+        let giving = async {
+            match provider.find(self.now()).await {
+                Ok(found) => provider.take_back(&found, token).await,
+                Err(_) => {
+                    tracing::warn!(provider = %provider.issuer, "a token could not be given back: the provider was not reached");
+                }
+            }
+        };
+        if tokio::time::timeout(WORK, giving).await.is_err() {
+            tracing::warn!(provider = %provider.issuer, "a token could not be given back: the provider did not answer");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Client authentication, and proof of the client's key.
+
+use http::request::Parts;
+
+use super::{TokenRequestError, refuse};
+use crate::ErrorBody;
+use crate::ErrorCode;
+use crate::proofs::{PROOF_SECONDS, read_proof};
+use crate::server::AuthServer;
+use crate::server::clients::{
+    ClientAuthMethod, ClientCredentialsError, PresentedCredentials, RegisteredClient,
+};
+use crate::server::documents::ClientLookup;
+use crate::server::form::RequestForm;
+
+impl AuthServer {
+    /// The key that a request proves, to which its token is bound (RFC 9449, section 5).
+    pub(super) async fn proven_key(&self, parts: &Parts) -> Result<Option<String>, TokenRequestError> {
+        let now = self.now();
+        let bad = |why: &str| refuse(ErrorCode::InvalidDpopProof, why);
+        let Ok(url) = self.endpoint("token").parse() else { return bad("there is no token endpoint") };
+        let proof = match read_proof(&parts.headers, &parts.method, &url, None, now) {
+            Ok(Some(proof)) => proof,
+            Ok(None) => return Ok(None),
+            Err(why) => return bad(why),
+        };
+        if self.settings().proof_nonces && !self.0.nonces.check(&proof, now).await? {
+            return Err(TokenRequestError::Nonce(self.0.nonces.make(now).await?));
+        }
+        let key = format!("proof {}", proof.once);
+        if !self.store().claim(&key, "", now + 2 * PROOF_SECONDS, now).await? {
+            tracing::warn!(key = proof.key, "a proof was shown again: somebody may have listened");
+            return bad("the proof was used before");
+        }
+        Ok(Some(proof.key))
+    }
+
+    /// The client that a request is from.
+    pub(in crate::server) async fn authenticate(
+        &self,
+        parts: &Parts,
+        form: &RequestForm,
+    ) -> Result<RegisteredClient, TokenRequestError> {
+        check_repeated(form)?;
+        let credentials = match PresentedCredentials::read(&parts.headers, form) {
+            Ok(credentials) => credentials,
+            Err(ClientCredentialsError::Malformed(why)) => return refuse(ErrorCode::InvalidRequest, why),
+            Err(ClientCredentialsError::Missing) => {
+                return refuse(ErrorCode::InvalidClient, "no client is named");
+            }
+        };
+        match self.client(&credentials.id).await? {
+            ClientLookup::Client(client) => {
+                let itself = match &credentials.assertion {
+                    Some(assertion) => self.has_signed(&client, assertion).await?,
+                    None => credentials.are_of(&client),
+                };
+                if itself {
+                    return Ok(*client);
+                }
+            }
+            ClientLookup::Nobody => {}
+            ClientLookup::Unavailable => return Err(TokenRequestError::Later),
+        }
+        tracing::info!(client = %credentials.id, "a client did not show that it is itself");
+        let body = ErrorBody::new(
+            ErrorCode::InvalidClient,
+            "the client is not known, or has not shown that it is itself",
+        );
+        Err(match credentials.method {
+            ClientAuthMethod::ClientSecretBasic => TokenRequestError::Basic(body),
+            _ => TokenRequestError::Refused(body),
+        })
+    }
+}
+
+/// Rejects repeated parameters, because their meaning is ambiguous (OAuth 2.1, section 3.2).
+pub(super) fn check_repeated(form: &RequestForm) -> Result<(), TokenRequestError> {
+    let Some(name) = form.repeated() else { return Ok(()) };
+    let why = format!("the parameter {} comes more than once", crate::shown(name));
+    refuse(ErrorCode::InvalidRequest, &why)
+}

@@ -1,0 +1,88 @@
+//! Token introspection and revocation.
+
+use http::request::Parts;
+use serde_json::{Value, json};
+
+use super::{TokenRecord, TokenRequestError, decode, kind, refuse};
+use crate::ErrorCode;
+use crate::fingerprint;
+use crate::server::clients::{ClientAuthMethod, ClientOrigin};
+use crate::server::form::RequestForm;
+use crate::server::store::RecordKind;
+use crate::server::{AuthServer, hash};
+
+/// Record of an access token, its expiry, and its grant.
+type FoundAccessToken = (TokenRecord, u64, String);
+
+impl AuthServer {
+    /// Answers the revocation endpoint (RFC 7009): ends the grant of a token. The response does not reveal whether
+    /// there was one.
+    pub(in crate::server) async fn revoke(
+        &self,
+        parts: &Parts,
+        form: &RequestForm,
+    ) -> Result<(), TokenRequestError> {
+        let client = self.authenticate(parts, form).await?;
+        let Some(token) = form.get("token") else {
+            return refuse(ErrorCode::InvalidRequest, "token is missing");
+        };
+        let key = hash(token);
+        for kind in [RecordKind::Refresh, RecordKind::Access] {
+            let Some(record) = self.store().get(kind, &key, self.now()).await? else { continue };
+            let known: TokenRecord = decode(&record)?;
+            if known.client_id == client.id {
+                self.revoke_grant_of(&record).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers the introspection endpoint (RFC 7662), to clients that can keep a secret: about their own tokens, and about
+    /// those for the resources that they serve.
+    pub(in crate::server) async fn introspect(
+        &self,
+        parts: &Parts,
+        form: &RequestForm,
+    ) -> Result<Value, TokenRequestError> {
+        let client = self.authenticate(parts, form).await?;
+        if client.auth == ClientAuthMethod::None || client.origin != ClientOrigin::Configured {
+            return refuse(
+                ErrorCode::InvalidClient,
+                "only a client of the configuration, with a secret, may ask",
+            );
+        }
+        let Some(token) = form.get("token") else {
+            return refuse(ErrorCode::InvalidRequest, "token is missing");
+        };
+        let Some(record) = self.store().get(RecordKind::Access, &hash(token), self.now()).await? else {
+            return Ok(json!({ "active": false }));
+        };
+        let TokenRecord { client_id, given, key } = decode(&record)?;
+        // RFC 7662, section 2.2: what does not concern who asks is not active.
+        let concerned = client_id == client.id || client.serves.contains(&given.resource);
+        if !concerned || !self.holds(&given, record.grant.as_deref().unwrap_or_default()).await? {
+            tracing::debug!(token = fingerprint(token), client = %client.id, concerned, "a token is not active");
+            return Ok(json!({ "active": false }));
+        }
+        let mut said = json!({
+            "active": true, "iss": self.settings().issuer, "sub": given.subject, "aud": given.resource,
+            "client_id": client_id, "scope": given.scopes, "exp": record.until, "token_type": kind(key.as_deref()),
+        });
+        if let Some(key) = key {
+            said["cnf"] = json!({ "jkt": key });
+        }
+        Ok(said)
+    }
+
+    /// Returns the record of an access token, its expiry and its grant.
+    pub(in crate::server) async fn access(
+        &self,
+        token: &str,
+        now: u64,
+    ) -> Result<Option<FoundAccessToken>, TokenRequestError> {
+        match self.store().get(RecordKind::Access, &hash(token), now).await? {
+            Some(record) => Ok(Some((decode(&record)?, record.until, record.grant.unwrap_or_default()))),
+            None => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The words that tell one matter from another on a single line.
+
+use hospes::model::RawJson;
+use hospes_host::approvals::{Approval, ApprovalCard};
+use serde_json::Value;
+
+use super::text;
+
+/// Names of arguments that say most about a call, the most telling first.
+const TELLING: [&str; 15] = [
+    "path",
+    "file_path",
+    "file",
+    "filename",
+    "uri",
+    "url",
+    "command",
+    "cmd",
+    "query",
+    "sql",
+    "to",
+    "recipient",
+    "name",
+    "title",
+    "id",
+];
+
+/// The argument that says most about what a matter is about, no wider than `width`; none where it has none.
+pub(crate) fn gist(matter: &Approval, width: usize) -> Option<String> {
+    let arguments: &RawJson = match &matter.card {
+        ApprovalCard::Call(card) => &card.arguments,
+        ApprovalCard::Result(card) => &card.arguments,
+        ApprovalCard::Form(card) => return Some(text::line(&card.message, width)),
+        ApprovalCard::Url(card) => return Some(text::line(&card.url, width)),
+        _ => return None,
+    };
+    let Ok(Value::Object(members)) = arguments.decode::<Value>() else { return None };
+    let rank =
+        |name: &str| TELLING.iter().position(|one| one.eq_ignore_ascii_case(name)).unwrap_or(TELLING.len());
+    let is_nested = |value: &Value| value.is_object() || value.is_array();
+    let (name, value) = members.iter().min_by_key(|(name, value)| (is_nested(value), rank(name)))?;
+    let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    Some(text::line(&format!("{name}: {shown}"), width))
+}

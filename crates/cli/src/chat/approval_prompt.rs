@@ -1,0 +1,303 @@
+//! Prompts for pending approvals in the flow of the chat: the card of `hospes approve`, and a letter for an answer.
+
+use std::sync::Arc;
+
+use hospes::model::{ElicitAction, ElicitFormParams, ElicitResult};
+use hospes_host::approvals::{
+    Approval, ApprovalCard, ApprovalDecision, ApprovalQueue, ApprovalScope, ApprovalState, DecideError,
+};
+use hospes_policy::visible;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line as Row;
+use tokio::sync::oneshot;
+
+use super::input::InputLines;
+use crate::approve::{ARMING, ApprovalDraft, ApprovalRisk, card, done, edit, ending, original, title};
+use crate::output::{BOLD, CYAN, CliOutput, DIM, announce, forget_typed, murmur, paint, talk_width};
+use crate::prompt;
+
+/// By whom something is decided here.
+const BY: &str = "the person in the chat";
+
+/// Maximum width of a card, in columns.
+const MAX_WIDTH: usize = 100;
+
+/// A person at the desk of the host.
+pub(super) struct ChatApprover {
+    pub(super) desk: ApprovalQueue,
+    pub(super) lines: Arc<InputLines>,
+    pub(super) output: CliOutput,
+}
+
+/// Answer to a pending approval, parsed from a line.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum ApprovalReply {
+    Decide(ApprovalDecision),
+    Fill,
+    Edit,
+    Undo,
+    Raw,
+    /// Nothing that could be meant.
+    Other,
+}
+
+impl ApprovalReply {
+    /// Parses a line. An empty line neither allows nor denies, and text that does not begin with a known letter is
+    /// ignored.
+    pub(super) fn of(line: &str, matter: &Approval, draft: &ApprovalDraft) -> Self {
+        let line = line.trim();
+        let (letter, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let reason = Some(rest.trim().to_owned()).filter(|reason| !reason.is_empty());
+        let allow = |scope| Self::Decide(ApprovalDecision::Allow { edited: draft.edited.clone(), scope });
+        let offers = matter.offers;
+        match (letter, rest) {
+            ("d", _) => Self::Decide(ApprovalDecision::Deny { reason, block: false }),
+            ("b", _) if offers.block => Self::Decide(ApprovalDecision::Deny { reason, block: true }),
+            ("o", "") => allow(ApprovalScope::Once),
+            ("s", "") if offers.session => allow(ApprovalScope::Session),
+            ("f", "") if matches!(matter.card, ApprovalCard::Form(_)) => Self::Fill,
+            ("e", "") if offers.edit => Self::Edit,
+            ("u", "") if draft.edited.is_some() || draft.broken.is_some() => Self::Undo,
+            ("v", "") => Self::Raw,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl ChatApprover {
+    /// Asks the person about everything that waits, for as long as this is polled.
+    pub(super) async fn attend(&self) -> std::convert::Infallible {
+        loop {
+            self.something_waits().await;
+            self.ask_next().await;
+        }
+    }
+
+    /// Comes back when there is something to ask about.
+    pub(super) async fn something_waits(&self) {
+        let mut changes = self.desk.subscribe();
+        while self.next().is_none() {
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Returns the oldest approval that is pending in this process. Approvals of another host with the same state are
+    /// not part of the chat, whatever its application calls itself.
+    fn next(&self) -> Option<Approval> {
+        self.desk.held().into_iter().next()
+    }
+
+    /// Asks about what has waited longest, until it is over.
+    pub(super) async fn ask_next(&self) {
+        let Some(matter) = self.next() else { return };
+        let mut draft = ApprovalDraft::default();
+        announce(shown(&matter, &draft));
+        loop {
+            // What was typed before there was a question is no answer to it.
+            forget_typed();
+            let (name, server) = title(&matter);
+            let what = paint(BOLD, format!("{name} ({server})"));
+            murmur(&format!("\n{what}\n{}{} ", keys(&matter, &draft), paint(CYAN, " >")));
+            let line = tokio::select! {
+                biased;
+                over = self.over(&matter.id) => {
+                    announce(paint(DIM, format!("\n  {}", ending(&over.unwrap_or(matter)))));
+                    // What is being typed was meant for this one, not for the next.
+                    tokio::time::sleep(ARMING).await;
+                    return;
+                }
+                line = self.lines.next() => line,
+            };
+            let word = match line {
+                Some(Ok(line)) => ApprovalReply::of(&line, &matter, &draft),
+                Some(Err(_)) => ApprovalReply::Other,
+                // Nobody is there any more.
+                None => ApprovalReply::Decide(ApprovalDecision::deny()),
+            };
+            let decision = match word {
+                ApprovalReply::Decide(decision) => Some(decision),
+                ApprovalReply::Fill => self.fill(&matter, &mut draft).await,
+                ApprovalReply::Edit => {
+                    self.edit(&matter, &mut draft).await;
+                    None
+                }
+                ApprovalReply::Undo => {
+                    draft = ApprovalDraft { is_raw: draft.is_raw, ..ApprovalDraft::default() };
+                    None
+                }
+                ApprovalReply::Raw => {
+                    draft.is_raw = !draft.is_raw;
+                    None
+                }
+                ApprovalReply::Other => continue,
+            };
+            match decision {
+                None => announce(shown(&matter, &draft)),
+                Some(decision) => match self.decide(&matter, &draft, decision).await {
+                    Ok(said) => return announce(paint(DIM, format!("  {said}"))),
+                    // A problem with an edit may be in the words of a server.
+                    Err(why) => self.output.warn(visible(&why)),
+                },
+            }
+        }
+    }
+
+    /// Denies what has waited longest.
+    pub(super) async fn refuse_next(&self) {
+        let Some(matter) = self.next() else { return };
+        let said = self.decide(&matter, &ApprovalDraft::default(), ApprovalDecision::deny()).await;
+        announce(paint(DIM, format!("\n  {}", said.unwrap_or_else(|why| why))));
+    }
+
+    /// Gives what would happen to the person's editor.
+    async fn edit(&self, matter: &Approval, draft: &mut ApprovalDraft) {
+        let text = draft.text(&original(matter));
+        let edited = tokio::task::spawn_blocking(move || edit(&text)).await;
+        match edited.unwrap_or_else(|error| Err(error.to_string())) {
+            Ok(text) => draft.take(text, &original(matter)),
+            Err(why) => self.output.warn(visible(&why)),
+        }
+    }
+
+    /// Comes back when a matter does not wait any more, with how it ended.
+    async fn over(&self, id: &str) -> Option<Approval> {
+        let mut changes = self.desk.subscribe();
+        loop {
+            match self.desk.matter(id) {
+                Some(matter) if matter.state == ApprovalState::Open => {
+                    let left = matter.expires_at.duration_since(jiff::Timestamp::now());
+                    let left = std::time::Duration::try_from(left).unwrap_or_default();
+                    tokio::select! {
+                        changed = changes.changed() => if changed.is_err() { return None },
+                        () = tokio::time::sleep(left.max(std::time::Duration::from_millis(1))) => {}
+                    }
+                }
+                over => return over,
+            }
+        }
+    }
+
+    async fn decide(
+        &self,
+        matter: &Approval,
+        draft: &ApprovalDraft,
+        decision: ApprovalDecision,
+    ) -> Result<String, String> {
+        let name = title(matter).0;
+        let words = match &decision {
+            ApprovalDecision::Deny { block: true, .. } => format!("denied from now on: {name}"),
+            ApprovalDecision::Deny { .. } => format!("denied: {name}"),
+            ApprovalDecision::Allow { scope: ApprovalScope::Session, .. } => {
+                format!("allowed for {}: {name}", matter.session.as_deref().unwrap_or("this session"))
+            }
+            ApprovalDecision::Allow { .. } if draft.broken.is_some() => {
+                return Err("what you wrote is no JSON; e goes on with it, u has it as it was".to_owned());
+            }
+            ApprovalDecision::Allow { edited: None, .. } if matches!(matter.card, ApprovalCard::Form(_)) => {
+                return Err("fill in the form first: f, or e in your editor".to_owned());
+            }
+            ApprovalDecision::Allow { .. } => format!("{}: {name}", done(matter)),
+        };
+        match self.desk.decide(&matter.id, decision, BY).await {
+            Ok(_) => Ok(words),
+            Err(error @ (DecideError::Over | DecideError::Unknown)) => Ok(error.to_string()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Asks for the fields of a form, one after the other, and takes them into the draft; or the person said no.
+    async fn fill(&self, matter: &Approval, draft: &mut ApprovalDraft) -> Option<ApprovalDecision> {
+        let ApprovalCard::Form(card) = &matter.card else { return None };
+        let Ok(form) = card.schema.decode().map(|schema| ElicitFormParams::new("", schema)) else {
+            self.output.warn("this form cannot be asked for field by field; e has it in your editor");
+            return None;
+        };
+        let (held, mut given_up) = oneshot::channel::<()>();
+        let (runtime, lines, output) =
+            (tokio::runtime::Handle::current(), Arc::clone(&self.lines), self.output);
+        let filled = tokio::task::spawn_blocking(move || {
+            prompt::fill(&form, output, &mut |question: &str| {
+                murmur(question);
+                runtime.block_on(async {
+                    tokio::select! {
+                        biased;
+                        _ = &mut given_up => None,
+                        line = lines.next() => line?.ok(),
+                    }
+                })
+            })
+        });
+        let filled = filled.await;
+        drop(held);
+        match filled {
+            Ok(ElicitResult { action: ElicitAction::Accept, content, .. }) => {
+                *draft = ApprovalDraft { edited: content, is_raw: draft.is_raw, ..ApprovalDraft::default() };
+                None
+            }
+            Ok(ElicitResult { action: ElicitAction::Decline, .. }) => Some(ApprovalDecision::deny()),
+            _ => None,
+        }
+    }
+}
+
+/// The card as text, with its colours.
+fn shown(matter: &Approval, draft: &ApprovalDraft) -> String {
+    let width = talk_width().unwrap_or(80).min(MAX_WIDTH).saturating_sub(2).max(20);
+    let seconds = matter.expires_at.duration_since(jiff::Timestamp::now()).as_secs().max(0);
+    let mark = painted(Style::new().fg(ApprovalRisk::of(matter).color()), "●");
+    let mut text =
+        format!("\n{mark} {}  {}\n", paint(BOLD, "this waits for you"), paint(DIM, format!("{seconds} s")));
+    for row in card(matter, draft, None, width) {
+        text.push('\n');
+        if row.width() > 0 {
+            text.push_str("  ");
+            text.push_str(&colored(&row));
+        }
+    }
+    text
+}
+
+fn colored(row: &Row<'_>) -> String {
+    row.spans.iter().map(|span| painted(row.style.patch(span.style), &span.content)).collect()
+}
+
+fn painted(style: Style, text: &str) -> String {
+    let mut codes = Vec::new();
+    for (modifier, code) in [(Modifier::BOLD, "1"), (Modifier::DIM, "2")] {
+        codes.extend(style.add_modifier.contains(modifier).then_some(code));
+    }
+    codes.extend(match style.fg {
+        Some(Color::Red) => Some("31"),
+        Some(Color::Green) => Some("32"),
+        Some(Color::Yellow) => Some("33"),
+        Some(Color::Cyan) => Some("36"),
+        _ => None,
+    });
+    if codes.is_empty() { text.to_owned() } else { paint(&codes.join(";"), text) }
+}
+
+/// The letters that do something with it now.
+fn keys(matter: &Approval, draft: &ApprovalDraft) -> String {
+    let offers = matter.offers;
+    let allows = match matter.card {
+        ApprovalCard::SamplingRequest(_) | ApprovalCard::Form(_) => "send",
+        ApprovalCard::SamplingResult(_) | ApprovalCard::Result(_) => "deliver",
+        ApprovalCard::Url(_) => "I have been there",
+        _ => "once",
+    };
+    let is_changed = draft.edited.is_some() || draft.broken.is_some();
+    let all = [
+        ("d", "deny (and why)", true),
+        ("b", "deny from now on", offers.block),
+        ("f", "fill in", matches!(matter.card, ApprovalCard::Form(_))),
+        ("o", allows, true),
+        ("s", "session", offers.session),
+        ("e", "edit", offers.edit),
+        ("u", "as it was", is_changed),
+        ("v", if draft.is_raw { "less" } else { "as JSON" }, !matches!(matter.card, ApprovalCard::Url(_))),
+    ];
+    let key = |(key, does, _): &(&str, &str, bool)| format!("{} {}", paint(BOLD, key), paint(DIM, does));
+    all.iter().filter(|(_, _, is_there)| *is_there).map(key).collect::<Vec<_>>().join("  ")
+}

@@ -1,0 +1,139 @@
+//! The lines of the person and what each of them asks for.
+
+use hospes_host::Host;
+
+use super::ChatSession;
+use super::conversation::ChatConversation;
+use super::input::{ChatSignal, ChatSignals};
+use crate::args::ChatArgs;
+use crate::exit::{CliError, CliResult, FailureCode};
+use crate::output::{CYAN, CliOutput, DIM, announce, is_interactive, murmur, paint, printable};
+
+/// Command in a line of input.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ChatCommand<'a> {
+    Nothing,
+    Say(&'a str),
+    Tools,
+    Model(Option<&'a str>),
+    Clear,
+    Help,
+    Quit,
+    Unknown(&'a str),
+}
+
+impl<'a> ChatCommand<'a> {
+    pub(super) fn of(line: &'a str) -> Self {
+        let line = line.trim();
+        if !line.starts_with('/') {
+            return if line.is_empty() { Self::Nothing } else { Self::Say(line) };
+        }
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        match (word, rest.trim()) {
+            ("/tools", "") => Self::Tools,
+            ("/model", "") => Self::Model(None),
+            ("/model", name) => Self::Model(Some(name)),
+            ("/clear", "") => Self::Clear,
+            ("/help", "") => Self::Help,
+            ("/quit", "") => Self::Quit,
+            _ => Self::Unknown(word),
+        }
+    }
+}
+
+const HELP: &str = "\
+  /tools         what the model may call
+  /model [NAME]  which model it is, or another one
+  /clear         forget the conversation
+  /quit          leave; so do Ctrl-D, and Ctrl-C twice
+  Ctrl-C         stop the turn
+What waits for you (a call that the rules want approved, what a server wants of your model or of you) is shown when it
+comes, with the letters that decide it: d denies (d REASON says why, and the model is told), o allows once, e edits it in
+your editor.";
+
+/// Talks until the person leaves.
+pub(super) async fn converse(
+    host: &Host,
+    seat: &ChatSession,
+    model: String,
+    args: &ChatArgs,
+    output: CliOutput,
+) -> CliResult {
+    let sampler = host.sampler().ok_or_else(|| CliError::usage("there is no model to talk with"))?;
+    let mut signals = ChatSignals::new()?;
+    let (catalogue, max_rounds) = (sampler.catalogue(), args.max_rounds);
+    let mut conversation = ChatConversation::new(seat, catalogue, model, max_rounds, output);
+    let is_person = is_interactive();
+    if is_person {
+        output.say(paint(DIM, format!("  {}; /help says what else there is", conversation.which())));
+    } else {
+        output.say("no terminal: calls that need your approval are refused");
+    }
+    let (mut is_leaving, mut has_failed) = (false, false);
+    loop {
+        if is_person {
+            murmur(&paint(CYAN, "> "));
+        }
+        let line = tokio::select! {
+            biased;
+            asked = signals.next() => match asked {
+                ChatSignal::Stop if is_person && !is_leaving => {
+                    is_leaving = true;
+                    announce(paint(DIM, "\n  Ctrl-C again leaves"));
+                    continue;
+                }
+                _ => break,
+            },
+            () = seat.something_waits() => {
+                tokio::select! {
+                    biased;
+                    asked = signals.next() => {
+                        seat.refuse_next().await;
+                        if asked == ChatSignal::End {
+                            break;
+                        }
+                    }
+                    () = seat.ask_next() => {}
+                }
+                continue;
+            }
+            line = seat.lines.next() => match line {
+                None => break,
+                Some(Ok(line)) => line,
+                Some(Err(error)) => {
+                    output.warn(error);
+                    has_failed = true;
+                    continue;
+                }
+            },
+        };
+        is_leaving = false;
+        match ChatCommand::of(&line) {
+            ChatCommand::Nothing => {}
+            ChatCommand::Say(text) => {
+                let mut asked = None;
+                let stop = async { asked = Some(signals.next().await) };
+                let said = Box::pin(conversation.say(text, stop)).await;
+                has_failed |= !said;
+                match asked {
+                    Some(ChatSignal::End) => break,
+                    Some(ChatSignal::Stop) if !is_person => break,
+                    asked => is_leaving = asked.is_some(),
+                }
+            }
+            ChatCommand::Tools => conversation.show_tools().await,
+            ChatCommand::Model(name) => conversation.change_model(name),
+            ChatCommand::Clear => {
+                conversation.clear();
+                output.say(paint(DIM, "  forgotten"));
+            }
+            ChatCommand::Help => output.say(HELP),
+            ChatCommand::Quit => break,
+            ChatCommand::Unknown(word) => {
+                output.warn(format_args!("there is no {}; /help says what there is", printable(word)))
+            }
+        }
+    }
+    // A script has to learn of it.
+    if has_failed && !is_person { Err(CliError::silent(FailureCode::Tool)) } else { Ok(()) }
+}

@@ -1,0 +1,184 @@
+//! The lines of standard input, and the signals: what comes from the person.
+
+use std::io::{self, BufRead, Read};
+use std::sync::mpsc as blocking;
+
+use tokio::sync::{Mutex, mpsc};
+
+use crate::exit::{CliError, CliResult};
+
+/// The most bytes of a line.
+const MAX_LINE: u64 = 1024 * 1024;
+
+/// A line, or that it is too long.
+pub(super) type InputLine = Result<String, LineTooLong>;
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct LineTooLong;
+
+impl std::fmt::Display for LineTooLong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a line is longer than {MAX_LINE} bytes; nothing of it was taken")
+    }
+}
+
+/// Reader of input lines on demand. A line typed before a question is asked is not an answer to it. A cancelled wait
+/// leaves its read to the next caller.
+pub(super) struct InputLines {
+    want: blocking::SyncSender<()>,
+    reading: Mutex<InputState>,
+}
+
+struct InputState {
+    got: mpsc::Receiver<Option<InputLine>>,
+    is_wanted: bool,
+}
+
+impl InputLines {
+    /// Those of standard input.
+    pub(super) fn new() -> Self {
+        Self::of(|| read(&mut io::stdin().lock()))
+    }
+
+    /// Those of `read`, which may take its time.
+    pub(super) fn of(mut read: impl FnMut() -> Option<InputLine> + Send + 'static) -> Self {
+        let (want, wanted) = blocking::sync_channel(1);
+        let (give, got) = mpsc::channel(1);
+        // A thread of its own: a read of the terminal cannot be ended, and holds up nobody here.
+        std::thread::spawn(move || {
+            while wanted.recv().is_ok() {
+                let line = read();
+                let is_end = line.is_none();
+                if give.blocking_send(line).is_err() || is_end {
+                    return;
+                }
+            }
+        });
+        let reading = Mutex::new(InputState { got, is_wanted: false });
+        Self { want, reading }
+    }
+
+    /// Returns true if no read is outstanding.
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.reading.try_lock().is_ok_and(|reading| !reading.is_wanted)
+    }
+
+    /// The next line; none at the end of input.
+    pub(super) async fn next(&self) -> Option<InputLine> {
+        let mut reading = self.reading.lock().await;
+        // A line that came while nobody waited.
+        if reading.is_wanted && reading.got.try_recv().is_ok() {
+            reading.is_wanted = false;
+        }
+        if !reading.is_wanted {
+            self.want.try_send(()).ok()?;
+            reading.is_wanted = true;
+        }
+        let line = reading.got.recv().await.flatten();
+        reading.is_wanted = false;
+        line
+    }
+}
+
+fn read(input: &mut impl BufRead) -> Option<InputLine> {
+    let mut line = Vec::new();
+    let read = input.by_ref().take(MAX_LINE).read_until(b'\n', &mut line);
+    if !matches!(read, Ok(1..)) {
+        return None;
+    }
+    if line.last() != Some(&b'\n') && line.len() as u64 == MAX_LINE {
+        let _ended = input.skip_until(b'\n');
+        return Some(Err(LineTooLong));
+    }
+    let line = String::from_utf8_lossy(&line);
+    Some(Ok(line.trim_end_matches(['\r', '\n']).to_owned()))
+}
+
+/// Request made by a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChatSignal {
+    /// Ctrl-C.
+    Stop,
+    /// The program is to end.
+    End,
+}
+
+#[cfg(unix)]
+pub(super) struct ChatSignals([tokio::signal::unix::Signal; 3]);
+
+#[cfg(unix)]
+impl ChatSignals {
+    pub(super) fn new() -> CliResult<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let all = || {
+            let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+            Ok(Self([interrupt, terminate, signal(SignalKind::hangup())?]))
+        };
+        all().map_err(|error: io::Error| CliError::usage("cannot wait for signals").because(&error))
+    }
+
+    pub(super) async fn next(&mut self) -> ChatSignal {
+        let [interrupt, terminate, hangup] = &mut self.0;
+        tokio::select! {
+            biased;
+            _ = terminate.recv() => ChatSignal::End,
+            _ = hangup.recv() => ChatSignal::End,
+            _ = interrupt.recv() => ChatSignal::Stop,
+        }
+    }
+}
+
+#[cfg(not(unix))]
+pub(super) struct ChatSignals(());
+
+#[cfg(not(unix))]
+impl ChatSignals {
+    #[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
+    pub(super) fn new() -> CliResult<Self> {
+        Ok(Self(()))
+    }
+
+    pub(super) async fn next(&mut self) -> ChatSignal {
+        match tokio::signal::ctrl_c().await {
+            Ok(()) => ChatSignal::Stop,
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_too_long_is_no_line_and_the_next_one_is_read() {
+        let mut input = vec![b'x'; 1024 * 1024];
+        input.extend(b"yy\nshort\r\nlast");
+        let mut input = input.as_slice();
+        assert_eq!(read(&mut input), Some(Err(LineTooLong)));
+        assert_eq!(read(&mut input), Some(Ok("short".to_owned())));
+        assert_eq!(read(&mut input), Some(Ok("last".to_owned())));
+        assert_eq!(read(&mut input), None);
+    }
+
+    #[tokio::test]
+    async fn what_is_typed_while_nobody_asks_is_no_answer_to_the_next_question() {
+        let (typed, waiting) = blocking::channel::<&str>();
+        let lines = InputLines::of(move || waiting.recv().ok().map(|line| Ok(line.to_owned())));
+        tokio::select! {
+            biased;
+            line = lines.next() => panic!("{line:?}"),
+            () = std::future::ready(()) => {}
+        }
+        typed.send("o").unwrap();
+        while lines.reading.lock().await.got.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let next = async { tokio::join!(lines.next(), async { typed.send("d").unwrap() }).0 };
+        assert_eq!(next.await, Some(Ok("d".to_owned())));
+        drop(typed);
+        assert_eq!(lines.next().await, None);
+        assert_eq!(lines.next().await, None, "the end lasts");
+    }
+}

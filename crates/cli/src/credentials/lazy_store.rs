@@ -1,0 +1,94 @@
+//! A store that is opened when it is wanted.
+//!
+//! A keyring that is locked holds up neither a host nor calls to servers that want no tokens; once it is unlocked, a host
+//! that runs is let in by the others too.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hospes_auth::client::{CredentialStore, FileCredentialStore, StepError};
+use secrecy::SecretString;
+
+use crate::exit::{CliError, CliResult};
+
+/// Time after a failure in which opening is not retried. Each attempt may ask the person to unlock something.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// A store that is opened when it is first used.
+#[derive(Debug)]
+pub(crate) struct LazyStore {
+    open: fn() -> CliResult<Arc<FileCredentialStore>>,
+    state: Mutex<LazyStoreState>,
+}
+
+#[derive(Debug)]
+enum LazyStoreState {
+    Unopened,
+    Opened(Arc<FileCredentialStore>),
+    Failed(Instant, CliError),
+}
+
+impl LazyStore {
+    pub(crate) fn new(open: fn() -> CliResult<Arc<FileCredentialStore>>) -> Self {
+        Self { open, state: Mutex::new(LazyStoreState::Unopened) }
+    }
+
+    /// Returns the error of the last attempt to open the store, if it failed.
+    pub(crate) fn failure(&self) -> Option<CliError> {
+        match &*self.state.lock().unwrap_or_else(PoisonError::into_inner) {
+            LazyStoreState::Failed(_, failure) => Some(failure.clone()),
+            _ => None,
+        }
+    }
+
+    fn store(&self) -> Result<Arc<FileCredentialStore>, StepError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*state {
+            LazyStoreState::Opened(store) => return Ok(Arc::clone(store)),
+            LazyStoreState::Failed(at, failure) if at.elapsed() < PAUSE => {
+                return Err(StepError::new(said(failure)));
+            }
+            _ => {}
+        }
+        match (self.open)() {
+            Ok(store) => {
+                *state = LazyStoreState::Opened(Arc::clone(&store));
+                Ok(store)
+            }
+            Err(failure) => {
+                let why = said(&failure);
+                *state = LazyStoreState::Failed(Instant::now(), failure);
+                Err(StepError::new(why))
+            }
+        }
+    }
+}
+
+fn said(failure: &CliError) -> String {
+    match &failure.hint {
+        Some(hint) => format!("{failure} ({hint})"),
+        None => failure.to_string(),
+    }
+}
+
+impl CredentialStore for LazyStore {
+    fn read(&self, name: &str) -> Result<Option<SecretString>, StepError> {
+        self.store()?.read(name)
+    }
+
+    fn write(&self, name: &str, document: &SecretString) -> Result<(), StepError> {
+        self.store()?.write(name, document)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), StepError> {
+        self.store()?.remove(name)
+    }
+
+    fn names(&self, beginning: &str) -> Result<Vec<String>, StepError> {
+        self.store()?.names(beginning)
+    }
+
+    fn lock(&self) -> Result<Option<Box<dyn Send>>, StepError> {
+        self.store()?.lock()
+    }
+}

@@ -1,0 +1,164 @@
+//! Servers with what they are known to offer, which rules are compared with.
+
+use std::path::PathBuf;
+
+use hospes::client::Client;
+use hospes::model::{Tool, ToolAnnotations};
+use hospes_host::config::{ServerConfig, ServerTransport};
+use hospes_host::pins::{ItemKind, PinManager};
+use hospes_host::{Host, PinMode, PinningConfig, builtin_labels};
+use hospes_policy::{FlowLabels, KnownOffers, KnownServer, KnownTool, Policy, ToolEffectSet, UnmatchedPart};
+use serde_json::Value;
+
+use crate::args::ConfigFileArgs;
+use crate::exit::CliResult;
+use crate::output::CliOutput;
+use crate::{builtins, enforcement, paths, settings};
+
+/// Source of what is known of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OffersSource {
+    /// The server is part of the program and was asked just now.
+    Builtin,
+    /// The state folder keeps what a host last saw of it.
+    Remembered,
+    /// No host has seen it, or nothing of it is kept.
+    Unseen,
+}
+
+impl OffersSource {
+    /// Word for JSON.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Builtin => "builtin",
+            Self::Remembered => "remembered",
+            Self::Unseen => "unseen",
+        }
+    }
+}
+
+/// A server of the configuration.
+pub(crate) struct ConfiguredServer {
+    pub(crate) server: KnownServer,
+    pub(crate) origin: OffersSource,
+    /// Data labels of a server that is part of the program.
+    pub(crate) labels: Option<FlowLabels>,
+}
+
+/// Returns the servers of the configuration, or the built-in ones if there is none. Starts and writes nothing: built-in
+/// servers are asked in this process, and others are known as a host last saw them. Warns and returns `None` if the
+/// configuration cannot be read.
+pub(crate) async fn configured(files: &[PathBuf], output: CliOutput) -> Option<Vec<ConfiguredServer>> {
+    // What a variable holds says nothing about a server's tools.
+    let files = ConfigFileArgs { config: files.to_vec(), allow_unset: true, strict: false };
+    let servers = match settings::load(&files) {
+        Ok(loaded) if loaded.files.is_empty() => settings::defaults(),
+        Ok(loaded) => {
+            let rejected = loaded.config.rejected;
+            if !rejected.is_empty() {
+                let names: Vec<&str> = rejected.iter().map(|one| &*one.name).collect();
+                output.warn(format_args!(
+                    "not compared with the rules, because its configuration has a mistake: {}",
+                    names.join(", ")
+                ));
+            }
+            loaded.config.servers
+        }
+        Err(failure) => {
+            output.warn(format_args!("the rules are not compared with the servers: {}", failure.message));
+            return None;
+        }
+    };
+    let pins = remembered().unwrap_or_default();
+    let mut all = Vec::with_capacity(servers.len());
+    for server in servers {
+        all.push(one(&server, pins.as_ref()).await);
+    }
+    Some(all)
+}
+
+/// The state folder's memory of servers, if there is one.
+fn remembered() -> CliResult<Option<PinManager>> {
+    if paths::state().is_none_or(|file| !file.is_file()) {
+        return Ok(None);
+    }
+    Ok(enforcement::state()?.map(|state| PinningConfig::new(state, PinMode::Ask).offline()))
+}
+
+async fn one(server: &ServerConfig, pins: Option<&PinManager>) -> ConfiguredServer {
+    let labels = builtin_labels(&server.transport);
+    let (offers, origin) = match &server.transport {
+        ServerTransport::Builtin(builtin) => {
+            let args: Vec<String> = builtin.args.iter().map(|arg| arg.reveal().to_owned()).collect();
+            (of_builtin(&builtin.name, &args).await, OffersSource::Builtin)
+        }
+        _ => match pins {
+            Some(pins) => (of_pins(&server.name, pins).await, OffersSource::Remembered),
+            None => (None, OffersSource::Unseen),
+        },
+    };
+    let origin = if offers.is_none() { OffersSource::Unseen } else { origin };
+    let mut known = KnownServer::named(&server.name);
+    known.offers = offers;
+    ConfiguredServer { server: known, origin, labels }
+}
+
+async fn of_builtin(name: &str, args: &[String]) -> Option<KnownOffers> {
+    // `memory` makes the file that it remembers in, and its tools do not depend on that file.
+    let folder = (name == "memory").then(paths::private_folder).transpose().ok()?;
+    let apart = folder.as_ref().map(|folder| {
+        ["--file".to_owned(), folder.path().join("knowledge.db").to_string_lossy().into_owned()]
+    });
+    let service = builtins::find(name, apart.as_ref().map_or(args, |apart| &apart[..])).ok()?;
+    let client = Client::in_memory(service).await.ok()?;
+    let tools = client.tools().all().await.ok();
+    let prompts = client.prompts().all().await.unwrap_or_default();
+    client.close().await;
+    Some(offers(&tools?, prompts.into_iter().map(|prompt| prompt.name)))
+}
+
+async fn of_pins(name: &str, pins: &PinManager) -> Option<KnownOffers> {
+    let recorded = pins.history(name, None).await.ok()?;
+    let (mut tools, mut prompts) = (Vec::new(), Vec::new());
+    for one in recorded.into_iter().filter(|one| one.item.is_current) {
+        match one.item.kind {
+            ItemKind::Tool => {
+                let definition: Option<Value> =
+                    one.definition.and_then(|text| serde_json::from_str(&text).ok());
+                let definition = definition.unwrap_or_default();
+                let annotations: Option<ToolAnnotations> =
+                    serde_json::from_value(definition["annotations"].clone()).ok();
+                let effects = ToolEffectSet::said(annotations.as_ref());
+                tools.push(KnownTool::new(one.item.name, effects, &definition["inputSchema"]));
+            }
+            ItemKind::Prompt => prompts.push(one.item.name),
+            _ => (),
+        }
+    }
+    Some(KnownOffers::new(tools, prompts))
+}
+
+fn offers(tools: &[Tool], prompts: impl Iterator<Item = String>) -> KnownOffers {
+    let tools = tools.iter().map(|tool| {
+        let schema = tool.input_schema.to_value().unwrap_or(Value::Null);
+        KnownTool::new(&tool.name, ToolEffectSet::said(tool.annotations.as_deref()), &schema)
+    });
+    KnownOffers::new(tools.collect(), prompts.collect())
+}
+
+/// The rules of a running host that fit nothing of what its servers offer. Servers that have not said yet what they offer
+/// are not held against a rule.
+pub(crate) fn unmatched(host: &Host, policy: &Policy) -> Vec<UnmatchedPart> {
+    let servers = host.servers();
+    let known = servers.status().servers.into_iter().map(|server| {
+        let known = KnownServer::named(&server.name);
+        match servers.listing(&server.name) {
+            Ok(Some(listing)) => {
+                let prompts = listing.prompts.iter().map(|prompt| prompt.name.clone());
+                known.offering(offers(&listing.tools, prompts))
+            }
+            _ => known,
+        }
+    });
+    policy.unmatched(&known.collect::<Vec<_>>())
+}

@@ -1,0 +1,36 @@
+//! The host that runs here, over its socket.
+
+use hospes_console::{ClientError, LocalConsole};
+
+use crate::exit::{CliError, CliResult, FailureCode};
+use crate::{deciders, paths};
+
+/// Asks the host that was started last and answers; `what` it was asked for, as the beginning of a sentence.
+pub(crate) async fn ask<T>(
+    what: &str,
+    asked: impl AsyncFn(&LocalConsole) -> Result<T, ClientError>,
+) -> CliResult<(LocalConsole, T)> {
+    let token = deciders::token();
+    let mut without = false;
+    for (file, note) in paths::notes() {
+        let console = LocalConsole::at(paths::socket_beside(&file)).with_token(token.as_deref());
+        match asked(&console).await {
+            Ok(answer) => return Ok((console, answer)),
+            Err(error @ ClientError::Refused { .. }) => {
+                return Err(CliError::new(FailureCode::Unreachable, what).because(&error));
+            }
+            Err(error) => {
+                tracing::debug!(pid = note.pid, %error, "a host left a note, and no console answers there");
+                without = true;
+            }
+        }
+    }
+    let failure = CliError::new(FailureCode::Unreachable, "no console is running here");
+    Err(if without {
+        failure.hint(
+            "the host may run with `--console off`, or be gone; `hospes status` says whether one answers",
+        )
+    } else {
+        failure.hint("start a host with `hospes up`")
+    })
+}

@@ -1,0 +1,208 @@
+//! Paths of files: configuration, state, and the notes of running hosts.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::exit::{CliError, CliResult};
+use serde::{Deserialize, Serialize};
+
+/// The configuration that is read when none is named, if it is there.
+pub(crate) fn default_config() -> Option<PathBuf> {
+    let file = folder("XDG_CONFIG_HOME", ".config")?.join("hospes/config.toml");
+    file.is_file().then_some(file)
+}
+
+/// Returns the path of the default configuration, even if there is no such file.
+pub(crate) fn config_to_be() -> Option<PathBuf> {
+    Some(folder("XDG_CONFIG_HOME", ".config")?.join("hospes/config.toml"))
+}
+
+/// A file as people write it: below the home folder it begins with `~`.
+pub(crate) fn short(file: &Path) -> String {
+    let below = std::env::home_dir().and_then(|home| file.strip_prefix(home).ok().map(Path::to_owned));
+    below.map_or_else(|| file.display().to_string(), |below| format!("~/{}", below.display()))
+}
+
+/// Returns the path of the host's memory, which lasts from run to run.
+pub(crate) fn memory() -> Option<PathBuf> {
+    Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/memory.json"))
+}
+
+/// The rules for what may be called, where none are named.
+pub(crate) fn policy() -> Option<PathBuf> {
+    Some(folder("XDG_CONFIG_HOME", ".config")?.join("hospes/policy.toml"))
+}
+
+/// Returns the paths of the audit log and of its key. They are in one folder, so neither exists without the other.
+pub(crate) fn audit() -> Option<(PathBuf, PathBuf)> {
+    let folder = folder("XDG_STATE_HOME", ".local/state")?.join("hospes");
+    Some((folder.join("audit.db"), folder.join("audit.key")))
+}
+
+/// Returns the path of the host's state: decisions of people, and pending approvals.
+pub(crate) fn state() -> Option<PathBuf> {
+    Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/state.db"))
+}
+
+/// Returns the path of the authorization server's store.
+pub(crate) fn authorization() -> Option<PathBuf> {
+    Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/auth.db"))
+}
+
+/// Returns the path of the key that seals other parties' secrets in the authorization server's store. It is not in the
+/// same folder as the store.
+pub(crate) fn authorization_key() -> Option<PathBuf> {
+    Some(folder("XDG_CONFIG_HOME", ".config")?.join("hospes/auth.key"))
+}
+
+/// The file of the token that programs show to the endpoint if they are not let in by themselves.
+pub(crate) fn endpoint_token() -> Option<PathBuf> {
+    Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/endpoint.token"))
+}
+
+/// Returns the path of the tokens with which programs may decide.
+pub(crate) fn decision_tokens() -> Option<PathBuf> {
+    Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/decision-tokens.json"))
+}
+
+/// Reads a secret from a file that only its owner can read. Creates the file if it does not exist.
+pub(crate) fn kept_secret(file: &Path, make: impl FnOnce() -> CliResult<String>) -> CliResult<String> {
+    let kept =
+        || fs::read_to_string(file).ok().map(|text| text.trim().to_owned()).filter(|text| text.len() >= 20);
+    if let Some(kept) = kept() {
+        return Ok(kept);
+    }
+    let made = make()?;
+    let written =
+        file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| write_private(file, made.as_bytes()));
+    written.map_err(|error| CliError::usage(format!("cannot write {}", file.display())).because(&error))?;
+    // Of two hosts that start at once one has made it.
+    Ok(kept().unwrap_or(made))
+}
+
+/// Returns the paths of the sealed tokens and of the key that seals them, which is unused with a passphrase.
+pub(crate) fn credentials() -> Option<(PathBuf, PathBuf)> {
+    let sealed = folder("XDG_STATE_HOME", ".local/state")?.join("hospes/credentials");
+    Some((sealed, folder("XDG_CONFIG_HOME", ".config")?.join("hospes/credentials.key")))
+}
+
+fn folder(variable: &str, below_home: &str) -> Option<PathBuf> {
+    let named = std::env::var_os(variable).map(PathBuf::from).filter(|folder| folder.is_absolute());
+    named.or_else(|| Some(std::env::home_dir()?.join(below_home)))
+}
+
+fn runtime() -> Option<PathBuf> {
+    match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| folder.is_absolute()) {
+        Some(folder) => Some(folder.join("hospes")),
+        None => Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/run")),
+    }
+}
+
+/// A note that a host runs.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct HostNote {
+    pub(crate) pid: u32,
+    /// URL of the endpoint on this machine.
+    pub(crate) endpoint: String,
+    /// Token for programs that can read the note, if the endpoint requires tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) token: Option<String>,
+}
+
+/// Returns the path of the Unix socket at which the host with this process serves its console to programs of the same
+/// user.
+pub(crate) fn socket(pid: u32) -> Option<PathBuf> {
+    Some(runtime()?.join(format!("{pid}.sock")))
+}
+
+/// The socket of the host that left this note.
+pub(crate) fn socket_beside(note: &Path) -> PathBuf {
+    note.with_extension("sock")
+}
+
+/// Creates the folder of running hosts, readable by its owner alone.
+pub(crate) fn make_runtime() -> std::io::Result<()> {
+    let folder = runtime().ok_or(std::io::ErrorKind::NotFound)?;
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// Writes a page beside the notes that redirects to an address, readable by its owner alone. Opening the page does not
+/// show the address in the list of processes.
+pub(crate) fn page_to(url: &str) -> std::io::Result<PathBuf> {
+    let folder = runtime().ok_or(std::io::ErrorKind::NotFound)?;
+    let file = folder.join(format!("console-{}.html", std::process::id()));
+    let page = format!(
+        "<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\" content=\"no-referrer\"><title>hospes</title>\
+         <meta http-equiv=\"refresh\" content=\"0;url={url}\"><p><a href=\"{url}\">Open the console</a></p>\n"
+    );
+    write_private(&file, page.as_bytes())?;
+    Ok(file)
+}
+
+/// A folder beside the notes, for its owner alone, that is gone when this is dropped.
+pub(crate) fn private_folder() -> std::io::Result<tempfile::TempDir> {
+    make_runtime()?;
+    let folder = runtime().ok_or(std::io::ErrorKind::NotFound)?;
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    builder.prefix("edit-").tempdir_in(folder)
+}
+
+/// A note that is taken away again.
+#[derive(Debug)]
+pub(crate) struct HostNoteGuard(PathBuf);
+
+impl Drop for HostNoteGuard {
+    fn drop(&mut self) {
+        let _gone = fs::remove_file(&self.0);
+    }
+}
+
+/// Leaves a note that this process is a host. Without one `hospes status` has to be told the URL, so failing at it
+/// is no error.
+pub(crate) fn note(endpoint: &str, token: Option<String>) -> Option<HostNoteGuard> {
+    let folder = runtime()?;
+    make_runtime().ok()?;
+    let note = HostNote { pid: std::process::id(), endpoint: endpoint.to_owned(), token };
+    let file = folder.join(format!("{}.json", note.pid));
+    write_private(&file, &serde_json::to_vec(&note).ok()?).ok()?;
+    Some(HostNoteGuard(file))
+}
+
+/// Writes a file anew that only its owner can read.
+fn write_private(file: &Path, content: &[u8]) -> std::io::Result<()> {
+    // One that is there might be anybody's.
+    let _gone = fs::remove_file(file);
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(file)?.write_all(content)
+}
+
+/// The hosts that left a note, the newest first; a note may have outlived its host.
+pub(crate) fn notes() -> Vec<(PathBuf, HostNote)> {
+    let Some(entries) = runtime().and_then(|folder| fs::read_dir(folder).ok()) else { return Vec::new() };
+    let mut notes: Vec<_> = entries
+        .flatten()
+        .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "json"))
+        .filter_map(|entry| {
+            let note = serde_json::from_slice(&fs::read(entry.path()).ok()?).ok()?;
+            let written = entry.metadata().and_then(|data| data.modified()).ok();
+            Some((written, entry.path(), note))
+        })
+        .collect();
+    notes.sort_by_key(|(written, ..)| std::cmp::Reverse(*written));
+    notes.into_iter().map(|(_, file, note)| (file, note)).collect()
+}
+
+/// Removes the note of a host that is gone.
+pub(crate) fn forget(file: &Path) {
+    let _gone = fs::remove_file(file);
+}

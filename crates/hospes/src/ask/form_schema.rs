@@ -1,0 +1,227 @@
+//! From JSON Schema to the fields that a form may have (ELIC-04, ELIC-17).
+//!
+//! References are put in place, alternatives of constants become choices, `null` makes a field optional, and every
+//! keyword that a form has no room for is left out; what those say is checked when the answer is decoded.
+
+use std::fmt;
+
+use hospes_model::{
+    BooleanSchema, ElicitSchema, EnumOption, MultiSelectSchema, NumberSchema, PrimitiveSchemaDefinition,
+    SingleSelectSchema, StringFormat, StringSchema,
+};
+use serde_json::{Map, Number, Value};
+
+/// The longest chain of references, and of schemas wrapped in one another, that is followed.
+const MAX_HOPS: usize = 32;
+
+/// Part of a schema that a form cannot express, with its path.
+#[derive(Debug)]
+pub(super) struct UnsupportedSchema {
+    path: String,
+    why: &'static str,
+}
+
+impl fmt::Display for UnsupportedSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.path.is_empty() { f.write_str(self.why) } else { write!(f, "`{}` {}", self.path, self.why) }
+    }
+}
+
+/// Returns true if the schema is just `null`: the type `()`, a question that is only agreed to.
+pub(super) fn is_null(schema: &Value) -> bool {
+    schema.get("type").and_then(Value::as_str) == Some("null")
+}
+
+/// The form for an object; `None` where the schema is of no object.
+pub(super) fn object(root: &Value) -> Result<Option<ElicitSchema>, UnsupportedSchema> {
+    let (schema, _) = plain(root, root, "")?;
+    if schema.get("type").and_then(Value::as_str) != Some("object") && !schema.contains_key("properties") {
+        return Ok(None);
+    }
+    if schema.contains_key("oneOf") || schema.contains_key("anyOf") {
+        return Err(UnsupportedSchema { path: String::new(), why: "it is one of several kinds of object" });
+    }
+    let required = strings(schema.get("required")).unwrap_or_default();
+    let mut form = ElicitSchema::new();
+    for (name, part) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        let (field, optional) = field(root, part, name)?;
+        form = if required.contains(name) && !optional {
+            form.with_required(name, field)
+        } else {
+            form.with_optional(name, field)
+        };
+    }
+    Ok(Some(form))
+}
+
+/// One field, and whether it may be left empty.
+pub(super) fn field(
+    root: &Value,
+    schema: &Value,
+    path: &str,
+) -> Result<(PrimitiveSchemaDefinition, bool), UnsupportedSchema> {
+    let error = |why| UnsupportedSchema { path: path.to_owned(), why };
+    let (schema, optional) = plain(root, schema, path)?;
+    let text = |name: &str| schema.get(name).and_then(Value::as_str).map(str::to_owned);
+    let count = |name: &str| schema.get(name).and_then(Value::as_u64);
+    let default = schema.get("default");
+    let (title, description) = (text("title"), text("description"));
+    let named = schema.get("type").and_then(Value::as_str);
+    if matches!(named, None | Some("string"))
+        && let Some(options) = choices(root, &schema)
+    {
+        let mut field = SingleSelectSchema::new(options);
+        field.legacy_names = schema.contains_key("enumNames");
+        field.default = default.and_then(Value::as_str).map(str::to_owned);
+        (field.title, field.description) = (title, description);
+        return Ok((field.into(), optional));
+    }
+    let field = match named {
+        Some("string") => {
+            let mut field = StringSchema::new();
+            field.min_length = count("minLength");
+            field.max_length = count("maxLength");
+            field.format = text("format").map(|format| StringFormat::from(format.as_str()));
+            field.format = field.format.filter(|format| !matches!(format, StringFormat::Other(_)));
+            field.default = default.and_then(Value::as_str).map(str::to_owned);
+            (field.title, field.description) = (title, description);
+            field.into()
+        }
+        Some(kind @ ("integer" | "number")) => {
+            let mut field = if kind == "integer" { NumberSchema::integer() } else { NumberSchema::number() };
+            let beside = |name: &str, step: i64| {
+                let bound = schema.get(name).filter(|_| kind == "integer")?.as_i64()?;
+                bound.checked_add(step).map(Number::from)
+            };
+            field.minimum = number(schema.get("minimum")).or_else(|| beside("exclusiveMinimum", 1));
+            field.maximum = number(schema.get("maximum")).or_else(|| beside("exclusiveMaximum", -1));
+            field.default = number(default);
+            (field.title, field.description) = (title, description);
+            field.into()
+        }
+        Some("boolean") => {
+            let mut field = BooleanSchema::new();
+            field.default = default.and_then(Value::as_bool);
+            (field.title, field.description) = (title, description);
+            field.into()
+        }
+        Some("array") => {
+            let items = schema.get("items").ok_or_else(|| error("is a list of anything"))?;
+            let (items, _) = plain(root, items, path)?;
+            let options = choices(root, &items)
+                .ok_or_else(|| error("is a list, and not of choices (an enum without data)"))?;
+            let mut field = MultiSelectSchema::new(options);
+            field.min_items = count("minItems");
+            field.max_items = count("maxItems");
+            field.default = strings(default);
+            (field.title, field.description) = (title, description);
+            field.into()
+        }
+        Some("object") => return Err(error("is an object, and forms are flat")),
+        _ if schema.contains_key("oneOf") || schema.contains_key("anyOf") => {
+            return Err(error("is one of several kinds of value"));
+        }
+        _ => return Err(error("has no type that a form can show")),
+    };
+    Ok((field, optional))
+}
+
+/// The schema with references, single alternatives and `null` put away; and whether it allowed `null`.
+fn plain(root: &Value, schema: &Value, path: &str) -> Result<(Map<String, Value>, bool), UnsupportedSchema> {
+    let error = |why| UnsupportedSchema { path: path.to_owned(), why };
+    let mut schema = schema.as_object().cloned().ok_or_else(|| error("may be anything at all"))?;
+    let mut optional = false;
+    for _ in 0..MAX_HOPS {
+        if let Some(reference) = schema.remove("$ref") {
+            let target = reference.as_str().and_then(|reference| root.pointer(reference.strip_prefix('#')?));
+            let target = target.and_then(Value::as_object).ok_or_else(|| error("refers to nothing"))?;
+            beneath(&mut schema, target);
+            continue;
+        }
+        if let Some(Value::Array(types)) = schema.get("type") {
+            let some: Vec<_> = types.iter().filter(|name| *name != "null").cloned().collect();
+            optional |= some.len() < types.len();
+            let [one] = some.as_slice() else { return Err(error("may be of several types")) };
+            let one = one.clone();
+            schema.insert("type".to_owned(), one);
+            continue;
+        }
+        if let Some(Value::Array(values)) = schema.get_mut("enum")
+            && values.contains(&Value::Null)
+        {
+            values.retain(|value| !value.is_null());
+            optional = true;
+            continue;
+        }
+        let Some((word, one)) = only_alternative(&mut schema, &mut optional) else {
+            return Ok((schema, optional));
+        };
+        schema.remove(word);
+        beneath(&mut schema, &one);
+    }
+    Err(error("refers to itself"))
+}
+
+/// Strikes `null` from the alternatives; the one that is left, where it is the only one.
+fn only_alternative(
+    schema: &mut Map<String, Value>,
+    optional: &mut bool,
+) -> Option<(&'static str, Map<String, Value>)> {
+    for word in ["allOf", "anyOf", "oneOf"] {
+        let Some(Value::Array(parts)) = schema.get_mut(word) else { continue };
+        if word != "allOf" {
+            let before = parts.len();
+            parts.retain(|part| !is_null(part));
+            *optional |= parts.len() < before;
+        }
+        if let [Value::Object(one)] = parts.as_slice() {
+            return Some((word, one.clone()));
+        }
+    }
+    None
+}
+
+/// Adds the members of `lower` that `upper` has not.
+fn beneath(upper: &mut Map<String, Value>, lower: &Map<String, Value>) {
+    for (name, value) in lower {
+        if !upper.contains_key(name) {
+            upper.insert(name.clone(), value.clone());
+        }
+    }
+}
+
+/// The choices, in any of the ways they are written: `const`, `enum`, `enum` with `enumNames`, alternatives of these.
+fn choices(root: &Value, schema: &Map<String, Value>) -> Option<Vec<EnumOption>> {
+    if let Some(Value::String(only)) = schema.get("const") {
+        return Some(vec![EnumOption::new(only)]);
+    }
+    if let Some(values) = strings(schema.get("enum")) {
+        let names = strings(schema.get("enumNames")).filter(|names| names.len() == values.len());
+        return Some(match names {
+            Some(names) => values.into_iter().zip(names).map(|(v, n)| EnumOption::titled(v, n)).collect(),
+            None => values.into_iter().map(EnumOption::new).collect(),
+        });
+    }
+    let parts = schema.get("oneOf").or_else(|| schema.get("anyOf"))?.as_array()?;
+    let mut options = Vec::new();
+    for part in parts {
+        let (part, _) = plain(root, part, "").ok()?;
+        let shown = part.get("title").or_else(|| part.get("description")).and_then(Value::as_str);
+        for mut option in choices(root, &part)? {
+            option.title = shown.map(str::to_owned);
+            options.push(option);
+        }
+    }
+    (!options.is_empty()).then_some(options)
+}
+
+fn number(value: Option<&Value>) -> Option<Number> {
+    match value? {
+        Value::Number(number) => Some(number.clone()),
+        _ => None,
+    }
+}
+
+fn strings(value: Option<&Value>) -> Option<Vec<String>> {
+    value?.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
+}

@@ -1,0 +1,293 @@
+//! Dispatcher of server messages that belong to no client call: requests, log messages and changes.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use hospes_model::{
+    InputRequest, LogMessageParams, Method, Notification, RawJson, RequestId, Revision, RpcError,
+};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use super::cache::ResponseCache;
+use super::change_listeners::ChangeListeners;
+use super::deferred_requests::DeferredRequests;
+use super::duplex;
+use super::env_secrets::EnvSecrets;
+use super::error::ConnectionClosed;
+use super::handlers::ServerRequestHandlers;
+use super::task_runner::{ClientTaskRunner, relate_answer};
+use super::task_support::TaskSupportCache;
+#[cfg(feature = "http")]
+use crate::transport::http_client;
+
+/// Maximum number of characters of a reason that are logged.
+const MAX_REASON: usize = 200;
+
+/// A list of the server that can change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ListKind {
+    /// Its tools.
+    Tools,
+    /// Its prompts.
+    Prompts,
+    /// Its resources and resource templates.
+    Resources,
+}
+
+pub(crate) type LogCallback = Arc<dyn Fn(LogMessageParams) + Send + Sync>;
+pub(crate) type NotificationCallback = Arc<dyn Fn(Notification) + Send + Sync>;
+pub(crate) type ListChangeCallback = Arc<dyn Fn(ListKind) + Send + Sync>;
+
+/// The desk of one connection.
+#[derive(Default)]
+pub(crate) struct InboundDispatcher {
+    pub(crate) handlers: ServerRequestHandlers,
+    pub(crate) changes: ChangeListeners,
+    pub(crate) cache: ResponseCache,
+    #[cfg(feature = "validate")]
+    pub(crate) outputs: super::output_schemas::OutputSchemas,
+    pub(crate) on_log: Option<LogCallback>,
+    pub(crate) on_notification: Option<NotificationCallback>,
+    pub(crate) on_list_changed: Option<ListChangeCallback>,
+    pub(crate) task_tools: TaskSupportCache,
+    /// Number of changes to the list of tools.
+    tool_changes: AtomicU64,
+    /// Runner of server requests that are made as tasks.
+    pub(crate) tasks: Option<ClientTaskRunner>,
+    /// Requests held until they can be forwarded, and the time limit for that (the setting `park_timeout`).
+    pub(crate) held: DeferredRequests,
+    pub(crate) hold: Duration,
+    /// Secrets given to the server; they are redacted when its output is quoted.
+    pub(crate) hidden: Arc<EnvSecrets>,
+    revision: OnceLock<Revision>,
+    running: Mutex<HashMap<RequestId, AbortHandle>>,
+    closed: watch::Sender<Option<Arc<ConnectionClosed>>>,
+}
+
+/// Destination of the answer to a question.
+#[derive(Clone, Debug)]
+pub(crate) enum ReplyTo {
+    Duplex(Arc<duplex::DuplexShared>),
+    #[cfg(feature = "http")]
+    Http(Arc<http_client::HttpLinkShared>, Arc<http_client::HttpClientSession>),
+}
+
+impl ReplyTo {
+    pub(crate) fn answer(&self, id: &RequestId, outcome: Result<&RawJson, &RpcError>) {
+        match self {
+            Self::Duplex(shared) => shared.answer(id, outcome),
+            #[cfg(feature = "http")]
+            Self::Http(shared, session) => shared.answer(session, id, outcome),
+        }
+    }
+}
+
+impl InboundDispatcher {
+    pub(crate) fn agree(&self, revision: Revision) {
+        let _ = self.revision.set(revision);
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision.get().copied().unwrap_or(Revision::LATEST_LEGACY)
+    }
+
+    /// Handles a request of the server that belongs to no call. A request that must be forwarded is held until the next
+    /// call.
+    pub(crate) fn unasked(
+        self: &Arc<Self>,
+        id: RequestId,
+        method: Method,
+        params: Option<RawJson>,
+        reply: ReplyTo,
+    ) {
+        let question = InputRequest::decode(&method, params.as_ref().unwrap_or(&RawJson::empty_object()));
+        match question {
+            Ok(question) if method.in_revision(self.revision()) && self.handlers.is_for_others(&question) => {
+                self.held.keep(id, question, reply, self.hold);
+            }
+            _ => self.request(id, method, params, reply),
+        }
+    }
+
+    /// Handles a request of the server in a task of its own.
+    pub(crate) fn request(
+        self: &Arc<Self>,
+        id: RequestId,
+        method: Method,
+        params: Option<RawJson>,
+        reply: ReplyTo,
+    ) {
+        let (desk, key) = (Arc::clone(self), id.clone());
+        // The entry must be there before the task can end and remove it.
+        let mut running = self.running();
+        let task = tokio::spawn(async move {
+            let answer = AssertUnwindSafe(desk.answer(&method, params)).catch_unwind().await;
+            // The server waits for an answer, whatever happens here.
+            let outcome = answer.unwrap_or_else(|_| {
+                tracing::error!(%method, "a handler panicked");
+                Err(RpcError::internal("the handler panicked"))
+            });
+            desk.running().remove(&id);
+            reply.answer(&id, outcome.as_ref());
+        });
+        running.insert(key, task.abort_handle());
+    }
+
+    async fn answer(self: &Arc<Self>, method: &Method, params: Option<RawJson>) -> Result<RawJson, RpcError> {
+        if *method == Method::Ping {
+            return Ok(RawJson::empty_object());
+        }
+        if !method.in_revision(self.revision()) {
+            // Whatever we could do: that is not what was agreed on (LIFE-09).
+            return Err(RpcError::method_not_found(method.name()));
+        }
+        let params = params.unwrap_or_else(RawJson::empty_object);
+        let tasks = self.tasks.as_ref().filter(|_| self.revision() == Revision::V2025_11_25);
+        if let Some(tasks) = tasks
+            && let Some(answer) = tasks.serve(method, &params).await
+        {
+            return answer;
+        }
+        let question = InputRequest::decode(method, &params)?;
+        if let Some(tasks) = tasks {
+            let answer = || {
+                let (desk, question) = (Arc::clone(self), question.clone());
+                async move { desk.put(question).await }
+            };
+            if let Some(made) = tasks.take(&question, params.as_bytes().len(), answer).await {
+                return made;
+            }
+        }
+        let answer = self.put(question).await?;
+        Ok(match self.revision() {
+            Revision::V2025_11_25 => relate_answer(&params, answer),
+            _ => answer,
+        })
+    }
+
+    /// Passes a question to its handler and encodes the answer.
+    async fn put(&self, question: InputRequest) -> Result<RawJson, RpcError> {
+        let answer = self.handlers.answer(question).await?;
+        answer.encode(self.revision()).map_err(|error| RpcError::internal(error.to_string()))
+    }
+
+    /// The server no longer wants an answer; it gets none.
+    pub(crate) fn cancelled(&self, id: &RequestId, reason: Option<String>) {
+        let reason: Option<String> = reason.map(|reason| reason.chars().take(MAX_REASON).collect());
+        tracing::info!(%id, ?reason, "cancelled by the server");
+        if let Some(task) = self.running().remove(id) {
+            task.abort();
+        }
+        self.held.cancelled(id);
+    }
+
+    /// A notification that belongs to no call.
+    pub(crate) fn notification(&self, method: &Method, params: Option<&RawJson>) {
+        let notification = match Notification::decode(method, self.revision(), params) {
+            Ok(notification) => notification,
+            Err(error) => {
+                tracing::debug!(%method, %error, "a notification that cannot be read");
+                return;
+            }
+        };
+        self.tell(notification);
+    }
+
+    /// Invalidates everything known about a changed item.
+    pub(crate) fn changed(&self, change: &Notification) {
+        if *change == Notification::ToolsListChanged {
+            // First of all: a list that comes now was asked for before.
+            self.tool_changes.fetch_add(1, Ordering::AcqRel);
+        }
+        self.cache.changed(change);
+        self.task_tools.changed(change);
+        #[cfg(feature = "validate")]
+        self.outputs.changed(change);
+    }
+
+    /// Number of changes to the list of tools so far.
+    pub(crate) fn tool_changes(&self) -> u64 {
+        self.tool_changes.load(Ordering::Acquire)
+    }
+
+    /// Delivers a notification to the caches, callbacks and listeners.
+    pub(crate) fn tell(&self, notification: Notification) {
+        // First of all: whoever is told may ask at once.
+        self.changed(&notification);
+        let list = match &notification {
+            Notification::ToolsListChanged => Some(ListKind::Tools),
+            Notification::PromptsListChanged => Some(ListKind::Prompts),
+            Notification::ResourcesListChanged => Some(ListKind::Resources),
+            _ => None,
+        };
+        if let (Some(list), Some(on_list_changed)) = (list, &self.on_list_changed) {
+            on_list_changed(list);
+        }
+        self.changes.tell(&notification);
+        if let Notification::ElicitationComplete(params) = &notification {
+            self.handlers.elicitation_complete(&params.elicitation_id);
+        }
+        match (notification, &self.on_log, &self.on_notification) {
+            (Notification::LogMessage(message), Some(on_log), _) => on_log(message),
+            (other @ Notification::Other { .. }, _, Some(on_notification)) => on_notification(other),
+            _ => {}
+        }
+    }
+
+    /// The session in which the server asked is over: it no longer waits for answers, and may ask anew under the same ids.
+    #[cfg(feature = "http")]
+    pub(crate) fn forget_questions(&self) {
+        self.running().drain().for_each(|(_, task)| task.abort());
+        if let Some(tasks) = &self.tasks {
+            tasks.close();
+        }
+        self.held.clear();
+    }
+
+    /// Handles the end of the connection: aborts running handlers and ends the listeners.
+    pub(crate) fn connection_lost(&self, closed: Arc<ConnectionClosed>) {
+        self.running().drain().for_each(|(_, task)| task.abort());
+        if let Some(tasks) = &self.tasks {
+            tasks.close();
+        }
+        self.held.clear();
+        self.changes.end();
+        self.cache.clear();
+        self.closed.send_replace(Some(closed));
+    }
+
+    /// A new connection takes the place of one that is gone.
+    pub(crate) fn reopened(&self) {
+        self.closed.send_replace(None);
+    }
+
+    /// Returns the reason the connection ended, if it has ended.
+    pub(crate) fn closed(&self) -> Option<Arc<ConnectionClosed>> {
+        self.closed.borrow().clone()
+    }
+
+    /// Resolves when the connection has ended.
+    pub(crate) async fn wait_closed(&self) -> Arc<ConnectionClosed> {
+        let mut closed = self.closed.subscribe();
+        let ended = closed.wait_for(Option::is_some).await.ok().and_then(|closed| closed.clone());
+        // The sender lives as long as we do, so it cannot end otherwise.
+        ended.unwrap_or_else(|| Arc::new(ConnectionClosed::new("the connection is gone")))
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashMap<RequestId, AbortHandle>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for InboundDispatcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Desk").field("handlers", &self.handlers).finish_non_exhaustive()
+    }
+}

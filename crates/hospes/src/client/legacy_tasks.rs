@@ -1,0 +1,321 @@
+//! Tasks of a server of 2025-11-25, for callers that know those of the newest revision.
+//!
+//! The result of a task is fetched and put where the newer dialect has it. What the task needs to know the server asks
+//! on the call that fetches its result; that call is kept here, with the questions, until the answers come.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hospes_model::{
+    GetTaskResult, InputRequest, InputRequests, Method, PeerResult, RawJson, Reply, RpcError, TaskParams,
+    TaskStatus, TaskSupport, UpdateTaskParams, code, meta_key,
+};
+use hospes_proto::session::client::TimeLimits;
+use tokio::task::AbortHandle;
+
+use super::Client;
+use super::connect::members;
+use super::core::{ClientCore, malformed};
+use super::error::CallError;
+use super::link::{EventInterest, LinkEvent, OutgoingParams, OutgoingRequest};
+use super::parked_calls::ParkedCall;
+use super::service::next_event;
+use super::settings::MAX_PARKED_CALLS;
+use crate::service::{Call, Outcome};
+use crate::tasks::{TaskPreference, not_declared};
+
+/// Time a server has to send its question after a task reports `input_required`.
+const QUESTION_WAIT: Duration = Duration::from_secs(2);
+
+/// The calls that fetch results and have questions, by their tasks.
+#[derive(Debug, Default)]
+pub(crate) struct TaskResultFetches(Mutex<HashMap<String, Arc<TaskResultFetch>>>);
+
+/// The call that fetches one task's result.
+#[derive(Debug, Default)]
+struct TaskResultFetch {
+    /// Locked during a poll. With two concurrent polls, a question asked on one call would be answered on the other.
+    call: tokio::sync::Mutex<Option<ParkedCall>>,
+    /// Number of finished polls.
+    looks: AtomicU64,
+    timer: Mutex<Option<AbortHandle>>,
+}
+
+impl TaskResultFetches {
+    fn find(&self, id: &str) -> Option<Arc<TaskResultFetch>> {
+        self.lock().get(id).cloned()
+    }
+
+    /// Returns the entry of this task, created if it does not exist, and true if it was created.
+    fn enter(&self, id: &str) -> Result<(Arc<TaskResultFetch>, bool), CallError> {
+        let mut all = self.lock();
+        if let Some(fetch) = all.get(id) {
+            return Ok((Arc::clone(fetch), false));
+        }
+        if all.len() >= MAX_PARKED_CALLS {
+            let what = "tasks with questions";
+            return Err(CallError::TooMany { what, max: MAX_PARKED_CALLS, setting: "MAX_PARKED_CALLS" });
+        }
+        let fetch = Arc::<TaskResultFetch>::default();
+        all.insert(id.to_owned(), Arc::clone(&fetch));
+        Ok((fetch, true))
+    }
+
+    /// Removes the entry of a task. Its open questions are refused once no poll uses it.
+    fn forget(&self, id: &str) {
+        // Dropped once the lock is let go.
+        let _gone = self.lock().remove(id);
+    }
+
+    /// Removes the entry of a task unless another one has replaced it.
+    fn leave(&self, id: &str, fetch: &Arc<TaskResultFetch>) {
+        let mut all = self.lock();
+        let gone = all.get(id).is_some_and(|other| Arc::ptr_eq(other, fetch)).then(|| all.remove(id));
+        drop(all);
+        drop(gone);
+    }
+
+    fn is_there(&self, id: &str, fetch: &Arc<TaskResultFetch>) -> bool {
+        self.lock().get(id).is_some_and(|other| Arc::ptr_eq(other, fetch))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<TaskResultFetch>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for TaskResultFetch {
+    fn drop(&mut self) {
+        if let Some(timer) = self.timer.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            timer.abort();
+        }
+    }
+}
+
+impl ClientCore {
+    /// Returns the `task` member for a tool call to an older server, or none for a normal call. Returns an error if the
+    /// call cannot be made.
+    pub(super) async fn older_wish(self: &Arc<Self>, call: &Call) -> Result<Option<Vec<u8>>, CallError> {
+        let wish = call.context.task_wish();
+        if call.method != Method::ToolsCall {
+            return Ok(None);
+        }
+        let name = call.params.view().name.clone().unwrap_or_default();
+        let support = match self.runs_tasks() {
+            true => self.support(&Client { core: Arc::clone(self) }, &name).await.ok().flatten(),
+            false => None,
+        };
+        match (support, wish) {
+            // TSKX-04: whoever takes no tasks is told what to declare.
+            (Some(TaskSupport::Required), TaskPreference::None) => Err(CallError::Rpc(not_declared())),
+            (_, TaskPreference::None) => Ok(None),
+            (Some(TaskSupport::Optional | TaskSupport::Required), _) => {
+                let ttl = wish.ttl().map(|ttl| format!("\"ttl\":{ttl}")).unwrap_or_default();
+                Ok(Some(format!("\"task\":{{{ttl}}}").into_bytes()))
+            }
+            (_, TaskPreference::Asked(_)) => Err(no_task(&name)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Creates a task on an older server.
+    pub(super) async fn make_older_task(&self, outgoing: &OutgoingRequest<'_>) -> Result<Outcome, CallError> {
+        let raw = self.run(&OutgoingRequest { ears: EventInterest::Deaf, ..*outgoing }, &mut None).await?;
+        match PeerResult::decode_task(outgoing.method, &raw) {
+            Ok(made) => Ok(Outcome::Complete(made.into())),
+            // It was done at once after all.
+            Err(_) => Ok(Outcome::Complete(Reply::raw(self.speech.revision, raw))),
+        }
+    }
+
+    /// Answers the methods of tasks with an older server.
+    pub(super) async fn older_task(self: &Arc<Self>, call: &Call) -> Result<Outcome, CallError> {
+        let reply = match call.method {
+            Method::TasksGet => {
+                let TaskParams { task_id, .. } = call.decode().map_err(CallError::Rpc)?;
+                self.older_status(call, &task_id).await?.into()
+            }
+            Method::TasksUpdate => {
+                let UpdateTaskParams { task_id, input_responses, .. } =
+                    call.decode().map_err(CallError::Rpc)?;
+                if !self.answer_older(&task_id, &input_responses).await.map_err(CallError::Rpc)? {
+                    // That there is such a task, at least.
+                    drop(self.task(&task_id).await?);
+                }
+                Reply::Empty
+            }
+            _ => {
+                let params: TaskParams = call.decode().map_err(CallError::Rpc)?;
+                self.tasks.fetching.forget(&params.task_id);
+                match self.ask_task(&Method::TasksCancel, &params.task_id, &params, self.settings.times).await
+                {
+                    // What is over is acknowledged here, and refused there.
+                    Err(CallError::Rpc(error)) if error.code == code::INVALID_PARAMS => {
+                        drop(self.task(&params.task_id).await?);
+                    }
+                    done => drop(done?),
+                }
+                Reply::Empty
+            }
+        };
+        Ok(Outcome::Complete(reply))
+    }
+
+    /// Returns the status of a task with its result, its error or its questions.
+    async fn older_status(self: &Arc<Self>, call: &Call, id: &str) -> Result<GetTaskResult, CallError> {
+        let mut found = GetTaskResult::new(self.task(id).await?.task);
+        self.complete_status(call, &mut found).await?;
+        Ok(found)
+    }
+
+    /// Adds what the task has come to, or needs to know.
+    pub(super) async fn complete_status(
+        self: &Arc<Self>,
+        call: &Call,
+        found: &mut GetTaskResult,
+    ) -> Result<(), CallError> {
+        let id = found.task.task_id.clone();
+        match found.task.status {
+            TaskStatus::Completed | TaskStatus::Failed => {
+                self.tasks.fetching.forget(&id);
+                match self.fetch(&id).await {
+                    Ok(result) => {
+                        // TSKX-14: a tool that failed has completed its task.
+                        found.task.status = TaskStatus::Completed;
+                        found.result = Some(result);
+                    }
+                    Err(CallError::Rpc(error)) => {
+                        found.task.status = TaskStatus::Failed;
+                        found.error = Some(error);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            TaskStatus::InputRequired => found.input_requests = self.questions(call, &id).await?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Fetches the result of a finished task and converts it to the newest revision.
+    async fn fetch(&self, id: &str) -> Result<RawJson, CallError> {
+        let raw = self.ask_task(&Method::TasksResult, id, &TaskParams::new(id), self.settings.times).await;
+        let raw = raw.map_err(|error| self.lift_error(&Method::ToolsCall, error))?;
+        match self.decode(&Method::ToolsCall, &raw)? {
+            PeerResult::Complete(Reply::CallTool(mut result)) => {
+                result.meta.remove(meta_key::RELATED_TASK);
+                RawJson::from_serialize(&result).map_err(|error| CallError::Arguments(Arc::new(error)))
+            }
+            _ => Err(malformed(&Method::TasksResult, "the result is no tool's")),
+        }
+    }
+
+    /// The questions that a task waits with.
+    async fn questions(self: &Arc<Self>, call: &Call, id: &str) -> Result<InputRequests, CallError> {
+        let (fetch, is_new) = self.tasks.fetching.enter(id)?;
+        if is_new {
+            self.hold(id, &fetch);
+        }
+        let looks = fetch.looks.load(Ordering::Relaxed);
+        let mut place = fetch.call.lock().await;
+        if !self.tasks.fetching.is_there(id, &fetch) {
+            // The task has ended meanwhile, or was cancelled.
+            return Ok(InputRequests::new());
+        }
+        // Whoever looked in between has waited for the others too.
+        let waits = fetch.looks.load(Ordering::Relaxed) == looks;
+        let mut open = Vec::new();
+        let looking = async {
+            if place.is_none() {
+                *place = Some(self.open_fetch(call, id).await?);
+            }
+            let Some(parked) = &mut *place else { return Ok(false) };
+            open = parked.answer(&BTreeMap::new(), &BTreeMap::new(), self.speech.revision);
+            loop {
+                match next_event(&mut parked.call, !open.is_empty() || !waits).await {
+                    Some(LinkEvent::Question(id, method, params)) => {
+                        let params = params.unwrap_or_else(RawJson::empty_object);
+                        match InputRequest::decode(&method, &params) {
+                            Ok(request) if request.required_capability(call.context.answerable()).is_ok() => {
+                                open.push((parked.ask(id, request.clone()), request));
+                            }
+                            _ => self.desk.request(id, method, Some(params), parked.reply_to()),
+                        }
+                    }
+                    Some(LinkEvent::Notification(..)) => {}
+                    // It has ended meanwhile; the next look will find what it has come to.
+                    Some(LinkEvent::Done(_)) => return Ok(false),
+                    None => return Ok(true),
+                }
+            }
+        };
+        let goes_on = tokio::time::timeout(QUESTION_WAIT, looking).await.unwrap_or(Ok(true));
+        fetch.looks.fetch_add(1, Ordering::Relaxed);
+        if matches!(goes_on, Ok(true)) {
+            self.hold(id, &fetch);
+        } else {
+            *place = None;
+            self.tasks.fetching.leave(id, &fetch);
+        }
+        goes_on.map(|_| open.into_iter().collect())
+    }
+
+    async fn open_fetch(&self, call: &Call, id: &str) -> Result<ParkedCall, CallError> {
+        let text = members(&TaskParams::new(id))?;
+        let outgoing = OutgoingRequest {
+            name: Some(id),
+            members: OutgoingParams::Text(&text),
+            ears: EventInterest::Questions,
+            principal: call.context.peer().principal.as_ref(),
+            ..OutgoingRequest::new(&Method::TasksResult, TimeLimits::NONE)
+        };
+        let link_call = self.link.open(&outgoing, &self.speech).await?;
+        let reply = self.link.reply_to(&link_call);
+        Ok(ParkedCall::new(link_call, reply, call.context.peer().principal.clone()))
+    }
+
+    /// Hands answers to a task's questions on; false where it has asked nothing here. What is no answer uses up no
+    /// question.
+    async fn answer_older(
+        self: &Arc<Self>,
+        id: &str,
+        answers: &BTreeMap<String, RawJson>,
+    ) -> Result<bool, RpcError> {
+        let Some(fetch) = self.tasks.fetching.find(id) else { return Ok(false) };
+        let mut place = fetch.call.lock().await;
+        let Some(parked) = &mut *place else { return Ok(false) };
+        if let Some(error) = parked.malformed(answers) {
+            return Err(error);
+        }
+        parked.answer(answers, &BTreeMap::new(), self.speech.revision);
+        self.hold(id, &fetch);
+        Ok(true)
+    }
+
+    /// Keeps a call that has questions, for as long as the setting `park_timeout` says.
+    fn hold(self: &Arc<Self>, id: &str, fetch: &Arc<TaskResultFetch>) {
+        let (core, held, limit) = (Arc::downgrade(self), Arc::downgrade(fetch), self.settings.park_timeout);
+        let id = id.to_owned();
+        let timer = tokio::spawn(async move {
+            tokio::time::sleep(limit).await;
+            if let (Some(core), Some(fetch)) = (core.upgrade(), held.upgrade()) {
+                core.tasks.fetching.leave(&id, &fetch);
+            }
+        });
+        let mut place = fetch.timer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(old) = place.replace(timer.abort_handle()) {
+            old.abort();
+        }
+    }
+}
+
+/// TASK-06: a tool that is not run as a task, or only when its server decides so.
+pub(super) fn no_task(name: &str) -> CallError {
+    CallError::Rpc(RpcError::new(code::METHOD_NOT_FOUND, format!("the tool {name} is not run as a task")))
+}

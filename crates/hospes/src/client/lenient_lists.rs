@@ -1,0 +1,128 @@
+//! Lists of which some entries cannot be read: the others are kept.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use hospes_model::{Meta, Method, PeerResult, PeerResultError, RawJson, Reply, Revision};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// The key in a list's `_meta` under which [`read_list`] says which entries were left out, one sentence each. It is
+/// never sent.
+pub const UNREADABLE_ENTRIES: &str = "hospes/unreadable";
+/// Maximum number of omitted entries that are named.
+const MAX_NAMED: usize = 20;
+
+/// Reads one page of a list as [`PeerResult::decode`] does; where that fails because of single entries, without them.
+///
+/// # Errors
+/// When what is wrong is not an entry.
+pub fn read_list(method: &Method, from: Revision, json: &RawJson) -> Result<PeerResult, PeerResultError> {
+    PeerResult::decode(method, from, json).or_else(|error| {
+        let read = matches!(error, PeerResultError::Shape { .. }).then(|| without_faults(method, from, json));
+        read.flatten().ok_or(error)
+    })
+}
+
+/// The member of a result that holds the list.
+fn member(method: &Method) -> Option<&'static str> {
+    match method {
+        Method::ToolsList => Some("tools"),
+        Method::PromptsList => Some("prompts"),
+        Method::ResourcesList => Some("resources"),
+        Method::ResourceTemplatesList => Some("resourceTemplates"),
+        _ => None,
+    }
+}
+
+fn without_faults(method: &Method, from: Revision, json: &RawJson) -> Option<PeerResult> {
+    let member = member(method)?;
+    let mut members: BTreeMap<Cow<'_, str>, &RawValue> = json.decode().ok()?;
+    let entries: Vec<&RawValue> = serde_json::from_str(members.remove(member)?.get()).ok()?;
+    // The rest of the result comes along because the entry may be read differently with it.
+    let with = |entries: &[&RawValue]| {
+        let mut result: BTreeMap<Cow<'_, str>, RawJson> = BTreeMap::new();
+        for (key, value) in &members {
+            result.insert(key.clone(), RawJson::parse(value.get().to_owned()).ok()?);
+        }
+        result.insert(member.into(), RawJson::from_serialize(&entries).ok()?);
+        RawJson::from_serialize(&result).ok()
+    };
+    let (mut good, mut faults) = (Vec::new(), Vec::new());
+    for (number, entry) in entries.iter().enumerate() {
+        match PeerResult::decode(method, from, &with(&[entry])?) {
+            Ok(_) => good.push(*entry),
+            Err(error) => faults.push(format!("{} was left out: {}", called(entry, number), why(&error))),
+        }
+    }
+    if faults.len() > MAX_NAMED {
+        let more = faults.len() - MAX_NAMED;
+        faults.truncate(MAX_NAMED);
+        faults.push(format!("{more} more entries were left out"));
+    }
+    let mut answer = PeerResult::decode(method, from, &with(&good)?).ok()?;
+    let PeerResult::Complete(reply) = &mut answer else { return None };
+    let meta: &mut Meta = match reply {
+        Reply::ListTools(list) => &mut list.meta,
+        Reply::ListPrompts(list) => &mut list.meta,
+        Reply::ListResources(list) => &mut list.meta,
+        Reply::ListResourceTemplates(list) => &mut list.meta,
+        _ => return None,
+    };
+    meta.insert(UNREADABLE_ENTRIES, RawJson::from_serialize(&faults).ok()?);
+    Some(answer)
+}
+
+/// Returns a label for an entry: its name, its URI or its number.
+fn called(entry: &RawValue, number: usize) -> String {
+    #[derive(Deserialize)]
+    struct EntryNamePeek {
+        name: Option<String>,
+        uri: Option<String>,
+    }
+    let named: Option<EntryNamePeek> = serde_json::from_str(entry.get()).ok();
+    match named.and_then(|named| named.name.or(named.uri)) {
+        Some(name) => format!("`{}`", name.chars().take(100).collect::<String>()),
+        None => format!("entry {}", number + 1),
+    }
+}
+
+fn why(error: &PeerResultError) -> String {
+    use std::error::Error as _;
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_entry_that_is_none_costs_only_itself() {
+        let json = r#"{"nextCursor":"n","tools":[{"name":"a","inputSchema":{"type":"object"}},{"name":7},{"name":"b"},"c"]}"#;
+        let json = RawJson::parse(json).unwrap();
+        for revision in Revision::ALL {
+            let Ok(PeerResult::Complete(Reply::ListTools(list))) =
+                read_list(&Method::ToolsList, revision, &json)
+            else {
+                panic!("{revision}")
+            };
+            let names: Vec<&str> = list.tools.iter().map(|tool| tool.name.as_str()).collect();
+            assert_eq!((names, list.next_cursor.as_deref()), (vec!["a"], Some("n")), "{revision}");
+            let faults: Vec<String> = list.meta.read(UNREADABLE_ENTRIES).unwrap();
+            assert_eq!(faults.len(), 3);
+            assert!(faults[0].starts_with("entry 2 was left out: "), "{faults:?}");
+            assert!(
+                faults[1].starts_with("`b` was left out: ") && faults[1].contains("inputSchema"),
+                "{faults:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_list_stays_an_error() {
+        for json in [r#"{"tools":7}"#, r#"{"tool":[]}"#, "[]"] {
+            let json = RawJson::parse(json).unwrap();
+            assert!(read_list(&Method::ToolsList, Revision::LATEST_LEGACY, &json).is_err());
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Validation of structured results against the output schemas of tools (TOOL-33).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use hospes_model::{CallToolResult, Notification, RawJson, Tool};
+
+use crate::json_schema::{compile, is_bounded};
+
+/// Maximum number of tools whose output schema is remembered.
+const MAX_SCHEMAS: usize = 4096;
+/// Maximum size of a schema in bytes; results are not checked against a larger one.
+const MAX_SCHEMA_BYTES: usize = 256 * 1024;
+
+/// Output schemas of tools that were listed, compiled when a result is first checked. Of at most 4096 tools, each schema of
+/// at most 256 KiB; results of other tools are not checked.
+#[derive(Debug, Default)]
+pub struct OutputSchemas(Mutex<HashMap<Box<str>, Arc<ToolOutputSchema>>>);
+
+#[derive(Debug)]
+struct ToolOutputSchema {
+    schema: RawJson,
+    /// Made for the first result. None for a schema that cannot be used.
+    compiled: OnceLock<Option<jsonschema::Validator>>,
+}
+
+impl OutputSchemas {
+    /// Remembers the schemas of these tools, which are a list or a page of it, unless `is_current` says that they have
+    /// changed since they were asked for.
+    pub fn learn(&self, tools: &[Tool], is_current: impl Fn() -> bool) {
+        let mut outputs = self.lock();
+        // Asked under the lock: what changes now waits to take out what is learned here.
+        if !is_current() {
+            return;
+        }
+        for tool in tools {
+            let known = outputs.get(tool.name.as_str());
+            match &tool.output_schema {
+                Some(schema) if known.is_some_and(|known| known.schema == *schema) => {}
+                Some(schema)
+                    if schema.as_bytes().len() <= MAX_SCHEMA_BYTES
+                        && (known.is_some() || outputs.len() < MAX_SCHEMAS) =>
+                {
+                    let output = ToolOutputSchema { schema: schema.detached(), compiled: OnceLock::new() };
+                    outputs.insert(tool.name.as_str().into(), Arc::new(output));
+                }
+                _ => {
+                    outputs.remove(tool.name.as_str());
+                }
+            }
+        }
+    }
+
+    /// The tools have changed: what they said of their results may be so no more.
+    pub(crate) fn changed(&self, change: &Notification) {
+        if *change == Notification::ToolsListChanged {
+            self.lock().clear();
+        }
+    }
+
+    /// Returns true if no tool has a schema.
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// Returns true if results of this tool are checked.
+    pub fn has(&self, tool: &str) -> bool {
+        self.lock().contains_key(tool)
+    }
+
+    /// Checks a result. A tool's own error, and a result of a tool without a schema, fit.
+    ///
+    /// # Errors
+    /// What is wrong with it, without the result's own values.
+    pub fn check(&self, tool: &str, result: &CallToolResult) -> Result<(), String> {
+        let Some(output) = self.lock().get(tool).cloned() else { return Ok(()) };
+        if result.is_error == Some(true) {
+            return Ok(());
+        }
+        let Some(content) = &result.structured_content else {
+            return Err("it has no structuredContent, though the tool has an outputSchema".into());
+        };
+        let compiled = output.compiled.get_or_init(|| match usable(&output.schema) {
+            Ok(compiled) => Some(compiled),
+            Err(why) => {
+                tracing::warn!(tool, why, "results cannot be checked against this outputSchema");
+                None
+            }
+        });
+        let Some(compiled) = compiled else { return Ok(()) };
+        let content = content.to_value().map_err(|error| format!("structuredContent: {error}"))?;
+        match compiled.iter_errors(&content).next() {
+            None => Ok(()),
+            Some(error) => {
+                let (at, what) = (error.instance_path().as_str(), error.masked());
+                Err(format!("structuredContent{at} does not fit the tool's outputSchema: {what}"))
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<ToolOutputSchema>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Nothing is fetched for a schema, and none is followed that costs too much (TOOL-43).
+fn usable(schema: &RawJson) -> Result<jsonschema::Validator, String> {
+    if !is_bounded(schema) {
+        return Err("it is too large".into());
+    }
+    compile(&schema.to_value().map_err(|error| error.to_string())?)
+}

@@ -1,0 +1,81 @@
+//! Task support of an older server's tools, from its list of tools (TASK-04).
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hospes_model::{ListToolsResult, Notification, TaskSupport};
+
+use super::Client;
+use super::error::CallError;
+
+/// Maximum number of tools whose task support is remembered.
+const MAX_LEARNED: usize = 10_000;
+/// Maximum number of consecutive listings while the list keeps changing.
+const MAX_LISTINGS: usize = 3;
+
+/// Task support of a server's tools.
+#[derive(Debug, Default)]
+pub(crate) struct TaskSupportCache {
+    known: Mutex<TaskSupportState>,
+    /// Held during a listing; other callers wait for it.
+    listing: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct TaskSupportState {
+    support: HashMap<Box<str>, TaskSupport>,
+    /// True if the whole list has been read since the last change.
+    is_whole: bool,
+    /// Number of changes.
+    changes: u64,
+}
+
+impl TaskSupportCache {
+    /// Remembers what a list, or a page of it, says, unless the tools have changed since it was asked for.
+    pub(super) fn learn(&self, list: &ListToolsResult, is_current: impl Fn() -> bool) {
+        let support = &mut self.lock().support;
+        // Asked under the lock: what changes now waits to take out what is learned here.
+        if !is_current() {
+            return;
+        }
+        for tool in &list.tools {
+            let says = tool.execution.as_ref().and_then(|execution| execution.task_support.clone());
+            if support.len() < MAX_LEARNED || support.contains_key(tool.name.as_str()) {
+                support.insert(tool.name.as_str().into(), says.unwrap_or(TaskSupport::Forbidden));
+            }
+        }
+    }
+
+    /// Returns the task support of a tool, if it is known.
+    pub(super) fn find(&self, tool: &str) -> Option<TaskSupport> {
+        self.lock().support.get(tool).cloned()
+    }
+
+    /// The tools have changed: what was said of them may be so no more.
+    pub(super) fn changed(&self, change: &Notification) {
+        if *change == Notification::ToolsListChanged {
+            let mut known = self.lock();
+            *known = TaskSupportState { changes: known.changes + 1, ..TaskSupportState::default() };
+        }
+    }
+
+    /// Has the whole list asked for, which teaches us what comes; once, until it changes.
+    pub(super) async fn complete(&self, client: &Client) -> Result<(), CallError> {
+        let _turn = self.listing.lock().await;
+        for _ in 0..MAX_LISTINGS {
+            let before = self.lock().changes;
+            if self.lock().is_whole {
+                break;
+            }
+            client.tools().all().await?;
+            let mut known = self.lock();
+            known.is_whole = known.changes == before;
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, TaskSupportState> {
+        // Consistent after every statement that can panic.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

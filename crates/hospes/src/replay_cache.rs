@@ -1,0 +1,91 @@
+//! Replay cache of sealed states that have been used to run a step, which must not run twice.
+
+use std::collections::HashSet;
+use std::collections::VecDeque;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Maximum number of states that are remembered within their lifetime; the oldest are forgotten first.
+pub(crate) const MAX_SPENT_STATES: usize = 100_000;
+
+/// The states of a server that are spent. Known to this process alone: another node with the same keys does not know.
+#[derive(Debug)]
+pub(crate) struct ReplayCache {
+    lifetime: Duration,
+    hasher: RandomState,
+    spent: Mutex<ConsumedStates>,
+}
+
+#[derive(Debug, Default)]
+struct ConsumedStates {
+    all: HashSet<u64>,
+    in_order: VecDeque<(Instant, u64)>,
+}
+
+impl ReplayCache {
+    pub(crate) fn new(lifetime: Duration) -> Arc<Self> {
+        Arc::new(Self { lifetime, hasher: RandomState::new(), spent: Mutex::default() })
+    }
+
+    /// The right to use this state for a step.
+    pub(crate) fn ticket(self: &Arc<Self>, state: &str) -> StateNonce {
+        StateNonce { states: Arc::clone(self), state: self.hasher.hash_one(state) }
+    }
+}
+
+/// The right to use a state, for one run of a handler.
+#[derive(Clone, Debug)]
+pub(crate) struct StateNonce {
+    states: Arc<ReplayCache>,
+    state: u64,
+}
+
+impl StateNonce {
+    /// Uses the state up; returns false if it was used before.
+    pub(crate) fn spend(&self) -> bool {
+        let now = Instant::now();
+        let mut spent = self.states.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        let ConsumedStates { all, in_order } = &mut *spent;
+        while let Some((at, state)) = in_order.front()
+            && (now.duration_since(*at) > self.states.lifetime || in_order.len() >= MAX_SPENT_STATES)
+        {
+            all.remove(state);
+            in_order.pop_front();
+        }
+        let fresh = all.insert(self.state);
+        if fresh {
+            in_order.push_back((now, self.state));
+        }
+        fresh
+    }
+
+    /// Gives it back: the step came to nothing.
+    pub(crate) fn give_back(&self) {
+        let mut spent = self.states.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        spent.all.remove(&self.state);
+        spent.in_order.retain(|(_, state)| *state != self.state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_state_is_spent_once_and_forgotten_in_time() {
+        let states = ReplayCache::new(Duration::from_secs(60));
+        assert!(states.ticket("a").spend() && !states.ticket("a").spend());
+        assert!(states.ticket("b").spend());
+        states.ticket("b").give_back();
+        assert!(states.ticket("b").spend());
+        tokio::time::advance(Duration::from_secs(61)).await;
+        for n in 0..MAX_SPENT_STATES {
+            assert!(states.ticket(&format!("{n}")).spend());
+        }
+        let held = states.spent.lock().unwrap().all.len();
+        assert!(held <= MAX_SPENT_STATES, "{held}");
+    }
+}

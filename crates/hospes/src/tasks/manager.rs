@@ -1,0 +1,391 @@
+//! The tasks of one server or client: rules, ids, owners, and the sweeping out of what is old.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hospes_model::{InputRequests, InputResponses, ListTasksResult, RawJson, RpcError, Task};
+use tokio::sync::watch;
+
+use super::TaskSettings;
+use super::clock::{TaskClock, millis};
+use super::live_task::{LiveTask, RequestMeter};
+use super::record::TaskRecord;
+use super::store::{TaskPosition, TaskStore, TaskStoreError};
+
+/// Number of tasks on a page of a list.
+const PAGE: usize = 100;
+/// Maximum number of attempts at a change when the task is changed concurrently.
+const MAX_TRIES: usize = 16;
+
+/// All tasks of a server, or those that a client runs for its server.
+pub(crate) struct TaskManager {
+    store: Arc<dyn TaskStore>,
+    settings: TaskSettings,
+    clock: TaskClock,
+    live: Mutex<HashMap<Box<str>, Arc<LiveTask>>>,
+    sweeping: AtomicBool,
+    misses: RequestMeter,
+}
+
+impl TaskManager {
+    pub(crate) fn new(settings: TaskSettings, store: Arc<dyn TaskStore>) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            settings,
+            clock: TaskClock::start(),
+            live: Mutex::default(),
+            sweeping: AtomicBool::new(false),
+            misses: RequestMeter::default(),
+        })
+    }
+
+    /// Creates a task for a request of this method, which takes so many bytes while it runs. Once this returns, the
+    /// task can be queried (TSKX-06).
+    pub(crate) async fn create(
+        self: &Arc<Self>,
+        method: &str,
+        owner: Option<&str>,
+        ttl_ms: Option<u64>,
+        request_bytes: usize,
+    ) -> Result<(Task, Arc<LiveTask>), RpcError> {
+        let id = new_id()?;
+        let longest = millis(self.settings.max_ttl);
+        let ttl = ttl_ms.unwrap_or_else(|| millis(self.settings.ttl)).clamp(1, longest.max(1));
+        let poll = millis(self.settings.poll_interval);
+        let now = self.clock.now();
+        let record =
+            TaskRecord::new(id.clone(), owner.map(str::to_owned), method, now, ttl, poll, request_bytes);
+        let (task, due) = (record.task.clone(), record.expires_ms.unwrap_or(u64::MAX));
+        self.store.create(record).await.map_err(|why| failure(&why))?;
+        let live = Arc::new(LiveTask::new(due));
+        self.lock().insert(id.as_str().into(), Arc::clone(&live));
+        tracing::info!(task = shown(&id), owner, method, ttl, "a task was made");
+        self.sweep();
+        Ok((task, live))
+    }
+
+    /// A task of this owner (TASK-22, TASK-24).
+    pub(crate) async fn get(&self, id: &str, owner: Option<&str>) -> Result<TaskRecord, RpcError> {
+        let most = self.settings.max_requests_per_second;
+        let now = self.clock.now();
+        let too_often = || {
+            RpcError::internal(format!(
+                "more than {most} requests a second for one task (setting max_requests_per_second)"
+            ))
+        };
+        if self.live(id).is_some_and(|live| !live.meter().admits(now, most)) {
+            return Err(too_often());
+        }
+        let record = self.store.get(id).await.map_err(|why| failure(&why))?;
+        let own = record.filter(|record| {
+            record.owner.as_deref() == owner && record.expires_ms.is_none_or(|due| due > now)
+        });
+        own.ok_or_else(|| {
+            if !self.misses.admits(now, most) {
+                return too_often();
+            }
+            tracing::warn!(owner, "somebody asked for a task that is not there, or is not theirs");
+            RpcError::invalid_params("there is no such task, or its time is over")
+        })
+    }
+
+    /// Returns a task of any owner.
+    pub(super) async fn peek(&self, id: &str) -> Result<Option<TaskRecord>, TaskStoreError> {
+        self.store.get(id).await
+    }
+
+    /// A page of an owner's tasks, as 2025-11-25 counts them.
+    pub(crate) async fn list(
+        &self,
+        owner: Option<&str>,
+        cursor: Option<&str>,
+    ) -> Result<ListTasksResult, RpcError> {
+        let after = cursor.map(read_cursor).transpose()?;
+        let mut records = self.store.list(owner, after, PAGE + 1).await.map_err(|why| failure(&why))?;
+        let more = records.len() > PAGE;
+        records.truncate(PAGE);
+        let last = records.last().filter(|_| more).map(write_cursor);
+        let now = self.clock.now();
+        let current = records.iter().filter(|record| record.expires_ms.is_none_or(|due| due > now));
+        let mut page = ListTasksResult::new(current.map(|record| record.view().to_legacy()).collect());
+        page.next_cursor = last;
+        Ok(page)
+    }
+
+    /// Records answers to the questions of a task found by [`TaskManager::get`].
+    pub(crate) async fn answer(&self, found: &TaskRecord, answers: InputResponses) -> Result<(), RpcError> {
+        let id = &found.task.task_id;
+        self.change(id, |record, now| record.answer(answers.clone(), now)).await.map(drop)
+    }
+
+    /// Ends a task that [`TaskManager::get`] has found, at its caller's wish. What is over stays what it is.
+    pub(crate) async fn cancel(&self, found: &TaskRecord) -> Result<(), RpcError> {
+        let (id, owner) = (found.task.task_id.as_str(), found.owner.as_deref());
+        let cancelled = self.change(id, |record, now| record.cancel("cancelled by its caller", now)).await?;
+        if let Some(live) = self.live(id) {
+            live.stop();
+        }
+        if cancelled {
+            tracing::info!(task = shown(id), owner, "a task was cancelled");
+        }
+        Ok(())
+    }
+
+    /// Asks what a task needs to know.
+    pub(crate) async fn ask(&self, id: &str, questions: InputRequests) -> Result<bool, RpcError> {
+        self.change(id, |record, now| record.ask(questions.clone(), now)).await
+    }
+
+    /// Waits for the answers to all of these questions; none when the task is over or gone.
+    pub(crate) async fn answers(&self, id: &str, keys: &[String]) -> Option<InputResponses> {
+        let mut heard = self.live(id).map(|live| live.subscribe());
+        loop {
+            if let Some(heard) = &mut heard {
+                heard.borrow_and_update();
+            }
+            let record = self.peek(id).await.ok().flatten().filter(|record| !record.is_over())?;
+            if keys.iter().all(|key| record.answers.contains_key(key)) {
+                let mut answers = record.answers;
+                answers.retain(|key, _| keys.contains(key));
+                return Some(answers);
+            }
+            self.pause(heard.as_mut()).await;
+        }
+    }
+
+    /// Sets the status message of a task. A failure is harmless.
+    pub(crate) async fn say(&self, id: &str, message: &str) {
+        let said = self.change(id, |record, now| record.say(message, now)).await;
+        if let Err(error) = said {
+            tracing::debug!(task = shown(id), %error, "a task's status message was not kept");
+        }
+    }
+
+    /// Records the result of a task. A cancelled task stays cancelled (TASK-21).
+    pub(crate) async fn finish(&self, id: &str, outcome: Result<RawJson, RpcError>) {
+        let failed = outcome.is_err();
+        let mut kept = self.change(id, |record, now| record.finish(outcome.clone(), now)).await;
+        if let Err(error) = &kept {
+            tracing::error!(task = shown(id), %error, "a task's result was not kept");
+            let error = error.clone();
+            kept = self.change(id, |record, now| record.finish(Err(error.clone()), now)).await;
+        }
+        if let Some(live) = self.live(id) {
+            live.rest();
+        }
+        if matches!(kept, Ok(true)) {
+            tracing::info!(task = shown(id), failed, "a task has ended");
+        }
+    }
+
+    /// The task that runs here.
+    pub(crate) fn live(&self, id: &str) -> Option<Arc<LiveTask>> {
+        self.lock().get(id).cloned()
+    }
+
+    /// Waits for news, or, for tasks of other processes, for as long as anybody should between two looks.
+    pub(super) async fn pause(&self, heard: Option<&mut watch::Receiver<u64>>) {
+        let interval = self.settings.poll_interval.max(Duration::from_millis(10));
+        match heard {
+            // Another process may change it too.
+            Some(heard) => drop(tokio::time::timeout(interval * 10, heard.changed()).await),
+            None => tokio::time::sleep(interval).await,
+        }
+    }
+
+    /// Waits until a task is no longer what it was in this version, at most for so long.
+    pub(crate) async fn changed(&self, id: &str, version: u64, most: Duration) {
+        let mut heard = self.live(id).map(|live| live.subscribe());
+        // It may have changed before anybody listened.
+        let now = self.peek(id).await.ok().flatten().map(|record| record.version);
+        if now == Some(version) {
+            let _ = tokio::time::timeout(most, self.pause(heard.as_mut())).await;
+        }
+    }
+
+    /// Changes a task and wakes those who wait for it. Returns false if `change` reports that there is nothing to
+    /// change.
+    async fn change(
+        &self,
+        id: &str,
+        change: impl Fn(&mut TaskRecord, u64) -> bool + Send,
+    ) -> Result<bool, RpcError> {
+        for _ in 0..MAX_TRIES {
+            let Some(mut record) = self.peek(id).await.map_err(|why| failure(&why))? else {
+                return Ok(false);
+            };
+            if !change(&mut record, self.clock.now()) {
+                return Ok(false);
+            }
+            let over = record.is_over();
+            if self.store.update(record).await.map_err(|why| failure(&why))? {
+                if let Some(live) = self.live(id) {
+                    live.wake();
+                    if over {
+                        tracing::debug!(task = shown(id), "a task is over");
+                    }
+                }
+                return Ok(true);
+            }
+        }
+        Err(RpcError::internal("the task changes too fast"))
+    }
+
+    /// Forgets tasks whose time is over, for as long as there are any.
+    fn sweep(self: &Arc<Self>) {
+        if self.sweeping.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let weak = Arc::downgrade(self);
+        tokio::spawn(async move {
+            /// Time after which a store that fails, or has no tasks, is queried again.
+            const AGAIN: Duration = Duration::from_secs(60);
+            loop {
+                let Some(tasks) = weak.upgrade() else { return };
+                let now = tasks.clock.now();
+                let wait = match tasks.store.expire(now).await {
+                    Ok(expired) => {
+                        tasks.forget(&expired.ids);
+                        // Another process that shares the store may have removed them from it.
+                        let next = tasks.forget_due(now);
+                        match expired.next_ms.into_iter().chain(next).min() {
+                            Some(next) => Duration::from_millis(next.saturating_sub(now).max(1)).min(AGAIN),
+                            None => {
+                                tasks.sweeping.store(false, Ordering::Release);
+                                // A task may have been made since the store looked.
+                                if tasks.lock().is_empty() || tasks.sweeping.swap(true, Ordering::AcqRel) {
+                                    return;
+                                }
+                                AGAIN
+                            }
+                        }
+                    }
+                    Err(error) => {
+                        tracing::error!(%error, "old tasks were not removed");
+                        AGAIN
+                    }
+                };
+                drop(tasks);
+                tokio::time::sleep(wait).await;
+            }
+        });
+    }
+
+    fn forget(&self, ids: &[String]) {
+        for id in ids {
+            let live = self.lock().remove(id.as_str());
+            if let Some(live) = live {
+                live.stop();
+                live.wake();
+            }
+            tracing::info!(task = shown(id), "a task's time is over");
+        }
+    }
+
+    /// Forgets the tasks of this process whose time is over; when the next one's is.
+    fn forget_due(&self, now: u64) -> Option<u64> {
+        let all = self.lock();
+        let due: Vec<String> =
+            all.iter().filter(|(_, live)| live.due() <= now).map(|(id, _)| id.to_string()).collect();
+        let next = all.values().map(|live| live.due()).filter(|due| *due > now).min();
+        drop(all);
+        self.forget(&due);
+        next
+    }
+
+    /// Number of tasks of this process that are remembered.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Ends all that runs here, and says so of its tasks, which others may know of by the store.
+    pub(crate) fn close(self: &Arc<Self>) {
+        let all = std::mem::take(&mut *self.lock());
+        let broken: Vec<_> = all.into_iter().filter(|(_, live)| live.stop()).map(|(id, _)| id).collect();
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if broken.is_empty() {
+            return;
+        }
+        tracing::info!(tasks = broken.len(), "tasks were stopped: nobody is left to ask for them here");
+        let tasks = Arc::clone(self);
+        runtime.spawn(async move {
+            for id in broken {
+                let error = RpcError::internal("what ran the task has ended");
+                tasks.finish(&id, Err(error)).await;
+            }
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<LiveTask>>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for TaskManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskManager").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+/// The tasks as those have them who answer for them. What runs for a task has them too, but does not keep it running:
+/// with this it ends.
+pub(crate) struct TaskManagerHandle(Arc<TaskManager>);
+
+impl TaskManagerHandle {
+    pub(crate) fn new(settings: TaskSettings, store: Arc<dyn TaskStore>) -> Self {
+        Self(TaskManager::new(settings, store))
+    }
+}
+
+impl Deref for TaskManagerHandle {
+    type Target = Arc<TaskManager>;
+
+    fn deref(&self) -> &Arc<TaskManager> {
+        &self.0
+    }
+}
+
+impl Drop for TaskManagerHandle {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Creates an unguessable id (TASK-25, TSKX-18).
+fn new_id() -> Result<String, RpcError> {
+    let mut random = [0_u8; 18];
+    getrandom::fill(&mut random).map_err(|_| RpcError::internal("no randomness"))?;
+    Ok(URL_SAFE_NO_PAD.encode(random))
+}
+
+/// Returns the part of an id that may be logged. The whole id grants access to the task.
+pub(crate) fn shown(id: &str) -> &str {
+    id.get(..6).unwrap_or_default()
+}
+
+fn failure(error: &TaskStoreError) -> RpcError {
+    if let TaskStoreError::Failed(source) = error {
+        tracing::error!(error = %source, "the task store failed");
+    }
+    RpcError::internal(error.to_string())
+}
+
+fn write_cursor(last: &TaskRecord) -> String {
+    URL_SAFE_NO_PAD.encode(format!("{}.{}", last.created_ms, last.task.task_id))
+}
+
+fn read_cursor(cursor: &str) -> Result<TaskPosition, RpcError> {
+    let read = || {
+        let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
+        let (created, id) = text.split_once('.')?;
+        Some(TaskPosition::new(created.parse().ok()?, id))
+    };
+    read().ok_or_else(|| RpcError::invalid_params("the cursor is not one of ours"))
+}

@@ -1,0 +1,167 @@
+//! Messages on a stream that answer no request of this client: the server's requests, notifications, stray answers.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hospes_model::message::{self, Frame, JsonRpcMessage};
+use hospes_model::{Method, RawJson, RequestId, Revision, RpcError};
+use hospes_proto::frame::{OversizeMessage, OversizeSubject};
+
+use super::HttpLinkShared;
+use super::reader::SseItem;
+use super::session::HttpClientSession;
+use super::stream::{CallMailbox, raw};
+use crate::client::core::NegotiatedProtocol;
+use crate::client::dispatcher::ReplyTo;
+use crate::client::error::CallError;
+use crate::client::inbox;
+use crate::client::link::LinkEvent;
+
+impl HttpLinkShared {
+    /// Handles an item that belongs to no request of this client.
+    pub(super) fn handle_unbidden(
+        self: &Arc<Self>,
+        item: &SseItem,
+        session: &Arc<HttpClientSession>,
+        speech: &NegotiatedProtocol,
+    ) {
+        match item {
+            SseItem::Message(data) => match message::decode(data) {
+                Ok(Frame::Single(message)) => self.handle_unbidden_message(data, message, session, speech),
+                Ok(Frame::Batch(parts)) => {
+                    for message in parts.into_iter().flatten() {
+                        self.handle_unbidden_message(data, message, session, speech);
+                    }
+                }
+                Err(error) => tracing::debug!(%error, "an event that is no message"),
+            },
+            SseItem::Oversize(over) => self.handle_oversize(over, session),
+            SseItem::Mark | SseItem::Endpoint(_) => {}
+        }
+    }
+
+    pub(super) fn handle_unbidden_message(
+        self: &Arc<Self>,
+        data: &Bytes,
+        message: JsonRpcMessage<'_>,
+        session: &Arc<HttpClientSession>,
+        speech: &NegotiatedProtocol,
+    ) {
+        match message {
+            JsonRpcMessage::Notification(notification) => {
+                let method = Method::from_name(&notification.method);
+                self.handle_outside(&method, raw(data, notification.params).as_ref(), session);
+            }
+            JsonRpcMessage::Request(request) => {
+                let method = Method::from_name(&request.method);
+                if self.take_up(&request.id, &method, session, speech) {
+                    let question =
+                        InboundRequest { id: request.id, method, params: raw(data, request.params) };
+                    self.put_to_a_call(question, session);
+                }
+            }
+            JsonRpcMessage::Response(response) => {
+                if let Some(RequestId::Number(id)) = response.id
+                    && let Some(mailbox) = self.streaming().get(&id)
+                {
+                    let answer = response.outcome.map(|result| RawJson::within(data, result));
+                    mailbox.put(answer.map_err(CallError::Rpc));
+                }
+            }
+        }
+    }
+
+    /// Puts what the server asks on the session's own stream to the call on whose behalf it asks: there are servers that
+    /// put all their questions there. As on a connection of one stream that is the youngest of those whose callers can
+    /// pass a question on, and what is asked on behalf of one principal must not reach another.
+    fn put_to_a_call(self: &Arc<Self>, question: InboundRequest, session: &Arc<HttpClientSession>) {
+        let InboundRequest { id, method, params } = question;
+        // Until the question is in its hands the call must not leave: it refuses what it has then, and nothing else.
+        let streaming = self.streaming();
+        let mut youngest: Option<(i64, &Arc<CallMailbox>)> = None;
+        let mut ambiguous = false;
+        for (number, mailbox) in streaming.iter().filter(|(_, mailbox)| mailbox.can_be_asked(session)) {
+            match youngest {
+                Some((_, other)) if other.principal != mailbox.principal => ambiguous = true,
+                Some((other, _)) if other > *number => {}
+                _ => youngest = Some((*number, mailbox)),
+            }
+        }
+        match youngest {
+            _ if ambiguous => {
+                drop(streaming);
+                let error = RpcError::internal("it cannot be told whose call this question belongs to");
+                self.answer(session, &id, Err(&error));
+            }
+            Some((_, mailbox)) => mailbox.ask(LinkEvent::Question(id, method, params)),
+            None => {
+                drop(streaming);
+                let reply = ReplyTo::Http(Arc::clone(self), Arc::clone(session));
+                self.desk.unasked(id, method, params, reply);
+            }
+        }
+    }
+
+    pub(super) fn handle_outside(
+        &self,
+        method: &Method,
+        params: Option<&RawJson>,
+        session: &HttpClientSession,
+    ) {
+        if *method == Method::Cancelled {
+            if let Some((id, reason)) = inbox::cancelled(params)
+                && session.no_longer_asks(&id)
+            {
+                self.desk.cancelled(&id, reason);
+            }
+            return;
+        }
+        self.desk.notification(method, params);
+    }
+
+    pub(super) fn handle_oversize(
+        self: &Arc<Self>,
+        over: &OversizeMessage,
+        session: &Arc<HttpClientSession>,
+    ) {
+        tracing::warn!(bytes = over.seen, limit = over.limit, "a message over the limit was skipped");
+        if let OversizeSubject::Request(id) = &over.subject {
+            session.asks(id);
+            self.answer(session, id, Err(&over.to_error()));
+        }
+    }
+
+    /// Accepts a request of the server. Returns false if it has already been answered or ignored.
+    pub(super) fn take_up(
+        self: &Arc<Self>,
+        id: &RequestId,
+        method: &Method,
+        session: &Arc<HttpClientSession>,
+        speech: &NegotiatedProtocol,
+    ) -> bool {
+        if speech.revision >= Revision::V2026_07_28 {
+            // Servers send no requests from 2026-07-28 on, and clients no answers.
+            tracing::warn!(%method, "the server sent a request, which its revision does not have");
+            return false;
+        }
+        let Some(open) = session.asks(id) else { return false };
+        if *method == Method::Ping {
+            self.answer(session, id, Ok(&RawJson::empty_object()));
+            return false;
+        }
+        let max = self.limits.max_server_requests;
+        if open > max {
+            let why = format!("more than {max} requests at once (setting max_server_requests)");
+            self.answer(session, id, Err(&RpcError::internal(why)));
+            return false;
+        }
+        true
+    }
+}
+
+/// A request of the server.
+struct InboundRequest {
+    id: RequestId,
+    method: Method,
+    params: Option<RawJson>,
+}

@@ -1,0 +1,294 @@
+use std::collections::BTreeMap;
+
+use hospes_model::RawJson;
+use hospes_policy::{SessionFlow, ToolEffectSet};
+use jiff::Timestamp;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::decision::DecisionRecord;
+
+/// Something that waits for a person's decision, as the person is shown it.
+///
+/// Content from servers and models is stored unchanged. A viewer must make hidden characters visible
+/// ([`hospes_policy::visible`]) and must keep this content apart from Hospes' own text.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Approval {
+    /// Id with which it is decided. It cannot be guessed.
+    pub id: String,
+    /// Time at which it was submitted.
+    pub asked_at: Timestamp,
+    /// Time after which it can no longer be decided. Without a decision it counts as denied.
+    pub expires_at: Timestamp,
+    /// State of the matter.
+    pub state: ApprovalState,
+    /// The decision, once it was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided: Option<DecisionRecord>,
+    /// Principal who is signed in at the application, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
+    /// The application, as it calls itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application: Option<String>,
+    /// The server that it is about, by the name that the person gave it.
+    pub server: String,
+    /// Description of the session for which a permission is offered, with its lifetime: "node, process 4711 of user
+    /// 1000, for one hour".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// Additional options of the decision.
+    pub offers: DecisionOptions,
+    /// Content of the matter.
+    pub card: ApprovalCard,
+}
+
+/// State of a [`Approval`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ApprovalState {
+    /// It waits.
+    Open,
+    /// A person allowed it.
+    Allowed,
+    /// A person denied it.
+    Denied,
+    /// The time limit passed without a decision.
+    Expired,
+    /// The asker went away.
+    Withdrawn,
+}
+
+/// Additional options of a decision, besides allow and deny.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct DecisionOptions {
+    /// True if the content can be edited first.
+    pub edit: bool,
+    /// True if an approval can last for the session that asks ([`Approval::session`]).
+    pub session: bool,
+    /// True if an approval can last longer, within a rule.
+    pub always: bool,
+    /// True if a denial can last.
+    pub block: bool,
+}
+
+/// Content of a [`Approval`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ApprovalCard {
+    /// Something would go to a server. An edit is the arguments that go instead.
+    Call(Box<CallCard>),
+    /// A result would go to the application, and so to its model. An edit is the result that goes instead.
+    Result(Box<ResultCard>),
+    /// A server asks for a model's answer: what would be sent. An edit is the params that are sent instead.
+    SamplingRequest(Box<SamplingRequestCard>),
+    /// The model's answer, before the server gets it. An edit is the result that it gets instead.
+    SamplingResult(Box<SamplingResultCard>),
+    /// A server asks the person to fill in a form. The yes carries the content as its edit.
+    Form(Box<FormCard>),
+    /// A server asks the person to go somewhere.
+    Url(Box<UrlCard>),
+}
+
+impl<'de> Deserialize<'de> for ApprovalCard {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // JSON that is kept as it came does not get through an enum with a tag that serde makes, and what is read into
+        // values loses digits of its numbers.
+        let mut members = BTreeMap::<String, RawJson>::deserialize(deserializer)?;
+        let kind = members.remove("kind");
+        let read = || {
+            let kind: String = kind.map(|kind| kind.decode()).transpose()?.unwrap_or_default();
+            let card = serde_json::to_string(&members)?;
+            Ok(match kind.as_str() {
+                "call" => Self::Call(serde_json::from_str(&card)?),
+                "result" => Self::Result(serde_json::from_str(&card)?),
+                "sampling_request" => Self::SamplingRequest(serde_json::from_str(&card)?),
+                "sampling_result" => Self::SamplingResult(serde_json::from_str(&card)?),
+                "form" => Self::Form(serde_json::from_str(&card)?),
+                "url" => Self::Url(serde_json::from_str(&card)?),
+                other => return Err(serde_json::Error::custom(format!("unknown kind `{other}`"))),
+            })
+        };
+        read().map_err(D::Error::custom)
+    }
+}
+
+/// Kind of a call to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ApprovalCallKind {
+    /// The call of a tool.
+    Tool,
+    /// A prompt is fetched.
+    Prompt,
+    /// A resource is read.
+    Resource,
+}
+
+/// Something that would go to a server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct CallCard {
+    /// Kind of the call.
+    pub what: ApprovalCallKind,
+    /// The tool or prompt, by its server's own name, or the URI.
+    pub name: String,
+    /// The title that the server gives a tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Description of the tool, from its server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// JSON Schema of a tool's arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_schema: Option<RawJson>,
+    /// Arguments that would be sent, an object.
+    pub arguments: RawJson,
+    /// Arguments of the last approved call of this tool for the same application.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_arguments: Option<RawJson>,
+    /// Effects of a tool that its server declares.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effects: Option<DeclaredEffects>,
+    /// Hosts and paths to which the arguments refer, as far as they can be recognized.
+    #[serde(default)]
+    pub destinations: Vec<String>,
+    /// Rule that requires the decision, as text.
+    pub because: String,
+    /// Data that the session has read and that this call could send out, if this is a reason to ask.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_flow: Option<SessionFlow>,
+    /// Conditions on the arguments that a narrow lasting permission could have: what the editor begins with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suggestion: Option<RawJson>,
+}
+
+/// Effects of a tool that its server declares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct DeclaredEffects {
+    /// It changes nothing.
+    pub read_only: bool,
+    /// It may destroy something.
+    pub destructive: bool,
+    /// A second call with the same arguments changes nothing more.
+    pub idempotent: bool,
+    /// It reaches things outside a closed set.
+    pub open_world: bool,
+    /// True if the operator trusts the server's declaration.
+    pub trusted: bool,
+}
+
+impl DeclaredEffects {
+    pub(crate) fn new(effects: ToolEffectSet, trusted: bool) -> Self {
+        let ToolEffectSet { read_only, destructive, idempotent, open_world, .. } = effects;
+        Self { read_only, destructive, idempotent, open_world, trusted }
+    }
+}
+
+/// A result on its way to the application.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ResultCard {
+    /// Kind of the call.
+    pub what: ApprovalCallKind,
+    /// The tool or prompt, by its server's own name, or the URI.
+    pub name: String,
+    /// Arguments that were sent.
+    pub arguments: RawJson,
+    /// Result of the call, an object.
+    pub result: RawJson,
+    /// Rule that requires the review, as text.
+    pub because: String,
+}
+
+/// Request of a server for a model's answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SamplingRequestCard {
+    /// The tool, prompt or URI whose call it comes from, if it comes from one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// The params of `sampling/createMessage`, as they would be sent.
+    pub request: RawJson,
+    /// Text that `includeContext` would add, or nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    /// The model that would be asked; another of `models` may be named in an edit's `model`.
+    pub model: String,
+    /// Reason that this model was chosen.
+    pub reason: String,
+    /// The models that could be asked.
+    #[serde(default)]
+    pub models: Vec<String>,
+    /// About how many tokens would be sent.
+    pub tokens: u64,
+    /// Maximum number of tokens of the answer.
+    pub max_tokens: u64,
+    /// Maximum cost, in the currency of the prices; none without prices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<String>,
+    /// Rest of the server's budget, as text.
+    pub remaining: String,
+}
+
+/// Answer of a model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SamplingResultCard {
+    /// The tool, prompt or URI whose call it is for, if it is for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// The params that were sent.
+    pub request: RawJson,
+    /// The result of `sampling/createMessage` as the server would get it.
+    pub result: RawJson,
+    /// Descriptions of content that looks like a secret.
+    #[serde(default)]
+    pub findings: Vec<String>,
+    /// Tokens that were sent and received, where the provider says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<(u64, u64)>,
+    /// Cost of the answer, in the currency of the prices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<String>,
+}
+
+/// A form that a server wants filled in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct FormCard {
+    /// The tool, prompt or URI whose call it comes from, if it comes from one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// Message of the server.
+    pub message: String,
+    /// The form: `requestedSchema`.
+    pub schema: RawJson,
+    /// Fields that look as if they asked for a secret, which no server may do in a form.
+    #[serde(default)]
+    pub secrets: Vec<String>,
+}
+
+/// A place that a server wants the person to go to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct UrlCard {
+    /// The tool, prompt or URI whose call it comes from, if it comes from one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// Message of the server.
+    pub message: String,
+    /// The whole URL. It is not fetched before the person goes there.
+    pub url: String,
+    /// Its host, in ASCII.
+    pub host: String,
+    /// Warnings that the person should see.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}

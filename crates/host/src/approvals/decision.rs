@@ -1,0 +1,164 @@
+use std::collections::BTreeMap;
+
+use hospes_model::RawJson;
+use jiff::Timestamp;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::approval::ApprovalState;
+use super::grant::ApprovalScope;
+
+/// Maximum length of a reason, in bytes.
+pub const MAX_REASON: usize = 2000;
+
+/// A person's decision about a [`Approval`](super::Approval). There is no default decision.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "decision", rename_all = "snake_case", try_from = "DecisionFields")]
+#[expect(clippy::exhaustive_enums, reason = "whoever acts on it must not overlook one")]
+pub enum ApprovalDecision {
+    /// It happens.
+    Allow {
+        /// Edited content that replaces the original: arguments of a call, params or a result of sampling, or the
+        /// content of a form.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        edited: Option<RawJson>,
+        /// Scope within which the person is not asked again.
+        #[serde(default, skip_serializing_if = "ApprovalScope::is_once")]
+        scope: ApprovalScope,
+    },
+    /// It does not happen.
+    Deny {
+        /// Told to the model; at most 2000 bytes ([`MAX_REASON`]).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// True if the same tool is denied from now on, too.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        block: bool,
+    },
+}
+
+impl ApprovalDecision {
+    /// Yes, this once.
+    #[must_use]
+    pub fn allow() -> Self {
+        Self::Allow { edited: None, scope: ApprovalScope::Once }
+    }
+
+    /// No.
+    #[must_use]
+    pub fn deny() -> Self {
+        Self::Deny { reason: None, block: false }
+    }
+
+    /// Returns the state of a matter after this decision.
+    pub(super) fn state(&self) -> ApprovalState {
+        match self {
+            Self::Allow { .. } => ApprovalState::Allowed,
+            Self::Deny { .. } => ApprovalState::Denied,
+        }
+    }
+
+    /// No, and why.
+    #[must_use]
+    pub fn deny_because(reason: impl Into<String>) -> Self {
+        Self::Deny { reason: Some(reason.into()), block: false }
+    }
+}
+
+/// Fields of a [`ApprovalDecision`] as they are deserialized. Raw JSON cannot pass through an internally tagged enum.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DecisionFields {
+    decision: DecisionVerb,
+    #[serde(default)]
+    edited: Option<RawJson>,
+    #[serde(default)]
+    scope: Option<ApprovalScope>,
+    #[serde(default)]
+    reason: Option<String>,
+    #[serde(default)]
+    block: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum DecisionVerb {
+    Allow,
+    Deny,
+}
+
+impl TryFrom<DecisionFields> for ApprovalDecision {
+    type Error = &'static str;
+
+    fn try_from(written: DecisionFields) -> Result<Self, &'static str> {
+        match written {
+            DecisionFields { decision: DecisionVerb::Allow, edited, scope, reason: None, block: None } => {
+                Ok(Self::Allow { edited, scope: scope.unwrap_or_default() })
+            }
+            DecisionFields { decision: DecisionVerb::Deny, edited: None, scope: None, reason, block } => {
+                Ok(Self::Deny { reason, block: block.unwrap_or_default() })
+            }
+            // Part of it was meant otherwise.
+            DecisionFields { decision: DecisionVerb::Allow, .. } => {
+                Err("`reason` and `block` belong to a denial")
+            }
+            DecisionFields { decision: DecisionVerb::Deny, .. } => {
+                Err("`edited` and `scope` belong to a permission")
+            }
+        }
+    }
+}
+
+/// A decision with its author and time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct DecisionRecord {
+    /// Time of the decision.
+    pub at: Timestamp,
+    /// By whom: "the person at the console".
+    pub by: String,
+    /// The decision.
+    #[serde(flatten)]
+    pub decision: ApprovalDecision,
+}
+
+impl<'de> Deserialize<'de> for DecisionRecord {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // As for a decision: what is flattened keeps no JSON as it came.
+        let mut members = BTreeMap::<String, RawJson>::deserialize(deserializer)?;
+        let mut take = |name: &str| members.remove(name).unwrap_or_else(RawJson::null);
+        let (at, by) = (take("at"), take("by"));
+        let read = || {
+            let decision = serde_json::from_str(&serde_json::to_string(&members)?)?;
+            Ok(Self { at: at.decode()?, by: by.decode()?, decision })
+        };
+        read().map_err(|error: serde_json::Error| D::Error::custom(error))
+    }
+}
+
+/// Error of making a decision.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecideError {
+    /// Nothing of this id waits, nor has lately.
+    #[error("nothing waits under this id: it was decided long ago, or never was")]
+    Unknown,
+    /// It does not wait any more.
+    #[error("it is decided already, or its time is over, or whoever asked has gone away")]
+    Over,
+    /// The decision was not offered for this matter.
+    #[error("{0} is not offered here")]
+    NotOffered(&'static str),
+    /// The edit is invalid.
+    #[error("this does not do: {0}")]
+    Edit(String),
+    /// The lasting permission is invalid.
+    #[error("the permission cannot be given: {0}")]
+    Rule(String),
+    /// The reason is longer than [`MAX_REASON`].
+    #[error("the reason is longer than 2000 bytes")]
+    LongReason,
+    /// It could not be written down.
+    #[error("what was decided cannot be kept: {0}")]
+    Store(String),
+}

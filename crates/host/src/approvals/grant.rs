@@ -1,0 +1,202 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hospes_policy::{Policy, PolicyDecision, PolicyEnvironment, PolicyRequest};
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::approval::ApprovalCallKind;
+
+/// Default lifetime of a permission.
+pub const DEFAULT_PERMISSION: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Maximum lifetime of a permission.
+pub const MAX_PERMISSION: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// Scope of an approval within which the person is not asked again.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(clippy::exhaustive_enums, reason = "whoever acts on it must not overlook one")]
+pub enum ApprovalScope {
+    /// Not at all: the next call is asked about again.
+    #[default]
+    Once,
+    /// Until the session of the application that asked ends, for any arguments. In 2026-07-28: for the process that
+    /// asked, and [one hour](super::SESSION_LIFETIME).
+    Session,
+    /// Within a rule, until a day.
+    Always(LastingPermission),
+}
+
+impl ApprovalScope {
+    pub(super) fn is_once(&self) -> bool {
+        *self == Self::Once
+    }
+}
+
+/// Limits of a lasting permission, in addition to the server and the tool's definition that it was given for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct LastingPermission {
+    /// Conditions on the arguments, as in a rule of the policy's file: `{"path": {"under": "/srv"}}`. Empty for any
+    /// arguments.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub arguments: BTreeMap<String, Value>,
+    /// Destinations to which the arguments may refer, as in a rule. Empty for any destination.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub destinations: Vec<String>,
+    /// Time of expiry. Default: [`DEFAULT_PERMISSION`] from now; maximum: [`MAX_PERMISSION`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// True if it holds for all applications, not only for the one that asked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub any_application: bool,
+}
+
+/// A decision that lasts: given by a person, and theirs to revoke.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ApprovalGrant {
+    /// Id with which it is revoked.
+    pub id: String,
+    /// Time at which it was given.
+    pub given_at: Timestamp,
+    /// By whom: "the person at the console".
+    pub by: String,
+    /// Time of expiry. None if it ends with its session, and for a denial, which ends when it is revoked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// Description of the session to which it is bound; none if it is not bound to one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// Effect of the grant.
+    pub effect: GrantEffect,
+    /// Principal who must be signed in; none for calls without sign-in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
+    /// Name that the application must report; none for one without a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application: Option<String>,
+    /// True if it holds for all applications.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub any_application: bool,
+    /// True if an application reported it for its person. It does not satisfy a rule that requires a strong approval.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub weak: bool,
+    /// The server.
+    pub server: String,
+    /// The hash of the server's command line or URL as it was when this was given: another one under the same name is not
+    /// allowed anything by it. A denial has none, and holds for whatever has the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// Kind of call that `name` refers to.
+    pub what: ApprovalCallKind,
+    /// The tool or prompt, by its server's own name, or the URI.
+    pub name: String,
+    /// The hash of the tool's definition as it was when this was given; nothing for any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<String>,
+    /// Conditions on the arguments, as in a rule.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub arguments: BTreeMap<String, Value>,
+    /// Destinations to which the arguments may refer, as in a rule.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub destinations: Vec<String>,
+    /// Time of the last use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_at: Option<Timestamp>,
+    /// Number of uses.
+    #[serde(default)]
+    pub uses: u64,
+}
+
+/// Effect of a [`ApprovalGrant`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(clippy::exhaustive_enums, reason = "whoever acts on it must not overlook one")]
+pub enum GrantEffect {
+    /// Matching calls are allowed without asking.
+    Allow,
+    /// Matching calls are denied.
+    Deny,
+}
+
+impl LastingPermission {
+    /// Computes the time of expiry, at `now`.
+    ///
+    /// # Errors
+    /// In words, when that is in the past or too far away.
+    pub(super) fn end(&self, now: Timestamp) -> Result<Timestamp, String> {
+        let after = |span: Duration| {
+            SignedDuration::try_from(span)
+                .ok()
+                .and_then(|span| now.checked_add(span).ok())
+                .unwrap_or(Timestamp::MAX)
+        };
+        match self.until {
+            None => Ok(after(DEFAULT_PERMISSION)),
+            Some(until) if until <= now => Err("it would be over already".to_owned()),
+            Some(until) if until > after(MAX_PERMISSION) => {
+                Err("it would last longer than a year".to_owned())
+            }
+            Some(until) => Ok(until),
+        }
+    }
+}
+
+/// The conditions of a grant, ready to be looked at.
+#[derive(Clone, Debug)]
+pub(super) struct GrantConditions(Option<Policy>);
+
+impl GrantConditions {
+    /// # Errors
+    /// A description of the condition that is invalid.
+    pub(super) fn new(arguments: &BTreeMap<String, Value>, destinations: &[String]) -> Result<Self, String> {
+        #[derive(Serialize)]
+        struct ConditionsPolicy<'a> {
+            rule: [ConditionsRule<'a>; 1],
+        }
+        #[derive(Serialize)]
+        struct ConditionsRule<'a> {
+            decide: &'static str,
+            #[serde(skip_serializing_if = "<[String]>::is_empty")]
+            destinations: &'a [String],
+            arguments: &'a BTreeMap<String, Value>,
+        }
+        if arguments.is_empty() && destinations.is_empty() {
+            return Ok(Self(None));
+        }
+        let file = ConditionsPolicy { rule: [ConditionsRule { decide: "allow", destinations, arguments }] };
+        let text = toml::to_string(&file).map_err(|error| error.to_string())?;
+        let mut reading = PolicyEnvironment::default();
+        reading.home = std::env::home_dir().and_then(|home| home.into_os_string().into_string().ok());
+        reading.links = Some(std::sync::Arc::new(crate::guard::LocalLinks));
+        Policy::read(&text, &reading).map(|policy| Self(Some(policy))).map_err(|error| {
+            // Places in a text that nobody has written say nothing.
+            let said: Vec<&str> = error.mistakes().iter().map(|mistake| mistake.message.as_str()).collect();
+            said.join("; ")
+        })
+    }
+
+    pub(super) fn fit(&self, asked: &PolicyRequest<'_>, now: Timestamp) -> bool {
+        self.0.as_ref().is_none_or(|policy| {
+            let verdict = policy.decide(asked, now);
+            // What is allowed without a rule is not what was granted.
+            verdict.decision == PolicyDecision::Allow
+                && matches!(verdict.because, hospes_policy::DecisionReason::Rule { .. })
+        })
+    }
+}
+
+impl ApprovalGrant {
+    /// Returns true if it persists across restarts of the host.
+    pub(super) fn is_kept(&self) -> bool {
+        self.session.is_none() && (self.until.is_some() || self.effect == GrantEffect::Deny)
+    }
+
+    pub(super) fn is_over(&self, now: Timestamp) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
+}

@@ -1,0 +1,196 @@
+//! Lasting decisions of a person.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use hospes::Peer;
+use hospes_policy::PolicyRequest;
+use hospes_store::grants::StoredGrant;
+use jiff::Timestamp;
+
+use super::GrantSession;
+use super::approval::ApprovalCallKind;
+use super::decision::DecideError;
+use super::grant::{ApprovalGrant, GrantConditions, GrantEffect, LastingPermission};
+
+/// Maximum number of lasting decisions at once.
+pub const MAX_GRANTS: usize = 4096;
+
+/// Properties of a call that are compared with grants.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GrantQuery<'a> {
+    pub(crate) asked: &'a PolicyRequest<'a>,
+    /// The hash of the server's command line or URL.
+    pub(crate) target: &'a str,
+    pub(crate) what: ApprovalCallKind,
+    pub(crate) name: &'a str,
+    /// The hash of the tool's definition.
+    pub(crate) definition: Option<&'a str>,
+    /// True if decisions that an application reported for its person do not count.
+    pub(crate) strong: bool,
+    /// Peer that calls. Permissions that are bound to a session match only if it is given.
+    pub(crate) peer: Option<&'a Arc<Peer>>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct GrantTable {
+    all: RwLock<HashMap<String, ActiveGrant>>,
+    /// Uses since the last write to the store.
+    used: Mutex<HashMap<String, (Timestamp, u64)>>,
+}
+
+#[derive(Debug)]
+struct ActiveGrant {
+    grant: ApprovalGrant,
+    conditions: GrantConditions,
+    /// The session that it ends with.
+    session: Option<GrantSession>,
+}
+
+impl GrantTable {
+    /// Those that are kept, as they are by now; what is bound to a session stays.
+    pub(super) fn replace(&self, kept: Vec<StoredGrant>) {
+        let read = |kept: StoredGrant| {
+            let mut grant: ApprovalGrant =
+                serde_json::from_str(&kept.body).map_err(|error| error.to_string())?;
+            let conditions = GrantConditions::new(&grant.arguments, &grant.destinations)?;
+            if grant.effect == GrantEffect::Allow && grant.target.is_none() {
+                return Err("it does not say at which command line or URL its server was".to_owned());
+            }
+            (grant.used_at, grant.uses) = (kept.used_at, kept.uses);
+            Ok::<_, String>(ActiveGrant { grant, conditions, session: None })
+        };
+        let mut all = self.write();
+        let before = std::mem::take(&mut *all);
+        for kept in kept {
+            let id = kept.id.clone();
+            match read(kept) {
+                Ok(mut given) => {
+                    // What was used here meanwhile is not written down yet.
+                    if let Some(known) = before.get(&id).filter(|known| known.grant.uses > given.grant.uses) {
+                        (given.grant.used_at, given.grant.uses) = (known.grant.used_at, known.grant.uses);
+                    }
+                    all.insert(id, given);
+                }
+                // Nothing is allowed by what cannot be read; the person is asked again.
+                Err(error) => {
+                    tracing::warn!(%id, error, "a lasting decision cannot be read and does not hold")
+                }
+            }
+        }
+        all.extend(before.into_iter().filter(|(_, given)| !given.grant.is_kept()));
+    }
+
+    /// Nothing that is kept is allowed by it any more, until it is read again.
+    pub(super) fn suspend(&self) {
+        self.write().retain(|_, given| {
+            let grant = &given.grant;
+            !grant.is_kept() || grant.effect == GrantEffect::Deny
+        });
+    }
+
+    /// Returns the uses since the previous call of this function.
+    pub(super) fn take_used(&self) -> Vec<(String, Timestamp, u64)> {
+        let used = std::mem::take(&mut *self.used.lock().unwrap_or_else(PoisonError::into_inner));
+        used.into_iter().map(|(id, (at, uses))| (id, at, uses)).collect()
+    }
+
+    /// # Errors
+    /// [`DecideError::Rule`] when there is no room, or its conditions cannot be read.
+    pub(super) fn give(
+        &self,
+        grant: ApprovalGrant,
+        session: Option<GrantSession>,
+    ) -> Result<(), DecideError> {
+        let conditions =
+            GrantConditions::new(&grant.arguments, &grant.destinations).map_err(DecideError::Rule)?;
+        let mut all = self.write();
+        let now = Timestamp::now();
+        if all.len() >= MAX_GRANTS {
+            all.retain(|_, given| !given.is_over(now));
+        }
+        if all.len() >= MAX_GRANTS {
+            return Err(DecideError::Rule(format!("there are {MAX_GRANTS} already; revoke some")));
+        }
+        all.insert(grant.id.clone(), ActiveGrant { grant, conditions, session });
+        Ok(())
+    }
+
+    /// # Errors
+    /// The condition on the arguments is invalid.
+    pub(super) fn check(permission: &LastingPermission, now: Timestamp) -> Result<Timestamp, DecideError> {
+        let until = permission.end(now).map_err(DecideError::Rule)?;
+        GrantConditions::new(&permission.arguments, &permission.destinations).map_err(DecideError::Rule)?;
+        Ok(until)
+    }
+
+    pub(super) fn revoke(&self, id: &str) -> Option<ApprovalGrant> {
+        self.write().remove(id).map(|given| given.grant)
+    }
+
+    /// Those that hold, the newest first.
+    pub(super) fn list(&self) -> Vec<ApprovalGrant> {
+        let now = Timestamp::now();
+        let all = self.read();
+        let held = all.values().filter(|given| !given.is_over(now));
+        let mut grants: Vec<ApprovalGrant> = held.map(|given| given.grant.clone()).collect();
+        grants.sort_by(|one, other| other.given_at.cmp(&one.given_at).then_with(|| one.id.cmp(&other.id)));
+        grants
+    }
+
+    /// Forgets what was given for sessions.
+    pub(super) fn end_sessions(&self) {
+        self.write().retain(|_, given| given.session.is_none());
+    }
+
+    /// The first that fits, a denial before a permission.
+    pub(super) fn find(&self, subject: &GrantQuery<'_>, effect: GrantEffect) -> Option<ApprovalGrant> {
+        let now = Timestamp::now();
+        let all = self.read();
+        let found = all.values().find(|given| given.grant.effect == effect && given.fits(subject, now))?;
+        let mut grant = found.grant.clone();
+        drop(all);
+        if let Some(given) = self.write().get_mut(&grant.id) {
+            given.grant.used_at = Some(now);
+            given.grant.uses = given.grant.uses.saturating_add(1);
+            grant = given.grant.clone();
+            if grant.is_kept() {
+                let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+                used.insert(grant.id.clone(), (now, grant.uses));
+            }
+        }
+        Some(grant)
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, HashMap<String, ActiveGrant>> {
+        self.all.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<String, ActiveGrant>> {
+        self.all.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ActiveGrant {
+    fn is_over(&self, now: Timestamp) -> bool {
+        self.grant.is_over(now) || self.session.as_ref().is_some_and(GrantSession::is_over)
+    }
+
+    fn fits(&self, subject: &GrantQuery<'_>, now: Timestamp) -> bool {
+        let GrantQuery { asked, target, what, name, definition, strong, peer } = *subject;
+        let grant = &self.grant;
+        let is_same = grant.server == asked.server
+            && grant.what == what
+            && grant.name == name
+            && grant.principal.as_deref() == asked.principal
+            // A denial holds for whatever has the name.
+            && (grant.effect == GrantEffect::Deny || grant.target.as_deref() == Some(target));
+        is_same
+            && (grant.any_application || grant.application.as_deref() == asked.application)
+            && !(grant.weak && strong)
+            && grant.definition.as_deref().is_none_or(|wanted| definition == Some(wanted))
+            && !self.is_over(now)
+            && self.session.as_ref().is_none_or(|session| peer.is_some_and(|peer| session.includes(peer)))
+            && self.conditions.fit(asked, now)
+    }
+}

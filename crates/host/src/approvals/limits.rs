@@ -1,0 +1,60 @@
+//! Limits of the pending matters.
+
+/// Limits of the matters that wait for a decision. Matters beyond a limit are rejected at once, with the limit and its
+/// setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ApprovalLimits {
+    /// Maximum number of matters: the setting `max_waiting`; by default 1024.
+    pub waiting: usize,
+    /// The largest number of them of one user, or of all together who are not signed in. One program may have at most as
+    /// many as are left for the others. The setting `max_waiting_of_one`; by default 256.
+    pub of_one: usize,
+    /// Maximum size of the shown content of all matters, in bytes: the setting `max_waiting_bytes`; by default 64 MiB.
+    pub bytes: usize,
+}
+
+impl Default for ApprovalLimits {
+    fn default() -> Self {
+        Self { waiting: 1024, of_one: 256, bytes: 64 * 1024 * 1024 }
+    }
+}
+
+/// Limit that was exceeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ApprovalLimitExceeded {
+    Waiting(usize),
+    OfOne(usize),
+    /// One program has its share of the limit.
+    OfProgram {
+        waiting: usize,
+        limit: usize,
+    },
+    Bytes(usize),
+    /// Approved calls that are under way.
+    Running(usize),
+}
+
+impl ApprovalLimitExceeded {
+    /// Returns the reason as the end of a sentence.
+    pub(super) fn words(self) -> String {
+        match self {
+            Self::Waiting(most) => {
+                format!("{most} matters wait for a decision already (setting max_waiting)")
+            }
+            Self::OfOne(most) => {
+                format!(
+                    "{most} matters of the same user wait for a decision already (setting max_waiting_of_one)"
+                )
+            }
+            Self::OfProgram { waiting, limit } => format!(
+                "{waiting} matters of the same application wait for a decision already, its share of {limit} (setting \
+                 max_waiting_of_one)"
+            ),
+            Self::Bytes(most) => format!(
+                "what waits for a decision would be more than {most} bytes with it (setting max_waiting_bytes)"
+            ),
+            Self::Running(most) => format!("{most} approved calls are under way"),
+        }
+    }
+}

@@ -1,0 +1,587 @@
+//! Approval queue: matters that wait for a person, and the person's lasting decisions.
+//!
+//! Whatever needs a person's word is put on the desk as a [`Approval`]. A console, a terminal or the application that asked
+//! decides about it, the first one for all of them. Silence is a no, and so is a caller that went away.
+
+mod approval;
+mod decision;
+mod decision_records;
+mod grant;
+mod grants;
+mod limits;
+mod persistence;
+mod queued_approval;
+mod redeem;
+mod registrations;
+mod session;
+mod state_sync;
+#[cfg(test)]
+mod tests;
+mod waiter;
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use hospes::transport::{StateKey, StateKeyRing};
+use hospes_model::RawJson;
+use hospes_store::{AuditLog, StateStore, StoreError};
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use persistence::PersistenceState;
+pub(crate) use persistence::StoredEditCheck;
+use queued_approval::QueuedApproval;
+pub(crate) use waiter::ApprovalWaiter;
+
+pub use approval::{
+    Approval, ApprovalCallKind, ApprovalCard, ApprovalState, CallCard, DecisionOptions, DeclaredEffects,
+    FormCard, ResultCard, SamplingRequestCard, SamplingResultCard, UrlCard,
+};
+pub use decision::{ApprovalDecision, DecideError, DecisionRecord, MAX_REASON};
+pub use grant::{
+    ApprovalGrant, ApprovalScope, DEFAULT_PERMISSION, GrantEffect, LastingPermission, MAX_PERMISSION,
+};
+pub(crate) use grants::GrantQuery;
+pub use grants::MAX_GRANTS;
+pub(crate) use limits::ApprovalLimitExceeded;
+pub use limits::ApprovalLimits;
+pub use registrations::{ConsoleRegistration, ViewerRegistration};
+pub(crate) use session::GrantSession;
+pub use session::SESSION_LIFETIME;
+
+/// Maximum number of finished matters that can still be read.
+const MAX_DONE: usize = 256;
+
+/// Maximum size of all finished matters, in bytes.
+const MAX_DONE_BYTES: usize = 16 * 1024 * 1024;
+
+/// Far enough away.
+const FOREVER: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// A digest of everything that a decision is bound to.
+pub(crate) type BindingDigest = [u8; 32];
+
+/// Looks whether an edit can be done.
+pub(crate) type EditCheck = Box<dyn Fn(&RawJson) -> Result<(), String> + Send + Sync>;
+
+/// Queue of approvals. Cheap to clone; all clones share one queue.
+#[derive(Clone, Default)]
+pub struct ApprovalQueue(Arc<ApprovalQueueInner>);
+
+#[derive(Default)]
+struct ApprovalQueueInner {
+    state: Mutex<ApprovalQueueState>,
+    grants: grants::GrantTable,
+    /// Held while what lasts is written or read anew: what is read must not be older than what is here.
+    turn: tokio::sync::Mutex<()>,
+    /// The host's state.
+    store: Option<StateStore>,
+    /// Store of lasting decisions.
+    kept: Option<hospes_store::grants::GrantRecords>,
+    /// Store of matters whose askers come back for them.
+    matters: Option<hospes_store::approvals::ApprovalRecords>,
+    /// Looks at edits of those that were asked before a restart.
+    checker: OnceLock<StoredEditCheck>,
+    changes: watch::Sender<u64>,
+    /// Audit log in which every decision is recorded.
+    audit: OnceLock<AuditLog>,
+}
+
+#[derive(Default)]
+struct ApprovalQueueState {
+    /// Open, or decided and not yet used.
+    entries: HashMap<String, QueuedApproval>,
+    limits: ApprovalLimits,
+    /// Size of the pending matters, as they are shown, in bytes.
+    bytes: usize,
+    /// Over, the newest last, each with its size.
+    done: VecDeque<(Approval, usize)>,
+    done_bytes: usize,
+    /// Those that are over here and kept still: they are to be removed.
+    over: HashSet<String>,
+    /// Those that are kept and cannot be read, nor shown.
+    unreadable: HashSet<String>,
+    /// Number of matters submitted so far.
+    count: u64,
+    /// Those who show the desk to a person.
+    attending: Vec<(u64, Option<Arc<str>>)>,
+    /// Number of served consoles at which a person can decide.
+    consoles: usize,
+}
+
+/// Something for the desk.
+pub(crate) struct NewApproval {
+    pub(crate) principal: Option<String>,
+    pub(crate) application: Option<String>,
+    pub(crate) server: String,
+    pub(crate) offers: DecisionOptions,
+    pub(crate) card: ApprovalCard,
+    pub(crate) timeout: Duration,
+    /// Digest to which the decision is bound.
+    pub(crate) bond: BindingDigest,
+    /// Identity of the asker, to which the limit for one asker applies.
+    pub(crate) asker: BindingDigest,
+    /// The program that asks, where it is known: it has a share of what its user may have waiting.
+    pub(crate) caller: Option<Arc<str>>,
+    /// True if the application may report its person's decision.
+    pub(crate) is_weak: bool,
+    pub(crate) definition: Option<String>,
+    /// The hash of the server's command line or URL, where a decision may last.
+    pub(crate) target: String,
+    pub(crate) check: Option<EditCheck>,
+    /// The session that asks, where a permission for it is offered.
+    pub(crate) session: Option<GrantSession>,
+    /// True if the asker goes away and comes back for the decision, perhaps after a restart. [`ApprovalWaiter::keep`] must
+    /// then be called; the matter is hidden before.
+    pub(crate) returns: bool,
+}
+
+/// Reasons a matter cannot be submitted or redeemed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ApprovalQueueError {
+    /// It was used, or its time is over, or it never was.
+    Expired,
+    /// It was given for something else.
+    Changed,
+    /// Too much is waiting.
+    TooMany(ApprovalLimitExceeded),
+    /// No id could be made for it.
+    NoId,
+    /// It cannot be kept, or not be used up, in the host's state.
+    Store,
+}
+
+/// Outcome of a matter.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ApprovalOutcome {
+    /// It may happen, perhaps in another form; by whom it was allowed, and whether for longer.
+    Allowed { edited: Option<RawJson>, by: String, lasts: bool },
+    /// It may not.
+    Denied { reason: Option<String>, by: String },
+}
+
+impl ApprovalQueue {
+    /// An empty desk, which forgets everything when it is dropped.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A desk of which is kept in the host's state, and there again after a restart: what was decided for longer, and
+    /// matters whose askers come back for them, undecided or not used yet. All who share the state share them; what other
+    /// processes make of them there counts within a second.
+    ///
+    /// # Errors
+    /// When the state, or its key, cannot be read.
+    pub async fn open(state: &StateStore) -> Result<Self, StoreError> {
+        let (kept, matters) = (state.grants(), state.matters()?);
+        let mut changes = kept.changes();
+        changes.mark_unchanged();
+        let all = kept.all(Timestamp::now()).await?;
+        matters.remove(Vec::new(), Timestamp::now()).await?;
+        let store = Some(state.clone());
+        let inner = ApprovalQueueInner {
+            store,
+            kept: Some(kept),
+            matters: Some(matters),
+            ..ApprovalQueueInner::default()
+        };
+        let desk = Self(Arc::new(inner));
+        desk.0.grants.replace(all);
+        desk.look_at_kept().await?;
+        tokio::spawn(state_sync::follow(Arc::downgrade(&desk.0), changes));
+        Ok(desk)
+    }
+
+    /// Returns the keys that seal the request state, the same after a restart. None without a store.
+    pub(crate) fn request_keys(&self) -> Result<Option<StateKeyRing>, StoreError> {
+        let Some(state) = &self.0.store else { return Ok(None) };
+        let secret = state.secret("request state")?;
+        Ok(Some(StateKeyRing::single(StateKey::from_bytes(*secret))))
+    }
+
+    /// Sets the limits of new matters. Matters that already wait stay.
+    pub fn set_limits(&self, limits: ApprovalLimits) {
+        self.state().limits = limits;
+    }
+
+    /// Everything that waits, the oldest first.
+    #[must_use]
+    pub fn matters(&self) -> Vec<Approval> {
+        let mut state = self.state();
+        self.expire(&mut state);
+        let mut open: Vec<&QueuedApproval> = state.entries.values().filter(|entry| entry.is_open()).collect();
+        open.sort_by_key(|entry| entry.number);
+        open.into_iter().map(|entry| entry.matter.clone()).collect()
+    }
+
+    /// Returns the pending matters without those that are persisted for applications that come back, which another
+    /// process may have submitted.
+    #[must_use]
+    pub fn held(&self) -> Vec<Approval> {
+        let kept: HashSet<String> = {
+            let state = self.state();
+            let kept = state.entries.iter().filter(|(_, entry)| entry.keeping != PersistenceState::No);
+            kept.map(|(id, _)| id.clone()).collect()
+        };
+        self.matters().into_iter().filter(|matter| !kept.contains(&matter.id)).collect()
+    }
+
+    /// Returns the matters that were finished lately, the newest first.
+    #[must_use]
+    pub fn recent(&self) -> Vec<Approval> {
+        let mut state = self.state();
+        self.expire(&mut state);
+        let decided = state.entries.values().filter(|entry| entry.is_shown() && !entry.is_open());
+        let mut recent: Vec<Approval> = decided.map(|entry| entry.matter.clone()).collect();
+        recent.sort_by_key(|matter| matter.asked_at);
+        recent.splice(0..0, state.done.iter().map(|(matter, _)| matter.clone()));
+        recent.reverse();
+        recent
+    }
+
+    /// One that waits, or did lately.
+    #[must_use]
+    pub fn matter(&self, id: &str) -> Option<Approval> {
+        let mut state = self.state();
+        self.expire(&mut state);
+        let done = state.done.iter().map(|(matter, _)| matter).find(|matter| matter.id == id);
+        let here = state.entries.get(id).filter(|entry| entry.is_shown());
+        here.map(|entry| &entry.matter).or(done).cloned()
+    }
+
+    /// Decides about a matter and returns its new state. `by` names the author for the audit log. An edit and a lasting
+    /// permission are validated first.
+    ///
+    /// # Errors
+    /// [`DecideError`]: it does not wait any more, this was not offered, or it cannot be done. Then it still waits.
+    pub async fn decide(
+        &self,
+        id: &str,
+        decision: ApprovalDecision,
+        by: &str,
+    ) -> Result<Approval, DecideError> {
+        // Once begun it is done, even if whoever decided goes away: nothing is kept that was not decided.
+        let (desk, id, by) = (self.clone(), id.to_owned(), by.to_owned());
+        let done = tokio::spawn(async move { desk.decide_whole(&id, decision, &by).await });
+        done.await.unwrap_or_else(|error| Err(DecideError::Store(error.to_string())))
+    }
+
+    async fn decide_whole(
+        &self,
+        id: &str,
+        decision: ApprovalDecision,
+        by: &str,
+    ) -> Result<Approval, DecideError> {
+        let (grant, is_kept) = {
+            let mut state = self.state();
+            self.expire(&mut state);
+            let entry = waiting(&mut state, id)?;
+            let lasting = entry.allows(&decision, self.0.checker.get())?;
+            (lasting.map(|lasting| entry.grant(lasting, by)), entry.keeping != PersistenceState::No)
+        };
+        // What cannot be recorded is not decided.
+        if let Some(audit) = self.0.audit.get() {
+            audit.ready().await.map_err(|error| DecideError::Store(error.to_string()))?;
+        }
+        let turn = if grant.is_some() { Some(self.0.turn.lock().await) } else { None };
+        // What lasts is kept before anybody can believe that it is.
+        if let (Some(grant), Some(kept)) = (grant.as_ref().filter(|grant| grant.is_kept()), &self.0.kept) {
+            let body = serde_json::to_string(grant).map_err(|error| DecideError::Store(error.to_string()))?;
+            let put = kept.put(grant.id.clone(), body, grant.until).await;
+            put.map_err(|error| DecideError::Store(error.to_string()))?;
+        }
+        let decided = DecisionRecord { at: Timestamp::now(), by: by.to_owned(), decision };
+        let settled = match is_kept {
+            true => self.settle_kept(id, decided, grant.clone()).await,
+            false => self.settle(id, decided, grant.clone()),
+        };
+        if let (Err(_), Some(grant), Some(kept)) = (&settled, grant, &self.0.kept)
+            && let Err(error) = kept.remove(grant.id).await
+        {
+            tracing::warn!(%error, "a lasting decision that came too late could not be taken back");
+        }
+        drop(turn);
+        self.changed();
+        if let Ok(matter) = &settled {
+            self.record(matter).await;
+        }
+        settled
+    }
+
+    fn settle(
+        &self,
+        id: &str,
+        decided: DecisionRecord,
+        grant: Option<ApprovalGrant>,
+    ) -> Result<Approval, DecideError> {
+        Ok(self.undecided(&mut self.state(), id, grant)?.settle(decided))
+    }
+
+    /// One that waits still, for which what lasts of the decision is given.
+    fn undecided<'s>(
+        &self,
+        state: &'s mut ApprovalQueueState,
+        id: &str,
+        grant: Option<ApprovalGrant>,
+    ) -> Result<&'s mut QueuedApproval, DecideError> {
+        let entry = waiting(state, id)?;
+        // Somebody may have been quicker meanwhile.
+        if !entry.is_open() || entry.until <= Instant::now() {
+            return Err(DecideError::Over);
+        }
+        if let Some(grant) = grant {
+            let session = entry.session_of(&grant);
+            self.0.grants.give(grant, session)?;
+        }
+        Ok(entry)
+    }
+
+    /// Returns the lasting decisions, the newest first.
+    #[must_use]
+    pub fn grants(&self) -> Vec<ApprovalGrant> {
+        self.0.grants.list()
+    }
+
+    /// Ends what was allowed or denied for longer; what that was.
+    ///
+    /// # Errors
+    /// [`DecideError::Unknown`] if there is no grant with this id. [`DecideError::Store`] if the removal cannot be
+    /// written; the grant then still holds.
+    pub async fn revoke(&self, id: &str) -> Result<ApprovalGrant, DecideError> {
+        let turn = self.0.turn.lock().await;
+        let grant =
+            self.0.grants.list().into_iter().find(|grant| grant.id == id).ok_or(DecideError::Unknown)?;
+        if let Some(kept) = self.0.kept.as_ref().filter(|_| grant.is_kept()) {
+            kept.remove(id.to_owned()).await.map_err(|error| DecideError::Store(error.to_string()))?;
+        }
+        self.0.grants.revoke(id);
+        drop(turn);
+        self.changed();
+        Ok(grant)
+    }
+
+    /// Counts changes of anything here: what is seen is shown anew when it grows.
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
+        self.0.changes.subscribe()
+    }
+
+    /// Puts something on the desk.
+    pub(crate) fn put(&self, asking: NewApproval) -> Result<ApprovalWaiter, ApprovalQueueError> {
+        let id = id()?;
+        let NewApproval { principal, application, server, offers, card, .. } = asking;
+        let NewApproval { timeout, bond, asker, caller, is_weak, definition, target, check, .. } = asking;
+        let NewApproval { session, returns, .. } = asking;
+        let (now, asked_at) = (Instant::now(), Timestamp::now());
+        let until = now.checked_add(timeout).unwrap_or(now + FOREVER);
+        let span = SignedDuration::try_from(timeout).ok();
+        let expires_at = span.and_then(|span| asked_at.checked_add(span).ok()).unwrap_or(Timestamp::MAX);
+        let share = queued_approval::share(caller.as_deref(), application.as_deref());
+        let matter = Approval {
+            id: id.clone(),
+            asked_at,
+            expires_at,
+            state: ApprovalState::Open,
+            decided: None,
+            principal,
+            application,
+            server,
+            session: session.as_ref().filter(|_| offers.session).map(GrantSession::words),
+            offers,
+            card,
+        };
+        let size = serde_json::to_vec(&matter.card).map_or(0, |card| card.len());
+        {
+            let mut state = self.state();
+            self.expire(&mut state);
+            let limits = state.limits;
+            if state.entries.len() >= limits.waiting {
+                return Err(ApprovalQueueError::TooMany(ApprovalLimitExceeded::Waiting(limits.waiting)));
+            }
+            let of_asker = || state.entries.values().filter(|entry| entry.asker == asker);
+            let free = limits.of_one.saturating_sub(of_asker().count());
+            if free == 0 {
+                return Err(ApprovalQueueError::TooMany(ApprovalLimitExceeded::OfOne(limits.of_one)));
+            }
+            // A program that already waits leaves as much room as it takes: whoever comes next has a share as well.
+            let of_program = of_asker().filter(|entry| entry.share == share).count();
+            if of_program >= free {
+                return Err(ApprovalQueueError::TooMany(ApprovalLimitExceeded::OfProgram {
+                    waiting: of_program,
+                    limit: limits.of_one,
+                }));
+            }
+            if state.bytes.saturating_add(size) > limits.bytes {
+                return Err(ApprovalQueueError::TooMany(ApprovalLimitExceeded::Bytes(limits.bytes)));
+            }
+            state.bytes += size;
+            state.count += 1;
+            let number = state.count;
+            let keeping = if returns && self.0.matters.is_some() {
+                PersistenceState::Writing
+            } else {
+                PersistenceState::No
+            };
+            let entry = QueuedApproval {
+                size,
+                keeping,
+                matter,
+                number,
+                until,
+                bond,
+                asker,
+                share,
+                is_weak,
+                timeout,
+                definition,
+                target,
+                check,
+                session,
+            };
+            state.entries.insert(id.clone(), entry);
+        }
+        self.changed();
+        Ok(ApprovalWaiter { desk: self.clone(), id, bond, detached: false })
+    }
+
+    /// Waits for the decision about a matter whose asker has come back.
+    pub(crate) fn resume(&self, id: &str, bond: BindingDigest) -> ApprovalWaiter {
+        ApprovalWaiter { desk: self.clone(), id: id.to_owned(), bond, detached: false }
+    }
+
+    /// Returns true if a matter with this id and binding exists and has not been used.
+    pub(crate) fn has(&self, id: &str, bond: &BindingDigest) -> bool {
+        let mut state = self.state();
+        self.expire(&mut state);
+        state.entries.get(id).is_some_and(|entry| entry.is_shown() && entry.bond == *bond)
+    }
+
+    /// The grant that fits.
+    pub(crate) fn granted(&self, subject: &GrantQuery<'_>, effect: GrantEffect) -> Option<ApprovalGrant> {
+        self.0.grants.find(subject, effect)
+    }
+
+    /// Forgets what was allowed for sessions.
+    pub(crate) fn end_sessions(&self) {
+        self.0.grants.end_sessions();
+        self.changed();
+    }
+
+    /// Prepares for the end of the program. Matters that are not persisted are withdrawn, and that is recorded.
+    /// Persisted matters are available again after a restart.
+    pub async fn end(&self) {
+        let withdrawn: Vec<Approval> = {
+            let mut state = self.state();
+            self.expire(&mut state);
+            let held = state
+                .entries
+                .iter()
+                .filter(|(_, entry)| entry.keeping == PersistenceState::No && entry.is_open());
+            let held: Vec<String> = held.map(|(id, _)| id.clone()).collect();
+            held.iter().filter_map(|id| self.finish(&mut state, id, ApprovalState::Withdrawn)).collect()
+        };
+        for matter in &withdrawn {
+            self.record_withdrawn(matter, "the host, which ended");
+        }
+        self.remove_over().await;
+        self.changed();
+    }
+
+    fn changed(&self) {
+        self.0.changes.send_modify(|count| *count += 1);
+    }
+
+    fn state(&self) -> MutexGuard<'_, ApprovalQueueState> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Silence is a no.
+    fn expire(&self, state: &mut ApprovalQueueState) {
+        let now = Instant::now();
+        let over = state.entries.iter().filter(|(_, entry)| entry.until <= now);
+        let over: Vec<String> = over.map(|(id, _)| id.clone()).collect();
+        for id in &over {
+            self.finish(state, id, ApprovalState::Expired);
+        }
+        if !over.is_empty() {
+            self.changed();
+        }
+    }
+
+    /// Removes a matter from the queue. Returns its final state if it was still undecided.
+    fn finish(&self, state: &mut ApprovalQueueState, id: &str, how: ApprovalState) -> Option<Approval> {
+        let entry = state.entries.remove(id)?;
+        let (is_shown, is_open) = (entry.is_shown(), entry.is_open());
+        // What is being written may be there soon, and what is being taken is gone soon.
+        if let PersistenceState::Yes | PersistenceState::Writing = entry.keeping {
+            state.over.insert(id.to_owned());
+        }
+        let (mut matter, size) = (entry.matter, entry.size);
+        state.bytes = state.bytes.saturating_sub(size);
+        if !is_shown {
+            return None;
+        }
+        if is_open {
+            matter.state = how;
+        }
+        let became = is_open.then(|| matter.clone());
+        state.done_bytes += size;
+        state.done.push_back((matter, size));
+        while state.done.len() > MAX_DONE || (state.done_bytes > MAX_DONE_BYTES && state.done.len() > 1) {
+            let Some((_, size)) = state.done.pop_front() else { break };
+            state.done_bytes = state.done_bytes.saturating_sub(size);
+        }
+        became
+    }
+}
+
+impl ApprovalQueueError {
+    /// Returns the reason as the end of a sentence.
+    pub(crate) fn words(self) -> Cow<'static, str> {
+        match self {
+            Self::Expired => {
+                "there is no approval for it any more: it was used, or nobody decided in time (setting approval_timeout)"
+                    .into()
+            }
+            Self::Changed => "what was approved is not what would be called".into(),
+            Self::TooMany(full) => full.words().into(),
+            Self::NoId => "the system has no randomness".into(),
+            Self::Store => {
+                "what waits for a person cannot be written to the host's state at the moment (the log says why)"
+                    .into()
+            }
+        }
+    }
+
+    /// Returns the decision for the audit log.
+    pub(crate) fn decision(self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::Changed | Self::TooMany(_) | Self::NoId | Self::Store => "deny",
+        }
+    }
+}
+
+impl std::fmt::Debug for ApprovalQueue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Desk").field("open", &self.state().entries.len()).finish_non_exhaustive()
+    }
+}
+
+/// The entry of this id.
+fn waiting<'s>(state: &'s mut ApprovalQueueState, id: &str) -> Result<&'s mut QueuedApproval, DecideError> {
+    let is_over = state.done.iter().any(|(matter, _)| matter.id == id);
+    let entry = state.entries.get_mut(id).filter(|entry| entry.is_shown());
+    entry.ok_or(if is_over { DecideError::Over } else { DecideError::Unknown })
+}
+
+/// Generates a random id that cannot be guessed.
+pub(crate) fn id() -> Result<String, ApprovalQueueError> {
+    let mut random = [0_u8; 16];
+    aws_lc_rs::rand::fill(&mut random).map_err(|_| ApprovalQueueError::NoId)?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}

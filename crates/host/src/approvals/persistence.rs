@@ -1,0 +1,338 @@
+//! Matters whose askers go away and come back for them: they are kept in the host's state, and there again after a
+//! restart, whether they wait or are decided and not used yet.
+//!
+//! The host's state is authoritative; memory holds a copy of it. All processes that share a state therefore show the
+//! same matters. The first decision counts for all of them, and a decision is used exactly once, by one of them.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use hospes_model::RawJson;
+use hospes_store::StoreError;
+use hospes_store::approvals::StoredApproval;
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use super::approval::{Approval, ApprovalState};
+use super::decision::{DecideError, DecisionRecord};
+use super::grant::ApprovalGrant;
+use super::queued_approval::{self, QueuedApproval};
+use super::{ApprovalQueue, ApprovalQueueError, ApprovalQueueState, BindingDigest, FOREVER, GrantSession};
+
+/// Looks whether an edit of a matter can be done that was asked before a restart.
+pub(crate) type StoredEditCheck = Box<dyn Fn(&Approval, &RawJson) -> Result<(), String> + Send + Sync>;
+
+/// Persistence of a matter in the host's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PersistenceState {
+    /// The matter is not persisted; the asker waits for it.
+    No,
+    /// The matter is being written, and is not shown yet.
+    Writing,
+    /// It is.
+    Yes,
+    /// It is being taken out, to be used.
+    Taking,
+}
+
+/// Serialized form of a matter.
+#[derive(Serialize, Deserialize)]
+struct ApprovalBody {
+    matter: Approval,
+    bond: BindingDigest,
+    asker: BindingDigest,
+    weak: bool,
+    timeout_ms: u64,
+    definition: Option<String>,
+    target: String,
+    /// The process that asked. What is kept was asked with 2026-07-28, where it is the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    caller: Option<String>,
+}
+
+impl ApprovalQueue {
+    /// Has edits looked at so that nothing else looks at. The first such look stays.
+    pub(crate) fn check_with(&self, checker: StoredEditCheck) {
+        let _another = self.0.checker.set(checker);
+    }
+
+    /// Writes down one that is to be kept, and shows it then.
+    pub(super) async fn keep(&self, id: &str) -> Result<(), ApprovalQueueError> {
+        let Some(matters) = &self.0.matters else { return Ok(()) };
+        let (text, until) = {
+            let state = self.state();
+            let entry = state.entries.get(id).ok_or(ApprovalQueueError::Expired)?;
+            if entry.keeping != PersistenceState::Writing {
+                return Ok(());
+            }
+            (entry.written(), entry.matter.expires_at)
+        };
+        let text = text.map_err(|error| store("a matter cannot be written", &error))?;
+        let put = matters.put(id.to_owned(), text, until).await;
+        put.map_err(|error| store("a matter cannot be kept", &error))?;
+        let mut state = self.state();
+        state.entries.get_mut(id).ok_or(ApprovalQueueError::Expired)?.keeping = PersistenceState::Yes;
+        drop(state);
+        self.changed();
+        Ok(())
+    }
+
+    /// Decides about one that is kept: there first, and for all who share the state.
+    pub(super) async fn settle_kept(
+        &self,
+        id: &str,
+        decided: DecisionRecord,
+        grant: Option<ApprovalGrant>,
+    ) -> Result<Approval, DecideError> {
+        let failed = |error: &dyn std::error::Error| DecideError::Store(error.to_string());
+        let matters = self.0.matters.as_ref().ok_or(DecideError::Unknown)?;
+        let text = serde_json::to_string(&decided).map_err(|error| failed(&error))?;
+        let given = grant.as_ref().map(|grant| grant.id.clone());
+        let (mut matter, until) = {
+            let mut state = self.state();
+            let entry = self.undecided(&mut state, id, grant)?;
+            (entry.matter.clone(), deadline(decided.at, entry.timeout))
+        };
+        let done = matters.decide(id.to_owned(), &text, Timestamp::now(), until).await;
+        if let (Some(given), Ok(false) | Err(_)) = (given, &done) {
+            self.0.grants.revoke(&given);
+        }
+        if !done.map_err(|error| failed(&error))? {
+            // Somebody was quicker, perhaps elsewhere: what is shown is what they made of it.
+            if let Err(error) = self.look_at_kept().await {
+                tracing::warn!(%error, "what was decided elsewhere is seen later");
+            }
+            return Err(DecideError::Over);
+        }
+        let mut state = self.state();
+        match state.entries.get_mut(id).filter(|entry| entry.is_open()) {
+            Some(entry) => Ok(entry.settle(decided)),
+            // It was used in the meantime, or is seen as decided already.
+            None => {
+                matter.state = decided.decision.state();
+                matter.decided = Some(decided);
+                Ok(matter)
+            }
+        }
+    }
+
+    /// Removes a matter from the state before it is used. From then on it cannot be used again, whatever happens.
+    pub(super) async fn take_kept(&self, id: &str) -> Result<(), ApprovalQueueError> {
+        let matters = self.0.matters.as_ref().ok_or(ApprovalQueueError::Expired)?;
+        let taken = matters.take(id.to_owned(), Timestamp::now()).await;
+        let mut state = self.state();
+        let entry = state.entries.get_mut(id).ok_or(ApprovalQueueError::Expired)?;
+        match taken {
+            Ok(Some(decided)) => {
+                entry.keeping = PersistenceState::No;
+                // Another process may have been quicker to decide.
+                if entry.is_open()
+                    && let Some(decided) = decided.as_deref().and_then(read)
+                {
+                    entry.settle(decided);
+                }
+                Ok(())
+            }
+            Ok(None) => {
+                entry.keeping = PersistenceState::No;
+                self.finish(&mut state, id, ApprovalState::Withdrawn);
+                drop(state);
+                self.changed();
+                Err(ApprovalQueueError::Expired)
+            }
+            Err(error) => {
+                entry.keeping = PersistenceState::Yes;
+                Err(store("what was decided cannot be used up", &error))
+            }
+        }
+    }
+
+    /// Reloads the persisted matters, with the changes of other processes: new, decided, used and withdrawn ones.
+    pub(super) async fn look_at_kept(&self) -> Result<(), StoreError> {
+        let Some(matters) = &self.0.matters else { return Ok(()) };
+        let (known, kept) = {
+            let mut state = self.state();
+            self.expire(&mut state);
+            let here = state.entries.iter().filter(|(_, entry)| entry.keeping != PersistenceState::No);
+            let mut known: HashMap<String, bool> =
+                here.map(|(id, entry)| (id.clone(), !entry.is_open())).collect();
+            known.extend(state.over.iter().chain(&state.unreadable).map(|id| (id.clone(), true)));
+            let kept = state.entries.iter().filter(|(_, entry)| entry.keeping == PersistenceState::Yes);
+            (known, kept.map(|(id, _)| id.clone()).collect::<HashSet<String>>())
+        };
+        let now = Timestamp::now();
+        let look = matters.look(now, known).await?;
+        let mut state = self.state();
+        for id in look.gone {
+            state.unreadable.remove(&id);
+            // One that is being taken is ours, and one that was being written may not have been there yet.
+            if kept.contains(&id)
+                && let Some(entry) =
+                    state.entries.get_mut(&id).filter(|entry| entry.keeping == PersistenceState::Yes)
+            {
+                entry.keeping = PersistenceState::No;
+                let is_late = entry.deadline() <= now;
+                let how = if is_late { ApprovalState::Expired } else { ApprovalState::Withdrawn };
+                self.finish(&mut state, &id, how);
+            }
+        }
+        for kept in look.news {
+            self.take_over(&mut state, kept, now);
+        }
+        drop(state);
+        self.changed();
+        Ok(())
+    }
+
+    fn take_over(&self, state: &mut ApprovalQueueState, kept: StoredApproval, now: Timestamp) {
+        let decided = kept.decided.as_deref().and_then(read);
+        if let Some(entry) = state.entries.get_mut(&kept.id) {
+            if let Some(decided) =
+                decided.filter(|_| entry.is_open() && entry.keeping == PersistenceState::Yes)
+            {
+                entry.settle(decided);
+                entry.until = instant(entry.deadline(), entry.timeout, now);
+            }
+            return;
+        }
+        let written = kept.matter.as_deref().map(serde_json::from_str::<ApprovalBody>);
+        let Some(Ok(written)) =
+            written.filter(|written| written.as_ref().is_ok_and(|written| written.matter.id == kept.id))
+        else {
+            tracing::warn!(
+                id = kept.id,
+                "a matter that was kept cannot be read; whoever asked has to ask anew"
+            );
+            state.unreadable.insert(kept.id);
+            return;
+        };
+        state.count += 1;
+        let entry = written.entry(state.count, decided, now);
+        state.bytes = state.bytes.saturating_add(entry.size);
+        state.entries.insert(kept.id, entry);
+    }
+
+    /// Removes from the state what is over here.
+    pub(super) async fn remove_over(&self) {
+        let Some(matters) = &self.0.matters else { return };
+        let over: Vec<String> = {
+            let mut state = self.state();
+            self.expire(&mut state);
+            state.over.iter().cloned().collect()
+        };
+        if over.is_empty() {
+            return;
+        }
+        match matters.remove(over.clone(), Timestamp::now()).await {
+            // Not before: until then whoever looks would find them there.
+            Ok(()) => {
+                let mut state = self.state();
+                state.over.retain(|id| !over.contains(id));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "what waits no more cannot be removed from the host's state yet");
+            }
+        }
+    }
+}
+
+impl QueuedApproval {
+    fn written(&self) -> serde_json::Result<String> {
+        let Self { bond, asker, is_weak: weak, .. } = *self;
+        let timeout_ms = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
+        let (matter, definition, target) =
+            (self.matter.clone(), self.definition.clone(), self.target.clone());
+        let caller = match &self.session {
+            Some(GrantSession::Process(caller)) => caller.as_deref().map(str::to_owned),
+            Some(GrantSession::Connection(_)) | None => None,
+        };
+        serde_json::to_string(&ApprovalBody {
+            matter,
+            bond,
+            asker,
+            weak,
+            timeout_ms,
+            definition,
+            target,
+            caller,
+        })
+    }
+
+    /// Until when it can be decided or, once it is, used, by the clock on the wall: the machine may have slept, or the host
+    /// may have been away.
+    fn deadline(&self) -> Timestamp {
+        let decided = self.matter.decided.as_ref();
+        decided.map_or(self.matter.expires_at, |decided| deadline(decided.at, self.timeout))
+    }
+}
+
+impl ApprovalBody {
+    fn entry(self, number: u64, decided: Option<DecisionRecord>, now: Timestamp) -> QueuedApproval {
+        let Self { matter, bond, asker, weak, timeout_ms, definition, target, caller } = self;
+        let size = serde_json::to_vec(&matter.card).map_or(0, |card| card.len());
+        let timeout = Duration::from_millis(timeout_ms);
+        let share = queued_approval::share(None, matter.application.as_deref());
+        let mut entry = QueuedApproval {
+            matter,
+            share,
+            size,
+            number,
+            until: Instant::now(),
+            bond,
+            asker,
+            is_weak: weak,
+            timeout,
+            definition,
+            target,
+            check: None,
+            keeping: PersistenceState::Yes,
+            session: Some(GrantSession::Process(caller.map(Into::into))),
+        };
+        if let Some(decided) = decided {
+            entry.settle(decided);
+        }
+        entry.until = instant(entry.deadline(), timeout, now);
+        entry
+    }
+}
+
+/// Computes the time at which this span has passed.
+fn deadline(from: Timestamp, span: Duration) -> Timestamp {
+    SignedDuration::try_from(span).ok().and_then(|span| from.checked_add(span).ok()).unwrap_or(Timestamp::MAX)
+}
+
+/// Converts a deadline to the monotonic clock. The remaining time never exceeds the timeout, even if the wall clock was
+/// set.
+fn instant(deadline: Timestamp, timeout: Duration, now: Timestamp) -> Instant {
+    let left = Duration::try_from(deadline.duration_since(now)).unwrap_or_default().min(timeout);
+    let now = Instant::now();
+    now.checked_add(left).unwrap_or(now + FOREVER)
+}
+
+fn read(decided: &str) -> Option<DecisionRecord> {
+    let read = serde_json::from_str(decided);
+    read.inspect_err(|error| tracing::warn!(%error, "a decision that was kept cannot be read")).ok()
+}
+
+fn store(what: &str, error: &(dyn std::error::Error + 'static)) -> ApprovalQueueError {
+    tracing::error!(error, what);
+    ApprovalQueueError::Store
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The host was away for a while, and the clock on the wall was set meanwhile.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_left_is_what_the_wall_says_and_never_more_than_was_given() {
+        let (now, given) = (Timestamp::now(), Duration::from_secs(120));
+        let left = |deadline: Timestamp| instant(deadline, given, now) - Instant::now();
+        assert_eq!(left(deadline(now, Duration::from_secs(50))), Duration::from_secs(50));
+        assert_eq!(left(now), Duration::ZERO);
+        assert_eq!(left(now - Duration::from_secs(50)), Duration::ZERO);
+        assert_eq!(left(deadline(now, Duration::from_secs(9000))), given);
+        assert_eq!(left(deadline(now, Duration::MAX)), given);
+    }
+}

@@ -1,0 +1,191 @@
+//! One matter, and what may be decided about it.
+
+use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
+use tokio::time::{Duration, Instant};
+
+use super::approval::{Approval, ApprovalCallKind, ApprovalCard, ApprovalState, DecisionOptions};
+use super::decision::{ApprovalDecision, DecideError, DecisionRecord, MAX_REASON};
+use super::grant::{ApprovalGrant, ApprovalScope, GrantEffect, LastingPermission};
+use super::grants::GrantTable;
+use super::persistence::{PersistenceState, StoredEditCheck};
+use super::{ApprovalOutcome, BindingDigest, EditCheck, FOREVER, GrantSession, id};
+
+pub(super) struct QueuedApproval {
+    pub(super) matter: Approval,
+    /// Size of the shown content, in bytes.
+    pub(super) size: usize,
+    /// In which order it was asked.
+    pub(super) number: u64,
+    pub(super) until: Instant,
+    pub(super) bond: BindingDigest,
+    pub(super) asker: BindingDigest,
+    /// The program of the asker.
+    pub(super) share: BindingDigest,
+    /// True if the application may report its person's decision.
+    pub(super) is_weak: bool,
+    pub(super) timeout: Duration,
+    /// Hash of the definition to which a lasting decision is bound, besides the matter's own fields.
+    pub(super) definition: Option<String>,
+    pub(super) target: String,
+    pub(super) check: Option<EditCheck>,
+    pub(super) keeping: PersistenceState,
+    /// The session that asks, where a permission for it is offered.
+    pub(super) session: Option<GrantSession>,
+}
+
+/// Computes a key that distinguishes the programs of one asker: from the transport's identification, or else from the
+/// application's name.
+pub(super) fn share(caller: Option<&str>, application: Option<&str>) -> BindingDigest {
+    let mut text = Sha256::new();
+    text.update([u8::from(caller.is_some()), u8::from(application.is_some())]);
+    text.update(caller.or(application).unwrap_or_default());
+    text.finalize().into()
+}
+
+impl QueuedApproval {
+    pub(super) fn is_open(&self) -> bool {
+        self.matter.state == ApprovalState::Open && self.is_shown()
+    }
+
+    /// Returns true if a person can see it. A matter that is to be persisted is hidden until that has happened.
+    pub(super) fn is_shown(&self) -> bool {
+        self.keeping != PersistenceState::Writing
+    }
+
+    /// Checks that this decision can be made, and returns its lasting part, if any. `checker` validates an edit if the
+    /// matter has no check.
+    pub(super) fn allows(
+        &self,
+        decision: &ApprovalDecision,
+        checker: Option<&StoredEditCheck>,
+    ) -> Result<Option<LastingDecision>, DecideError> {
+        let DecisionOptions { edit, session, always, block } = self.matter.offers;
+        if !self.is_open() {
+            return Err(DecideError::Over);
+        }
+        match decision {
+            ApprovalDecision::Deny { reason: Some(reason), .. } if reason.len() > MAX_REASON => {
+                Err(DecideError::LongReason)
+            }
+            ApprovalDecision::Deny { block: true, .. } if !block => {
+                Err(DecideError::NotOffered("to deny it from now on"))
+            }
+            ApprovalDecision::Deny { block: true, .. } => Ok(Some(LastingDecision::Denied)),
+            ApprovalDecision::Deny { .. } => Ok(None),
+            ApprovalDecision::Allow { edited, scope } => {
+                match edited {
+                    Some(_) if !edit => return Err(DecideError::NotOffered("an edit")),
+                    Some(edited) => {
+                        match (&self.check, checker) {
+                            (Some(check), _) => check(edited),
+                            (None, Some(checker)) => checker(&self.matter, edited),
+                            (None, None) => Err("nobody here can look whether it can be done".to_owned()),
+                        }
+                        .map_err(DecideError::Edit)?;
+                    }
+                    None if matches!(self.matter.card, ApprovalCard::Form(_)) => {
+                        return Err(DecideError::Edit("the form has to be filled in".to_owned()));
+                    }
+                    None => (),
+                }
+                match scope {
+                    ApprovalScope::Once => Ok(None),
+                    ApprovalScope::Session if !session || self.session.is_none() => {
+                        Err(DecideError::NotOffered("a permission for the session"))
+                    }
+                    ApprovalScope::Session => Ok(Some(LastingDecision::Session)),
+                    ApprovalScope::Always(_) if !always => {
+                        Err(DecideError::NotOffered("a lasting permission"))
+                    }
+                    ApprovalScope::Always(permission) => {
+                        let until = GrantTable::check(permission, Timestamp::now())?;
+                        Ok(Some(LastingDecision::Until(until, permission.clone())))
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn settle(&mut self, decided: DecisionRecord) -> Approval {
+        self.matter.state = decided.decision.state();
+        // Whoever asked has as long to come back for it.
+        let now = Instant::now();
+        self.until = now.checked_add(self.timeout).unwrap_or(now + FOREVER);
+        self.matter.decided = Some(decided);
+        self.matter.clone()
+    }
+
+    pub(super) fn settled(&self) -> Option<ApprovalOutcome> {
+        let DecisionRecord { by, decision, .. } = self.matter.decided.clone()?;
+        Some(match decision {
+            ApprovalDecision::Allow { edited, scope } => {
+                ApprovalOutcome::Allowed { edited, by, lasts: !scope.is_once() }
+            }
+            ApprovalDecision::Deny { reason, .. } => ApprovalOutcome::Denied { reason, by },
+        })
+    }
+
+    /// The session that a grant of this matter is bound to, if it is for one.
+    pub(super) fn session_of(&self, grant: &ApprovalGrant) -> Option<GrantSession> {
+        self.session.clone().filter(|_| grant.session.is_some())
+    }
+
+    pub(super) fn grant(&self, lasting: LastingDecision, by: &str) -> ApprovalGrant {
+        let matter = &self.matter;
+        let (what, name) = match &matter.card {
+            ApprovalCard::Call(card) => (card.what, card.name.clone()),
+            ApprovalCard::Result(card) => (card.what, card.name.clone()),
+            // Nothing else offers anything that lasts.
+            _ => (ApprovalCallKind::Tool, String::new()),
+        };
+        let mut grant = ApprovalGrant {
+            id: id().unwrap_or_else(|_| matter.id.clone()),
+            given_at: Timestamp::now(),
+            by: by.to_owned(),
+            until: None,
+            session: None,
+            effect: GrantEffect::Allow,
+            any_application: false,
+            weak: false,
+            principal: matter.principal.clone(),
+            application: matter.application.clone(),
+            server: matter.server.clone(),
+            target: Some(self.target.clone()),
+            what,
+            name,
+            definition: self.definition.clone(),
+            arguments: Default::default(),
+            destinations: Vec::new(),
+            used_at: None,
+            uses: 0,
+        };
+        match lasting {
+            LastingDecision::Session => {
+                let session = self.session.as_ref();
+                grant.until = session.and_then(|session| session.end(grant.given_at));
+                grant.session = session.map(GrantSession::words);
+            }
+            LastingDecision::Until(until, permission) => {
+                grant.until = Some(until);
+                grant.arguments = permission.arguments;
+                grant.destinations = permission.destinations;
+                grant.any_application = permission.any_application;
+            }
+            // Whoever asks, and whatever the server makes of the tool.
+            LastingDecision::Denied => {
+                grant.effect = GrantEffect::Deny;
+                (grant.any_application, grant.definition, grant.target) = (true, None, None);
+            }
+        }
+        grant
+    }
+}
+
+/// The part of a decision that lasts.
+#[derive(Clone, Debug)]
+pub(super) enum LastingDecision {
+    Session,
+    Until(Timestamp, LastingPermission),
+    Denied,
+}

@@ -1,0 +1,112 @@
+//! Using up what was decided.
+
+use jiff::Timestamp;
+
+use super::approval::ApprovalState;
+use super::decision::{ApprovalDecision, DecisionRecord};
+use super::grant::ApprovalGrant;
+use super::persistence::PersistenceState;
+use super::queued_approval::QueuedApproval;
+use super::{ApprovalOutcome, ApprovalQueue, ApprovalQueueError, BindingDigest};
+
+/// Decision that an application reports for its person, and its author for the audit log.
+type ApplicationAnswer = (ApprovalDecision, &'static str);
+
+impl ApprovalQueue {
+    /// Redeems the decision about a matter. `answer` is the decision that the application reports for its person, which
+    /// counts unless another decision came first. None while the matter is undecided. A persisted matter is removed
+    /// from the host's state before this returns.
+    pub(crate) async fn redeem(
+        &self,
+        id: &str,
+        bond: &BindingDigest,
+        answer: Option<ApplicationAnswer>,
+    ) -> Result<Option<ApprovalOutcome>, ApprovalQueueError> {
+        {
+            let mut state = self.state();
+            self.expire(&mut state);
+            let entry = state.entries.get_mut(id).filter(|entry| entry.is_shown());
+            let entry = entry.ok_or(ApprovalQueueError::Expired)?;
+            let is_heeded = answer.as_ref().is_some_and(|answer| entry.heeds(answer));
+            match entry.keeping {
+                PersistenceState::No => {
+                    drop(state);
+                    return self.redeem_here(id, bond, answer);
+                }
+                PersistenceState::Yes if entry.bond == *bond && entry.is_open() && !is_heeded => {
+                    return Ok(None);
+                }
+                PersistenceState::Yes => entry.keeping = PersistenceState::Taking,
+                // Somebody is about to use it.
+                PersistenceState::Writing | PersistenceState::Taking => {
+                    return Err(ApprovalQueueError::Expired);
+                }
+            }
+        }
+        // Once begun it is done, even if whoever wants it goes away: then it was used up for nothing, and not twice.
+        let (desk, id, bond) = (self.clone(), id.to_owned(), *bond);
+        let done = tokio::spawn(async move {
+            desk.take_kept(&id).await?;
+            desk.redeem_here(&id, &bond, answer)
+        });
+        done.await.unwrap_or(Err(ApprovalQueueError::Store))
+    }
+
+    /// Redeems a matter that is not, or no longer, persisted.
+    fn redeem_here(
+        &self,
+        id: &str,
+        bond: &BindingDigest,
+        answer: Option<ApplicationAnswer>,
+    ) -> Result<Option<ApprovalOutcome>, ApprovalQueueError> {
+        let mut state = self.state();
+        self.expire(&mut state);
+        let Some(entry) = state.entries.get_mut(id) else { return Err(ApprovalQueueError::Expired) };
+        if entry.bond != *bond {
+            // The try uses it up: who holds it for something else is not who was given it.
+            self.finish(&mut state, id, ApprovalState::Withdrawn);
+            return Err(ApprovalQueueError::Changed);
+        }
+        if entry.is_open()
+            && let Some((decision, by)) = answer.filter(|answer| entry.heeds(answer))
+        {
+            // What was not offered was not meant.
+            let lasting = entry.allows(&decision, self.0.checker.get());
+            let lasts = lasting.as_ref().ok().and_then(Option::as_ref);
+            let grant = lasts.map(|lasts| ApprovalGrant { weak: true, ..entry.grant(lasts.clone(), by) });
+            let is_full = grant.is_some_and(|grant| {
+                let session = entry.session_of(&grant);
+                self.0.grants.give(grant, session).is_err()
+            });
+            if is_full {
+                tracing::warn!(
+                    "there is no room for another lasting permission; the person will be asked again"
+                );
+            }
+            let decision = match (lasting, decision) {
+                (Err(_), ApprovalDecision::Allow { .. }) => ApprovalDecision::allow(),
+                (Err(_), ApprovalDecision::Deny { .. }) => ApprovalDecision::deny(),
+                (Ok(_), decision) => decision,
+            };
+            let decided = DecisionRecord { at: Timestamp::now(), by: by.to_owned(), decision };
+            let matter = entry.settle(decided);
+            self.record_at_once(&matter);
+        }
+        let settled = entry.settled();
+        if settled.is_some() {
+            let state_now = entry.matter.state;
+            self.finish(&mut state, id, state_now);
+        }
+        drop(state);
+        self.changed();
+        Ok(settled)
+    }
+}
+
+impl QueuedApproval {
+    /// Returns true if the application's decision counts. An approval may be reserved for another person; a denial
+    /// always counts.
+    fn heeds(&self, (decision, _): &ApplicationAnswer) -> bool {
+        self.is_weak || matches!(decision, ApprovalDecision::Deny { .. })
+    }
+}

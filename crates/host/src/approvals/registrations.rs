@@ -1,0 +1,88 @@
+//! Presence of a person who can decide, at an open console or at one that is served.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::ApprovalQueue;
+
+/// URL at which a person can decide in a browser.
+#[derive(Clone, Debug)]
+pub(crate) struct ConsoleUrl(Arc<str>);
+
+impl ConsoleUrl {
+    /// About this matter.
+    pub(crate) fn of(&self, id: &str) -> String {
+        format!("{}/approvals/{id}", self.0)
+    }
+}
+
+/// Somebody shows the desk to a person for as long as this is kept.
+#[must_use = "when it is dropped nobody is there any more"]
+pub struct ViewerRegistration {
+    desk: ApprovalQueue,
+    number: u64,
+}
+
+/// A console is served at which a person can come to decide, for as long as this is kept.
+#[must_use = "when it is dropped the console is no longer counted"]
+pub struct ConsoleRegistration(ApprovalQueue);
+
+impl fmt::Debug for ConsoleRegistration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConsoleRegistration").finish_non_exhaustive()
+    }
+}
+
+impl Drop for ConsoleRegistration {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.consoles = state.consoles.saturating_sub(1);
+    }
+}
+
+impl ApprovalQueue {
+    /// Registers a viewer that shows the queue to a person, at `url` if in a browser. From then on calls wait for a
+    /// decision instead of being rejected at once.
+    pub fn attend(&self, url: Option<&str>) -> ViewerRegistration {
+        let mut state = self.state();
+        state.count += 1;
+        let number = state.count;
+        state.attending.push((number, url.map(|url| url.trim_end_matches('/').into())));
+        ViewerRegistration { desk: self.clone(), number }
+    }
+
+    /// Registers a console that is served, whether or not anybody has it open: from now on calls wait for their time
+    /// limit, so that a person who hears of them can still come and decide.
+    pub fn register_console(&self) -> ConsoleRegistration {
+        self.state().consoles += 1;
+        ConsoleRegistration(self.clone())
+    }
+
+    /// Returns true if a person is present to decide, or a console is served to which one can come.
+    pub(crate) fn is_decidable(&self) -> bool {
+        let state = self.state();
+        !state.attending.is_empty() || state.consoles > 0
+    }
+
+    /// Returns true if a person is present to decide.
+    pub(crate) fn is_attended(&self) -> bool {
+        !self.state().attending.is_empty()
+    }
+
+    /// Returns the URL at which a person can decide in a browser.
+    pub(crate) fn console(&self) -> Option<ConsoleUrl> {
+        self.state().attending.iter().find_map(|(_, url)| url.clone()).map(ConsoleUrl)
+    }
+}
+
+impl Drop for ViewerRegistration {
+    fn drop(&mut self) {
+        self.desk.state().attending.retain(|(number, _)| *number != self.number);
+    }
+}
+
+impl fmt::Debug for ViewerRegistration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attendance").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,57 @@
+//! Keeping up with the host's state.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use super::{ApprovalQueue, ApprovalQueueInner};
+
+/// Interval at which the last uses of lasting permissions are written.
+const NOTE_USES: Duration = Duration::from_secs(10);
+
+/// Synchronizes lasting decisions and matters with the host's state, for as long as the desk exists.
+pub(super) async fn follow(desk: Weak<ApprovalQueueInner>, mut changes: watch::Receiver<u64>) {
+    let mut is_stale = false;
+    let mut ticks = tokio::time::interval(NOTE_USES);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        let changed = tokio::select! {
+            changed = changes.changed() => changed.is_ok(),
+            _ = ticks.tick() => false,
+        };
+        let Some(inner) = desk.upgrade() else { return };
+        let Some(kept) = &inner.kept else { return };
+        let used = inner.grants.take_used();
+        if !used.is_empty()
+            && let Err(error) = kept.used(used).await
+        {
+            tracing::warn!(%error, "when permissions were used cannot be noted");
+        }
+        is_stale |= changed;
+        let desk = ApprovalQueue(Arc::clone(&inner));
+        desk.remove_over().await;
+        if is_stale {
+            let turn = inner.turn.lock().await;
+            match kept.all(Timestamp::now()).await {
+                Ok(all) => {
+                    inner.grants.replace(all);
+                    is_stale = false;
+                }
+                // Some may have been revoked meanwhile: until that is known the person is asked.
+                Err(error) => {
+                    inner.grants.suspend();
+                    tracing::error!(%error, "lasting permissions cannot be read, and do not hold until they can");
+                }
+            }
+            drop(turn);
+            // Who decides, and who takes, is found out where they are kept, whatever is shown meanwhile.
+            if let Err(error) = desk.look_at_kept().await {
+                is_stale = true;
+                tracing::error!(%error, "what waits for a person cannot be read");
+            }
+            inner.changes.send_modify(|count| *count += 1);
+        }
+    }
+}

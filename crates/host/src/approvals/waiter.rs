@@ -1,0 +1,91 @@
+//! Waiting for a decision.
+
+use tokio::time::{Instant, timeout_at};
+
+use super::persistence::PersistenceState;
+use super::{ApprovalOutcome, ApprovalQueue, ApprovalQueueError, ApprovalState, BindingDigest};
+
+/// A matter whose asker waits. When this is dropped the matter is withdrawn, unless it is kept.
+pub(crate) struct ApprovalWaiter {
+    pub(super) desk: ApprovalQueue,
+    pub(super) id: String,
+    pub(super) bond: BindingDigest,
+    /// True if the matter stays in the queue after the waiter is dropped.
+    pub(super) detached: bool,
+}
+
+impl ApprovalWaiter {
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Detaches the matter from this waiter. It stays in the queue, and the asker can come back for it while the host
+    /// runs.
+    pub(crate) fn detach(mut self) -> String {
+        self.detached = true;
+        self.id.clone()
+    }
+
+    /// Detaches the matter and persists it, if the desk has a state, so that it survives a restart. When this returns,
+    /// the matter is stored and shown.
+    ///
+    /// # Errors
+    /// [`ApprovalQueueError::Store`] when it cannot be kept; then it is withdrawn.
+    pub(crate) async fn keep(mut self) -> Result<String, ApprovalQueueError> {
+        self.desk.keep(&self.id).await?;
+        self.detached = true;
+        Ok(self.id.clone())
+    }
+
+    /// Waits for the decision, and uses it up.
+    pub(crate) async fn settled(&self) -> Result<ApprovalOutcome, ApprovalQueueError> {
+        let mut changes = self.desk.subscribe();
+        loop {
+            changes.mark_unchanged();
+            let until = {
+                let state = self.desk.state();
+                state.entries.get(&self.id).map_or_else(Instant::now, |entry| entry.until)
+            };
+            if let Some(settled) = self.desk.redeem_quietly(&self.id, &self.bond).await? {
+                return Ok(settled);
+            }
+            // Too late is found out by looking again.
+            let _ = timeout_at(until, changes.changed()).await;
+        }
+    }
+}
+
+impl ApprovalQueue {
+    async fn redeem_quietly(
+        &self,
+        id: &str,
+        bond: &BindingDigest,
+    ) -> Result<Option<ApprovalOutcome>, ApprovalQueueError> {
+        let is_open = {
+            let state = self.state();
+            let entry = state.entries.get(id);
+            entry.is_some_and(|entry| entry.is_open() && entry.until > Instant::now() && entry.bond == *bond)
+        };
+        // Looking is no change, or everybody who waits would wake everybody else.
+        if is_open { Ok(None) } else { self.redeem(id, bond, None).await }
+    }
+}
+
+impl Drop for ApprovalWaiter {
+    fn drop(&mut self) {
+        if self.detached {
+            return;
+        }
+        let mut state = self.desk.state();
+        // One that is kept is not theirs alone who wait here at the moment: their state is good for another try.
+        let keeping = state.entries.get(&self.id).map(|entry| entry.keeping);
+        if let Some(PersistenceState::No | PersistenceState::Writing) = keeping {
+            let withdrawn = self.desk.finish(&mut state, &self.id, ApprovalState::Withdrawn);
+            drop(state);
+            if let Some(matter) = withdrawn {
+                self.desk.record_withdrawn(&matter, "whoever asked, who went away");
+            }
+            self.desk.changed();
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Middleware for an endpoint without sign-in. It admits programs of the host's user.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use hospes::transport::http_server::{
+    CallerLabel as CallerWords, ConnectionLocal, Endpoint, HttpMiddleware, MiddlewareFuture, RemoteAddress,
+};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use super::{CallerLookupError, LocalCaller};
+
+/// The callers that are let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CallerRule {
+    /// Programs of the same user that no host has started; others by the token.
+    SameUser,
+    /// Callers that show the token.
+    Token,
+}
+
+/// Lets in whom its [`CallerRule`] lets in. Who it is is looked up once for each connection, and is in the record of what it
+/// calls.
+pub struct CallerMiddleware {
+    rule: CallerRule,
+    local: SocketAddr,
+    /// True if this process runs as the administrator.
+    is_administrator: bool,
+    /// The hash of the token, so that how long a comparison takes says nothing of it.
+    token: [u8; 32],
+}
+
+type CallerLookup = Result<LocalCaller, CallerLookupError>;
+
+impl CallerMiddleware {
+    /// The check before the endpoint that listens at `local`.
+    #[must_use]
+    pub fn new(rule: CallerRule, local: SocketAddr, token: &str) -> Self {
+        Self { rule, local, is_administrator: super::is_administrator(), token: Sha256::digest(token).into() }
+    }
+
+    async fn known(&self, request: &Request<Incoming>) -> CallerLookup {
+        let extensions = request.extensions();
+        let Some(RemoteAddress(remote)) = extensions.get::<RemoteAddress>().copied() else {
+            return Err(CallerLookupError::Elsewhere);
+        };
+        let local = self.local;
+        let find = async move {
+            // It reads much of `/proc`.
+            let looked = tokio::task::spawn_blocking(move || LocalCaller::of_connection(local, remote)).await;
+            looked.unwrap_or(Err(CallerLookupError::Elsewhere))
+        };
+        match extensions.get::<ConnectionLocal>() {
+            Some(memory) => memory
+                .get_or_init::<CallerLookup>(find)
+                .await
+                .map_or(Err(CallerLookupError::Elsewhere), |known| (*known).clone()),
+            None => find.await,
+        }
+    }
+
+    fn shows_token(&self, headers: &HeaderMap) -> bool {
+        let mut shown = headers.get_all(AUTHORIZATION).iter();
+        let (Some(one), None) = (shown.next(), shown.next()) else { return false };
+        let Some((scheme, token)) = one.to_str().ok().and_then(|text| text.split_once(' ')) else {
+            return false;
+        };
+        let hash: [u8; 32] = Sha256::digest(token.trim()).into();
+        scheme.eq_ignore_ascii_case("bearer") && hash == self.token
+    }
+
+    /// The reason why the caller is not served; none for one that is.
+    fn refusal(&self, known: &CallerLookup, has_token: bool) -> Option<String> {
+        if let Ok(caller) = known
+            && caller.is_server
+            && self.rule == CallerRule::SameUser
+        {
+            return Some(format!(
+                "{caller} is a server that a host has started, and servers are no applications"
+            ));
+        }
+        if has_token {
+            return None;
+        }
+        let token = "show the endpoint's token, as `Authorization: Bearer TOKEN`";
+        match (self.rule, known) {
+            (CallerRule::SameUser, Ok(caller)) if caller.is_same_user() => None,
+            (CallerRule::SameUser, Ok(caller)) => {
+                Some(format!("{caller} is not of the user who runs this host: {token}"))
+            }
+            // From the administrator there are no secrets. A host of the administrator sees all processes: what it
+            // cannot identify has just ended or been given another parent, and may be a server.
+            (CallerRule::SameUser, Err(CallerLookupError::Hidden { uid: 0 })) if !self.is_administrator => {
+                None
+            }
+            (CallerRule::SameUser, Err(why)) => Some(format!(
+                "it is not known which program calls ({why}), and only those of one user may: {token}"
+            )),
+            (CallerRule::Token, _) => Some(format!("this endpoint wants its token of everybody: {token}")),
+        }
+    }
+}
+
+/// The caller of a request that a proxy may have forwarded: the proxy is then not who asks, though it is a program of the
+/// user. Forwarding headers can be forged, but only to be trusted less. A server stays a server, whatever it writes.
+fn by_proxy(known: CallerLookup, headers: &HeaderMap) -> CallerLookup {
+    let is_server = known.as_ref().is_ok_and(|caller| caller.is_server);
+    if is_server || !hospes_auth::server::is_forwarded(headers) {
+        known
+    } else {
+        Err(CallerLookupError::Forwarded)
+    }
+}
+
+impl HttpMiddleware for CallerMiddleware {
+    fn receive<'a>(
+        &'a self,
+        endpoint: &'a Endpoint,
+        request: &'a mut Request<Incoming>,
+    ) -> MiddlewareFuture<'a> {
+        Box::pin(async move {
+            let known = self.known(request).await;
+            let known = by_proxy(known, request.headers());
+            let has_token = self.shows_token(request.headers());
+            // The token goes no further.
+            request.headers_mut().remove(AUTHORIZATION);
+            // A browser asks for pages of elsewhere first, and cannot show a token with that.
+            let is_preflight = request.method() == http::Method::OPTIONS;
+            if let Some(why) = self.refusal(&known, has_token).filter(|_| !is_preflight) {
+                tracing::warn!(why, "a request was refused");
+                let (parts, ()) = {
+                    let mut head = Request::new(());
+                    *head.uri_mut() = request.uri().clone();
+                    *head.headers_mut() = request.headers().clone();
+                    head.into_parts()
+                };
+                let mut response = self.refuse(&why);
+                endpoint.show(&parts, &mut response);
+                return Some(response);
+            }
+            let words = match &known {
+                Ok(caller) => caller.to_string(),
+                Err(CallerLookupError::Hidden { uid }) => format!("a program of user {uid}"),
+                Err(CallerLookupError::Forwarded) => "a program behind a proxy".to_owned(),
+                Err(_) => "a program that could not be identified".to_owned(),
+            };
+            request.extensions_mut().insert(CallerWords::new(words));
+            None
+        })
+    }
+}
+
+impl CallerMiddleware {
+    fn refuse(&self, why: &str) -> Response<Bytes> {
+        let body = json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32_600, "message": why } });
+        let mut response = Response::new(Bytes::from(body.to_string()));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        // What asks for a token sends clients to look for who makes them out; only where one is wanted of all is that right.
+        *response.status_mut() = match self.rule {
+            CallerRule::Token => {
+                response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+                StatusCode::UNAUTHORIZED
+            }
+            CallerRule::SameUser => StatusCode::FORBIDDEN,
+        };
+        response
+    }
+}
+
+impl fmt::Debug for CallerMiddleware {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallerFront")
+            .field("rule", &self.rule)
+            .field("local", &self.local)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_administrator_hides_is_served_to_other_users_alone() {
+        let front = |is_administrator| CallerMiddleware {
+            rule: CallerRule::SameUser,
+            local: ([127, 0, 0, 1], 1).into(),
+            is_administrator,
+            token: [0; 32],
+        };
+        let hidden = |uid| Err(CallerLookupError::Hidden { uid });
+        assert_eq!(front(false).refusal(&hidden(0), false), None);
+        assert!(front(true).refusal(&hidden(0), false).is_some());
+        assert_eq!(front(true).refusal(&hidden(0), true), None);
+        assert!(front(false).refusal(&hidden(1000), false).is_some());
+    }
+}

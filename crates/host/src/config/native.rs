@@ -1,0 +1,273 @@
+//! Hospes' own format.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use hospes::transport::http_server::{AllowedHosts, AllowedOrigins};
+
+use super::accounts::read_accounts;
+use super::auth::read_auth;
+use super::document::{ConfigEntry, ConfigNode, ConfigValue};
+use super::expand::ExpansionScope;
+use super::load::{LocatedSetting, PartialConfig};
+use super::model::{AllowedCallers, ConsoleConfig};
+use super::models::{ModelsConfig, read_models, read_sampling};
+use super::nearest::hint;
+use super::server::{ServerDefaults, read};
+use super::spellings::OWN;
+use super::table::{ConfigReport, SettingsTable};
+use crate::deciders::DecisionSource;
+use crate::settings::DEFAULT_HEALTH_CHECK;
+
+/// Reads a file in Hospes' own format.
+pub(super) fn read_own(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &mut PartialConfig) {
+    let report = &mut part.report;
+    let Some(mut table) = SettingsTable::new(root, None, "", report) else { return };
+    if let Some(mut endpoint) = table.table("endpoint", report) {
+        if let Some(entry) = endpoint.take(&["listen"], report) {
+            part.listen =
+                listen(&endpoint, entry, report).map(|value| LocatedSetting { value, at: entry.at.clone() });
+        }
+        if let Some(entry) = endpoint.take(&["start_wait"], report) {
+            let wait = endpoint.duration(entry, Duration::from_secs(1), report);
+            part.start_wait = wait.map(|value| LocatedSetting { value, at: entry.at.clone() });
+        }
+        if let Some(entry) = endpoint.take(&["callers"], report) {
+            let value = callers(&endpoint, entry, report);
+            part.callers = value.map(|value| LocatedSetting { value, at: entry.at.clone() });
+        }
+        part.allowed_hosts = patterns(&mut endpoint, "allowed_hosts", is_host, HOST_FORM, report);
+        part.allowed_origins = patterns(&mut endpoint, "allowed_origins", is_origin, ORIGIN_FORM, report);
+        endpoint.refuse_unread(report);
+    }
+    if let Some(mut console) = table.table("console", report) {
+        if let Some(entry) = console.take(&["listen"], report) {
+            let value = console_place(&console, entry, report);
+            part.console = value.map(|value| LocatedSetting { value, at: entry.at.clone() });
+        }
+        part.console_questions = console.boolean(&["questions"], report);
+        if let Some(entry) = console.take(&["decisions_from"], report) {
+            part.decisions_from = decisions_from(&console, entry, report);
+        }
+        console.refuse_unread(report);
+    }
+    if let Some(entry) = table.take(&["auth"], report)
+        && let Some(mut auth) = SettingsTable::new(&entry.node, None, "auth.", report)
+    {
+        let value = read_auth(&mut auth, scope, report);
+        part.auth = Some(LocatedSetting { value, at: entry.at.clone() });
+    }
+    if let Some(entry) = table.take(&["accounts"], report)
+        && let Some(mut accounts) = SettingsTable::new(&entry.node, None, "accounts.", report)
+    {
+        let value = read_accounts(&mut accounts, report);
+        part.accounts = Some(LocatedSetting { value, at: entry.at.clone() });
+    }
+    if let Some(mut audit) = table.table("audit", report) {
+        if let Some(entry) = audit.take(&["keep_days"], report) {
+            let value = days(&audit, entry, report);
+            part.audit_kept_for = value.map(|value| LocatedSetting { value, at: entry.at.clone() });
+        }
+        audit.refuse_unread(report);
+    }
+    if let Some(entry) = table.take(&["models"], report) {
+        part.models.models = read_models(&table, &entry.node, scope, report);
+    }
+    if let Some(entry) = table.take(&["sampling"], report)
+        && let Some(mut sampling) = SettingsTable::new(&entry.node, None, "sampling.", report)
+    {
+        let models = std::mem::take(&mut part.models.models);
+        part.models = ModelsConfig { models, ..read_sampling(&mut sampling, report) };
+    }
+    let mut defaults = ServerDefaults::default();
+    if let Some(mut table) = table.table("defaults", report) {
+        let mut time = |key| {
+            let entry = table.take(&[key], report)?;
+            table.duration(entry, Duration::from_secs(1), report)
+        };
+        defaults.timeouts.connect = time("connect_timeout");
+        defaults.timeouts.request = time("request_timeout");
+        defaults.timeouts.park = time("park_timeout");
+        defaults.timeouts.health_check = table.interval(&["health_check"], DEFAULT_HEALTH_CHECK, report);
+        defaults.max_connections = table.count(&["max_connections"], report);
+        defaults.pins = table.pins(report);
+        table.refuse_unread(report);
+    }
+    let servers = table.take(&["servers"], report);
+    table.refuse_unread(report);
+    let Some(servers) = servers else { return };
+    let Some(entries) = servers.node.as_object() else {
+        report.wrong_type::<()>(&servers.node, None, servers.key.clone(), "a table");
+        return;
+    };
+    for entry in entries {
+        let long;
+        let entry = match long_form(entry) {
+            Some(made) => {
+                long = made;
+                &long
+            }
+            None => entry,
+        };
+        let before = part.report.errors.len();
+        let reading = read(&entry.key, entry, &OWN, scope, defaults, &mut part.report);
+        part.add(entry, reading, before);
+    }
+}
+
+/// A text alone, a URL or a command line, is short for a table with nothing else in it.
+fn long_form(entry: &ConfigEntry) -> Option<ConfigEntry> {
+    let text = entry.node.as_str()?;
+    let is_url = ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme));
+    let key = if is_url { "url" } else { "command" };
+    let text = ConfigNode { at: entry.node.at.clone(), value: ConfigValue::String(text.to_owned()) };
+    let inner = ConfigEntry { at: entry.at.clone(), key: key.to_owned(), node: text };
+    let node = ConfigNode { at: entry.node.at.clone(), value: ConfigValue::Object(vec![inner]) };
+    Some(ConfigEntry { at: entry.at.clone(), key: entry.key.clone(), node })
+}
+
+/// Reads an address to listen on: `127.0.0.1:7337`, `localhost:7337`, `:7337` or a port alone.
+///
+/// What gives no address listens on loopback only.
+pub fn parse_listen(text: &str) -> Option<SocketAddr> {
+    let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let text = text.trim();
+    if let Ok(address) = text.parse() {
+        return Some(address);
+    }
+    let port = text.strip_prefix("localhost").unwrap_or(text);
+    let port = if port.len() < text.len() {
+        port.strip_prefix(':')?
+    } else {
+        port.strip_prefix(':').unwrap_or(port)
+    };
+    port.parse().ok().map(|port| SocketAddr::new(loopback, port))
+}
+
+/// Reads where the console listens: an address of this machine alone, as [`parse_listen`] reads it, or `off`.
+pub fn parse_console(text: &str) -> Option<ConsoleConfig> {
+    if text.trim() == "off" {
+        return Some(ConsoleConfig::Off);
+    }
+    parse_listen(text).filter(|address| address.ip().is_loopback()).map(ConsoleConfig::Listen)
+}
+
+/// Description of a valid console address.
+pub const CONSOLE_FORM: &str =
+    "a loopback address and a port such as \"127.0.0.1:7338\", a port alone, or \"off\"";
+
+fn console_place(
+    table: &SettingsTable<'_>,
+    entry: &ConfigEntry,
+    report: &mut ConfigReport,
+) -> Option<ConsoleConfig> {
+    let text = match &entry.node.value {
+        ConfigValue::Boolean(false) => "off",
+        ConfigValue::String(text) | ConfigValue::Number(text) => text,
+        _ => return report.wrong_type(&entry.node, None, table.field(entry), "a string or a port"),
+    };
+    match parse_console(text) {
+        Some(place) => Some(place),
+        None => table.invalid(&entry.node.at, &table.field(entry), CONSOLE_FORM, "", report),
+    }
+}
+
+fn decisions_from(
+    table: &SettingsTable<'_>,
+    entry: &ConfigEntry,
+    report: &mut ConfigReport,
+) -> Option<DecisionSource> {
+    let text = entry.node.as_str().unwrap_or_default();
+    let found = DecisionSource::ALL.into_iter().find(|from| from.as_str() == text);
+    found.or_else(|| {
+        let hint = hint(text, DecisionSource::ALL.map(DecisionSource::as_str));
+        let expected = "\"browser\", \"terminal\" or \"programs\"";
+        table.invalid(&entry.node.at, &table.field(entry), expected, hint, report)
+    })
+}
+
+fn callers(
+    table: &SettingsTable<'_>,
+    entry: &ConfigEntry,
+    report: &mut ConfigReport,
+) -> Option<AllowedCallers> {
+    match entry.node.as_str().unwrap_or_default() {
+        "same-user" => Some(AllowedCallers::SameUser),
+        "token" => Some(AllowedCallers::Token),
+        "any" => Some(AllowedCallers::Any),
+        text => {
+            let hint = hint(text, ["same-user", "token", "any"]);
+            table.invalid(
+                &entry.node.at,
+                &table.field(entry),
+                "\"same-user\", \"token\" or \"any\"",
+                hint,
+                report,
+            )
+        }
+    }
+}
+
+/// Description of a valid host name.
+pub const HOST_FORM: &str = "a name such as `mcp.example.org`, or with a port `mcp.example.org:8443`";
+
+/// Description of a valid web origin.
+pub const ORIGIN_FORM: &str =
+    "an origin such as `https://example.org`, or with any port `https://example.org:*`";
+
+/// Returns true if the text is a pattern for the `Host` header: a name or an address, with or without a port, or `*`.
+pub fn is_host(text: &str) -> bool {
+    AllowedHosts::knows(text)
+}
+
+/// Returns true if the text is a pattern for the `Origin` header: `scheme://host`, with a port or `:*`; `null`; `*`.
+pub fn is_origin(text: &str) -> bool {
+    AllowedOrigins::knows(text)
+}
+
+/// The most days that can be said of anything: a hundred years.
+const MAX_DAYS: u64 = 36_525;
+
+fn days(table: &SettingsTable<'_>, entry: &ConfigEntry, report: &mut ConfigReport) -> Option<Duration> {
+    let ConfigValue::Number(number) = &entry.node.value else {
+        return report.wrong_type(&entry.node, None, table.field(entry), "a number");
+    };
+    match number.parse::<u64>().ok().filter(|days| (1..=MAX_DAYS).contains(days)) {
+        Some(days) => Some(Duration::from_secs(days * 24 * 60 * 60)),
+        None => {
+            let expected = format!("a whole number of days from 1 to {MAX_DAYS}");
+            table.invalid(&entry.node.at, &table.field(entry), expected, "", report)
+        }
+    }
+}
+
+fn patterns(
+    table: &mut SettingsTable<'_>,
+    key: &'static str,
+    is_sound: impl Fn(&str) -> bool,
+    form: &str,
+    report: &mut ConfigReport,
+) -> Vec<String> {
+    let Some(entry) = table.take(&[key], report) else { return Vec::new() };
+    let texts = table.texts(entry, report).unwrap_or_default();
+    for (index, (text, at)) in texts.iter().enumerate() {
+        if !is_sound(text) {
+            let field = format!("{}[{index}]", table.field(entry));
+            table.invalid::<()>(at, &field, form, "", report);
+        }
+    }
+    texts.into_iter().map(|(text, _)| text.to_owned()).collect()
+}
+
+fn listen(table: &SettingsTable<'_>, entry: &ConfigEntry, report: &mut ConfigReport) -> Option<SocketAddr> {
+    let (ConfigValue::String(text) | ConfigValue::Number(text)) = &entry.node.value else {
+        return report.wrong_type(&entry.node, None, table.field(entry), "a string or a port");
+    };
+    match parse_listen(text) {
+        Some(address) => Some(address),
+        None => {
+            let expected = "an address and a port such as \"127.0.0.1:7337\"";
+            table.invalid(&entry.node.at, &table.field(entry), expected, "", report)
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Sign-in to upstream accounts. A call that needs an account its user has not connected asks the user to connect it,
+//! then continues.
+//!
+//! An application that can show URLs is asked to open one, in the way of its revision. The call is made once the
+//! account is connected. Any other application receives the URL in an error message. A server that lists nothing before
+//! sign-in is shown with a single tool that starts the sign-in.
+
+use std::sync::Arc;
+
+use hospes::{Call, Context, Outcome, PendingInput};
+use hospes_model::{
+    CallToolResult, ElicitAction, ElicitParams, ElicitResult, ElicitUrlParams, ElicitationCompleteParams,
+    InputRequest, Method, Notification, RawJson, RpcError, Tool,
+};
+use serde_json::json;
+use tokio::time::{Instant, timeout_at};
+
+use super::resources::own_resource;
+use super::{Gateway, ViewLease};
+use crate::accounts::{AccountLinkStage, UpstreamAccounts};
+use crate::catalogue::ACCOUNTS_URI;
+use crate::catalogue::names::SEPARATOR;
+use crate::upstream::{UpstreamListing, wants_sign_in};
+
+/// The tool of a server at which the user has to sign in before it shows anything.
+pub(super) const CONNECT_ACCOUNT: &str = "connect_account";
+/// Under which key the user is asked to go to the URL.
+const KEY: &str = "connect-account";
+/// Prefix of the request state of a call that waits for an account.
+const STATE: &str = "account ";
+/// Returns the listing of a server at which the user has to sign in first.
+pub(super) fn listing() -> UpstreamListing {
+    let schema = RawJson::from(json!({ "type": "object", "additionalProperties": false }));
+    let mut tool = Tool::new(CONNECT_ACCOUNT, schema);
+    tool.description = Some(
+        "Connects the user's own account at this server. Its tools appear once the user has signed in there."
+            .to_owned(),
+    );
+    UpstreamListing { tools: Arc::new(vec![tool]), ..UpstreamListing::default() }
+}
+
+impl Gateway {
+    /// Answers a call, and sends the user to connect an account if that is what it takes.
+    pub(super) async fn answer_or_send_away(
+        &self,
+        accounts: &UpstreamAccounts,
+        call: Call,
+    ) -> Result<Outcome, RpcError> {
+        let (context, method) = (call.context.clone(), call.method.clone());
+        let resumed = resume(accounts, &context, &method).await;
+        if let (Some(guard), Ok(Some(Outcome::Complete(_))) | Err(_)) = (&self.shared.guard, &resumed) {
+            // It ends here, without having been near the guard.
+            guard.abandon(&context);
+        }
+        if let Some(outcome) = resumed? {
+            return Ok(outcome);
+        }
+        let carried = context.round().carried;
+        self.answer(call).await.or_else(|error| {
+            // What a call took with it, it takes with it again.
+            let mut round = context.round();
+            round.carried = carried;
+            context.begin_round(round);
+            ask(accounts, &context, &method, error)
+        })
+    }
+
+    /// The server whose tool by which users connect their accounts has this name; none if it has shown what it really
+    /// has.
+    pub(super) fn entrance(&self, name: &str, using: &ViewLease) -> Option<usize> {
+        let prefix = name.strip_suffix(CONNECT_ACCOUNT)?.strip_suffix(SEPARATOR)?;
+        let server = self.position(self.shared.prefixes.server(prefix)?)?;
+        let slot = &self.shared.upstreams[server];
+        if !slot.is_per_user() {
+            return None;
+        }
+        let line = slot.of(using.view.user.as_ref())?.line(using.view.abilities);
+        let is_theirs = line
+            .phase()
+            .offers()
+            .is_some_and(|live| live.listing.tools.iter().any(|tool| tool.name == CONNECT_ACCOUNT));
+        (!is_theirs).then_some(server)
+    }
+
+    /// Returns the calling user's accounts and the URL of the page where they can be disconnected.
+    pub(super) async fn read_accounts(&self, using: &ViewLease) -> Result<Outcome, RpcError> {
+        let (Some(accounts), Some(user)) = (&self.shared.accounts, &using.view.user) else {
+            let why =
+                "there are no accounts: no server has an account of each user, or the caller is no user";
+            return Err(RpcError::invalid_params(why));
+        };
+        let known = accounts.status(user).await.map_err(|error| RpcError::internal(error.to_string()))?;
+        let known: Vec<serde_json::Value> = known
+            .iter()
+            .map(|account| {
+                json!({
+                    "server": &*account.server,
+                    "host": account.host,
+                    "connected": account.is_connected(),
+                    "scopes": account.granted.as_ref().map(|scopes| scopes.iter().collect::<Vec<_>>()),
+                })
+            })
+            .collect();
+        own_resource(ACCOUNTS_URI, &json!({ "accounts": known, "manage": accounts.page() }))
+    }
+
+    /// Answers that tool.
+    pub(super) async fn connect_account(
+        &self,
+        server: usize,
+        using: &ViewLease,
+    ) -> Result<Outcome, RpcError> {
+        let name = &self.shared.upstreams[server].server.name;
+        let result = match self.reach(server, using).await {
+            Ok(mut reached) => {
+                reached.lease.finish();
+                let text =
+                    format!("The account at `{name}` is connected. Its tools are in the list of tools now.");
+                CallToolResult::text(text)
+            }
+            Err(unreached) if unreached.sign_in.is_some() => return Err(unreached.into()),
+            Err(unreached) => CallToolResult::error(unreached.why),
+        };
+        Ok(Outcome::Complete(result.into()))
+    }
+}
+
+/// Resumes a call that waited for an account. Returns none if the call continues, or the outcome if it ends here.
+async fn resume(
+    accounts: &UpstreamAccounts,
+    context: &Context,
+    method: &Method,
+) -> Result<Option<Outcome>, RpcError> {
+    let mut round = context.round();
+    let Some(state) = round.carried.as_deref().and_then(|state| state.strip_prefix(STATE)) else {
+        return Ok(None);
+    };
+    let foreign = || RpcError::invalid_params("the request state is none of ours");
+    let (id, inner) = state.split_once(' ').ok_or_else(foreign)?;
+    let (id, inner) = (id.to_owned(), inner.strip_prefix('+').map(str::to_owned));
+    let answer = round.answers.remove(KEY).and_then(|answer| answer.decode::<ElicitResult>().ok());
+    round.fresh.retain(|key| key != KEY);
+    round.carried = inner;
+    context.begin_round(round);
+
+    // Nobody else's link is looked at, whatever the state says.
+    let looked = accounts.links().look(&id).map(|(link, stage, until)| (link.clone(), stage, until));
+    let Some((link, mut stage, until)) =
+        looked.filter(|(link, ..)| Some(&*link.principal) == context.principal())
+    else {
+        return Ok(None);
+    };
+    if answer.is_none_or(|answer| answer.action != ElicitAction::Accept) {
+        hospes_auth::server::AccountConnections::refuse(accounts, &id);
+        let why = format!("the user does not connect an account at `{}`; nothing was done", link.server);
+        return Ok(Some(told(method, why)?));
+    }
+    let waited = timeout_at(until.min(Instant::now() + accounts.limits_now().sign_in_wait), async {
+        let settled =
+            stage.wait_for(|stage| !matches!(stage, AccountLinkStage::Open | AccountLinkStage::Taken)).await;
+        settled.map_or(AccountLinkStage::Failed, |stage| *stage)
+    });
+    match waited.await {
+        Ok(AccountLinkStage::Connected) => {
+            let done = ElicitationCompleteParams::new(id);
+            context.notify(Notification::ElicitationComplete(done));
+            Ok(None)
+        }
+        Ok(_) => {
+            let why = format!("no account at `{}` was connected: the sign-in there was refused", link.server);
+            Ok(Some(told(method, why)?))
+        }
+        // They still may be about it.
+        Err(_) if accounts.links().look(&id).is_some() && !context.peer().revision.is_legacy() => {
+            ask(accounts, context, method, wants_sign_in(&link.server, &accounts.url(&id))).map(Some)
+        }
+        Err(_) => {
+            let why = format!("nobody has signed in at `{}` yet; call again when that is done", link.server);
+            Ok(Some(told(method, why)?))
+        }
+    }
+}
+
+/// The sign-in that an error asks this user for.
+struct SignInElicitation {
+    id: String,
+    server: Arc<str>,
+    params: ElicitUrlParams,
+}
+
+/// Returns the sign-in that an error asks for. Returns none for any other error, and an error if the link does not
+/// belong to this user.
+fn wanted(
+    accounts: &UpstreamAccounts,
+    context: &Context,
+    error: &RpcError,
+) -> Option<Result<SignInElicitation, RpcError>> {
+    let [params] = <[ElicitUrlParams; 1]>::try_from(error.url_elicitations()?).ok()?;
+    let id = accounts.id(&params.url)?.to_owned();
+    let server = match accounts.links().look(&id) {
+        Some((link, ..)) if Some(&*link.principal) == context.principal() => Arc::clone(&link.server),
+        _ => return Some(Err(RpcError::internal("the link to sign in is no longer good; call again"))),
+    };
+    Some(Ok(SignInElicitation { id, server, params }))
+}
+
+fn can_be_asked(context: &Context, method: &Method) -> bool {
+    method.info().is_some_and(|info| info.input_required) && context.peer().capabilities.elicits_urls()
+}
+
+/// Returns true if an error becomes an elicitation, after which the call continues.
+pub(super) fn is_put(
+    accounts: &UpstreamAccounts,
+    context: &Context,
+    method: &Method,
+    error: &RpcError,
+) -> bool {
+    can_be_asked(context, method) && matches!(wanted(accounts, context, error), Some(Ok(_)))
+}
+
+/// Turns an error that asks the user to sign in into an elicitation, or into words for an application that cannot show
+/// URLs. Any other error is returned unchanged.
+fn ask(
+    accounts: &UpstreamAccounts,
+    context: &Context,
+    method: &Method,
+    error: RpcError,
+) -> Result<Outcome, RpcError> {
+    let Some(wanted) = wanted(accounts, context, &error) else { return Err(error) };
+    let SignInElicitation { id, server, params } = wanted?;
+    if can_be_asked(context, method) {
+        let mut round = context.round();
+        let inner = round.carried.take().map_or_else(|| "-".to_owned(), |inner| format!("+{inner}"));
+        round.carried = Some(format!("{STATE}{id} {inner}"));
+        let request = InputRequest::Elicit(Box::new(ElicitParams::Url(params)));
+        return Ok(Outcome::InputRequired(PendingInput::new(vec![(KEY.to_owned(), request)], round)));
+    }
+    let url = &params.url;
+    told(
+        method,
+        format!(
+            "`{server}` wants the user to sign in with their own account: they have to open {url} in their browser, and then call again"
+        ),
+    )
+}
+
+/// In words: to a model, which reads the results of tools, as one of these.
+fn told(method: &Method, why: String) -> Result<Outcome, RpcError> {
+    match method {
+        Method::ToolsCall => Ok(Outcome::Complete(CallToolResult::error(why).into())),
+        _ => Err(RpcError::internal(why)),
+    }
+}

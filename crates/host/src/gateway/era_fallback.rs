@@ -1,0 +1,95 @@
+//! Servers that speak 2026-07-28 and ask with requests of their own, which exist only up to 2025-11-25.
+//!
+//! The current Python SDKs offer both eras, and their older functions for asking work in the older one alone: in the
+//! newer one each such call ends with an error. Nothing tells such a server before it fails. So when it does, the server
+//! is connected anew in the older era, and that is remembered for its definition. The call is not repeated: what it did
+//! before it asked would be done twice.
+
+use std::time::Duration;
+
+use hospes::Outcome;
+use hospes_model::{CallToolResult, Method, Reply, Revision, RpcError, code};
+use memchr::memmem;
+use tokio::time::timeout;
+
+use super::Gateway;
+use crate::upstream::{Era, KnownProtocol, ReadyConnection, SupervisedConnection, decoded};
+
+/// Time that an answer waits until the connection is left that it came over.
+const LEFT_WAIT: Duration = Duration::from_secs(2);
+
+/// The requests that servers send up to 2025-11-25.
+const REQUESTS: [&str; 3] = ["elicitation/create", "sampling/createMessage", "roots/list"];
+
+/// The words for these requests in the errors of such servers.
+const WORDS: &str = "server-initiated request";
+
+impl Gateway {
+    /// The outcome of a call, or what to tell where the server failed only because of the era that is spoken with it.
+    /// Then it is connected anew in the older one, unless the configuration says which era it speaks.
+    pub(super) async fn check_era(
+        &self,
+        method: &Method,
+        outcome: Outcome,
+        server: usize,
+        (line, live): (&SupervisedConnection, &ReadyConnection),
+    ) -> Outcome {
+        if live.connection.keeps_calls() || !asks_with_requests(method, &outcome) {
+            return outcome;
+        }
+        let server = &self.shared.upstreams[server].server;
+        let (name, spoken, older) = (&server.name, live.revision(), Revision::LATEST_LEGACY);
+        let lead = format!(
+            "the server `{name}` asks with requests that exist only up to {older}, and is connected with {spoken}"
+        );
+        let why = match &server.definition {
+            Some(definition) => {
+                self.shared.memory.learn(definition, KnownProtocol { era: Era::Legacy, sse: false });
+                let is_news = server.speak_older();
+                if is_news {
+                    tracing::warn!(server = %name, revision = %spoken, "{lead}; it is connected anew with {older}");
+                    // So that the next call does not go over the connection that is on its way out.
+                    let left = line.wait(|phase| phase.ready().is_none_or(|now| now.id != live.id));
+                    let _ = timeout(LEFT_WAIT, left).await;
+                }
+                format!(
+                    "{lead}. It is being connected anew with {older} (setting era = \"legacy\"); nothing was \
+                     repeated: call again"
+                )
+            }
+            None => format!("{lead}. Set era = \"legacy\" for it in the configuration"),
+        };
+        match method {
+            Method::ToolsCall => Outcome::Complete(CallToolResult::error(why).into()),
+            _ => Outcome::Failed(RpcError::internal(why)),
+        }
+    }
+}
+
+/// Returns true if the outcome says that the server could not send a request of its own. Only the error text shows
+/// this.
+fn asks_with_requests(method: &Method, outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Failed(error) => {
+            error.code == code::INVALID_REQUEST && REQUESTS.iter().any(|name| error.message.contains(name))
+        }
+        Outcome::Complete(reply) if *method == Method::ToolsCall => {
+            if let Reply::Raw { json, .. } = reply
+                && memmem::find(json.as_bytes(), WORDS.as_bytes()).is_none()
+            {
+                return false;
+            }
+            match decoded(method, reply.clone()) {
+                Ok(Reply::CallTool(result)) => {
+                    let text = result.all_text();
+                    // One names the revision, the other the request.
+                    let names_cause = text.contains(Revision::LATEST.as_str())
+                        || REQUESTS.iter().any(|name| text.contains(name));
+                    result.failed() && text.contains(WORDS) && names_cause
+                }
+                _ => false,
+            }
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,472 @@
+//! State shared by all calls through the gateway: the servers, and the catalogue for each kind of application.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use hospes::Peer;
+use hospes_model::RpcError;
+use hospes_store::tasks::TaskRecords;
+use tokio::time::{Instant, sleep_until};
+
+use super::task_owners::TaskOwners;
+use super::{account_login, listing_differences};
+use crate::accounts::{AccountLimits, UpstreamAccounts, is_user};
+use crate::catalogue::names::ServerPrefixes;
+use crate::catalogue::{CatalogueSource, MergedCatalogue, accounts_resource, status_resource};
+use crate::config::ToolFilter;
+use crate::guard::PolicyEnforcer;
+use crate::sampling::Sampler;
+use crate::settings::HostSettings;
+use crate::status::HostStatus;
+use crate::upstream::{
+    ApplicationIdentity, CapabilitySet, ReadyConnection, ServerMemory, SupervisedConnection, UpstreamEntry,
+    UpstreamEpoch, UpstreamListing, UpstreamPhase, UpstreamState,
+};
+
+/// Maximum number of cached catalogues of applications with their own connections.
+const MAX_OWN_CATALOGUES: usize = 64;
+
+/// The servers and the views of them.
+#[derive(Debug)]
+pub(crate) struct GatewayState {
+    pub(crate) upstreams: Vec<UpstreamEntry>,
+    pub(crate) prefixes: ServerPrefixes,
+    pub(crate) settings: HostSettings,
+    pub(crate) memory: Arc<ServerMemory>,
+    pub(crate) epoch: Arc<UpstreamEpoch>,
+    /// Servers of the configuration that are not started, with the reason.
+    pub(crate) left_out: Vec<(String, String)>,
+    /// Policy enforcement and recording. If it is absent, everything is allowed.
+    pub(crate) guard: Option<Arc<PolicyEnforcer>>,
+    pub(crate) accounts: Option<UpstreamAccounts>,
+    /// Answers sampling requests of servers.
+    pub(crate) sampler: Option<Arc<Sampler>>,
+    /// True if there are servers at which each user has an account. Each user then has views of their own.
+    has_users: bool,
+    views: RwLock<HashMap<CatalogueViewKey, Arc<CatalogueView>>>,
+    /// Catalogues of applications with their own connections, by viewer and the ids of those connections.
+    own: Mutex<HashMap<(CatalogueViewKey, Vec<u64>), BuiltCatalogue>>,
+    pub(crate) task_owners: TaskOwners,
+    /// Storage of task owners for later runs of the host.
+    pub(crate) tasks: Option<TaskRecords>,
+    started: Instant,
+}
+
+/// Key of a view: applications with the same abilities share one. The user is part of it if servers have per-user
+/// accounts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct CatalogueViewKey {
+    user: Option<Arc<str>>,
+    abilities: CapabilitySet,
+    /// The position of the one server that is shown, where it is not all of them.
+    only: Option<usize>,
+}
+
+/// Catalogue that applications with the same key see.
+#[derive(Debug)]
+pub(crate) struct CatalogueView {
+    /// On whose behalf, where each user has an account of their own at some server.
+    pub(crate) user: Option<Arc<str>>,
+    pub(crate) abilities: CapabilitySet,
+    /// The position of the one server that is shown, where it is not all of them.
+    pub(crate) only: Option<usize>,
+    built: Mutex<Option<BuiltCatalogue>>,
+    /// Number of calls and streams of changes that use the view.
+    users: AtomicUsize,
+    /// Time of last use, in milliseconds since the start.
+    used: AtomicU64,
+}
+
+impl CatalogueView {
+    /// Returns whether the server at this position is shown.
+    pub(crate) fn sees(&self, server: usize) -> bool {
+        self.only.is_none_or(|only| only == server)
+    }
+}
+
+#[derive(Debug)]
+struct BuiltCatalogue {
+    epoch: u64,
+    catalogue: Arc<MergedCatalogue>,
+}
+
+/// Contribution of one server to a view.
+enum ViewOffer {
+    Live(Arc<ReadyConnection>),
+    /// Nothing before the user has signed in, which this offers.
+    Entrance,
+    Nothing,
+}
+
+/// Keeps a view from being closed.
+#[derive(Debug)]
+pub(crate) struct ViewLease {
+    pub(crate) view: Arc<CatalogueView>,
+    pub(crate) application: ApplicationIdentity,
+    shared: Arc<GatewayState>,
+}
+
+impl ViewLease {
+    /// Returns everything that the application currently sees.
+    pub(crate) fn catalogue(&self) -> Arc<MergedCatalogue> {
+        self.shared.catalogue(&self.view, &self.application)
+    }
+
+    /// Returns a newly built catalogue. A connection may offer a change shortly before the change is announced.
+    pub(crate) fn catalogue_anew(&self, before: &MergedCatalogue) -> Arc<MergedCatalogue> {
+        let own = self.shared.own_lines(&self.view, &self.application);
+        self.shared.build(&self.view, &own, Some(before))
+    }
+}
+
+impl Drop for ViewLease {
+    fn drop(&mut self) {
+        self.view.used.store(self.shared.millis(), Ordering::Relaxed);
+        self.view.users.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl GatewayState {
+    pub(crate) fn new(
+        upstreams: Vec<UpstreamEntry>,
+        prefixes: ServerPrefixes,
+        settings: HostSettings,
+        memory: Arc<ServerMemory>,
+        epoch: Arc<UpstreamEpoch>,
+        left_out: Vec<(String, String)>,
+        guard: Option<Arc<PolicyEnforcer>>,
+    ) -> Self {
+        let has_users = upstreams.iter().any(UpstreamEntry::is_per_user);
+        Self {
+            upstreams,
+            prefixes,
+            settings,
+            memory,
+            epoch,
+            left_out,
+            guard,
+            accounts: None,
+            sampler: None,
+            has_users,
+            views: RwLock::default(),
+            own: Mutex::default(),
+            task_owners: TaskOwners::default(),
+            tasks: None,
+            started: Instant::now(),
+        }
+    }
+
+    fn millis(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the requests that the host can answer for applications that cannot. It answers sampling if it has
+    /// models, and elicitation if a person uses the console.
+    pub(crate) fn own_abilities(&self) -> CapabilitySet {
+        let Some(guard) = &self.guard else { return CapabilitySet::NONE };
+        let mut own = CapabilitySet::NONE;
+        if let Some(sampler) = self.sampler.as_ref().filter(|sampler| !sampler.is_empty()) {
+            own = own.with_sampling(sampler.catalogue().takes_tools());
+        }
+        if guard.answers_questions() {
+            own = own.with_elicitation();
+        }
+        own
+    }
+
+    /// The view of an application.
+    pub(crate) fn view(
+        self: &Arc<Self>,
+        peer: &Arc<Peer>,
+        only: Option<usize>,
+    ) -> Result<ViewLease, RpcError> {
+        self.view_of(peer, CapabilitySet::of(&peer.capabilities).and(self.own_abilities()), only)
+    }
+
+    fn view_of(
+        self: &Arc<Self>,
+        peer: &Arc<Peer>,
+        abilities: CapabilitySet,
+        only: Option<usize>,
+    ) -> Result<ViewLease, RpcError> {
+        let user = peer.principal.clone().filter(|name| self.has_users && is_user(name));
+        let viewer = CatalogueViewKey { user, abilities, only };
+        {
+            let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(view) = views.get(&viewer) {
+                return Ok(self.used(view, peer));
+            }
+        }
+        let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
+        let max = self.settings.max_views;
+        let is_like = |other: &&CatalogueViewKey| other.user == viewer.user && other.only == viewer.only;
+        let of_user = || views.keys().filter(is_like).count();
+        if !views.contains_key(&viewer) {
+            let known = of_user();
+            if known >= max && abilities.has_extensions() {
+                tracing::warn!(max, limit = "max_views", "an application is served without its extensions");
+                drop(views);
+                return self.view_of(peer, abilities.without_extensions(), only);
+            }
+            if known >= max {
+                return Err(RpcError::internal(format!(
+                    "applications with more than {max} different sets of capabilities at once (setting max_views)"
+                )));
+            }
+            let max_users = self.max_users();
+            let users = || views.keys().filter_map(|other| other.user.as_ref()).collect::<HashSet<_>>().len();
+            if known == 0 && viewer.user.is_some() && users() >= max_users {
+                return Err(RpcError::internal(format!(
+                    "more than {max_users} users at once (setting max_users of the accounts)"
+                )));
+            }
+        }
+        let view = views.entry(viewer.clone()).or_insert_with(|| {
+            self.memory.learn_abilities(abilities);
+            Arc::new(CatalogueView {
+                user: viewer.user,
+                abilities,
+                only,
+                built: Mutex::new(None),
+                users: AtomicUsize::new(0),
+                used: AtomicU64::new(0),
+            })
+        });
+        Ok(self.used(view, peer))
+    }
+
+    fn max_users(&self) -> usize {
+        self.accounts
+            .as_ref()
+            .map_or_else(|| AccountLimits::default().max_users, |all| all.limits_now().max_users)
+    }
+
+    fn used(self: &Arc<Self>, view: &Arc<CatalogueView>, peer: &Arc<Peer>) -> ViewLease {
+        view.users.fetch_add(1, Ordering::Acquire);
+        ViewLease {
+            view: Arc::clone(view),
+            application: ApplicationIdentity::of(peer),
+            shared: Arc::clone(self),
+        }
+    }
+
+    /// Returns everything that an application currently sees. It uses the application's own connections where they
+    /// exist, and the common ones otherwise.
+    fn catalogue(&self, view: &CatalogueView, application: &ApplicationIdentity) -> Arc<MergedCatalogue> {
+        let epoch = self.epoch.now();
+        let own = self.own_lines(view, application);
+        let ids: Vec<u64> = own.iter().flatten().map(|line| line.id).collect();
+        let common = self.common_catalogue(view, epoch);
+        if ids.is_empty() {
+            return common;
+        }
+        let mut cache = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let key =
+            (CatalogueViewKey { user: view.user.clone(), abilities: view.abilities, only: view.only }, ids);
+        if let Some(built) = cache.get(&key).filter(|built| built.epoch == epoch) {
+            return Arc::clone(&built.catalogue);
+        }
+        let before = cache.remove(&key).map(|built| built.catalogue);
+        let catalogue = self.build(view, &own, Some(before.as_deref().unwrap_or(&common)));
+        // Those of connections that are closed are never asked for again.
+        if cache.len() >= MAX_OWN_CATALOGUES {
+            cache.clear();
+        }
+        cache.insert(key, BuiltCatalogue { epoch, catalogue: Arc::clone(&catalogue) });
+        catalogue
+    }
+
+    /// The catalogue of a view for applications without connections of their own.
+    fn common_catalogue(&self, view: &CatalogueView, epoch: u64) -> Arc<MergedCatalogue> {
+        let mut built = view.built.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(built) = built.as_ref().filter(|built| built.epoch == epoch) {
+            return Arc::clone(&built.catalogue);
+        }
+        let catalogue = self.build(view, &[], built.as_ref().map(|built| &*built.catalogue));
+        *built = Some(BuiltCatalogue { epoch, catalogue: Arc::clone(&catalogue) });
+        catalogue
+    }
+
+    /// An application's own connections, to each server where it has one.
+    fn own_lines(
+        &self,
+        view: &CatalogueView,
+        application: &ApplicationIdentity,
+    ) -> Vec<Option<Arc<SupervisedConnection>>> {
+        let own = |(server, slot): (usize, &UpstreamEntry)| {
+            let upstream = view.sees(server).then(|| slot.of(view.user.as_ref()))??;
+            upstream.own(application, view.abilities)
+        };
+        self.upstreams.iter().enumerate().map(own).collect()
+    }
+
+    fn build(
+        &self,
+        view: &CatalogueView,
+        own: &[Option<Arc<SupervisedConnection>>],
+        before: Option<&MergedCatalogue>,
+    ) -> Arc<MergedCatalogue> {
+        let (user, abilities) = (view.user.as_ref(), view.abilities);
+        let entrance = (ToolFilter::default(), account_login::listing());
+        let offers: Vec<ViewOffer> = self
+            .upstreams
+            .iter()
+            .enumerate()
+            .map(|(server, slot)| {
+                if !view.sees(server) {
+                    return ViewOffer::Nothing;
+                }
+                // Until it is connected, one's own offers what the common one does.
+                let own = own.get(server).and_then(Option::as_ref);
+                if let Some(live) = own.and_then(|line| line.phase().offers().cloned()) {
+                    return ViewOffer::Live(live);
+                }
+                let Some(upstream) = slot.of(user) else { return ViewOffer::Nothing };
+                match upstream.offers(abilities) {
+                    Some(live) => ViewOffer::Live(live),
+                    None if slot.is_per_user() && upstream.line(abilities).phase().wants_sign_in() => {
+                        ViewOffer::Entrance
+                    }
+                    None => ViewOffer::Nothing,
+                }
+            })
+            .collect();
+        // Of what is withheld no word of the server's is passed on.
+        let shown: Vec<Option<Cow<'_, UpstreamListing>>> = self
+            .upstreams
+            .iter()
+            .zip(&offers)
+            .map(|(slot, offer)| match (offer, &slot.server.gate) {
+                (ViewOffer::Live(live), Some(gate)) => Some(gate.shown(&live.listing, &live.hashes)),
+                (ViewOffer::Live(live), None) => Some(Cow::Borrowed(&live.listing)),
+                _ => None,
+            })
+            .collect();
+        let parts: Vec<CatalogueSource<'_>> = self
+            .upstreams
+            .iter()
+            .zip(offers.iter().zip(&shown))
+            .map(|(slot, (offer, shown))| {
+                let (filter, listing) = match offer {
+                    ViewOffer::Live(_) => (&slot.filter, shown.as_deref()),
+                    // What to show of a server says nothing of what we show for it.
+                    ViewOffer::Entrance => (&entrance.0, Some(&entrance.1)),
+                    ViewOffer::Nothing => (&slot.filter, None),
+                };
+                CatalogueSource { server: &slot.server.name, filter, listing }
+            })
+            .collect();
+        let only = view.only.and_then(|server| self.upstreams.get(server)).map(|slot| &*slot.server.name);
+        let mut own = if only.is_none() { vec![status_resource()] } else { Vec::new() };
+        if only.is_none() && self.accounts.is_some() && user.is_some() {
+            own.push(accounts_resource());
+        }
+        let catalogue = Arc::new(MergedCatalogue::build(
+            &self.prefixes,
+            &parts,
+            &own,
+            before,
+            (only, self.settings.page_size),
+        ));
+        let known = before.map(|before| before.collisions.as_slice()).unwrap_or_default();
+        for collision in catalogue.collisions.iter().filter(|collision| !known.contains(collision)) {
+            tracing::warn!("{collision}");
+        }
+        catalogue
+    }
+
+    /// Waits until it is known of every server how its first start went, but no longer than `limit` says after it began.
+    pub(crate) async fn settle(&self, view: &CatalogueView, limit: impl Fn(&UpstreamEntry) -> Duration) {
+        let mut epoch = self.epoch.subscribe();
+        loop {
+            epoch.mark_unchanged();
+            let now = Instant::now();
+            let starting = |(server, slot): (usize, &UpstreamEntry)| match &*slot
+                .of(view.user.as_ref())?
+                .line(view.abilities)
+                .phase()
+            {
+                phase @ UpstreamPhase::Starting { since, .. }
+                    if phase.is_first_start() && view.sees(server) =>
+                {
+                    Some(*since + limit(slot))
+                }
+                _ => None,
+            };
+            let lines = self.upstreams.iter().enumerate().filter_map(starting);
+            let Some(until) = lines.filter(|until| *until > now).max() else { return };
+            tokio::select! {
+                _ = epoch.changed() => {}
+                () = sleep_until(until) => {}
+            }
+        }
+    }
+
+    /// Returns the status of the host and all servers.
+    pub(crate) fn status(&self) -> HostStatus {
+        let mut status = HostStatus::new(self.upstreams.iter().map(UpstreamEntry::status).collect());
+        status.uptime_ms = self.millis();
+        status.left_out.extend(self.left_out.iter().cloned());
+        status.record_problem = self.guard.as_ref().and_then(|guard| guard.record_problem());
+        status.without_policy = self.guard.as_ref().is_none_or(|guard| guard.policy().is_none());
+        let views: Vec<Arc<CatalogueView>> = {
+            let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
+            views.values().cloned().collect()
+        };
+        for view in &views {
+            let catalogue = self.common_catalogue(view, self.epoch.now());
+            status.collisions.extend_from_slice(&catalogue.collisions);
+            for (position, (slot, server)) in self.upstreams.iter().zip(&mut status.servers).enumerate() {
+                let found = listing_differences::differences(slot, position, view, &catalogue);
+                server.warnings.extend(found.filter(|_| server.state == UpstreamState::Ready));
+            }
+        }
+        for server in &mut status.servers {
+            let mut known = HashSet::new();
+            server.warnings.retain(|warning| known.insert(warning.clone()));
+        }
+        status.collisions.sort();
+        status.collisions.dedup();
+        status
+    }
+
+    /// Closes the connections of views that have been idle for `idle_after`. Runs until the future is dropped.
+    pub(crate) async fn sweep(self: Arc<Self>) {
+        let idle = self.settings.idle_after;
+        loop {
+            tokio::time::sleep(idle / 4).await;
+            let now = self.millis();
+            let idle = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX);
+            let is_idle = |view: &CatalogueView| {
+                view.users.load(Ordering::Acquire) == 0
+                    && now.saturating_sub(view.used.load(Ordering::Relaxed)) >= idle
+            };
+            let (mut over, mut gone) = (Vec::new(), Vec::new());
+            {
+                // Connections go with their view, under one lock: whoever comes now finds neither, and opens new ones.
+                let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
+                views.retain(|_, view| !is_idle(view));
+                for slot in &self.upstreams {
+                    let is_wanted =
+                        |user: &Arc<str>| views.keys().any(|viewer| viewer.user.as_ref() == Some(user));
+                    gone.extend(slot.release_users(&is_wanted));
+                    for upstream in slot.all() {
+                        let is_wanted = |abilities| views.keys().any(|viewer| viewer.abilities == abilities);
+                        over.extend(upstream.release(&is_wanted));
+                    }
+                }
+            }
+            let all = self.upstreams.iter().flat_map(UpstreamEntry::all);
+            over.extend(all.flat_map(|upstream| upstream.sweep(self.settings.idle_after)));
+            if !over.is_empty() {
+                tracing::debug!(connections = over.len(), "nobody uses these connections any more");
+            }
+            let lines = futures::future::join_all(over.iter().map(|line| line.stop()));
+            let users = futures::future::join_all(gone.iter().map(|upstream| upstream.stop()));
+            futures::future::join(lines, users).await;
+        }
+    }
+}

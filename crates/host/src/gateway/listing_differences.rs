@@ -1,0 +1,48 @@
+//! Compares what servers offer with what is listed of them: the status says where the two differ, and why.
+
+use super::gateway_state::CatalogueView;
+use crate::catalogue::MergedCatalogue;
+use crate::upstream::{UpstreamEntry, UpstreamState, UpstreamStatus};
+
+/// The differences between what a server offers and what the applications of a view see of it, one sentence for each.
+/// None for a server at which each user has an account: its connections are each user's own business.
+pub(super) fn differences(
+    slot: &UpstreamEntry,
+    position: usize,
+    view: &CatalogueView,
+    catalogue: &MergedCatalogue,
+) -> impl Iterator<Item = String> {
+    let found = || {
+        let upstream = slot.of(None)?;
+        let applications = format!("applications that can be asked for {}", view.abilities);
+        let line = upstream.line(view.abilities);
+        let of_line = UpstreamStatus::of(&upstream.server, &line.phase());
+        let not_up = (of_line.state != UpstreamState::Ready).then(|| {
+            let problem = of_line.problem.map(|problem| format!(": {problem}")).unwrap_or_default();
+            let failures = match of_line.failures {
+                0 => String::new(),
+                1 => ", failed once".to_owned(),
+                count => format!(", failed {count} times"),
+            };
+            format!(
+                "the connection for {applications} is not up ({}{failures}{problem}); they see the lists of another \
+                 connection, and their calls wait",
+                of_line.state.as_str()
+            )
+        });
+        let live = upstream.offers(view.abilities)?;
+        let offered = live.listing.tools.iter().filter(|tool| slot.filter.allows(&tool.name)).count();
+        let listed = catalogue.tools.items().iter();
+        let origins = listed.filter_map(|tool| catalogue.tools.origin(&tool.name));
+        let listed = origins.filter(|place| place.server == position).count();
+        let missing = (listed < offered).then(|| {
+            format!(
+                "{} of its {offered} tools are not listed for {applications}, because their names are those of \
+                 other tools",
+                offered - listed
+            )
+        });
+        Some([not_up, missing].into_iter().flatten())
+    };
+    found().into_iter().flatten()
+}

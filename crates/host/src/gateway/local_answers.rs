@@ -1,0 +1,293 @@
+//! Questions of servers that are answered here, because the application cannot: with a model of the host's own, or by the
+//! person at the console.
+
+use std::sync::Arc;
+
+use hospes::client::UrlReview;
+use hospes::{Call, Outcome, PendingInput, redact};
+use hospes_model::{
+    CallToolResult, ClientCapabilities, ElicitAction, ElicitParams, ElicitResult, InputRequest, Method,
+    RawJson, RpcError, code,
+};
+use hospes_policy::PolicyDecision as Ruling;
+use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome};
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+
+use super::extensions::shares_extension;
+use super::{Gateway, elicitation};
+use crate::approvals::{ApprovalCard, ApprovalOutcome, DecisionOptions, FormCard, NewApproval, UrlCard};
+use crate::guard::{PendingAuditEntry, PolicyEnforcer, hold};
+use crate::sampling::SamplingCause;
+use crate::upstream::{CapabilitySet, ReadyConnection};
+
+/// Maximum number of rounds of a server's questions that are answered here in one call.
+pub(super) const MAX_OWN_ROUNDS: u32 = 32;
+
+/// Result of answering a server's questions.
+pub(super) enum LocalAnswerOutcome {
+    /// All questions have answers; the call continues.
+    All(Box<hospes::Round>),
+    /// Some are left, for the application.
+    Left(PendingInput),
+    /// The call ends.
+    Ended(Outcome),
+}
+
+impl Gateway {
+    /// Returns the capabilities that the host adds to those of the application.
+    pub(crate) fn own_abilities(&self) -> CapabilitySet {
+        self.shared.own_abilities()
+    }
+
+    /// Declares on a call the requests that the host can answer in addition to the application.
+    pub(super) fn will_answer(&self, call: &Call) {
+        let own = self.own_abilities();
+        if own != CapabilitySet::NONE {
+            let theirs = CapabilitySet::of(&call.context.peer().capabilities);
+            let mut all = ClientCapabilities::clone(&call.context.peer().capabilities);
+            let both = theirs.and(own).capabilities();
+            (all.sampling, all.elicitation) = (both.sampling, both.elicitation);
+            call.context.answer_also(all);
+        }
+    }
+
+    /// Refuses those of a server's questions that no person should be asked, and requests of extensions that the two do not
+    /// share (EXT-31); the others as a person may see them.
+    pub(super) async fn screen_questions(
+        &self,
+        call: &Call,
+        (cause, live): (SamplingCause<'_>, &ReadyConnection),
+        questions: PendingInput,
+    ) -> LocalAnswerOutcome {
+        let PendingInput { requests, mut round, .. } = questions;
+        let (mut left, mut refusals) = (Vec::new(), Vec::new());
+        for (key, request) in requests {
+            let error = match request {
+                InputRequest::Elicit(params) => match elicitation::screen(*params) {
+                    Ok(params) => {
+                        left.push((key, InputRequest::Elicit(Box::new(params))));
+                        continue;
+                    }
+                    Err(why) => {
+                        tracing::warn!(server = cause.server, %why, "an elicitation is refused");
+                        self.note_refused(cause, &why.to_string()).await;
+                        why.to_rpc_error()
+                    }
+                },
+                InputRequest::Other { ref method, .. }
+                    if !shares_extension(live, &call.context.peer().capabilities) =>
+                {
+                    tracing::debug!(
+                        server = cause.server,
+                        method,
+                        "a request of no common extension is refused"
+                    );
+                    RpcError::method_not_found(method)
+                }
+                request => {
+                    left.push((key, request));
+                    continue;
+                }
+            };
+            if !round.takes_refusals {
+                return LocalAnswerOutcome::Ended(refused(call, cause, &error));
+            }
+            refusals.push((key, error));
+        }
+        if left.is_empty() && !refusals.is_empty() {
+            round.answered_each(refusals.into_iter().map(|(key, error)| (key, Err(error))));
+            return LocalAnswerOutcome::All(Box::new(round));
+        }
+        round.refused.extend(refusals);
+        LocalAnswerOutcome::Left(PendingInput::new(left, round))
+    }
+
+    /// Records an elicitation that was refused.
+    async fn note_refused(&self, cause: SamplingCause<'_>, why: &str) {
+        let Some(guard) = &self.shared.guard else { return };
+        let mut entry = AuditEntry::new(AuditEntryKind::Elicitation);
+        entry.server = Some(cause.server.to_owned());
+        entry.subject = cause.subject.map(str::to_owned);
+        let mut note = PendingAuditEntry::new(guard, entry);
+        note.decided("deny", why);
+        note.end(AuditOutcome::Refused, None).await;
+    }
+
+    /// Answers those of a server's questions that the application cannot.
+    pub(super) async fn answer_own(
+        &self,
+        call: &Call,
+        cause: SamplingCause<'_>,
+        questions: PendingInput,
+    ) -> Result<LocalAnswerOutcome, RpcError> {
+        let theirs = &call.context.peer().capabilities;
+        let can = |request: &InputRequest| request.required_capability(theirs).is_ok();
+        let Some(guard) = &self.shared.guard else { return Ok(LocalAnswerOutcome::Left(questions)) };
+        let PendingInput { requests, mut round, .. } = questions;
+        let (left, ours): (Vec<_>, Vec<_>) = requests
+            .into_iter()
+            .partition(|(_, request)| can(request) || matches!(request, InputRequest::ListRoots(_)));
+        if ours.is_empty() {
+            return Ok(LocalAnswerOutcome::Left(PendingInput::new(left, round)));
+        }
+        let mut answers = Vec::new();
+        for (key, request) in ours {
+            let answer = match request {
+                InputRequest::CreateMessage(params) => match &self.shared.sampler {
+                    Some(sampler) => {
+                        let answer = sampler.answer(guard, call, cause, *params).await;
+                        answer.and_then(|result| written(&result))
+                    }
+                    None => Err(RpcError::method_not_found(Method::CreateMessage.name())),
+                },
+                InputRequest::Elicit(params) => {
+                    let mut entry = AuditEntry::new(AuditEntryKind::Elicitation);
+                    entry.server = Some(cause.server.to_owned());
+                    entry.subject = cause.subject.map(str::to_owned);
+                    let mut note = PendingAuditEntry::new(guard, entry);
+                    let result = elicit(guard, call, cause, *params).await;
+                    let accepted = result.as_ref().is_ok_and(|result| result.action == ElicitAction::Accept);
+                    note.decided(if accepted { "allow" } else { "deny" }, "the person, or nobody in time");
+                    note.end(if accepted { AuditOutcome::Done } else { AuditOutcome::Refused }, None).await;
+                    result.and_then(|result| written(&result))
+                }
+                _ => Err(RpcError::invalid_request("nobody here can answer this")),
+            };
+            match answer {
+                // A server of an older revision decides for itself what to make of a refusal; one of 2026-07-28 never hears
+                // of it, and its call ends.
+                Err(error) if !round.takes_refusals => {
+                    return Ok(LocalAnswerOutcome::Ended(refused(call, cause, &error)));
+                }
+                answer => answers.push((key, answer)),
+            }
+        }
+        if left.is_empty() {
+            round.answered_each(answers);
+            return Ok(LocalAnswerOutcome::All(Box::new(round)));
+        }
+        // They wait in the round for the others.
+        for (key, answer) in answers {
+            match answer {
+                Ok(answer) => drop(round.answers.insert(key, answer)),
+                Err(error) => drop(round.refused.insert(key, error)),
+            }
+        }
+        Ok(LocalAnswerOutcome::Left(PendingInput::new(left, round)))
+    }
+}
+
+/// Returns the outcome of a call whose server's request is refused.
+fn refused(call: &Call, cause: SamplingCause<'_>, error: &RpcError) -> Outcome {
+    let server = cause.server;
+    let text = format!("the server `{server}` did not get what it asked for: {}", error.message);
+    if call.method == Method::ToolsCall {
+        return Outcome::Complete(CallToolResult::error(text).into());
+    }
+    let code = if error.code == code::USER_REJECTED { code::INVALID_REQUEST } else { error.code };
+    RpcError::new(code, text).into()
+}
+
+fn written(result: &impl serde::Serialize) -> Result<RawJson, RpcError> {
+    RawJson::from_serialize(result).map_err(|error| RpcError::internal(error.to_string()))
+}
+
+/// Asks the person at the console what a server wants to know.
+async fn elicit(
+    guard: &Arc<PolicyEnforcer>,
+    call: &Call,
+    cause: SamplingCause<'_>,
+    params: ElicitParams,
+) -> Result<ElicitResult, RpcError> {
+    if guard.of_elicitation(call, cause.server).decision == Ruling::Deny {
+        return Ok(ElicitResult::decline());
+    }
+    // Who is signed in elsewhere is not who is at the console: nobody answers for another.
+    if call.context.principal().is_some() || !guard.desk().is_decidable() {
+        return Ok(ElicitResult::cancel());
+    }
+    let subject = cause.subject.map(str::to_owned);
+    let mut wants = None;
+    let card = match params {
+        ElicitParams::Form(form) => {
+            let schema = written(&form.requested_schema)?;
+            let secrets = form.requested_schema.properties.0.iter();
+            let secrets =
+                secrets.filter(|(name, field)| looks_secret(name, field)).map(|(name, _)| name.clone());
+            let card = FormCard {
+                cause: subject,
+                message: form.message.clone(),
+                schema,
+                secrets: secrets.collect(),
+            };
+            wants = Some(form.requested_schema.clone());
+            ApprovalCard::Form(Box::new(card))
+        }
+        ElicitParams::Url(wanted) => {
+            // What no browser should be sent to is not shown.
+            let Ok(review) = UrlReview::of(&wanted.url) else { return Ok(ElicitResult::decline()) };
+            ApprovalCard::Url(Box::new(UrlCard {
+                cause: subject,
+                message: wanted.message.clone(),
+                url: review.url,
+                host: review.domain,
+                warnings: review.warnings.iter().map(ToString::to_string).collect(),
+            }))
+        }
+        _ => return Ok(ElicitResult::decline()),
+    };
+    let shown = written(&card)?;
+    let is_form = wants.is_some();
+    let fits = wants.clone();
+    let asking = NewApproval {
+        principal: call.context.principal().map(str::to_owned),
+        application: call.context.peer().info.as_ref().map(|info| info.name.clone()),
+        server: cause.server.to_owned(),
+        offers: DecisionOptions { edit: is_form, ..DecisionOptions::default() },
+        card,
+        timeout: guard.approval_timeout(),
+        bond: Sha256::digest(shown.as_bytes()).into(),
+        asker: Sha256::digest(cause.server).into(),
+        caller: call.context.peer().caller.clone(),
+        is_weak: false,
+        definition: None,
+        target: String::new(),
+        session: None,
+        returns: false,
+        check: Some(Box::new(move |content| {
+            let Some(form) = &fits else { return Err("there is nothing to fill in".to_owned()) };
+            let content: Map<String, Value> = content.decode().map_err(|error| error.to_string())?;
+            hospes::ask::check_content(form, &content).map_err(|misfit| misfit.to_string())
+        })),
+    };
+    let waiting = match guard.desk().put(asking) {
+        Ok(waiting) => waiting,
+        Err(refused) => {
+            tracing::warn!(server = cause.server, why = %refused.words(), "a person is not asked");
+            return Ok(ElicitResult::cancel());
+        }
+    };
+    let settled = hold(call, &waiting).await;
+    // The rules may have changed meanwhile.
+    if guard.of_elicitation(call, cause.server).decision == Ruling::Deny {
+        return Ok(ElicitResult::decline());
+    }
+    Ok(match settled {
+        Ok(ApprovalOutcome::Allowed { edited: Some(content), .. }) => ElicitResult::accept(content),
+        Ok(ApprovalOutcome::Allowed { edited: None, .. }) => ElicitResult::new(ElicitAction::Accept),
+        Ok(ApprovalOutcome::Denied { .. }) => ElicitResult::decline(),
+        Err(_) => ElicitResult::cancel(),
+    })
+}
+
+/// Returns true if a field appears to ask for a secret, which no server may do in a form (ELIC-09).
+fn looks_secret(name: &str, field: &hospes_model::PrimitiveSchemaDefinition) -> bool {
+    redact::names_secret(name)
+        || serde_json::to_value(field).is_ok_and(|field| {
+            ["title", "description"].iter().any(|key| {
+                let text = field.get(*key).and_then(Value::as_str).unwrap_or_default();
+                text.split(|letter: char| !letter.is_alphanumeric()).any(redact::names_secret)
+            })
+        })
+}

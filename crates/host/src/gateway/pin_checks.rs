@@ -1,0 +1,66 @@
+//! Checks that items which differ from their accepted definition are not used.
+
+use hospes_store::pins::ItemKind;
+
+use super::{Gateway, ViewLease};
+use crate::gateway::forward::ReachedUpstream;
+use crate::guard::TargetItem;
+use crate::pins::{BlockReason, PinGate};
+use crate::upstream::ReadyConnection;
+
+impl Gateway {
+    /// Returns the reason that an item is blocked for this application, according to its listing. This check runs
+    /// before a person is asked.
+    pub(super) fn withheld(
+        &self,
+        server: usize,
+        what: &TargetItem<'_>,
+        using: &ViewLease,
+    ) -> Option<BlockReason> {
+        let slot = &self.shared.upstreams[server];
+        let gate = slot.server.gate.as_ref()?;
+        let upstream = slot.of(using.view.user.as_ref())?;
+        let own = upstream.own(&using.application, using.view.abilities);
+        let own = own.and_then(|line| line.phase().offers().cloned());
+        // What is being started is looked at when it is there.
+        let live = own.or_else(|| upstream.offers(using.view.abilities))?;
+        of(gate, &live, what)
+    }
+
+    /// Returns the reason that an item is blocked, according to the listing on the connection that the call uses. The
+    /// item may have changed between the list and the call.
+    pub(super) async fn withheld_there(
+        &self,
+        server: usize,
+        what: &TargetItem<'_>,
+        reached: &mut ReachedUpstream,
+    ) -> Option<BlockReason> {
+        let gate = self.shared.upstreams[server].server.gate.as_ref()?;
+        if !reached.lease.line.read().await {
+            return Some(BlockReason::Unread);
+        }
+        // The same connection, with its lists as they are by now.
+        if let Some(now) = reached.lease.line.live().filter(|now| now.id == reached.live.id) {
+            reached.live = now;
+        }
+        of(gate, &reached.live, what)
+    }
+}
+
+fn of(gate: &PinGate, live: &ReadyConnection, what: &TargetItem<'_>) -> Option<BlockReason> {
+    match what {
+        TargetItem::Tool(name, _) => gate.item(&live.hashes, ItemKind::Tool, name),
+        TargetItem::Prompt(name) | TargetItem::PromptCompletion(name) => {
+            gate.item(&live.hashes, ItemKind::Prompt, name)
+        }
+        // Which resources there are changes all the time. What is said about them is another matter, and is not part of
+        // reading them.
+        TargetItem::Resource(uri) | TargetItem::Subscription(uri) => gate.whole().or_else(|| {
+            let rejected = gate.item(&live.hashes, ItemKind::Resource, uri);
+            rejected.filter(|why| matches!(why, BlockReason::Rejected))
+        }),
+        TargetItem::TemplateCompletion(_) | TargetItem::Method(..) | TargetItem::Notification(..) => {
+            gate.whole()
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Notification sink of a subscription stream: content and order of the notifications.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hospes::Context;
+use hospes_model::{Notification, SubscriptionsAcknowledgedParams};
+use tokio::sync::Notify;
+
+/// Notification sink of an application's stream. Nothing is sent before the acknowledgement (SUBS-03).
+pub(super) struct SubscriptionSink<'c> {
+    pub(super) context: &'c Context,
+    state: Mutex<SubscriptionSinkState>,
+    starts: Arc<PendingAcknowledgements>,
+}
+
+#[derive(Default)]
+struct SubscriptionSinkState {
+    /// True once the acknowledgement has been sent.
+    acknowledged: bool,
+    /// Notifications that wait for the acknowledgement.
+    held_back: Vec<Notification>,
+    /// Tasks whose changes are reported: those that servers had agreed to report before the acknowledgement (TSKX-16).
+    tasks: BTreeSet<String>,
+    /// The resources whose changes are not told, as they are shown: by then their servers have said so.
+    untold: BTreeSet<String>,
+}
+
+/// Number of servers that have not yet acknowledged their subscription.
+#[derive(Default)]
+struct PendingAcknowledgements {
+    missing: AtomicUsize,
+    changed: Notify,
+}
+
+impl<'c> SubscriptionSink<'c> {
+    pub(super) fn new(context: &'c Context) -> Self {
+        Self { context, state: Mutex::default(), starts: Arc::default() }
+    }
+
+    pub(super) fn tell(&self, notification: Notification) {
+        let mut state = self.state();
+        if let Notification::TasksChanged(found) = &notification {
+            let id = &found.task.task_id;
+            if !state.tasks.contains(id) {
+                return;
+            }
+            // How it stood before is of no interest any more.
+            state
+                .held_back
+                .retain(|held| !matches!(held, Notification::TasksChanged(old) if old.task.task_id == *id));
+        }
+        if state.acknowledged {
+            drop(state);
+            self.context.notify(notification);
+        } else if !state.held_back.contains(&notification) {
+            state.held_back.push(notification);
+        }
+    }
+
+    /// A server says that it will tell of these tasks; after the acknowledgement it is too late for more.
+    pub(super) fn agree(&self, tasks: impl Iterator<Item = String>) {
+        let mut state = self.state();
+        if !state.acknowledged {
+            state.tasks.extend(tasks);
+        }
+    }
+
+    /// A server does not tell of these resources, as they are shown; after the acknowledgement it is too late to say so.
+    pub(super) fn decline(&self, uris: impl Iterator<Item = String>) {
+        let mut state = self.state();
+        if !state.acknowledged {
+            state.untold.extend(uris);
+        }
+    }
+
+    pub(super) fn is_declined(&self, uri: &str) -> bool {
+        self.state().untold.contains(uri)
+    }
+
+    pub(super) fn agreed_on(&self) -> Vec<String> {
+        self.state().tasks.iter().cloned().collect()
+    }
+
+    pub(super) fn acknowledge(&self, honoured: SubscriptionsAcknowledgedParams) {
+        self.context.notify(Notification::SubscriptionsAcknowledged(honoured));
+        let mut state = self.state();
+        state.acknowledged = true;
+        let held_back = std::mem::take(&mut state.held_back);
+        drop(state);
+        held_back.into_iter().for_each(|notification| self.context.notify(notification));
+    }
+
+    fn state(&self) -> MutexGuard<'_, SubscriptionSinkState> {
+        // Consistent after every statement, so a panic elsewhere while it was held spoils nothing.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn one_starts(&self) -> PendingAcknowledgement {
+        self.starts.missing.fetch_add(1, Ordering::AcqRel);
+        PendingAcknowledgement(Arc::clone(&self.starts))
+    }
+
+    pub(super) async fn all_started(&self) {
+        loop {
+            let mut changed = std::pin::pin!(self.starts.changed.notified());
+            changed.as_mut().enable();
+            if self.starts.missing.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+/// A server that has not said yet that it will tell.
+pub(super) struct PendingAcknowledgement(Arc<PendingAcknowledgements>);
+
+impl Drop for PendingAcknowledgement {
+    fn drop(&mut self) {
+        self.0.missing.fetch_sub(1, Ordering::AcqRel);
+        self.0.changed.notify_waiters();
+    }
+}

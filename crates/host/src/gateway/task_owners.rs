@@ -1,0 +1,155 @@
+//! Whose tasks these are, and by which calls they began: servers behind the gateway cannot tell its applications apart.
+//!
+//! If the host has a state database, owners are stored there as well, without the arguments of the calls. A task can
+//! therefore outlive the host process while its server continues it.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hospes::Context;
+use hospes_model::TaskStatus;
+
+use serde::{Deserialize, Serialize};
+
+use crate::guard::{StoredTaskOrigin, TaskOrigin};
+
+/// The most tasks whose owners are remembered; then the oldest are forgotten, and with them who may ask for them.
+const MAX_OWNED: usize = 10_000;
+
+#[derive(Debug, Default)]
+pub(crate) struct TaskOwners(Mutex<OwnedTasks>);
+
+#[derive(Debug, Default)]
+struct OwnedTasks {
+    tasks: HashMap<String, OwnedTask>,
+    order: VecDeque<String>,
+}
+
+#[derive(Debug)]
+struct OwnedTask {
+    owner: Option<Arc<str>>,
+    /// The call that began the task; set if calls are judged or recorded.
+    origin: Option<Arc<TaskOrigin>>,
+    /// Task status at the time of the last record.
+    recorded: Option<TaskStatus>,
+    is_ended: bool,
+}
+
+/// Stored owner and origin of a task.
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredTaskOwner {
+    /// The hash of its server's command line or URL: another server of that name has other tasks.
+    target: String,
+    owner: Option<String>,
+    origin: Option<StoredTaskOrigin>,
+}
+
+impl TaskOwners {
+    pub(super) fn note(&self, id: &str, context: &Context, origin: Option<TaskOrigin>) {
+        let owner = context.peer().principal.clone();
+        if owner.is_none() && origin.is_none() {
+            return;
+        }
+        self.enter(id, owner, origin);
+    }
+
+    fn enter(&self, id: &str, owner: Option<Arc<str>>, origin: Option<TaskOrigin>) {
+        let begun = OwnedTask { owner, origin: origin.map(Arc::new), recorded: None, is_ended: false };
+        let mut owned = self.owned();
+        if owned.order.len() >= MAX_OWNED
+            && let Some(oldest) = owned.order.pop_front()
+        {
+            owned.tasks.remove(&oldest);
+        }
+        owned.order.push_back(id.to_owned());
+        owned.tasks.insert(id.to_owned(), begun);
+    }
+
+    pub(super) fn knows(&self, id: &str) -> bool {
+        self.owned().tasks.contains_key(id)
+    }
+
+    /// Returns the text to store for a task at the server with this target. Returns none if nothing is known of the
+    /// task.
+    pub(super) fn kept(&self, id: &str, target: &str) -> Option<String> {
+        let owned = self.owned();
+        let begun = owned.tasks.get(id)?;
+        let origin = begun.origin.as_deref().map(StoredTaskOrigin::from);
+        let kept = StoredTaskOwner {
+            target: target.to_owned(),
+            owner: begun.owner.as_deref().map(str::to_owned),
+            origin,
+        };
+        serde_json::to_string(&kept).ok()
+    }
+
+    /// Restores a stored task if it belongs to the server with this target.
+    pub(super) fn recall(&self, id: &str, target: &str, kept: &str) {
+        let Ok(kept) = serde_json::from_str::<StoredTaskOwner>(kept) else { return };
+        if kept.target == target && !self.knows(id) {
+            self.enter(id, kept.owner.map(Arc::from), kept.origin.map(TaskOrigin::from));
+        }
+    }
+
+    /// Returns true if the caller may access the task. A task without an owner is available to callers that are not
+    /// signed in.
+    pub(super) fn allows(&self, id: &str, context: &Context) -> bool {
+        let owned = self.owned();
+        owned.tasks.get(id).and_then(|begun| begun.owner.as_deref()) == context.principal()
+    }
+
+    /// The call that began it, if it is known.
+    pub(super) fn origin(&self, id: &str) -> Option<Arc<TaskOrigin>> {
+        self.owned().tasks.get(id)?.origin.clone()
+    }
+
+    /// Returns true if this status has to be recorded. Each status is recorded once, not on every request.
+    pub(super) fn is_news(&self, id: &str, status: &TaskStatus) -> bool {
+        let is_news = status.is_terminal() || *status == TaskStatus::InputRequired;
+        let mut owned = self.owned();
+        let Some(begun) = owned.tasks.get_mut(id) else { return is_news };
+        let before = begun.recorded.replace(status.clone());
+        is_news && before.as_ref() != Some(status)
+    }
+
+    /// It is ended here; whether it was not before.
+    pub(super) fn end(&self, id: &str) -> bool {
+        let mut owned = self.owned();
+        owned.tasks.get_mut(id).is_none_or(|begun| !std::mem::replace(&mut begun.is_ended, true))
+    }
+
+    fn owned(&self) -> MutexGuard<'_, OwnedTasks> {
+        // Only whole entries come and go, so a panic elsewhere while it was held spoils nothing.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hospes::Peer;
+    use hospes_model::{ClientCapabilities, Revision};
+
+    use super::*;
+
+    #[test]
+    fn what_is_kept_of_a_task_is_of_its_server_alone() {
+        let peer = Peer::new(Revision::LATEST, None, ClientCapabilities::new()).with_principal("ann");
+        let context = Context::new(Arc::new(peer));
+        let before = TaskOwners::default();
+        before.note("jobs__1", &context, None);
+        let kept = before.kept("jobs__1", "t1").unwrap();
+        assert_eq!(before.kept("jobs__2", "t1"), None);
+        let after = TaskOwners::default();
+        assert!(!after.allows("jobs__1", &context));
+        // Another command line or URL has taken the name.
+        after.recall("jobs__1", "t2", &kept);
+        after.recall("jobs__1", "t1", "nonsense");
+        assert!(!after.knows("jobs__1"));
+        after.recall("jobs__1", "t1", &kept);
+        assert!(after.knows("jobs__1") && after.allows("jobs__1", &context));
+        assert!(!after.allows(
+            "jobs__1",
+            &Context::new(Arc::new(Peer::new(Revision::LATEST, None, ClientCapabilities::new())))
+        ));
+    }
+}

@@ -1,0 +1,394 @@
+//! One call on its way, until it has ended and is recorded.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use hospes::{Call, Context, Outcome, Peer, Round};
+use hospes_model::{CallToolResult, RawJson, Reply, RpcError};
+use hospes_policy::{FlowLabels, ToolEffectSet};
+use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome, StoreError};
+
+use super::approval_binding::ApprovalBinding;
+use super::approved_rounds::ApprovedCall;
+use super::call_approval::APPROVED;
+use super::call_target::TargetItem;
+use super::pending_entry::later;
+use super::review::ResultReview;
+use super::{CallTarget, PolicyEnforcer};
+
+/// Maximum length of a recorded name, in characters.
+const MAX_RECORDED: usize = 300;
+
+/// A call that may go, once. Dropped before it has ended, it is recorded as cancelled.
+#[derive(Debug)]
+pub(crate) struct AdmittedCall {
+    guard: Arc<PolicyEnforcer>,
+    begun: Instant,
+    /// The audit entry; none if nothing is recorded, or once it has been handed over.
+    entry: Option<AuditEntry>,
+    server: String,
+    peer: Arc<Peer>,
+    /// Labels of the result for the session's data flow; none if data flow is not tracked.
+    labels: Option<FlowLabels>,
+    principal: Option<String>,
+    application: Option<String>,
+    /// True if it may change something, as far as is known: then its end is on the disk before its answer goes out.
+    may_change: bool,
+    /// True if a person decided about it: then, too.
+    by_person: bool,
+    /// The approved call, if the person was asked.
+    approved: Option<ApprovedCall>,
+    /// Review of the result, if one is required.
+    review: Option<ResultReview>,
+}
+
+impl AdmittedCall {
+    pub(super) fn new(guard: &Arc<PolicyEnforcer>, call: &Call, going: &CallTarget<'_>) -> Self {
+        let entry = guard.audit.as_ref().map(|audit| {
+            let peer = call.context.peer();
+            let mut entry = AuditEntry::new(going.kind());
+            entry.server = Some(going.server.to_owned());
+            entry.subject = Some(clipped(going.subject()));
+            entry.principal = call.context.principal().map(str::to_owned);
+            entry.application = super::approval_form::sender(peer);
+            let arguments = call.params.view().arguments.as_ref();
+            entry.sent = arguments.map(|raw| raw.as_str().len() as u64);
+            if let Some(arguments) = arguments.filter(|_| guard.keeps_arguments) {
+                audit.seal(&mut entry, arguments.as_str());
+            }
+            entry
+        });
+        Self {
+            guard: Arc::clone(guard),
+            begun: Instant::now(),
+            entry,
+            server: going.server.to_owned(),
+            peer: Arc::clone(call.context.peer()),
+            labels: None,
+            may_change: guard.may_change(going),
+            by_person: false,
+            principal: call.context.principal().map(str::to_owned),
+            application: call.context.peer().info.as_ref().map(|info| info.name.clone()),
+            approved: None,
+            review: None,
+        }
+    }
+
+    /// Nothing goes where what happened before could not be recorded; trying again is how it is known that it can.
+    pub(super) async fn can_be_recorded(&self) -> Result<(), StoreError> {
+        match &self.guard.audit {
+            Some(audit) => audit.ready().await,
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn decided(&mut self, decision: &str, by: impl Into<String>) {
+        if let Some(entry) = &mut self.entry {
+            entry.decision = Some(decision.to_owned());
+            entry.by = Some(by.into());
+        }
+    }
+
+    /// The person approved this, perhaps with other arguments; if the server asks something, the next round is approved,
+    /// too.
+    pub(super) fn approved(&mut self, bond: ApprovalBinding, edited: Option<RawJson>, flow: bool) {
+        if let Some(entry) = &mut self.entry
+            && let Some(edited) = &edited
+        {
+            entry.sent = Some(edited.as_str().len() as u64);
+            if self.guard.keeps_arguments
+                && let Some(audit) = &self.guard.audit
+            {
+                audit.seal(entry, edited.as_str());
+            }
+        }
+        self.approved = Some(ApprovedCall { bond, edited, flow });
+    }
+
+    /// A person decided about it, this time.
+    pub(super) fn by_person(&mut self) {
+        self.by_person = true;
+    }
+
+    pub(super) fn peer(&self) -> &Arc<Peer> {
+        &self.peer
+    }
+
+    /// Sets the labels that the result adds to the session's data flow once it is delivered.
+    pub(super) fn brings(&mut self, labels: FlowLabels) {
+        self.labels = Some(labels);
+    }
+
+    /// Its server is not there: what comes back is ours.
+    pub(crate) fn reaches_nobody(&mut self) {
+        self.labels = None;
+    }
+
+    /// Its server's answer is delivered.
+    fn deliver(&self, is_whole: bool) {
+        let Some(labels) = self.labels else { return };
+        // What is private comes with the result of its task.
+        let labels = FlowLabels { private: labels.private && is_whole, ..labels };
+        self.guard.flows.note(&self.peer, &self.server, labels);
+    }
+
+    /// Requires that the person reviews the result before it is delivered.
+    pub(super) fn review(&mut self, review: ResultReview) {
+        self.review = Some(review);
+    }
+
+    /// Returns true if a person approved the call, in this round or an earlier one.
+    pub(crate) fn is_approved(&self) -> bool {
+        self.approved.is_some()
+    }
+
+    /// The arguments that go instead of those that came.
+    pub(crate) fn edited(&self) -> Option<&RawJson> {
+        self.approved.as_ref()?.edited.as_ref()
+    }
+
+    /// There is nowhere to record it.
+    pub(super) fn unrecorded(&mut self) {
+        self.entry = None;
+    }
+
+    /// Ends the entry because the person is being asked. The decision is recorded as an entry of its own.
+    pub(super) async fn end_asked(&mut self) {
+        let _nothing_to_withhold = self.end(AuditOutcome::Asked, None, None).await;
+    }
+
+    pub(super) async fn end_refused(&mut self) {
+        let _nothing_to_withhold = self.end(AuditOutcome::Refused, None, None).await;
+    }
+
+    /// It has come back from its server.
+    pub(crate) async fn came_back(mut self, outcome: Result<Outcome, RpcError>) -> Result<Outcome, RpcError> {
+        match outcome {
+            Ok(Outcome::Complete(reply)) => {
+                let reply = match self.review.take() {
+                    Some(review) => {
+                        match review.reviewed(&self.guard, &self.server, self.edited(), reply).await {
+                            Ok(reply) => reply,
+                            Err((by, outcome)) => {
+                                self.decided("deny", by);
+                                let _nothing_to_withhold = self.end(AuditOutcome::Refused, None, None).await;
+                                return Ok(outcome);
+                            }
+                        }
+                    }
+                    None => reply,
+                };
+                self.deliver(!matches!(reply, Reply::CreateTask(_)));
+                let ending = if is_tool_error(&reply) { AuditOutcome::ToolError } else { AuditOutcome::Done };
+                match self.end(ending, None, length(&reply)).await {
+                    Ok(()) => Ok(Outcome::Complete(reply)),
+                    Err(unrecorded) => unrecorded.outcome(),
+                }
+            }
+            Ok(Outcome::InputRequired(questions))
+                if let Some(what) = self.guard.forbids(
+                    &self.server,
+                    (self.principal.as_deref(), self.application.as_deref()),
+                    questions.requests.iter().map(|(_, request)| request),
+                ) =>
+            {
+                self.decided("deny", format!("the server wanted {what}"));
+                self.end_refused().await;
+                Err(RpcError::invalid_request(format!(
+                    "the server `{}` wanted {what} in the middle of the call, which is not allowed here; the call ended",
+                    self.server
+                )))
+            }
+            Ok(Outcome::InputRequired(mut questions)) => {
+                self.go_on(&mut questions.round);
+                match self.end(AuditOutcome::Asked, None, None).await {
+                    Ok(()) => Ok(Outcome::InputRequired(questions)),
+                    Err(unrecorded) => unrecorded.outcome(),
+                }
+            }
+            Ok(Outcome::Failed(error)) | Err(error) => {
+                // It is in the words of the server.
+                self.deliver(true);
+                match self.end(AuditOutcome::Failed, Some(error.code), None).await {
+                    Ok(()) => Err(error),
+                    Err(unrecorded) => unrecorded.outcome(),
+                }
+            }
+        }
+    }
+
+    /// Suspends the call until its user has signed in at its server. The approval is not used up. It remains valid for
+    /// this call only.
+    pub(crate) async fn waits_for_account(mut self, context: &Context) {
+        let mut round = context.round();
+        self.go_on(&mut round);
+        context.begin_round(round);
+        let _nothing_to_withhold = self.end(AuditOutcome::Asked, None, None).await;
+    }
+
+    /// Carries the approval over to the next round.
+    fn go_on(&mut self, round: &mut Round) {
+        let Some(approved) = self.approved.take() else { return };
+        match self.guard.running.go_on(approved).map(|token| RawJson::from_serialize(&token)) {
+            Ok(Ok(token)) => drop(round.steps.insert(APPROVED.to_owned(), token)),
+            _ => tracing::warn!("the person will be asked again: too many approved calls are under way"),
+        }
+    }
+
+    /// Records how it ended. What may have changed something and what a person decided is on the disk when this comes
+    /// back; the rest is gathered and written soon.
+    async fn end(
+        &mut self,
+        ending: AuditOutcome,
+        code: Option<i64>,
+        received: Option<u64>,
+    ) -> Result<(), UnrecordedCall> {
+        let Some(entry) = &mut self.entry else { return Ok(()) };
+        let Some(audit) = &self.guard.audit else { return Ok(()) };
+        entry.ending = Some(ending);
+        entry.code = code;
+        entry.received = received;
+        entry.micros = Some(micros(self.begun));
+        // It stays here until it has been handed over: whoever called may go away meanwhile.
+        if !self.may_change && !self.by_person && self.approved.is_none() {
+            if let Err(full) = audit.try_note(entry.clone())
+                && let Err(error) = audit.note(*full).await
+            {
+                tracing::error!(%error, "a call could not be recorded");
+            }
+            self.entry = None;
+            return Ok(());
+        }
+        let handed_over = audit.hand_over(entry.clone()).await;
+        let Some(entry) = self.entry.take() else { return Ok(()) };
+        let written = match handed_over {
+            Ok(written) => written.place().await,
+            Err(error) => Err(error),
+        };
+        let Err(error) = written else { return Ok(()) };
+        tracing::error!(%error, "a call was carried out and could not be recorded yet; its answer is withheld");
+        let unrecorded = UnrecordedCall {
+            kind: entry.kind,
+            server: self.server.clone(),
+            subject: entry.subject.clone().unwrap_or_default(),
+        };
+        later(audit, entry);
+        Err(unrecorded)
+    }
+}
+
+/// A call that was made but cannot be recorded at the moment. Its answer is withheld.
+struct UnrecordedCall {
+    kind: AuditEntryKind,
+    server: String,
+    subject: String,
+}
+
+impl UnrecordedCall {
+    /// The answer in its place. A model reads the result of a tool; an error of the protocol it may never see.
+    fn outcome(self) -> Result<Outcome, RpcError> {
+        let Self { kind, server, subject } = self;
+        let text = format!(
+            "`{subject}` of the server `{server}` was called, and what came of it is withheld, since it cannot be recorded at \
+             the moment; it may have had its effect, so do not call it again before you have looked"
+        );
+        match kind {
+            AuditEntryKind::Call => Ok(Outcome::Complete(CallToolResult::error(text).into())),
+            _ => Err(RpcError::internal(text)),
+        }
+    }
+}
+
+impl PolicyEnforcer {
+    /// Returns whether something that goes to a server may change anything: a tool does, unless it says that it only reads and its
+    /// server is part of this program or one whose word the rules believe.
+    fn may_change(&self, going: &CallTarget<'_>) -> bool {
+        // What a method of an extension does, nobody here knows.
+        let TargetItem::Tool(_, listed) = going.what else {
+            return matches!(going.what, TargetItem::Method(..) | TargetItem::Notification(..));
+        };
+        let said = ToolEffectSet::said(listed.and_then(|tool| tool.annotations.as_deref()));
+        let is_believed =
+            going.known.is_some() || self.policy().is_some_and(|policy| policy.trusts(going.server));
+        !(said.read_only && is_believed)
+    }
+}
+
+impl Drop for AdmittedCall {
+    fn drop(&mut self) {
+        let Some(mut entry) = self.entry.take() else { return };
+        let Some(audit) = &self.guard.audit else { return };
+        entry.ending.get_or_insert(AuditOutcome::Cancelled);
+        entry.micros.get_or_insert_with(|| micros(self.begun));
+        if audit.try_note(entry).is_err() {
+            tracing::error!("a call that was cancelled could not be recorded: too much is waiting");
+        }
+    }
+}
+
+fn micros(begun: Instant) -> u64 {
+    u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Returns a name or address in the form in which it is recorded: without a password or a query, and at most
+/// `MAX_RECORDED` characters long.
+pub(super) fn clipped(text: &str) -> String {
+    let bare = match url::Url::parse(text) {
+        Ok(mut url) if url.has_authority() || url.query().is_some() => {
+            let _none = url.set_password(None);
+            let _none = url.set_username("");
+            url.set_query(None);
+            url.set_fragment(None);
+            url.into()
+        }
+        _ => text.to_owned(),
+    };
+    match bare.char_indices().nth(MAX_RECORDED) {
+        Some((at, _)) => format!("{}…", &bare[..at]),
+        None => bare,
+    }
+}
+
+/// Returns the length of a reply in bytes, if it is in its original form.
+fn length(reply: &Reply) -> Option<u64> {
+    match reply {
+        Reply::Raw { json, .. } => Some(json.as_str().len() as u64),
+        _ => None,
+    }
+}
+
+/// Returns true if a tool result reports an error.
+fn is_tool_error(reply: &Reply) -> bool {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct ToolErrorPeek {
+        #[serde(default)]
+        is_error: bool,
+    }
+    match reply {
+        Reply::CallTool(result) => result.is_error.unwrap_or(false),
+        Reply::Raw { json, .. } => {
+            memchr::memmem::find(json.as_str().as_bytes(), b"\"isError\"").is_some()
+                && json.decode::<ToolErrorPeek>().is_ok_and(|said| said.is_error)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_secret_of_an_address_is_recorded() {
+        for (text, recorded) in [
+            ("postgres://ann:hunter2@db.example/x?token=1#y", "postgres://db.example/x"),
+            ("https://example.com/a?key=hunter2", "https://example.com/a"),
+            ("file:///srv/a", "file:///srv/a"),
+            ("read_file", "read_file"),
+        ] {
+            assert_eq!(clipped(text), recorded);
+        }
+        assert_eq!(clipped(&"x".repeat(1000)).chars().count(), MAX_RECORDED + 1);
+    }
+}

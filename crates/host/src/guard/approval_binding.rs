@@ -1,0 +1,64 @@
+//! Binding of a person's decision to one call.
+
+use hospes_policy::{Policy, PolicyRequest};
+use sha2::{Digest as _, Sha256};
+
+use super::{CallTarget, TargetItem};
+use crate::approvals::BindingDigest;
+
+/// Digests over everything that an approval is bound to: who calls, for which application, which server (by its name and its command line or URL) and tool as
+/// they are defined, the final arguments, and the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ApprovalBinding {
+    pub(super) call: BindingDigest,
+    /// Digest of the caller's identity.
+    pub(super) asker: BindingDigest,
+}
+
+impl ApprovalBinding {
+    /// `arguments` as they would be sent: what two readers could take for two numbers is not one call. `definition` is
+    /// the hash of the tool's.
+    pub(super) fn new(
+        policy: &Policy,
+        asked: &PolicyRequest<'_>,
+        going: &CallTarget<'_>,
+        definition: Option<&str>,
+        arguments: &str,
+    ) -> Self {
+        let mut bound = Sha256::new();
+        bind(&mut bound, &[u8::from(asked.principal.is_some())]);
+        bind(&mut bound, asked.principal.unwrap_or_default().as_bytes());
+        bind(&mut bound, &[u8::from(asked.application.is_some())]);
+        bind(&mut bound, asked.application.unwrap_or_default().as_bytes());
+        bind(&mut bound, policy.version());
+        bind(&mut bound, going.server.as_bytes());
+        bind(&mut bound, going.target.as_bytes());
+        bind(&mut bound, going.kind().as_str().as_bytes());
+        bind(&mut bound, going.subject().as_bytes());
+        bind(&mut bound, definition.unwrap_or_default().as_bytes());
+        bind(&mut bound, arguments.as_bytes());
+        Self { call: bound.finalize().into(), asker: asker(asked.principal) }
+    }
+}
+
+/// Returns the digest of the caller's identity. The application's name is not part of it, because an application can
+/// choose any name.
+pub(super) fn asker(principal: Option<&str>) -> BindingDigest {
+    let mut bound = Sha256::new();
+    bind(&mut bound, &[u8::from(principal.is_some())]);
+    bind(&mut bound, principal.unwrap_or_default().as_bytes());
+    bound.finalize().into()
+}
+
+/// The hash of a tool's definition as the server gives it: an approval is for what the person was told that it does.
+pub(super) fn definition(going: &CallTarget<'_>) -> Option<String> {
+    let TargetItem::Tool(_, Some(tool)) = going.what else { return None };
+    let digest = Sha256::digest(serde_json::to_vec(tool).unwrap_or_default());
+    Some(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Each part with its length, so that nothing can be moved from one to the next.
+fn bind(bound: &mut Sha256, part: &[u8]) {
+    bound.update((part.len() as u64).to_be_bytes());
+    bound.update(part);
+}

@@ -1,0 +1,175 @@
+//! Texts of approval forms, and the parsing of their answers.
+
+use hospes_model::{
+    ElicitFormParams, ElicitSchema, EnumOption, PrimitiveSchemaDefinition, RawJson, SingleSelectSchema,
+    StringSchema,
+};
+use hospes_policy::{CallArguments, PolicyAction, PolicyVerdict, visible};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{CallTarget, TargetItem};
+
+/// Maximum number of characters of the arguments that are shown. A note gives the length of the rest; the call is made
+/// with all arguments.
+const SHOWN: usize = 4000;
+
+const ONCE: &str = "once";
+const ALWAYS: &str = "always";
+const NO: &str = "no";
+
+/// The person's decision.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ApprovalFormAnswer {
+    Once,
+    Always,
+    No(Option<String>),
+}
+
+/// The question about a call. What comes from a server or a model is shown as text, with what would hide in it made
+/// visible, and without anything to click at.
+pub(super) fn form(
+    going: &CallTarget<'_>,
+    arguments: &CallArguments,
+    verdict: &PolicyVerdict,
+    is_trusted: bool,
+    session: &str,
+) -> ElicitFormParams {
+    let what = match going.what {
+        TargetItem::Tool(name, _) => format!("call the tool `{}`", line(name)),
+        TargetItem::Method(name, _) => format!("ask for `{}`", line(name)),
+        TargetItem::Prompt(name) => format!("fetch the prompt `{}`", line(name)),
+        TargetItem::Resource(uri) => format!("read `{}`", line(uri)),
+        // Nobody is asked about these.
+        TargetItem::PromptCompletion(name)
+        | TargetItem::TemplateCompletion(name)
+        | TargetItem::Subscription(name)
+        | TargetItem::Notification(name, _) => format!("use `{}`", line(name)),
+    };
+    let mut message = format!("May I {what} of the server `{}`?", line(going.server));
+    if !arguments.as_map().is_empty() {
+        let text = serde_json::to_string_pretty(arguments.as_map()).unwrap_or_default();
+        let text = shown(&text);
+        let (text, rest) = match text.char_indices().nth(SHOWN) {
+            Some((at, _)) => (&text[..at], text.len() - at),
+            None => (&*text, 0),
+        };
+        message.push_str(&format!("\n\nArguments:\n{text}"));
+        if rest > 0 {
+            message.push_str(&format!("\n… and {rest} more bytes"));
+        }
+    }
+    if let PolicyAction::Tool { destinations, effects, .. } = going.action(arguments) {
+        let mut found: Vec<String> = destinations.found().iter().map(|one| line(&one.to_string())).collect();
+        found.dedup();
+        if !found.is_empty() {
+            let more = if destinations.has_more() { ", …" } else { "" };
+            message.push_str(&format!("\n\nPoints to: {}{more}", found.join(", ")));
+        }
+        if effects.destructive || !is_trusted {
+            message.push_str("\n\nNothing says that this cannot destroy anything.");
+        }
+    }
+    if let Some(flow) = &verdict.flow {
+        message
+            .push_str(&format!("\n\nTake care: {}, and this can send things out.", line(&flow.to_string())));
+    }
+    message.push_str(&format!("\n\nAsked because: {}", line(&verdict.because.to_string())));
+    let mut options = vec![EnumOption::titled(NO, "No"), EnumOption::titled(ONCE, "Yes, this once")];
+    if verdict.may_remember {
+        options.push(EnumOption::titled(
+            ALWAYS,
+            format!("Yes, and do not ask again about this tool, for {}", line(session)),
+        ));
+    }
+    let decision = SingleSelectSchema::new(options).with_title("Decision").with_default(NO);
+    let reason = StringSchema::new()
+        .with_title("Reason")
+        .with_description("If you say no: told to the model")
+        .with_max_length(500_u64);
+    let schema = ElicitSchema::new()
+        .with_required("decision", PrimitiveSchemaDefinition::SingleSelect(decision))
+        .with_optional("reason", PrimitiveSchemaDefinition::String(reason));
+    ElicitFormParams::new(message, schema)
+}
+
+/// Returns the message shown with the link to the console.
+pub(super) fn decide_at(going: &CallTarget<'_>) -> String {
+    let what = match going.what {
+        TargetItem::Tool(name, _) => format!("call the tool `{}`", line(name)),
+        TargetItem::Method(name, _) => format!("ask for `{}`", line(name)),
+        TargetItem::Prompt(name) => format!("fetch the prompt `{}`", line(name)),
+        TargetItem::Resource(uri) => format!("read `{}`", line(uri)),
+        // Nobody is asked about these.
+        TargetItem::PromptCompletion(name)
+        | TargetItem::TemplateCompletion(name)
+        | TargetItem::Subscription(name)
+        | TargetItem::Notification(name, _) => format!("use `{}`", line(name)),
+    };
+    format!("May I {what} of the server `{}`? Decide about it in the console.", line(going.server))
+}
+
+/// Conditions of a lasting permission that is no wider than it has to be: the folder of a path, the value of anything else
+/// that is short.
+pub(super) fn suggestion(arguments: &CallArguments) -> RawJson {
+    let conditions: serde_json::Map<String, Value> = arguments
+        .as_map()
+        .iter()
+        .filter(|(key, _)| !key.is_empty() && !key.contains(['.', '/', '*']))
+        .filter_map(|(key, value)| {
+            let condition = match value {
+                Value::String(text) if text.len() > 200 => return None,
+                Value::String(text) if text.starts_with('/') && text.len() > 1 => {
+                    let folder = text.trim_end_matches('/').rsplit_once('/').map_or("", |(folder, _)| folder);
+                    let folder = if folder.is_empty() { text.as_str() } else { folder };
+                    json!({ "under": folder })
+                }
+                Value::String(_) | Value::Number(_) | Value::Bool(_) => json!({ "is": value }),
+                _ => return None,
+            };
+            Some((key.clone(), condition))
+        })
+        .collect();
+    Value::Object(conditions).into()
+}
+
+/// Reads the filled-in form. Whatever is not a clear yes is a no.
+pub(super) fn answer(content: &RawJson) -> ApprovalFormAnswer {
+    #[derive(Deserialize)]
+    struct FilledApprovalForm {
+        decision: String,
+        reason: Option<String>,
+    }
+    match content.decode::<FilledApprovalForm>() {
+        Ok(FilledApprovalForm { decision, .. }) if decision == ONCE => ApprovalFormAnswer::Once,
+        Ok(FilledApprovalForm { decision, .. }) if decision == ALWAYS => ApprovalFormAnswer::Always,
+        Ok(FilledApprovalForm { reason, .. }) => ApprovalFormAnswer::No(
+            reason.map(|reason| reason.trim().to_owned()).filter(|reason| !reason.is_empty()),
+        ),
+        Err(_) => ApprovalFormAnswer::No(None),
+    }
+}
+
+/// Returns the text in one line, so that it cannot imitate the host's own lines.
+fn line(text: &str) -> String {
+    shown(text).replace('\n', "\\n").replace('\t', "\\t")
+}
+
+/// Text of others: what hides is shown, and no address can be clicked at (ELIC-26).
+fn shown(text: &str) -> String {
+    visible(text).replace("://", ": //")
+}
+
+/// The application's name for itself, with its program where that is known: `Editor 1.2 (node, process 7 of user 1000)`.
+pub(super) fn sender(peer: &hospes::Peer) -> Option<String> {
+    let name = peer.info.as_ref().map(|info| format!("{} {}", info.name, info.version));
+    match (name, &peer.caller) {
+        // What it calls itself is the longer the less is to be read of what it is.
+        (Some(name), Some(caller)) => {
+            Some(format!("{} ({caller})", name.chars().take(80).collect::<String>()))
+        }
+        (Some(name), None) => Some(super::admitted_call::clipped(&name)),
+        (None, Some(caller)) => Some(caller.to_string()),
+        (None, None) => None,
+    }
+}

@@ -1,0 +1,65 @@
+//! Approved calls whose servers ask something in between: the next round is approved, too.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use hospes_model::RawJson;
+use tokio::time::Instant;
+
+use super::approval_binding::ApprovalBinding;
+use crate::approvals::{ApprovalLimitExceeded, ApprovalQueueError, id};
+
+/// Maximum number of approved calls that wait for the answer to a server's question.
+const MAX_RUNNING: usize = 4096;
+
+/// Lifetime of such an approval; longer than any call of an older server is kept waiting.
+const RUNNING: Duration = Duration::from_secs(24 * 3600);
+
+/// Binding of the approved call, and the arguments that replace the original ones.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ApprovedCall {
+    pub(super) bond: ApprovalBinding,
+    pub(super) edited: Option<RawJson>,
+    /// True if the person was told which data of the session could be sent out.
+    pub(super) flow: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct ApprovedRounds(Mutex<HashMap<String, (ApprovedCall, Instant)>>);
+
+impl ApprovedRounds {
+    /// The word that the next round is approved.
+    pub(super) fn go_on(&self, approved: ApprovedCall) -> Result<String, ApprovalQueueError> {
+        let (id, now) = (id()?, Instant::now());
+        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.len() >= MAX_RUNNING {
+            running.retain(|_, (_, until)| *until > now);
+        }
+        if running.len() >= MAX_RUNNING {
+            return Err(ApprovalQueueError::TooMany(ApprovalLimitExceeded::Running(MAX_RUNNING)));
+        }
+        running.insert(id.clone(), (approved, now + RUNNING));
+        Ok(id)
+    }
+
+    /// The call that was approved is given up.
+    pub(super) fn forget(&self, id: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+    }
+
+    /// Uses up that word; what was approved.
+    pub(super) fn resume(
+        &self,
+        id: &str,
+        bond: &ApprovalBinding,
+    ) -> Result<ApprovedCall, ApprovalQueueError> {
+        let given = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        match given {
+            Some((_, until)) if until <= Instant::now() => Err(ApprovalQueueError::Expired),
+            Some((approved, _)) if approved.bond == *bond => Ok(approved),
+            Some(_) => Err(ApprovalQueueError::Changed),
+            None => Err(ApprovalQueueError::Expired),
+        }
+    }
+}

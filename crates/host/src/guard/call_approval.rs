@@ -1,0 +1,513 @@
+//! Having a person asked about a call: through the application, at the console, or with the call kept waiting.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use hospes::{Call, Outcome};
+use hospes_model::{
+    ElicitAction, ElicitParams, ElicitResult, ElicitUrlParams, ElicitationCompleteParams, InputRequest,
+    Notification, RawJson, RpcError, Tool, ToolAnnotations,
+};
+use hospes_policy::{
+    CallArguments, Policy, PolicyAction, PolicyDecision as Ruling, PolicyRequest, PolicyVerdict,
+};
+use jiff::Timestamp;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+
+use super::admitted_call::AdmittedCall;
+use super::approval_binding::ApprovalBinding;
+use super::review::ResultReview;
+use super::{CallTarget, PolicyEnforcer, TargetItem, UNREVIEWED, approval_form};
+use crate::approvals::{
+    self, ApprovalCard, ApprovalDecision, ApprovalOutcome, ApprovalQueue, ApprovalQueueError, ApprovalScope,
+    ApprovalWaiter, CallCard, DecisionOptions, DeclaredEffects, EditCheck, GrantEffect, GrantQuery,
+    GrantSession, StoredEditCheck,
+};
+
+/// Key of the round's step that marks its call as approved.
+pub(super) const APPROVED: &str = "hospes.approved";
+
+/// Prefixes of the keys of the host's own questions: those with a form, and those that lead to the console.
+const FORM: &str = "hospes.approve.";
+const CONSOLE: &str = "hospes.console.";
+
+/// By whom what an application's form says was decided.
+const THROUGH_APPLICATION: &str = "the person, through the application";
+
+/// Interval of progress notifications to a caller that waits for a decision.
+const REMINDER: Duration = Duration::from_secs(5);
+
+/// Maximum length of a call's arguments, in bytes, that a person is asked about. Longer arguments would not be read,
+/// and pending calls are kept in memory.
+const MAX_ASKED: usize = 256 * 1024;
+
+/// Maximum number of approved calls whose arguments are kept for comparison with the next call.
+const MAX_LAST: usize = 256;
+
+/// Maximum length of such arguments, in bytes.
+const MAX_LAST_LENGTH: usize = 64 * 1024;
+
+/// A call that a person is to decide about.
+pub(super) struct CallApproval<'a, 'g> {
+    pub(super) policy: &'a Policy,
+    pub(super) verdict: &'a PolicyVerdict,
+    pub(super) going: &'a CallTarget<'g>,
+    pub(super) asked: &'a PolicyRequest<'a>,
+    pub(super) arguments: &'a CallArguments,
+    /// The arguments as they came.
+    pub(super) text: &'a str,
+    pub(super) bond: ApprovalBinding,
+    /// The hash of the tool's definition.
+    pub(super) definition: Option<String>,
+}
+
+impl PolicyEnforcer {
+    /// Comes back without an error once the person has approved exactly this call.
+    pub(super) async fn ask(
+        &self,
+        call: &Call,
+        asking: &CallApproval<'_, '_>,
+        answer: Option<ApprovalAnswer>,
+        passage: &mut AdmittedCall,
+    ) -> Result<(), Outcome> {
+        // What the person said goes before anything that was said about other calls.
+        if let Some(answer) = answer {
+            let said = answer.said(asking.verdict.may_remember).map(|said| (said, THROUGH_APPLICATION));
+            let settled = match self.desk.redeem(&answer.id, &asking.bond.call, said).await {
+                Ok(Some(settled)) => Ok(settled),
+                // They are at the console, or on their way.
+                Ok(None) => hold(call, &self.desk.resume(&answer.id, asking.bond.call)).await,
+                Err(refused) => Err(refused),
+            };
+            if answer.at_console {
+                let done = ElicitationCompleteParams::new(&answer.id);
+                call.context.notify(Notification::ElicitationComplete(done));
+            }
+            return self.act_on(call, settled, asking, passage).await;
+        }
+        let mut round = call.context.round();
+        // A later round of a call that was approved: its server asks something.
+        if let Some(token) = round.steps.remove(APPROVED) {
+            let token: String = token.decode().unwrap_or_default();
+            let super::approved_rounds::ApprovedCall { edited, flow, .. } =
+                match self.running.resume(&token, &asking.bond) {
+                    Ok(approved) => approved,
+                    Err(refused) => {
+                        return Err(stop(asking, passage, refused.decision(), &refused.words()).await);
+                    }
+                };
+            // What goes now was read since, and nobody said that it may be carried out.
+            if !flow && let Some(flow) = &asking.verdict.flow {
+                let why = format!("{flow} since it was approved; call it anew, and the person is asked");
+                return Err(stop(asking, passage, "deny", &why).await);
+            }
+            if let Some(edited) = &edited {
+                self.becomes(call, asking, edited, passage).await?;
+            }
+            call.context.begin_round(round);
+            passage.decided("allow", "approved in an earlier round");
+            passage.approved(asking.bond, edited, flow);
+            return Ok(());
+        }
+        let CallApproval { going, asked, .. } = asking;
+        let (what, name, definition) = (going.call_kind(), going.subject(), asking.definition.as_deref());
+        let (strong, peer) = (asking.verdict.strong, Some(call.context.peer()));
+        let subject = GrantQuery { asked, target: going.target, what, name, definition, strong, peer };
+        // What must be asked about each time is, whatever was granted once.
+        if asking.verdict.may_remember
+            && let Some(grant) = self.desk.granted(&subject, GrantEffect::Allow)
+        {
+            let until = grant.until.map_or_else(|| "the session ends".to_owned(), |until| until.to_string());
+            passage.decided("allow", format!("granted until {until} by {}", grant.by));
+            return Ok(());
+        }
+        self.put_question(call, asking, passage).await
+    }
+
+    /// Has the person asked in the way that there is: a form in the application, the console in a browser, or the call
+    /// waits.
+    async fn put_question(
+        &self,
+        call: &Call,
+        asking: &CallApproval<'_, '_>,
+        passage: &mut AdmittedCall,
+    ) -> Result<(), Outcome> {
+        let capabilities = &call.context.peer().capabilities;
+        let strong = asking.verdict.strong;
+        let by_form = capabilities.elicits_forms() && !strong;
+        if !by_form && !self.desk.is_decidable() {
+            let why = if strong {
+                "it wants an approval that an application cannot give, and nobody is there who can"
+            } else {
+                "it wants an approval, and this application cannot ask for one"
+            };
+            return Err(stop(asking, passage, "deny", why).await);
+        }
+        if asking.text.len() > MAX_ASKED {
+            let why = "its arguments are more than a person can be asked about (262144 bytes)";
+            return Err(stop(asking, passage, "deny", why).await);
+        }
+        // The console is on this machine: who signed in from elsewhere is not sent there.
+        let is_here = call.context.principal().is_none() && capabilities.elicits_urls();
+        let console = if by_form || !is_here { None } else { self.desk.console() };
+        // The state of a round outlives the host only where it travels with the call.
+        let returns = (by_form || console.is_some()) && !call.context.peer().revision.is_legacy();
+        let waiting =
+            match self.desk.put(approvals::NewApproval { returns, ..self.matter(call, asking, by_form) }) {
+                Ok(waiting) => waiting,
+                Err(refused) => return Err(stop(asking, passage, refused.decision(), &refused.words()).await),
+            };
+        let question = if by_form {
+            let is_trusted = asking.policy.trusts(asking.going.server);
+            let session = GrantSession::of(call.context.peer()).words();
+            let form =
+                approval_form::form(asking.going, asking.arguments, asking.verdict, is_trusted, &session);
+            Some((FORM, ElicitParams::Form(form)))
+        } else {
+            console.map(|console| {
+                let message = approval_form::decide_at(asking.going);
+                let mut params = ElicitUrlParams::new(message, console.of(waiting.id()));
+                params.elicitation_id = Some(waiting.id().to_owned());
+                (CONSOLE, ElicitParams::Url(params))
+            })
+        };
+        let Some((key, question)) = question else {
+            passage.decided("ask", asking.verdict.why());
+            let settled = hold(call, &waiting).await;
+            return self.act_on(call, settled, asking, passage).await;
+        };
+        let id = match returns {
+            true => waiting.keep().await,
+            false => Ok(waiting.detach()),
+        };
+        let id = match id {
+            Ok(id) => id,
+            Err(refused) => return Err(stop(asking, passage, refused.decision(), &refused.words()).await),
+        };
+        call.context.pend(format!("{key}{id}"), InputRequest::Elicit(Box::new(question)));
+        let questions = call.context.take_questions();
+        passage.decided("ask", asking.verdict.why());
+        passage.end_asked().await;
+        Err(questions.map_or_else(
+            || RpcError::internal("the question about the call is gone").into(),
+            Outcome::InputRequired,
+        ))
+    }
+
+    /// Does what was decided.
+    async fn act_on(
+        &self,
+        call: &Call,
+        settled: Result<ApprovalOutcome, ApprovalQueueError>,
+        asking: &CallApproval<'_, '_>,
+        passage: &mut AdmittedCall,
+    ) -> Result<(), Outcome> {
+        if settled.is_ok() {
+            passage.by_person();
+        }
+        match settled {
+            Ok(ApprovalOutcome::Allowed { edited, by, lasts }) => {
+                // The call may have waited for long: it goes by the rules as they are now, or not at all.
+                let is_as_asked =
+                    self.policy().is_some_and(|policy| policy.version() == asking.policy.version());
+                let CallApproval { asked, going, .. } = asking;
+                let (what, name) = (going.call_kind(), going.subject());
+                let subject = GrantQuery {
+                    asked,
+                    target: going.target,
+                    what,
+                    name,
+                    definition: None,
+                    strong: true,
+                    peer: None,
+                };
+                if !is_as_asked || self.desk.granted(&subject, GrantEffect::Deny).is_some() {
+                    let refused = ApprovalQueueError::Changed;
+                    return Err(stop(asking, passage, refused.decision(), &refused.words()).await);
+                }
+                if let Some(edited) = &edited {
+                    self.becomes(call, asking, edited, passage).await?;
+                }
+                let (changed, longer) = (edited.is_some(), if lasts { ", and for longer" } else { "" });
+                let changed = if changed { " in another form" } else { "" };
+                passage.decided("allow", format!("approved{changed} by {by}{longer}{}", asking.flow()));
+                self.remember_last(asking, edited.as_ref());
+                passage.approved(asking.bond, edited, asking.verdict.flow.is_some());
+                Ok(())
+            }
+            Ok(ApprovalOutcome::Denied { reason, by }) => {
+                passage.decided("deny", format!("{by}{}", asking.flow()));
+                passage.end_refused().await;
+                Err(asking.going.refusal(&reason.map_or_else(
+                    || "the person said no".to_owned(),
+                    |reason| format!("the person said no: {reason}"),
+                )))
+            }
+            Err(refused) => Err(stop(asking, passage, refused.decision(), &refused.words()).await),
+        }
+    }
+
+    /// Applies the current rules to an edited call. It is refused if they deny it. Its result is reviewed if they
+    /// require that for the original or the edited arguments.
+    async fn becomes(
+        &self,
+        call: &Call,
+        asking: &CallApproval<'_, '_>,
+        edited: &RawJson,
+        passage: &mut AdmittedCall,
+    ) -> Result<(), Outcome> {
+        let verdict = match asking.can_become(edited) {
+            Ok(verdict) => verdict,
+            Err(why) => return Err(stop(asking, passage, "deny", &why).await),
+        };
+        if verdict.review {
+            if !self.desk.is_attended() {
+                return Err(stop(asking, passage, "deny", UNREVIEWED).await);
+            }
+            passage.review(ResultReview::new(call, asking.going, verdict.because.to_string()));
+        }
+        Ok(())
+    }
+
+    fn matter(&self, call: &Call, asking: &CallApproval<'_, '_>, by_form: bool) -> approvals::NewApproval {
+        let CallApproval { policy, verdict, going, asked, arguments, text, .. } = *asking;
+        let peer = call.context.peer();
+        let action = going.action(arguments);
+        let (effects, destinations) = match &action {
+            PolicyAction::Tool { effects, destinations, .. } => {
+                let mut found: Vec<String> = destinations.found().iter().map(ToString::to_string).collect();
+                found.dedup();
+                (Some(DeclaredEffects::new(*effects, policy.trusts(going.server))), found)
+            }
+            _ => (None, Vec::new()),
+        };
+        let (tool, is_tool) = match going.what {
+            TargetItem::Tool(_, tool) => (tool, true),
+            _ => (None, false),
+        };
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let card = CallCard {
+            what: going.call_kind(),
+            name: going.subject().to_owned(),
+            title: tool.and_then(|tool| tool.title.clone()),
+            description: tool.and_then(|tool| tool.description.clone()),
+            input_schema: tool.map(|tool| tool.input_schema.clone()),
+            arguments: RawJson::parse(text.to_owned()).unwrap_or_else(|_| RawJson::empty_object()),
+            last_arguments: last.get(&asking.last_key()).cloned(),
+            effects,
+            destinations,
+            because: verdict.because.to_string(),
+            data_flow: verdict.flow.clone(),
+            suggestion: is_tool.then(|| approval_form::suggestion(arguments)),
+        };
+        let remembered = verdict.may_remember && is_tool;
+        approvals::NewApproval {
+            principal: asked.principal.map(str::to_owned),
+            application: peer.info.as_ref().map(|info| info.name.clone()),
+            server: going.server.to_owned(),
+            offers: DecisionOptions { edit: is_tool, session: remembered, always: remembered, block: true },
+            card: ApprovalCard::Call(Box::new(card)),
+            timeout: self.approval_timeout,
+            bond: asking.bond.call,
+            asker: asking.bond.asker,
+            caller: peer.caller.clone(),
+            is_weak: by_form,
+            definition: asking.definition.clone(),
+            target: going.target.to_owned(),
+            check: is_tool.then(|| asking.check()),
+            session: remembered.then(|| GrantSession::of(peer)),
+            returns: false,
+        }
+    }
+
+    fn remember_last(&self, asking: &CallApproval<'_, '_>, edited: Option<&RawJson>) {
+        let text = edited.map_or(asking.text, RawJson::as_str);
+        if !matches!(asking.going.what, TargetItem::Tool(..)) || text.len() > MAX_LAST_LENGTH {
+            return;
+        }
+        let Ok(arguments) = RawJson::parse(text.to_owned()) else { return };
+        let mut last: std::sync::MutexGuard<'_, HashMap<String, RawJson>> =
+            self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.len() >= MAX_LAST {
+            last.clear();
+        }
+        last.insert(asking.last_key(), arguments);
+    }
+}
+
+impl CallApproval<'_, '_> {
+    /// Returns the verdict of the rules on the call with the edited arguments. Fails if the arguments do not fit the
+    /// tool's schema or the rules deny the call.
+    fn can_become(&self, edited: &RawJson) -> Result<PolicyVerdict, String> {
+        can_become(self.policy, self.asked.application, self.asked.principal, self.going, edited)
+    }
+
+    /// Returns a check of edited arguments for later use.
+    fn check(&self) -> EditCheck {
+        let policy = self.policy.clone();
+        let application = self.asked.application.map(str::to_owned);
+        let principal = self.asked.principal.map(str::to_owned);
+        let (server, target) = (self.going.server.to_owned(), self.going.target.to_owned());
+        let known = self.going.known;
+        let (name, tool) = match self.going.what {
+            TargetItem::Tool(name, tool) => (name.to_owned(), tool.cloned()),
+            _ => (String::new(), None),
+        };
+        Box::new(move |edited| {
+            let what = TargetItem::Tool(&name, tool.as_ref());
+            let going = CallTarget { server: &server, target: &target, known, what };
+            can_become(&policy, application.as_deref(), principal.as_deref(), &going, edited).map(drop)
+        })
+    }
+
+    /// Returns the data flow of the verdict as text for the record.
+    fn flow(&self) -> String {
+        self.verdict.flow.as_ref().map_or_else(String::new, |flow| format!("; {flow}"))
+    }
+
+    /// Under which the last approved arguments are remembered.
+    fn last_key(&self) -> String {
+        let part =
+            |part: Option<&str>| part.map_or_else(|| "-".to_owned(), |part| format!("{}:{part}", part.len()));
+        let PolicyRequest { application, principal, .. } = self.asked;
+        let (server, name) = (self.going.server, self.going.subject());
+        format!("{}/{}/{}/{name}", part(*principal), part(*application), part(Some(server)))
+    }
+}
+
+/// Returns a check for edits of calls that were asked before a restart. It applies the current rules and the tool
+/// definition that the person was shown.
+pub(super) fn checker(policy: Arc<RwLock<Option<Arc<Policy>>>>) -> StoredEditCheck {
+    Box::new(move |matter, edited| {
+        let ApprovalCard::Call(card) = &matter.card else {
+            return Err("it cannot be changed any more".to_owned());
+        };
+        let schema = card.input_schema.clone().unwrap_or_else(RawJson::empty_object);
+        let mut tool = Tool::new(card.name.clone(), schema);
+        tool.annotations = card.effects.map(|said| {
+            let mut annotations = ToolAnnotations::new();
+            annotations.read_only_hint = Some(said.read_only);
+            annotations.destructive_hint = Some(said.destructive);
+            annotations.idempotent_hint = Some(said.idempotent);
+            annotations.open_world_hint = Some(said.open_world);
+            Box::new(annotations)
+        });
+        let policy = policy.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let policy = policy.unwrap_or_else(|| Arc::new(Policy::ordinary()));
+        let what = TargetItem::Tool(&card.name, Some(&tool));
+        let going = CallTarget { server: &matter.server, target: "", known: None, what };
+        let (application, principal) = (matter.application.as_deref(), matter.principal.as_deref());
+        can_become(&policy, application, principal, &going, edited).map(drop)
+    })
+}
+
+fn can_become(
+    policy: &Policy,
+    application: Option<&str>,
+    principal: Option<&str>,
+    going: &CallTarget<'_>,
+    edited: &RawJson,
+) -> Result<PolicyVerdict, String> {
+    let arguments = CallArguments::read(edited.as_str()).map_err(|error| error.to_string())?;
+    if let TargetItem::Tool(_, Some(tool)) = going.what {
+        hospes::check_against_schema(edited, &tool.input_schema)?;
+    }
+    let asked = PolicyRequest::new(going.server, going.action(&arguments))
+        .with_application(application)
+        .with_principal(principal);
+    let verdict = policy.decide(&asked, Timestamp::now());
+    match verdict.decision {
+        Ruling::Deny => Err(super::denial(&verdict)),
+        Ruling::Allow | Ruling::Ask => Ok(verdict),
+    }
+}
+
+/// Waits for a decision and sends progress from time to time. Intermediaries between host and application may close a
+/// silent call.
+pub(crate) async fn hold(
+    call: &Call,
+    waiting: &ApprovalWaiter,
+) -> Result<ApprovalOutcome, ApprovalQueueError> {
+    let mut reminders = interval_at(Instant::now(), REMINDER);
+    reminders.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let settled = waiting.settled();
+    tokio::pin!(settled);
+    // So small that the server's own progress, which comes after it and must be more, is.
+    let mut progress = 0.0;
+    loop {
+        tokio::select! {
+            biased;
+            settled = &mut settled => return settled,
+            _ = reminders.tick() => {
+                progress += 1e-9;
+                call.context.progress(progress, None, Some("waiting for the person's approval"));
+            }
+        }
+    }
+}
+
+/// The call ends here.
+async fn stop(
+    asking: &CallApproval<'_, '_>,
+    passage: &mut AdmittedCall,
+    decision: &str,
+    why: &str,
+) -> Outcome {
+    passage.decided(decision, why);
+    passage.end_refused().await;
+    asking.going.refusal(why)
+}
+
+/// Answer to one of the host's own questions.
+pub(super) struct ApprovalAnswer {
+    id: String,
+    /// True if the person was sent to the console.
+    at_console: bool,
+    content: RawJson,
+}
+
+/// Removes the answer to one of the host's own questions from the round, so that the server's rounds begin without it.
+pub(super) fn take_answer(call: &Call) -> Option<ApprovalAnswer> {
+    let mut round = call.context.round();
+    let ours = |key: &str| {
+        let form = key.strip_prefix(FORM).map(|id| (id.to_owned(), false));
+        form.or_else(|| key.strip_prefix(CONSOLE).map(|id| (id.to_owned(), true)))
+    };
+    let (key, (id, at_console)) = round.answers.keys().find_map(|key| Some((key.clone(), ours(key)?)))?;
+    let content = round.answers.remove(&key)?;
+    round.fresh.retain(|fresh| *fresh != key);
+    call.context.begin_round(round);
+    Some(ApprovalAnswer { id, at_console, content })
+}
+
+impl ApprovalAnswer {
+    /// Returns true if this call was asked about and the question is still open or its approval unused.
+    pub(super) fn is_awaited(&self, desk: &ApprovalQueue, bond: &ApprovalBinding) -> bool {
+        desk.has(&self.id, &bond.call)
+    }
+
+    /// Returns the decision the person made in the application, or none if they were sent to the console. Any answer
+    /// that is not a clear yes is a no.
+    fn said(&self, may_remember: bool) -> Option<ApprovalDecision> {
+        let result = self.content.decode::<ElicitResult>();
+        match result {
+            Ok(ElicitResult { action: ElicitAction::Accept, .. }) if self.at_console => None,
+            Ok(ElicitResult { action: ElicitAction::Accept, content: Some(content), .. }) => {
+                Some(match approval_form::answer(&content) {
+                    approval_form::ApprovalFormAnswer::Always if may_remember => {
+                        ApprovalDecision::Allow { edited: None, scope: ApprovalScope::Session }
+                    }
+                    // What was not offered was not meant for longer.
+                    approval_form::ApprovalFormAnswer::Once | approval_form::ApprovalFormAnswer::Always => {
+                        ApprovalDecision::allow()
+                    }
+                    approval_form::ApprovalFormAnswer::No(reason) => {
+                        ApprovalDecision::Deny { reason, block: false }
+                    }
+                })
+            }
+            _ => Some(ApprovalDecision::deny()),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Target of a call: a server and an item there.
+
+use hospes::{Call, Outcome};
+use hospes_model::{CallToolResult, RawJson, RpcError, Tool};
+use hospes_policy::{CallArguments, FlowLabels, PolicyAction, ToolEffectSet};
+use hospes_store::AuditEntryKind;
+
+use crate::approvals::ApprovalCallKind;
+use crate::upstream::UpstreamServer;
+
+/// Prefix of the name that a method or notification of an extension has for rules, so that it is never taken for a tool.
+pub(crate) const METHOD_SUBJECT: &str = "method:";
+
+/// Something that would go to a server.
+#[derive(Debug)]
+pub(crate) struct CallTarget<'a> {
+    /// The name of the server.
+    pub(crate) server: &'a str,
+    /// The hash of its command line or URL.
+    pub(crate) target: &'a str,
+    /// Labels of the server's data; set if the server is built into the program.
+    pub(crate) known: Option<FlowLabels>,
+    pub(crate) what: TargetItem<'a>,
+}
+
+/// Kind and name of the item, as its server calls it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum TargetItem<'a> {
+    /// A tool, and how it is listed.
+    Tool(&'a str, Option<&'a Tool>),
+    Prompt(&'a str),
+    Resource(&'a str),
+    /// Values for an argument of a prompt.
+    PromptCompletion(&'a str),
+    /// Values for a part of a template.
+    TemplateCompletion(&'a str),
+    /// To be told when a resource changes.
+    Subscription(&'a str),
+    /// A method that only an extension has, as rules name it (`method:skills/list`), with its params.
+    Method(&'a str, &'a RawJson),
+    /// A notification that only an extension has, named in the same way, with its params.
+    Notification(&'a str, &'a RawJson),
+}
+
+impl<'a> CallTarget<'a> {
+    /// To this server.
+    pub(crate) fn to(server: &'a UpstreamServer, what: TargetItem<'a>) -> Self {
+        Self { server: &server.name, target: &server.target, known: server.known, what }
+    }
+
+    pub(super) fn action<'b>(&self, arguments: &'b CallArguments) -> PolicyAction<'b>
+    where
+        'a: 'b,
+    {
+        match self.what {
+            TargetItem::Tool(name, listed) => {
+                let annotations = listed.and_then(|tool| tool.annotations.as_deref());
+                PolicyAction::tool(name, ToolEffectSet::said(annotations), arguments)
+            }
+            // Nobody knows what it does: as of a tool of which nothing is said.
+            TargetItem::Method(name, _) | TargetItem::Notification(name, _) => {
+                PolicyAction::tool(name, ToolEffectSet::unknown(), arguments)
+            }
+            TargetItem::Prompt(name) | TargetItem::PromptCompletion(name) => PolicyAction::Prompt { name },
+            TargetItem::Resource(uri)
+            | TargetItem::TemplateCompletion(uri)
+            | TargetItem::Subscription(uri) => PolicyAction::Resource { uri },
+        }
+    }
+
+    /// The arguments as the rules and the person see them, as JSON.
+    pub(super) fn arguments<'b>(&'b self, call: &'b Call) -> &'b str {
+        match self.what {
+            TargetItem::Method(_, params) | TargetItem::Notification(_, params) => params.as_str(),
+            _ => match call.params.view().arguments.as_ref() {
+                Some(raw) if !raw.is_null() => raw.as_str(),
+                _ => "{}",
+            },
+        }
+    }
+
+    pub(super) fn kind(&self) -> AuditEntryKind {
+        match self.what {
+            TargetItem::Tool(..) | TargetItem::Method(..) | TargetItem::Notification(..) => {
+                AuditEntryKind::Call
+            }
+            TargetItem::Prompt(_) => AuditEntryKind::Prompt,
+            TargetItem::Resource(_) => AuditEntryKind::Resource,
+            TargetItem::PromptCompletion(_) | TargetItem::TemplateCompletion(_) => AuditEntryKind::Completion,
+            TargetItem::Subscription(_) => AuditEntryKind::Subscription,
+        }
+    }
+
+    pub(super) fn subject(&self) -> &'a str {
+        match self.what {
+            TargetItem::Tool(subject, _)
+            | TargetItem::Method(subject, _)
+            | TargetItem::Notification(subject, _)
+            | TargetItem::Prompt(subject)
+            | TargetItem::Resource(subject)
+            | TargetItem::PromptCompletion(subject)
+            | TargetItem::TemplateCompletion(subject)
+            | TargetItem::Subscription(subject) => subject,
+        }
+    }
+
+    pub(super) fn call_kind(&self) -> ApprovalCallKind {
+        match self.what {
+            TargetItem::Tool(..) | TargetItem::Method(..) | TargetItem::Notification(..) => {
+                ApprovalCallKind::Tool
+            }
+            TargetItem::Prompt(_) | TargetItem::PromptCompletion(_) => ApprovalCallKind::Prompt,
+            TargetItem::Resource(_) | TargetItem::TemplateCompletion(_) | TargetItem::Subscription(_) => {
+                ApprovalCallKind::Resource
+            }
+        }
+    }
+
+    /// Whether a person can be asked about it: nobody decides about each letter that is typed, or about changes to come, and
+    /// no application waits for what becomes of a notification.
+    pub(super) fn can_be_asked_about(&self) -> bool {
+        matches!(
+            self.what,
+            TargetItem::Tool(..) | TargetItem::Prompt(_) | TargetItem::Resource(_) | TargetItem::Method(..)
+        )
+    }
+
+    /// Returns the outcome of a refused call. For a tool it is a tool result, which a model can read and react to. A
+    /// protocol error may never reach the model.
+    pub(super) fn refusal(&self, why: &str) -> Outcome {
+        let server = self.server;
+        match self.what {
+            TargetItem::Tool(name, _) => {
+                let text = format!("`{name}` of the server `{server}` was not called: {why}");
+                Outcome::Complete(CallToolResult::error(text).into())
+            }
+            TargetItem::Method(name, _) => RpcError::invalid_request(format!(
+                "`{name}` of the server `{server}` was not asked for: {why}"
+            ))
+            .into(),
+            TargetItem::Notification(name, _) => {
+                RpcError::invalid_request(format!("`{name}` was not told to the server `{server}`: {why}"))
+                    .into()
+            }
+            TargetItem::Prompt(name) => RpcError::invalid_request(format!(
+                "the prompt `{name}` of the server `{server}` was not fetched: {why}"
+            ))
+            .into(),
+            TargetItem::Resource(uri) => {
+                RpcError::invalid_request(format!("`{uri}` of the server `{server}` was not read: {why}"))
+                    .into()
+            }
+            TargetItem::PromptCompletion(name) | TargetItem::TemplateCompletion(name) => {
+                RpcError::invalid_request(format!(
+                    "the server `{server}` was not asked what `{name}` could be completed with: {why}"
+                ))
+                .into()
+            }
+            TargetItem::Subscription(uri) => RpcError::invalid_request(format!(
+                "changes of `{uri}` of the server `{server}` are not told: {why}"
+            ))
+            .into(),
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Data that each session has read so far: the person's private data, and text from untrusted sources.
+//!
+//! A session of an older revision has its own flow, which ends with the session. An application of 2026-07-28 only
+//! describes itself with each request. All its requests for one person therefore share one flow, which is coarser and
+//! more careful. A session that has read nothing has no entry.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, Hash, Hasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use hospes::Peer;
+use hospes_policy::{FlowLabels, SessionFlow};
+use tokio::time::Instant;
+
+/// Maximum number of tracked sessions. Beyond it, the reads of a person's longest silent session count for all sessions
+/// of that person.
+const MAX_FLOWS: usize = 4096;
+
+/// Maximum number of servers remembered of each kind. One is enough for the check to apply.
+const MAX_SOURCES: usize = 16;
+
+/// Time for which a read counts if the end of its session is unknown.
+const REMEMBERED: Duration = Duration::from_secs(12 * 3600);
+
+#[derive(Debug, Default)]
+pub(super) struct DataFlowTracker {
+    all: Mutex<HashMap<FlowSession, FlowSources>>,
+    /// Hash key for application names, which shortens them unpredictably.
+    names: RandomState,
+}
+
+/// Whose flow it is.
+#[derive(Clone, Debug)]
+enum FlowSession {
+    /// That of an older revision. Its memory is not used again while this is here, so the address is its name.
+    Older(Weak<Peer>),
+    /// All requests of an application for one person. Two persons never share one, regardless of the names of their
+    /// applications.
+    Named { principal: Option<Arc<str>>, application: Option<u64> },
+    /// All requests of a person; used for sessions that no longer fit.
+    Whole(Option<Arc<str>>),
+}
+
+#[derive(Debug, Default)]
+struct FlowSources {
+    private: Vec<FlowSource>,
+    untrusted: Vec<FlowSource>,
+}
+
+#[derive(Clone, Debug)]
+struct FlowSource {
+    server: Box<str>,
+    /// Time of the last delivery from this server.
+    at: Instant,
+}
+
+impl DataFlowTracker {
+    /// A result of this server with these labels is delivered.
+    pub(super) fn note(&self, peer: &Arc<Peer>, server: &str, labels: FlowLabels) {
+        if !labels.private && !labels.untrusted {
+            return;
+        }
+        let (session, now) = (self.session(peer), Instant::now());
+        let mut all = self.all();
+        if !all.contains_key(&session) {
+            make_room(&mut all, MAX_FLOWS, now);
+        }
+        let sources = all.entry(session).or_default();
+        if labels.private {
+            add(&mut sources.private, server, now);
+        }
+        if labels.untrusted {
+            add(&mut sources.untrusted, server, now);
+        }
+    }
+
+    /// Returns the flow of the session if it has read both private and untrusted data.
+    pub(super) fn tainted(&self, peer: &Arc<Peer>) -> Option<SessionFlow> {
+        let all = self.all();
+        if all.is_empty() {
+            return None;
+        }
+        let (session, now) = (self.session(peer), Instant::now());
+        let (own, whole) = (all.get(&session), all.get(&FlowSession::Whole(peer.principal.clone())));
+        let names = |of: fn(&FlowSources) -> &Vec<FlowSource>| {
+            let own = own.into_iter().flat_map(of).filter(|source| session.ends() || source.is_fresh(now));
+            let whole = whole.into_iter().flat_map(of).filter(|source| source.is_fresh(now));
+            let mut names: Vec<String> = Vec::new();
+            for source in own.chain(whole) {
+                if !names.iter().any(|name| **name == *source.server) {
+                    names.push(source.server.to_string());
+                }
+            }
+            names
+        };
+        // Most sessions have read nothing private.
+        let private = names(|sources| &sources.private);
+        if private.is_empty() {
+            return None;
+        }
+        let flow = SessionFlow::new(private, names(|sources| &sources.untrusted));
+        drop(all);
+        flow.is_tainted().then_some(flow)
+    }
+
+    fn session(&self, peer: &Arc<Peer>) -> FlowSession {
+        if peer.revision.is_legacy() {
+            return FlowSession::Older(Arc::downgrade(peer));
+        }
+        // Version and title may be another with each request.
+        let application = peer.info.as_ref().map(|info| self.names.hash_one(&info.name));
+        FlowSession::Named { principal: peer.principal.clone(), application }
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<FlowSession, FlowSources>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl FlowSession {
+    /// Returns true if the end of the session is known.
+    fn ends(&self) -> bool {
+        matches!(self, Self::Older(_))
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self, Self::Older(peer) if peer.strong_count() == 0)
+    }
+
+    /// Whose it is; nothing of one that is over.
+    fn principal(&self) -> Option<Option<Arc<str>>> {
+        match self {
+            Self::Older(peer) => Some(peer.upgrade()?.principal.clone()),
+            Self::Named { principal, .. } | Self::Whole(principal) => Some(principal.clone()),
+        }
+    }
+}
+
+impl PartialEq for FlowSession {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Older(one), Self::Older(other)) => one.ptr_eq(other),
+            (
+                Self::Named { principal, application },
+                Self::Named { principal: other_principal, application: other },
+            ) => principal == other_principal && application == other,
+            (Self::Whole(one), Self::Whole(other)) => one == other,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for FlowSession {}
+
+impl Hash for FlowSession {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Self::Older(peer) => (0_u8, peer.as_ptr() as usize).hash(state),
+            Self::Named { principal, application } => (1_u8, principal, application).hash(state),
+            Self::Whole(principal) => (2_u8, principal).hash(state),
+        }
+    }
+}
+
+impl FlowSource {
+    fn is_fresh(&self, now: Instant) -> bool {
+        now.duration_since(self.at) < REMEMBERED
+    }
+}
+
+impl FlowSources {
+    /// Returns the time of the last delivery.
+    fn last(&self) -> Option<Instant> {
+        self.private.iter().chain(&self.untrusted).map(|source| source.at).max()
+    }
+
+    fn absorb(&mut self, other: Self) {
+        for (mine, theirs) in [(&mut self.private, other.private), (&mut self.untrusted, other.untrusted)] {
+            for source in theirs {
+                add(mine, &source.server, source.at);
+            }
+        }
+    }
+}
+
+fn add(sources: &mut Vec<FlowSource>, server: &str, at: Instant) {
+    if let Some(known) = sources.iter_mut().find(|source| *source.server == *server) {
+        known.at = known.at.max(at);
+        return;
+    }
+    if sources.len() >= MAX_SOURCES {
+        // The latest are what the person remembers, too.
+        let oldest = sources.iter().enumerate().min_by_key(|(_, source)| source.at).map(|(index, _)| index);
+        oldest.map(|index| sources.remove(index));
+    }
+    sources.push(FlowSource { server: server.into(), at });
+}
+
+/// Forgets the sessions that are over and what is too long ago. If there is no room then, what the longest silent session
+/// has read becomes what its whole person has; only where there are too many persons is anything forgotten.
+fn make_room(all: &mut HashMap<FlowSession, FlowSources>, max: usize, now: Instant) {
+    all.retain(|session, sources| {
+        if !session.ends() {
+            sources.private.retain(|source| source.is_fresh(now));
+            sources.untrusted.retain(|source| source.is_fresh(now));
+        }
+        !session.is_over() && sources.last().is_some()
+    });
+    while all.len() >= max {
+        let silent = |wholes: bool| {
+            let those = all.iter().filter(|(session, _)| wholes || !matches!(session, FlowSession::Whole(_)));
+            those.min_by_key(|(_, sources)| sources.last()).map(|(session, _)| session.clone())
+        };
+        let Some(session) = silent(false) else {
+            tracing::warn!("what a person has read is forgotten: too many persons have read something");
+            let Some(person) = silent(true) else { return };
+            all.remove(&person);
+            continue;
+        };
+        let Some(sources) = all.remove(&session) else { return };
+        if let Some(principal) = session.principal() {
+            all.entry(FlowSession::Whole(principal)).or_default().absorb(sources);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hospes_model::{ClientCapabilities, Implementation, Revision};
+
+    use super::*;
+
+    const PRIVATE: FlowLabels = FlowLabels { private: true, untrusted: false, outbound: false };
+    const UNTRUSTED: FlowLabels = FlowLabels { private: false, untrusted: true, outbound: true };
+
+    fn peer(revision: Revision, application: &str, principal: &str) -> Arc<Peer> {
+        let info = Some(Implementation::new(application, "1"));
+        Arc::new(Peer::new(revision, info, ClientCapabilities::default()).with_principal(principal))
+    }
+
+    fn names(flows: &DataFlowTracker, peer: &Arc<Peer>) -> Option<(Vec<String>, Vec<String>)> {
+        flows.tainted(peer).map(|flow| (flow.private, flow.untrusted))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_read_is_forgotten_with_its_session_or_after_a_time() {
+        let flows = DataFlowTracker::default();
+        let old = peer(Revision::LATEST_LEGACY, "app", "ann");
+        let new = || peer(Revision::LATEST, "app", "ann");
+        for peer in [&old, &new()] {
+            flows.note(peer, "mail", PRIVATE);
+            flows.note(peer, "web", UNTRUSTED);
+        }
+        tokio::time::advance(REMEMBERED - Duration::from_secs(1)).await;
+        flows.note(&new(), "web", UNTRUSTED);
+        assert!(flows.tainted(&old).is_some() && flows.tainted(&new()).is_some());
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(flows.tainted(&new()).is_none(), "the private part is too long ago");
+        assert!(flows.tainted(&old).is_some(), "the session goes on");
+        let address = Arc::as_ptr(&old) as usize;
+        drop(old);
+        flows.note(&peer(Revision::LATEST_LEGACY, "app", "ann"), "mail", PRIVATE);
+        let all = flows.all();
+        let is_there = |session: &FlowSession| matches!(session, FlowSession::Older(peer) if peer.as_ptr() as usize == address && peer.strong_count() > 0);
+        assert!(!all.keys().any(is_there));
+        assert_eq!(all.len(), 2, "one of each era");
+    }
+
+    /// Opening many sessions does not discard reads, and the reads of one person never count for another.
+    #[tokio::test(start_paused = true)]
+    async fn what_there_is_no_room_for_counts_for_the_whole_person() {
+        for revision in [Revision::LATEST_LEGACY, Revision::LATEST] {
+            let flows = DataFlowTracker::default();
+            let first = peer(revision, "first", "ann");
+            flows.note(&first, "mail", PRIVATE);
+            flows.note(&first, "web", UNTRUSTED);
+            let others: Vec<_> =
+                (0..MAX_FLOWS + 10).map(|n| peer(revision, &format!("app {n}"), "ann")).collect();
+            for other in &others {
+                tokio::time::advance(Duration::from_millis(1)).await;
+                assert!(flows.tainted(other).is_none() || flows.all().len() >= MAX_FLOWS - 1);
+                flows.note(other, "web", UNTRUSTED);
+                assert!(flows.all().len() <= MAX_FLOWS);
+            }
+            let read = Some((vec!["mail".to_owned()], vec!["web".to_owned()]));
+            assert_eq!(names(&flows, &first), read);
+            assert_eq!(names(&flows, &peer(revision, "new", "ann")), read, "{revision}: of the same person");
+            let bob = peer(revision, "first", "bob");
+            flows.note(&bob, "web", UNTRUSTED);
+            assert_eq!(names(&flows, &bob), None, "{revision}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_session_remembers_so_many_servers() {
+        let flows = DataFlowTracker::default();
+        let peer = peer(Revision::LATEST, "app", "ann");
+        for number in 0..100 {
+            for labels in [PRIVATE, UNTRUSTED] {
+                flows.note(&peer, &format!("server {number}"), labels);
+            }
+        }
+        let (private, untrusted) = names(&flows, &peer).unwrap();
+        assert_eq!((private.len(), untrusted.len()), (MAX_SOURCES, MAX_SOURCES));
+    }
+}

@@ -1,0 +1,82 @@
+//! One thing on its way that is no call to a server, until it has ended and is recorded.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use hospes_store::{AuditEntry, AuditLog, AuditOutcome};
+
+use super::PolicyEnforcer;
+
+/// Dropped before it has ended, it is recorded as cancelled.
+pub(crate) struct PendingAuditEntry {
+    guard: Arc<PolicyEnforcer>,
+    begun: Instant,
+    entry: Option<AuditEntry>,
+}
+
+impl PendingAuditEntry {
+    pub(crate) fn new(guard: &Arc<PolicyEnforcer>, entry: AuditEntry) -> Self {
+        let entry = guard.audit.is_some().then_some(entry);
+        Self { guard: Arc::clone(guard), begun: Instant::now(), entry }
+    }
+
+    pub(crate) fn decided(&mut self, decision: &str, by: &str) {
+        if let Some(entry) = &mut self.entry {
+            entry.decision = Some(decision.to_owned());
+            entry.by = Some(by.to_owned());
+        }
+    }
+
+    pub(crate) fn subject(&mut self, subject: &str) {
+        if let Some(entry) = &mut self.entry {
+            entry.subject = Some(subject.to_owned());
+        }
+    }
+
+    /// Ends it where nothing can be waited for.
+    pub(crate) fn end_now(mut self, ending: AuditOutcome, code: Option<i64>) {
+        if let Some(entry) = &mut self.entry {
+            (entry.ending, entry.code) = (Some(ending), code);
+        }
+    }
+
+    /// It is of no interest.
+    pub(crate) fn forget(mut self) {
+        self.entry = None;
+    }
+
+    pub(crate) async fn end(mut self, ending: AuditOutcome, code: Option<i64>) {
+        let (Some(entry), Some(audit)) = (&mut self.entry, &self.guard.audit) else { return };
+        entry.ending = Some(ending);
+        entry.code = code;
+        entry.micros = Some(u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX));
+        // Somebody was asked, or something was changed: that is on the disk before anybody hears of it.
+        let handed_over = audit.hand_over(entry.clone()).await;
+        let Some(entry) = self.entry.take() else { return };
+        let written = match handed_over {
+            Ok(written) => written.place().await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = written {
+            tracing::error!(%error, "what happened could not be recorded yet");
+            later(audit, entry);
+        }
+    }
+}
+
+/// Tries again later to write an entry.
+pub(super) fn later(audit: &AuditLog, entry: AuditEntry) {
+    if audit.try_note(entry).is_err() {
+        tracing::error!("an entry of the record is lost: too much waits to be written");
+    }
+}
+
+impl Drop for PendingAuditEntry {
+    fn drop(&mut self) {
+        let (Some(mut entry), Some(audit)) = (self.entry.take(), &self.guard.audit) else { return };
+        entry.ending.get_or_insert(AuditOutcome::Cancelled);
+        if audit.try_note(entry).is_err() {
+            tracing::error!("what was cancelled could not be recorded: too much is waiting");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Subscriptions to resources: a change notification goes by the same rules as reading the resource.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use hospes::{Context, Peer};
+use hospes_policy::{CallArguments, PolicyDecision, PolicyRequest};
+use hospes_store::{AuditEntry, AuditOutcome};
+use jiff::Timestamp;
+
+use super::admitted_call::clipped;
+use super::{CallTarget, PolicyEnforcer, UNASKED, denial};
+use crate::approvals::{GrantEffect, GrantQuery};
+
+/// Maximum number of subscriptions remembered as already recorded.
+const MAX_FOLLOWERS: usize = 4096;
+
+/// A session of an older revision asks anew for everything that it follows whenever something is added; what it followed
+/// already is not recorded again.
+#[derive(Debug, Default)]
+pub(super) struct RecordedSubscriptions(Mutex<HashMap<u64, Weak<Peer>>>);
+
+impl RecordedSubscriptions {
+    fn is_news(&self, peer: &Arc<Peer>, what: impl std::hash::Hash) -> bool {
+        if !peer.revision.is_legacy() {
+            return true;
+        }
+        let mut hasher = DefaultHasher::new();
+        (Arc::as_ptr(peer) as usize).hash(&mut hasher);
+        what.hash(&mut hasher);
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MAX_FOLLOWERS {
+            known.retain(|_, peer| peer.strong_count() > 0);
+            if known.len() >= MAX_FOLLOWERS {
+                known.clear();
+            }
+        }
+        let before = known.insert(hasher.finish(), Arc::downgrade(peer));
+        !before.is_some_and(|before| std::ptr::eq(before.as_ptr(), Arc::as_ptr(peer)))
+    }
+}
+
+impl PolicyEnforcer {
+    /// Returns true if an application may be notified of changes of a resource. It must be allowed to read the resource
+    /// without approval, and the server must not be withheld. The decision is recorded; if recording fails, the
+    /// subscription is refused.
+    pub(crate) async fn follows(
+        &self,
+        context: &Context,
+        going: &CallTarget<'_>,
+        withheld: Option<&'static str>,
+    ) -> bool {
+        let ruling = match withheld {
+            Some(why) => Err(why.to_owned()),
+            None => self.of_following(context, going),
+        };
+        let Some(audit) = &self.audit else { return ruling.is_ok() };
+        if let Err(error) = audit.ready().await {
+            tracing::error!(%error, "nothing is followed while it cannot be recorded");
+            return false;
+        }
+        if !self.followers.is_news(context.peer(), (going.server, going.subject(), ruling.is_ok())) {
+            return ruling.is_ok();
+        }
+        let mut entry = self.entry(going.kind(), going.server, context);
+        entry.subject = Some(clipped(going.subject()));
+        let (decision, ending) =
+            if ruling.is_ok() { ("allow", AuditOutcome::Done) } else { ("deny", AuditOutcome::Refused) };
+        entry.decision = Some(decision.to_owned());
+        entry.ending = Some(ending);
+        let (Ok(by) | Err(by)) = &ruling;
+        entry.by = Some(by.clone());
+        if let Err(full) = audit.try_note(entry)
+            && let Err(error) = audit.note(*full).await
+        {
+            tracing::error!(%error, "a subscription could not be recorded, and is none");
+            return false;
+        }
+        ruling.is_ok()
+    }
+
+    /// Returns true if the current rules still allow a change notification.
+    pub(crate) fn still_follows(&self, context: &Context, going: &CallTarget<'_>) -> bool {
+        self.of_following(context, going).is_ok()
+    }
+
+    fn of_following(&self, context: &Context, going: &CallTarget<'_>) -> Result<String, String> {
+        let Some(policy) = self.policy() else { return Ok("there are no rules".to_owned()) };
+        let arguments = CallArguments::none();
+        let info = context.peer().info.as_ref();
+        let asked = PolicyRequest::new(going.server, going.action(&arguments))
+            .with_application(info.map(|info| info.name.as_str()))
+            .with_principal(context.principal());
+        let verdict = policy.decide(&asked, Timestamp::now());
+        let (what, name) = (going.call_kind(), going.subject());
+        let subject = GrantQuery {
+            asked: &asked,
+            target: going.target,
+            what,
+            name,
+            definition: None,
+            strong: true,
+            peer: None,
+        };
+        match verdict.decision {
+            PolicyDecision::Deny => Err(denial(&verdict)),
+            _ if let Some(block) = self.desk.granted(&subject, GrantEffect::Deny) => {
+                Err(format!("blocked by {}", block.by))
+            }
+            PolicyDecision::Ask => Err(format!("{UNASKED}: {}", verdict.because)),
+            PolicyDecision::Allow => Ok(verdict.because.to_string()),
+        }
+    }
+
+    /// An entry about something that an application wants of a server.
+    pub(super) fn entry(
+        &self,
+        kind: hospes_store::AuditEntryKind,
+        server: &str,
+        context: &Context,
+    ) -> AuditEntry {
+        let mut entry = AuditEntry::new(kind);
+        entry.server = Some(server.to_owned());
+        entry.principal = context.principal().map(str::to_owned);
+        let info = context.peer().info.as_ref();
+        entry.application = info.map(|info| clipped(&format!("{} {}", info.name, info.version)));
+        entry
+    }
+}

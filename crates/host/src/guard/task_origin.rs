@@ -1,0 +1,230 @@
+//! Tasks: work that continues after its call has ended still belongs to that call, and goes by the current rules for
+//! it.
+
+use std::sync::Arc;
+
+use hospes::Context;
+use hospes_model::{InputRequest, InputResponses, RawJson, Tool};
+use hospes_policy::{
+    CallArguments, DataFlowPolicy, PolicyAction, PolicyDecision, PolicyRequest, ToolEffectSet,
+};
+use hospes_store::AuditEntryKind;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::admitted_call::clipped;
+use super::{PendingAuditEntry, PolicyEnforcer, denial};
+use crate::approvals::{ApprovalCallKind, GrantEffect, GrantQuery};
+use crate::upstream::UpstreamServer;
+
+/// Maximum length of a call's arguments, in bytes, that are kept for the lifetime of its task.
+const MAX_REMEMBERED: usize = 4096;
+
+/// The call that began a task.
+#[derive(Debug)]
+pub(crate) struct TaskOrigin {
+    tool: String,
+    effects: ToolEffectSet,
+    /// None where they were too long to be remembered, or the host was started anew: what was said is kept nowhere.
+    arguments: Option<RawJson>,
+    application: Option<String>,
+    /// Version of the rules under which the task began.
+    rules: Option<[u8; 32]>,
+}
+
+/// Stored form of a task's origin, for later runs of the host.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct StoredTaskOrigin {
+    tool: String,
+    read_only: bool,
+    destructive: bool,
+    idempotent: bool,
+    open_world: bool,
+    application: Option<String>,
+    rules: Option<[u8; 32]>,
+}
+
+/// Reason that a task has to end.
+#[derive(Debug)]
+pub(crate) struct TaskEndReason {
+    /// Reason for the caller.
+    pub(crate) why: String,
+    /// Reason for the record.
+    pub(crate) by: String,
+}
+
+impl TaskOrigin {
+    /// The call of a tool, listed so, with the arguments that went to its server.
+    pub(crate) fn new(
+        guard: &PolicyEnforcer,
+        context: &Context,
+        (tool, listed): (&str, Option<&Tool>),
+        arguments: Option<&RawJson>,
+    ) -> Self {
+        let arguments = arguments.filter(|raw| !raw.is_null()).map_or_else(
+            || Some(RawJson::empty_object()),
+            // What is kept is not a part of a larger message.
+            |raw| {
+                (raw.as_str().len() <= MAX_REMEMBERED)
+                    .then(|| RawJson::parse(raw.as_str().to_owned()).ok())?
+            },
+        );
+        Self {
+            tool: tool.to_owned(),
+            effects: ToolEffectSet::said(listed.and_then(|tool| tool.annotations.as_deref())),
+            arguments,
+            application: context.peer().info.as_ref().map(|info| info.name.clone()),
+            rules: guard.policy().map(|policy| *policy.version()),
+        }
+    }
+}
+
+impl From<&TaskOrigin> for StoredTaskOrigin {
+    fn from(origin: &TaskOrigin) -> Self {
+        let TaskOrigin { tool, effects, arguments: _, application, rules } = origin;
+        Self {
+            tool: tool.clone(),
+            read_only: effects.read_only,
+            destructive: effects.destructive,
+            idempotent: effects.idempotent,
+            open_world: effects.open_world,
+            application: application.clone(),
+            rules: *rules,
+        }
+    }
+}
+
+impl From<StoredTaskOrigin> for TaskOrigin {
+    fn from(kept: StoredTaskOrigin) -> Self {
+        let mut effects = ToolEffectSet::unknown();
+        effects.read_only = kept.read_only;
+        effects.destructive = kept.destructive;
+        effects.idempotent = kept.idempotent;
+        effects.open_world = kept.open_world;
+        let StoredTaskOrigin { tool, application, rules, .. } = kept;
+        Self { tool, effects, arguments: None, application, rules }
+    }
+}
+
+impl PolicyEnforcer {
+    /// Returns true if only tasks with a judged call are accepted, which is the case if there are rules.
+    pub(crate) fn wants_origins(&self) -> bool {
+        self.policy().is_some()
+    }
+
+    /// Returns the reason that a task of this origin has to end. The rules may deny its call by now, or a person may
+    /// have blocked its tool.
+    pub(crate) fn ends(
+        &self,
+        (server, target): (&str, &str),
+        principal: Option<&str>,
+        origin: &TaskOrigin,
+    ) -> Option<TaskEndReason> {
+        let policy = self.policy()?;
+        let arguments = origin.arguments.as_ref().and_then(|raw| CallArguments::read(raw.as_str()).ok());
+        let are_known = arguments.is_some();
+        let arguments = arguments.unwrap_or_else(CallArguments::none);
+        let asked = PolicyRequest::new(server, PolicyAction::tool(&origin.tool, origin.effects, &arguments))
+            .with_application(origin.application.as_deref())
+            .with_principal(principal);
+        if are_known {
+            let verdict = policy.decide(&asked, Timestamp::now());
+            if verdict.decision == PolicyDecision::Deny {
+                return Some(TaskEndReason { why: denial(&verdict), by: verdict.because.to_string() });
+            }
+        } else if origin.rules != Some(*policy.version()) {
+            let why = format!(
+                "the rules have changed since it began, and its arguments are not known any more: they were longer \
+                 than {MAX_REMEMBERED} bytes, or the host was started anew"
+            );
+            return Some(TaskEndReason { by: why.clone(), why });
+        }
+        let (what, name) = (ApprovalCallKind::Tool, origin.tool.as_str());
+        let subject =
+            GrantQuery { asked: &asked, target, what, name, definition: None, strong: true, peer: None };
+        let block = self.desk.granted(&subject, GrantEffect::Deny)?;
+        Some(TaskEndReason {
+            why: "the person has blocked it".to_owned(),
+            by: format!("blocked by {}", block.by),
+        })
+    }
+
+    /// Records in the session's data flow that the result of a task is delivered. It has the labels of the call that
+    /// began the task.
+    pub(crate) fn deliver_of_task(&self, server: &UpstreamServer, context: &Context, origin: &TaskOrigin) {
+        let Some(policy) = self.policy().filter(|policy| policy.data_flow() != DataFlowPolicy::Off) else {
+            return;
+        };
+        // Labels are the same whatever it was called with.
+        let arguments = CallArguments::none();
+        let asked =
+            PolicyRequest::new(&server.name, PolicyAction::tool(&origin.tool, origin.effects, &arguments));
+        self.flows.note(context.peer(), &server.name, policy.labels(&asked, server.known));
+    }
+
+    /// Returns the reason that a task of this origin receives no further input: its session has read data that its
+    /// server could send out.
+    pub(crate) fn withholds_from_task(
+        &self,
+        server: &UpstreamServer,
+        context: &Context,
+        origin: &TaskOrigin,
+    ) -> Option<TaskEndReason> {
+        let policy = self.policy().filter(|policy| policy.data_flow() != DataFlowPolicy::Off)?;
+        let flow = self.flows.tainted(context.peer())?;
+        let arguments = CallArguments::none();
+        let asked =
+            PolicyRequest::new(&server.name, PolicyAction::tool(&origin.tool, origin.effects, &arguments));
+        let why = format!("{flow}, and what it is told can be sent out");
+        policy.labels(&asked, server.known).outbound.then(|| TaskEndReason { by: why.clone(), why })
+    }
+
+    /// Returns a description of the first request of a task that its server may not make.
+    pub(crate) fn forbids_to_task<'r>(
+        &self,
+        server: &str,
+        context: &Context,
+        requests: impl Iterator<Item = &'r InputRequest>,
+    ) -> Option<&'static str> {
+        let info = context.peer().info.as_ref();
+        self.forbids(server, (context.principal(), info.map(|info| info.name.as_str())), requests)
+    }
+
+    /// Returns a description of the first answer to a task that its server may not receive. An answer does not name its
+    /// request, so its kind is derived from its members.
+    pub(crate) fn forbids_answers(
+        &self,
+        server: &str,
+        context: &Context,
+        answers: &InputResponses,
+    ) -> Option<&'static str> {
+        let policy = self.policy()?;
+        let info = context.peer().info.as_ref();
+        answers.values().find_map(|answer| {
+            let has = |key: &str| answer.members().any(|member| member.key() == key);
+            let (action, what) = match () {
+                () if has("action") => (PolicyAction::Elicitation, "an answer of yours"),
+                () if has("roots") => (PolicyAction::Roots, "your roots"),
+                () => (PolicyAction::Sampling, "an answer of your model"),
+            };
+            let asked = PolicyRequest::new(server, action)
+                .with_application(info.map(|info| info.name.as_str()))
+                .with_principal(context.principal());
+            (policy.decide(&asked, Timestamp::now()).decision == PolicyDecision::Deny).then_some(what)
+        })
+    }
+
+    /// Begins an audit entry for an operation on a task.
+    pub(crate) fn note_of_task(
+        self: &Arc<Self>,
+        server: &str,
+        context: &Context,
+        origin: Option<&TaskOrigin>,
+        id: &str,
+    ) -> PendingAuditEntry {
+        let mut entry = self.entry(AuditEntryKind::Task, server, context);
+        entry.subject = origin.map(|origin| clipped(&origin.tool));
+        entry.call = Some(clipped(id));
+        PendingAuditEntry::new(self, entry)
+    }
+}

@@ -1,0 +1,291 @@
+//! The pins in the hands of a person: the console, the command line.
+
+use std::fmt;
+use std::sync::Arc;
+
+use hospes_store::StoreError;
+use hospes_store::pins::{
+    ItemKind, RecordedDefinition, Sha256Digest, StoredServer, TrustDecision, TrustDecisionError,
+};
+use tokio::sync::watch;
+
+use super::PinMode;
+use super::fingerprint::fingerprint;
+use super::gate::PinGate;
+use super::pin_store::PinStore;
+use super::view::{DefinitionDifference, PinnedServer};
+use crate::config::{ServerConfig, ServerTransport};
+
+/// Error of reading, accepting or rejecting pins.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PinManagerError {
+    /// There is no such server, or it was never seen.
+    #[error("there is no server `{0}` that was ever seen")]
+    NoServer(String),
+    /// It is part of the program.
+    #[error("`{0}` is part of the program, and trusted as the program is")]
+    Builtin(String),
+    /// It does not offer that.
+    #[error("`{server}` does not offer {} `{name}`", .kind.as_str())]
+    NoItem {
+        /// The server.
+        server: String,
+        /// Kind of the item.
+        kind: ItemKind,
+        /// By this name.
+        name: String,
+    },
+    /// The definition that the person saw is no longer the current one.
+    #[error("`{0}` has changed since it was looked at; nothing was accepted")]
+    Changed(String),
+    /// The server comes first.
+    #[error("`{0}` itself is not accepted; accept the server first, and reject what you do not want of it")]
+    ServerFirst(String),
+    /// The state cannot be read or written.
+    #[error("the pins cannot be read or written")]
+    Store(#[from] StoreError),
+}
+
+/// The pins: what waits for a person, and what a person decides. Cheap to clone.
+#[derive(Clone)]
+pub struct PinManager {
+    book: Arc<PinStore>,
+    /// The servers of a host, in their order; without one, all that were ever seen.
+    servers: Option<Arc<Vec<PinMember>>>,
+}
+
+/// A server of the host.
+pub(crate) enum PinMember {
+    Gated(Arc<PinGate>),
+    /// Its name, and what it is.
+    Builtin(String, ServerTransport),
+}
+
+impl PinMember {
+    /// None where nothing is pinned.
+    pub(crate) fn of(config: &ServerConfig, mode: PinMode, book: &Arc<PinStore>) -> Option<Self> {
+        match &config.transport {
+            transport @ ServerTransport::Builtin(_) => {
+                Some(Self::Builtin(config.name.clone(), transport.clone()))
+            }
+            _ => PinGate::of(config, mode, book).map(Self::Gated),
+        }
+    }
+
+    pub(crate) fn gate(&self) -> Option<&Arc<PinGate>> {
+        match self {
+            Self::Gated(gate) => Some(gate),
+            Self::Builtin(..) => None,
+        }
+    }
+}
+
+impl PinManager {
+    pub(crate) fn new(book: Arc<PinStore>, servers: Option<Vec<PinMember>>) -> Self {
+        Self { book, servers: servers.map(Arc::new) }
+    }
+
+    /// All servers, with what they offer and how it stands. A server that was not seen yet is not among them.
+    ///
+    /// # Errors
+    /// When the state cannot be read.
+    pub async fn list(&self) -> Result<Vec<PinnedServer>, PinManagerError> {
+        let all = self.all().await?;
+        let mut list = Vec::new();
+        let Some(members) = &self.servers else {
+            let mut before = None;
+            // Of each name the one that was seen last.
+            for server in &all {
+                if before != Some(&server.name) {
+                    list.push(self.pinned(server, &all).await?);
+                }
+                before = Some(&server.name);
+            }
+            return Ok(list);
+        };
+        for member in &**members {
+            match member {
+                PinMember::Builtin(name, transport) => {
+                    list.push(PinnedServer::builtin(name, fingerprint(transport)));
+                }
+                PinMember::Gated(gate) => {
+                    let Some(target) = gate.fingerprint().map(|known| known.target) else { continue };
+                    let found =
+                        all.iter().find(|one| one.name == *gate.server && one.fingerprint.target == target);
+                    if let Some(server) = found {
+                        list.push(self.pinned(server, &all).await?);
+                    }
+                }
+            }
+        }
+        Ok(list)
+    }
+
+    /// One server.
+    ///
+    /// # Errors
+    /// There is no such server, or the state cannot be read.
+    pub async fn server(&self, name: &str) -> Result<PinnedServer, PinManagerError> {
+        let found = self.list().await?.into_iter().find(|one| one.server == name);
+        found.ok_or_else(|| PinManagerError::NoServer(name.to_owned()))
+    }
+
+    /// Returns the difference between the current and the accepted definition.
+    ///
+    /// # Errors
+    /// When it is not offered, or the state cannot be read.
+    pub async fn difference(
+        &self,
+        server: &str,
+        kind: ItemKind,
+        name: &str,
+    ) -> Result<DefinitionDifference, PinManagerError> {
+        let known = self.known(server).await?;
+        self.all().await?;
+        let mut items = known.items.iter().filter(|item| item.kind == kind && item.name == name);
+        let item = items.find(|item| item.is_current).ok_or_else(|| PinManagerError::NoItem {
+            server: server.to_owned(),
+            kind,
+            name: name.to_owned(),
+        })?;
+        let of = Some((kind, name.to_owned()));
+        let history = self.book.store.history(server, known.fingerprint.target, of).await?;
+        Ok(DefinitionDifference::of(item, &history, &self.book.neighbours(server)))
+    }
+
+    /// Accepts a server with all that it offers now, or one thing that it offers, if that has this hash still: a person
+    /// accepts what they have seen. `by` goes into the record.
+    ///
+    /// # Errors
+    /// When it is not what was seen any more, there is no such thing, or the state cannot be written.
+    pub async fn accept(
+        &self,
+        server: &str,
+        item: Option<(ItemKind, &str)>,
+        expected: Sha256Digest,
+        by: &str,
+    ) -> Result<PinnedServer, PinManagerError> {
+        let known = self.known(server).await?;
+        self.decide(
+            &known,
+            TrustDecision::accept(server, known.fingerprint.target, expected, by),
+            item,
+            "accept",
+            by,
+        )
+        .await
+    }
+
+    /// Rejects a server, which is then stopped and not started again, or one thing that it offers.
+    ///
+    /// # Errors
+    /// When there is no such thing, or the state cannot be written.
+    pub async fn reject(
+        &self,
+        server: &str,
+        item: Option<(ItemKind, &str)>,
+        by: &str,
+    ) -> Result<PinnedServer, PinManagerError> {
+        let known = self.known(server).await?;
+        self.decide(&known, TrustDecision::reject(server, known.fingerprint.target, by), item, "reject", by)
+            .await
+    }
+
+    async fn decide(
+        &self,
+        known: &StoredServer,
+        decision: TrustDecision,
+        item: Option<(ItemKind, &str)>,
+        word: &str,
+        by: &str,
+    ) -> Result<PinnedServer, PinManagerError> {
+        let server = &known.name;
+        let decision = match item {
+            Some((kind, name)) => decision.about(kind, name),
+            None => decision,
+        };
+        let decided = self.book.store.decide(decision).await?.map_err(|refused| match (refused, item) {
+            (TrustDecisionError::Changed, _) => PinManagerError::Changed(server.clone()),
+            (TrustDecisionError::ServerFirst, _) => PinManagerError::ServerFirst(server.clone()),
+            (_, Some((kind, name))) => {
+                PinManagerError::NoItem { server: server.clone(), kind, name: name.to_owned() }
+            }
+            (_, None) => PinManagerError::NoServer(server.clone()),
+        })?;
+        self.book.note(server, item, word, by).await;
+        if let Some(gate) = self.gate(server) {
+            gate.reload().await;
+        }
+        let all = self.all().await?;
+        Ok(self.pinned(&decided.server, &all).await?)
+    }
+
+    /// The definitions that a server has had, of one item or all, the newest first.
+    ///
+    /// # Errors
+    /// There is no such server or item, or the state cannot be read.
+    pub async fn history(
+        &self,
+        server: &str,
+        item: Option<(ItemKind, &str)>,
+    ) -> Result<Vec<RecordedDefinition>, PinManagerError> {
+        let known = self.known(server).await?;
+        let item = item.map(|(kind, name)| (kind, name.to_owned()));
+        Ok(self.book.store.history(server, known.fingerprint.target, item).await?)
+    }
+
+    /// Counts what may have changed: what waits, and what was decided, here or by another process.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.book.store.changes()
+    }
+
+    async fn all(&self) -> Result<Vec<StoredServer>, StoreError> {
+        let all = self.book.store.servers().await?;
+        for server in &all {
+            let tools = server.items.iter().filter(|item| item.is_current && item.kind == ItemKind::Tool);
+            let tools: Vec<String> = tools.map(|item| item.name.clone()).collect();
+            // With a host only its own servers are neighbours; those it learns when it sees them.
+            if self.servers.is_none() && !tools.is_empty() {
+                self.book.learn(&server.name, tools);
+            }
+        }
+        Ok(all)
+    }
+
+    async fn pinned(&self, server: &StoredServer, all: &[StoredServer]) -> Result<PinnedServer, StoreError> {
+        let history = self.book.store.history(&server.name, server.fingerprint.target, None).await?;
+        let same: Vec<StoredServer> = all.iter().filter(|other| other.name == server.name).cloned().collect();
+        Ok(PinnedServer::of(server, &history, &same, &self.book.neighbours(&server.name)))
+    }
+
+    /// The server as the host has it, else as it was last seen.
+    async fn known(&self, name: &str) -> Result<StoredServer, PinManagerError> {
+        let missing = || PinManagerError::NoServer(name.to_owned());
+        let Some(members) = &self.servers else {
+            return self.all().await?.into_iter().find(|one| one.name == name).ok_or_else(missing);
+        };
+        let is_builtin =
+            |member: &PinMember| matches!(member, PinMember::Builtin(builtin, _) if builtin == name);
+        if members.iter().any(is_builtin) {
+            return Err(PinManagerError::Builtin(name.to_owned()));
+        }
+        let target = self.gate(name).and_then(|gate| gate.fingerprint()).ok_or_else(missing)?.target;
+        self.book.store.server(name, target).await?.ok_or_else(missing)
+    }
+
+    fn gate(&self, name: &str) -> Option<&Arc<PinGate>> {
+        let members = self.servers.as_deref()?;
+        members.iter().find_map(|member| match member {
+            PinMember::Gated(gate) if *gate.server == *name => Some(gate),
+            _ => None,
+        })
+    }
+}
+
+impl fmt::Debug for PinManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pins").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,186 @@
+//! Store of pins, shared by all servers.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use hospes_policy::visible_line;
+use hospes_store::pins::{ItemKind, PinRecords, ServerPinState, ServerSighting, SightingReport, TrustMode};
+use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, StoreError};
+use tokio::sync::watch;
+
+use super::PinningConfig;
+use super::gate::PinGate;
+use super::lint::{NeighbourTools, lints};
+use crate::upstream::UpstreamEpoch;
+
+/// Interval between attempts to read the store after a failure.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Maximum number of audit entries for one listing. One more entry gives the number of the rest.
+const MAX_ENTRIES: usize = 32;
+
+/// Maximum length of a recorded name, in characters.
+const MAX_NAME: usize = 200;
+
+/// The pins of a host.
+pub(crate) struct PinStore {
+    pub(super) store: PinRecords,
+    audit: Option<AuditLog>,
+    pub(super) epoch: Arc<UpstreamEpoch>,
+    /// The names of tools, by server: what other servers' descriptions should not be about.
+    names: Mutex<HashMap<String, Vec<String>>>,
+}
+
+impl PinStore {
+    pub(crate) fn new(pinning: &PinningConfig, epoch: Arc<UpstreamEpoch>) -> Self {
+        Self { store: pinning.state.pins(), audit: pinning.audit.clone(), epoch, names: Mutex::default() }
+    }
+
+    /// Counts the changes of the state.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.store.changes()
+    }
+
+    /// Stores the definitions that a server offers, and records new and changed ones.
+    pub(super) async fn see(
+        &self,
+        sighting: ServerSighting,
+        trust: TrustMode,
+    ) -> Result<SightingReport, StoreError> {
+        let server = sighting.server.clone();
+        let tools = sighting.definitions.iter().filter(|one| one.kind == ItemKind::Tool);
+        let tools: Vec<String> = tools.map(|one| one.name.clone()).collect();
+        let all = sighting.definitions.iter();
+        let texts: HashMap<(ItemKind, String), String> =
+            all.map(|one| ((one.kind, one.name.clone()), one.text.clone())).collect();
+        let seen = self.store.see(sighting, trust).await?;
+        if !tools.is_empty() {
+            self.names().insert(server.clone(), tools);
+        }
+        if seen.is_first || seen.is_replaced || !seen.news.is_empty() {
+            self.tell(&server, &seen, trust, &texts).await;
+        }
+        Ok(seen)
+    }
+
+    async fn tell(
+        &self,
+        server: &str,
+        seen: &SightingReport,
+        trust: TrustMode,
+        texts: &HashMap<(ItemKind, String), String>,
+    ) {
+        let is_open = seen.server.state == ServerPinState::Accepted;
+        let by = if trust == TrustMode::FirstUse { "first use" } else { "seen" };
+        if seen.is_first {
+            tracing::info!(%server, items = seen.news.len(), "server is seen for the first time");
+            self.note(server, None, if is_open { "allow" } else { "new" }, by).await;
+        }
+        if seen.is_replaced {
+            tracing::warn!(%server, program = ?seen.server.fingerprint.program, "the program of the server was replaced");
+            self.note(
+                server,
+                None,
+                if is_open && !seen.server.is_replaced() { "allow" } else { "changed" },
+                "the program was replaced",
+            )
+            .await;
+        }
+        let neighbours = self.neighbours(server);
+        for (kind, name, is_known) in seen.news.iter().take(MAX_ENTRIES) {
+            let accepted = seen.server.items.iter().any(|item| {
+                item.kind == *kind
+                    && item.name == *name
+                    && item.is_current
+                    && item.state == hospes_store::pins::ItemPinState::Accepted
+            });
+            let decision = match (accepted, is_known) {
+                (true, _) => "allow",
+                (false, true) => "changed",
+                (false, false) => "new",
+            };
+            if !accepted && !seen.is_first {
+                tracing::warn!(%server, kind = kind.as_str(), name = visible_line(name), "{decision}: withheld until it is accepted");
+            }
+            let text = texts.get(&(*kind, name.clone())).map(String::as_str);
+            for lint in lints(name, text, &neighbours) {
+                tracing::warn!(%server, kind = kind.as_str(), name = visible_line(name), at = lint.at, "conspicuous: {}", lint.text);
+            }
+            self.note(server, Some((*kind, name)), decision, by).await;
+        }
+        if let Some(more) = seen.news.len().checked_sub(MAX_ENTRIES).filter(|more| *more > 0) {
+            self.note(server, None, "new", &format!("and {more} more")).await;
+        }
+    }
+
+    /// An entry of the record.
+    pub(super) async fn note(&self, server: &str, item: Option<(ItemKind, &str)>, decision: &str, by: &str) {
+        let Some(audit) = &self.audit else { return };
+        let mut entry = AuditEntry::new(AuditEntryKind::Definition);
+        entry.server = Some(server.to_owned());
+        entry.subject = item.map(|(kind, name)| {
+            let name: String = visible_line(name).chars().take(MAX_NAME).collect();
+            format!("{} {name}", kind.as_str()).trim_end().to_owned()
+        });
+        entry.decision = Some(decision.to_owned());
+        entry.by = Some(by.to_owned());
+        if let Err(error) = audit.note(entry).await {
+            tracing::error!(%error, "what became of a definition could not be recorded");
+        }
+    }
+
+    /// The other servers.
+    pub(super) fn neighbours(&self, server: &str) -> NeighbourTools {
+        let names = self.names();
+        let others = names.iter().filter(|(name, _)| *name != server);
+        let mut others: Vec<_> = others.map(|(name, tools)| (name.clone(), tools.clone())).collect();
+        others.sort();
+        NeighbourTools(others)
+    }
+
+    /// The tools of a server that was not seen here.
+    pub(super) fn learn(&self, server: &str, tools: Vec<String>) {
+        self.names().entry(server.to_owned()).or_insert(tools);
+    }
+
+    fn names(&self) -> std::sync::MutexGuard<'_, HashMap<String, Vec<String>>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Goes by what others decide, for as long as there is anybody whom it concerns.
+pub(crate) async fn follow(mut changes: watch::Receiver<u64>, gates: Vec<Weak<PinGate>>) {
+    loop {
+        let here: Vec<_> = gates.iter().filter_map(Weak::upgrade).collect();
+        if here.is_empty() {
+            return;
+        }
+        for gate in &here {
+            gate.reload().await;
+        }
+        let is_unreadable = here.iter().any(|gate| gate.is_unreadable());
+        drop(here);
+        tokio::select! {
+            changed = changes.changed() => if changed.is_err() { return },
+            () = tokio::time::sleep(AGAIN), if is_unreadable => {}
+        }
+    }
+}
+
+/// An error with its causes, in one line.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
+}
+
+impl std::fmt::Debug for PinStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Book").field("store", &self.store).finish_non_exhaustive()
+    }
+}

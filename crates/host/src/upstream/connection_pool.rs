@@ -1,0 +1,383 @@
+//! The connections of one server, and whom each of them serves.
+//!
+//! A server of the older era asks by a request of its own, and most transports do not say for which call. A connection
+//! on which questions may come therefore serves one application at a time. The first application uses the existing
+//! connection. Each further one gets its own, up to the setting `max_connections`. A connection is reused when its
+//! application has gone, or has been idle with nothing unfinished. Servers of 2026-07-28 ask inside their answers, so
+//! all applications with the same abilities share a connection.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hospes_model::Task;
+use tokio::time::Instant;
+
+use super::application::ApplicationIdentity;
+use super::capability_set::CapabilitySet;
+use super::line::SupervisedConnection;
+
+/// Idle time after which the connection of an application with nothing unfinished may be given to another.
+const REUSE_AFTER: Duration = Duration::from_secs(60);
+/// Time for which a task keeps its connection if its server gives no TTL, counted from the last request for it.
+const TASK_HOLD: Duration = Duration::from_secs(60 * 60);
+/// The longest that a task keeps its connection, whatever its server says.
+const MAX_TASK_HOLD: Duration = Duration::from_secs(24 * 60 * 60);
+/// The most tasks that keep one connection; those beyond it do not.
+const MAX_OPEN_TASKS: usize = 1000;
+
+/// All connections of one server. The first is the primary one, which never goes.
+#[derive(Debug)]
+pub(super) struct ConnectionPool {
+    all: Vec<PooledConnection>,
+}
+
+#[derive(Debug)]
+struct PooledConnection {
+    line: Arc<SupervisedConnection>,
+    /// True if lists are read from the connection, for all applications with its abilities.
+    is_common: bool,
+    /// Whose questions may come on it.
+    holder: Option<ApplicationIdentity>,
+    usage: Arc<ConnectionUsage>,
+}
+
+#[derive(Debug)]
+struct ConnectionUsage {
+    users: AtomicUsize,
+    /// Those of them that have not begun: they wait until it is known what the server speaks.
+    waiting: AtomicUsize,
+    used: Mutex<Instant>,
+    /// Tasks that run at the server and whose end has not been fetched.
+    tasks: Mutex<HashMap<String, OpenTask>>,
+    /// True if a call was abandoned about which the server may still ask.
+    unfinished: AtomicBool,
+}
+
+/// A task that keeps its connection.
+#[derive(Debug)]
+struct OpenTask {
+    /// Last known state of the task.
+    last: Task,
+    /// Time until which the task keeps its connection.
+    until: Instant,
+    /// Time of the last request for the task.
+    asked: Instant,
+}
+
+/// There are as many connections as there may be, and all are in use.
+#[derive(Debug)]
+pub(super) struct PoolExhaustedError {
+    /// Number of connections that are only kept for tasks.
+    pub(super) for_tasks: usize,
+}
+
+/// A connection while a call uses it. Dropped before [`ConnectionLease::finish`] it counts as a call that was given up.
+#[derive(Debug)]
+pub(crate) struct ConnectionLease {
+    pub(crate) line: Arc<SupervisedConnection>,
+    usage: Arc<ConnectionUsage>,
+    begun: bool,
+    finished: bool,
+}
+
+/// The tasks that keep a connection.
+#[derive(Debug)]
+pub(crate) struct TaskHold(Arc<ConnectionUsage>);
+
+impl TaskHold {
+    /// Updates the state of a task. The task keeps its connection until it ends or its time is over.
+    pub(crate) fn note(&self, task: &Task) {
+        if task.status.is_terminal() {
+            return self.release(&task.task_id);
+        }
+        let now = Instant::now();
+        let mut tasks = self.0.tasks();
+        let known = tasks.get(&task.task_id).map(|known| known.until);
+        let until = match (task.ttl_ms, known) {
+            (Some(_), Some(known)) => known,
+            (Some(ttl), None) => now + Duration::from_millis(ttl).min(MAX_TASK_HOLD),
+            (None, _) => now + TASK_HOLD,
+        };
+        if known.is_none() && tasks.len() >= MAX_OPEN_TASKS {
+            tasks.retain(|_, task| task.until > now);
+            if tasks.len() >= MAX_OPEN_TASKS {
+                return;
+            }
+        }
+        tasks.insert(task.task_id.clone(), OpenTask { last: task.clone(), until, asked: now });
+    }
+
+    /// A task that runs, as it was last heard of.
+    pub(crate) fn last(&self, id: &str) -> Option<Task> {
+        self.0.tasks().get(id).map(|task| task.last.clone())
+    }
+
+    /// Somebody still waits for the task; and says so, or only is there.
+    pub(crate) fn keep(&self, id: &str, says_so: bool) {
+        let now = Instant::now();
+        if let Some(task) = self.0.tasks().get_mut(id) {
+            task.until = task.until.max(now + TASK_HOLD);
+            if says_so {
+                task.asked = now;
+            }
+        }
+    }
+
+    /// Releases a task that no application waits for.
+    pub(crate) fn release(&self, id: &str) {
+        self.0.tasks().remove(id);
+    }
+}
+
+impl ConnectionLease {
+    /// The call goes out.
+    pub(crate) fn begin(&mut self) {
+        if !self.begun {
+            self.begun = true;
+            self.usage.waiting.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Returns the handle for the connection's tasks.
+    pub(crate) fn tasks(&self) -> TaskHold {
+        TaskHold(Arc::clone(&self.usage))
+    }
+
+    /// Marks the call as finished, or as one that the server cannot ask about.
+    pub(crate) fn finish(&mut self) {
+        self.finished = true;
+    }
+}
+
+impl Drop for ConnectionLease {
+    fn drop(&mut self) {
+        self.begin();
+        if !self.finished {
+            self.usage.unfinished.store(true, Ordering::Release);
+        }
+        *self.usage.used() = Instant::now();
+        self.usage.users.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl ConnectionUsage {
+    fn used(&self) -> std::sync::MutexGuard<'_, Instant> {
+        // One value, so a panic elsewhere while it was held spoils nothing.
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tasks(&self) -> std::sync::MutexGuard<'_, HashMap<String, OpenTask>> {
+        // Entries come and go one by one, so a panic elsewhere while it was held spoils nothing.
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PooledConnection {
+    fn new(line: Arc<SupervisedConnection>, is_common: bool, holder: Option<ApplicationIdentity>) -> Self {
+        let usage = ConnectionUsage {
+            users: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            used: Mutex::new(Instant::now()),
+            tasks: Mutex::default(),
+            unfinished: AtomicBool::new(false),
+        };
+        Self { line, is_common, holder, usage: Arc::new(usage) }
+    }
+
+    fn lease(&self) -> ConnectionLease {
+        self.usage.users.fetch_add(1, Ordering::AcqRel);
+        self.usage.waiting.fetch_add(1, Ordering::AcqRel);
+        ConnectionLease {
+            line: Arc::clone(&self.line),
+            usage: Arc::clone(&self.usage),
+            begun: false,
+            finished: false,
+        }
+    }
+
+    /// Returns true if a call is running or starting on the connection, waits for answers, or fetches a task's result.
+    fn is_busy(&self) -> bool {
+        self.usage.users.load(Ordering::Acquire) > 0 || self.has_parked()
+    }
+
+    fn has_parked(&self) -> bool {
+        self.line.live().is_some_and(|live| (live.connection.parked)() > 0)
+    }
+
+    /// Returns true if the result of one of its tasks may still be requested. Closing the connection ends its process
+    /// or session, and the tasks with it.
+    fn has_tasks(&self) -> bool {
+        let now = Instant::now();
+        !self.holder.as_ref().is_some_and(ApplicationIdentity::is_gone)
+            && self.usage.tasks().values().any(|task| task.until > now)
+    }
+
+    /// Returns true if a task or anything else was requested on the connection within that time.
+    fn is_asked(&self, within: Duration) -> bool {
+        self.idle() < within || self.usage.tasks().values().any(|task| task.asked.elapsed() < within)
+    }
+
+    fn idle(&self) -> Duration {
+        self.usage.used().elapsed()
+    }
+
+    /// Returns true if another application may take over the connection.
+    fn is_free(&self) -> bool {
+        let Some(holder) = &self.holder else {
+            // Calls of everybody's run on it if its server was a newer one when they began.
+            let users = self.usage.users.load(Ordering::Acquire);
+            return users <= self.usage.waiting.load(Ordering::Acquire)
+                && !self.has_parked()
+                && !self.has_tasks();
+        };
+        !self.is_busy()
+            && !self.usage.unfinished.load(Ordering::Acquire)
+            && !self.has_tasks()
+            && (holder.is_gone() || self.idle() >= REUSE_AFTER)
+    }
+
+    /// Returns true if the connection can be closed without loss.
+    fn is_dispensable(&self) -> bool {
+        !self.is_busy() && !self.has_tasks()
+    }
+}
+
+impl ConnectionPool {
+    pub(super) fn new(primary: Arc<SupervisedConnection>) -> Self {
+        Self { all: vec![PooledConnection::new(primary, true, None)] }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn primary(&self) -> &Arc<SupervisedConnection> {
+        &self.all[0].line
+    }
+
+    /// The connection from which the lists for these abilities are read.
+    pub(super) fn common(
+        &mut self,
+        abilities: CapabilitySet,
+        start: impl FnOnce() -> Arc<SupervisedConnection>,
+    ) -> &Arc<SupervisedConnection> {
+        let found = self.all.iter().position(|seat| seat.is_common && seat.line.abilities == abilities);
+        let position = found.unwrap_or_else(|| {
+            self.all.push(PooledConnection::new(start(), true, None));
+            self.all.len() - 1
+        });
+        &self.all[position].line
+    }
+
+    /// The connection that this application has for itself, if it has one.
+    pub(super) fn own(
+        &self,
+        application: &ApplicationIdentity,
+        abilities: CapabilitySet,
+    ) -> Option<&Arc<SupervisedConnection>> {
+        let mut own = self.all.iter().filter(|seat| !seat.is_common && seat.line.abilities == abilities);
+        own.find(|seat| seat.holder.as_ref() == Some(application)).map(|seat| &seat.line)
+    }
+
+    /// The use of a connection that all applications share.
+    pub(super) fn lease_common(
+        &mut self,
+        abilities: CapabilitySet,
+        start: impl FnOnce() -> Arc<SupervisedConnection>,
+    ) -> ConnectionLease {
+        let line = Arc::clone(self.common(abilities, start));
+        let seat = self.all.iter().find(|seat| Arc::ptr_eq(&seat.line, &line));
+        seat.unwrap_or(&self.all[0]).lease()
+    }
+
+    /// Leases a connection on which only this application can be asked. Also returns a connection that had to make room
+    /// and must be stopped: an unused one, or one whose tasks were not requested within `idle`.
+    pub(super) fn lease_own(
+        &mut self,
+        application: &ApplicationIdentity,
+        abilities: CapabilitySet,
+        (max, idle): (usize, Duration),
+        start: impl FnOnce() -> Arc<SupervisedConnection>,
+    ) -> Result<(ConnectionLease, Option<Arc<SupervisedConnection>>), PoolExhaustedError> {
+        let fits = |seat: &PooledConnection| seat.line.abilities == abilities;
+        let is_own = |seat: &&PooledConnection| fits(seat) && seat.holder.as_ref() == Some(application);
+        if let Some(own) = self.all.iter().find(is_own) {
+            return Ok((own.lease(), None));
+        }
+        if let Some(free) = self.all.iter_mut().find(|seat| fits(seat) && seat.is_free()) {
+            free.holder = Some(application.clone());
+            free.usage.unfinished.store(false, Ordering::Release);
+            return Ok((free.lease(), None));
+        }
+        let mut gone = None;
+        if self.all.len() >= max {
+            let own = self.all.iter().enumerate().filter(|(_, seat)| !seat.is_common && !seat.is_busy());
+            let may_go = own.filter(|(_, seat)| !seat.has_tasks() || !seat.is_asked(idle));
+            let oldest = may_go.max_by_key(|(_, seat)| (!seat.has_tasks(), seat.idle()));
+            let for_tasks = || self.all.iter().filter(|seat| !seat.is_busy() && seat.has_tasks()).count();
+            let oldest = oldest
+                .map(|(position, _)| position)
+                .ok_or_else(|| PoolExhaustedError { for_tasks: for_tasks() })?;
+            gone = Some(self.all.remove(oldest).line);
+        }
+        let seat = PooledConnection::new(start(), false, Some(application.clone()));
+        let lease = seat.lease();
+        self.all.push(seat);
+        Ok((lease, gone))
+    }
+
+    /// Returns true if all connections can be closed without loss.
+    pub(super) fn is_idle(&self) -> bool {
+        self.all.iter().all(PooledConnection::is_dispensable)
+    }
+
+    /// Removes common connections whose lists are no longer read, except the primary one.
+    pub(super) fn release(
+        &mut self,
+        is_wanted: &impl Fn(CapabilitySet) -> bool,
+    ) -> Vec<Arc<SupervisedConnection>> {
+        let mut position = 0;
+        self.take(|seat| {
+            position += 1;
+            position > 1 && seat.is_common && !is_wanted(seat.line.abilities) && seat.is_dispensable()
+        })
+    }
+
+    /// Removes connections of single applications that have gone or have been idle for this long.
+    pub(super) fn sweep(&mut self, idle: Duration) -> Vec<Arc<SupervisedConnection>> {
+        let is_over = |seat: &PooledConnection| {
+            let holder = seat.holder.as_ref();
+            seat.is_dispensable() && (holder.is_some_and(ApplicationIdentity::is_gone) || seat.idle() >= idle)
+        };
+        for seat in self.all.iter_mut().filter(|seat| seat.is_common) {
+            if seat.holder.is_some() && seat.is_dispensable() && seat.idle() >= idle {
+                seat.holder = None;
+            }
+        }
+        self.take(|seat| !seat.is_common && is_over(seat))
+    }
+
+    fn take(&mut self, is_over: impl FnMut(&PooledConnection) -> bool) -> Vec<Arc<SupervisedConnection>> {
+        let (over, stay) = std::mem::take(&mut self.all).into_iter().partition(is_over);
+        self.all = stay;
+        let over: Vec<PooledConnection> = over;
+        over.into_iter().map(|seat| seat.line).collect()
+    }
+
+    /// All of them.
+    pub(super) fn lines(&self) -> impl Iterator<Item = &Arc<SupervisedConnection>> {
+        self.all.iter().map(|seat| &seat.line)
+    }
+
+    /// Whose calls go over the connection of this number, if they are one application's.
+    pub(super) fn holder(&self, line: u64) -> Option<&ApplicationIdentity> {
+        self.all.iter().find(|seat| seat.line.id == line)?.holder.as_ref()
+    }
+
+    /// All of them but the primary one.
+    pub(super) fn others(&self) -> impl Iterator<Item = &Arc<SupervisedConnection>> {
+        self.all.iter().skip(1).map(|seat| &seat.line)
+    }
+}

@@ -1,0 +1,140 @@
+//! Hears what a server tells without being asked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hospes::{Context, Exchange, ExchangeEvent, Outcome};
+use hospes_model::{Notification, SubscriptionFilter};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::capability_set::CapabilitySet;
+use super::connector::UpstreamConnection;
+use super::line::{SupervisedConnection, listen};
+use super::listing::{ListKinds, peer};
+
+/// Time for which changes are gathered before a list is read again.
+const GATHER: Duration = Duration::from_millis(50);
+/// Wait before a stream of changes that ended is opened again. It doubles after each stream that did not even begin.
+const LISTEN_AGAIN: Duration = Duration::from_secs(2);
+/// The longest such wait.
+const LISTEN_AGAIN_MAX: Duration = Duration::from_secs(120);
+
+/// The stream of changes of one connection, kept open.
+#[derive(Debug)]
+pub(super) struct ListChangeSubscription {
+    connection: Arc<UpstreamConnection>,
+    abilities: CapabilitySet,
+    name: Arc<str>,
+    watched: ListKinds,
+    stream: Option<Exchange>,
+    /// Time at which a stream that ended is opened again.
+    again: Instant,
+    wait: Duration,
+    /// True if the lists have been read, so that later changes must not be missed.
+    listed: bool,
+    stale: ListKinds,
+    read_at: Instant,
+    /// Calls wait while it is known that tools have changed and not how.
+    unread: watch::Sender<bool>,
+}
+
+impl ListChangeSubscription {
+    /// Listens to the lists whose changes the server tells of; nothing is sent before it is first polled.
+    pub(super) fn new(connection: Arc<UpstreamConnection>, line: &SupervisedConnection) -> Self {
+        let watched = ListKinds::watched(&connection.capabilities);
+        let now = Instant::now();
+        Self {
+            connection,
+            abilities: line.abilities,
+            name: Arc::clone(&line.server.name),
+            watched,
+            stream: None,
+            again: now,
+            wait: LISTEN_AGAIN,
+            listed: false,
+            stale: ListKinds::default(),
+            read_at: now,
+            unread: line.unread.clone(),
+        }
+    }
+
+    /// The lists have been read.
+    pub(super) fn has_read(&mut self) {
+        self.listed = true;
+    }
+
+    /// Waits until lists have to be read again, and says which. Dropping the future loses nothing.
+    pub(super) async fn hear(&mut self) -> ListKinds {
+        loop {
+            let (is_stale, read_at) = (self.stale.any(), self.read_at);
+            tokio::select! {
+                () = self.event() => {}
+                () = sleep_until(read_at), if is_stale => return std::mem::take(&mut self.stale),
+            }
+        }
+    }
+
+    /// Returns true if lists have to be read again.
+    pub(super) fn is_stale(&self) -> bool {
+        self.stale.any()
+    }
+
+    /// Handles the next event.
+    async fn event(&mut self) {
+        if self.stream.is_none() {
+            if !self.watched.any() {
+                return std::future::pending().await;
+            }
+            sleep_until(self.again).await;
+            let filter = SubscriptionFilter::new()
+                .with_tools_list_changed(self.watched.tools)
+                .with_prompts_list_changed(self.watched.prompts)
+                .with_resources_list_changed(self.watched.resources);
+            self.stream = Some(listen(&self.connection, filter, Context::new(peer(self.abilities))));
+        }
+        let Some(stream) = &mut self.stream else { return };
+        match std::future::poll_fn(|cx| stream.poll_event(cx)).await {
+            // What changed while nobody listened is known only by reading again.
+            ExchangeEvent::Notify(Notification::SubscriptionsAcknowledged(_)) if self.listed => {
+                self.changed(self.watched)
+            }
+            ExchangeEvent::Notify(Notification::ToolsListChanged) => {
+                self.unread.send_replace(true);
+                self.changed(ListKinds { tools: true, ..ListKinds::default() });
+            }
+            ExchangeEvent::Notify(Notification::PromptsListChanged) => {
+                self.changed(ListKinds { prompts: true, ..ListKinds::default() });
+            }
+            ExchangeEvent::Notify(Notification::ResourcesListChanged) => {
+                self.changed(ListKinds { resources: true, ..ListKinds::default() });
+            }
+            ExchangeEvent::Notify(_) => {}
+            ExchangeEvent::Ask(_) | ExchangeEvent::Done(Outcome::Complete(_) | Outcome::InputRequired(_)) => {
+                self.ended()
+            }
+            ExchangeEvent::Done(Outcome::Failed(error)) => {
+                tracing::debug!(server = %self.name, %error, "the stream of changes ended");
+                self.ended();
+            }
+        }
+    }
+
+    /// These lists are to be read again.
+    pub(super) fn changed(&mut self, kinds: ListKinds) {
+        if !self.stale.any() {
+            self.read_at = Instant::now() + GATHER;
+        }
+        self.stale.tools |= kinds.tools;
+        self.stale.prompts |= kinds.prompts;
+        self.stale.resources |= kinds.resources;
+    }
+
+    fn ended(&mut self) {
+        self.stream = None;
+        self.again = Instant::now() + self.wait;
+        self.wait = (self.wait * 2).min(LISTEN_AGAIN_MAX);
+        // It may be the server that is gone.
+        self.changed(self.watched);
+    }
+}

@@ -1,0 +1,63 @@
+//! Structured results beside what their tools say of them (TOOL-33).
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hospes::client::OutputSchemas;
+use hospes_model::CallToolResult;
+
+use super::listing::UpstreamListing;
+
+/// Maximum number of tools of one connection whose misfits are remembered.
+const MAX_MISFITS: usize = 32;
+
+/// The output schemas of a connection's tools, and the tools with a result that did not fit.
+#[derive(Debug, Default)]
+pub(crate) struct ResultValidator {
+    schemas: OutputSchemas,
+    misfits: Mutex<BTreeMap<String, String>>,
+}
+
+impl ResultValidator {
+    /// The schemas of these tools; nothing of what was remembered of others.
+    pub(crate) fn of(listing: &UpstreamListing) -> Self {
+        let results = Self::default();
+        results.schemas.learn(&listing.tools, || true);
+        results
+    }
+
+    /// Returns true if no tool has an output schema.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.schemas.is_empty()
+    }
+
+    /// Returns true if results of this tool can be checked.
+    pub(crate) fn can_check(&self, tool: &str) -> bool {
+        self.schemas.has(tool)
+    }
+
+    /// Notes a result that does not fit its schema. The result is passed on unchanged, since an application may check
+    /// it too. The status then shows which server is at fault.
+    pub(crate) fn look(&self, server: &str, tool: &str, result: &CallToolResult) {
+        let Err(why) = self.schemas.check(tool, result) else { return };
+        let mut misfits = self.misfits();
+        if misfits.contains_key(tool) || misfits.len() >= MAX_MISFITS {
+            return;
+        }
+        tracing::warn!(server, tool, why, "a result does not fit what its tool says of results");
+        misfits.insert(tool.to_owned(), why);
+    }
+
+    /// One sentence for each tool with such a result.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let misfits = self.misfits();
+        misfits
+            .iter()
+            .map(|(tool, why)| format!("a result of `{tool}` was passed on as it came: {why}"))
+            .collect()
+    }
+
+    fn misfits(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.misfits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,127 @@
+//! The place of a configured server: one server for all, or one for each user.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::line::UpstreamServer;
+use super::server::Upstream;
+use super::status::UpstreamStatus;
+use crate::config::ToolFilter;
+use crate::roots::RootsPolicy;
+
+/// Connects on behalf of a user; none if sign-in is not possible.
+pub(crate) type UserConnector = Box<dyn Fn(&Arc<str>) -> Option<Upstream> + Send + Sync>;
+
+/// A configured server.
+pub(crate) struct UpstreamEntry {
+    pub(crate) server: Arc<UpstreamServer>,
+    pub(crate) filter: ToolFilter,
+    /// Policy for the roots that the server is told.
+    pub(crate) roots: RootsPolicy,
+    /// True if the host does not start without the server.
+    pub(crate) is_required: bool,
+    behind: UpstreamSharing,
+}
+
+enum UpstreamSharing {
+    Everybody(Arc<Upstream>),
+    EachUser { connect: UserConnector, open: Mutex<HashMap<Arc<str>, Arc<Upstream>>>, max_users: usize },
+}
+
+impl UpstreamEntry {
+    /// One server for all.
+    pub(crate) fn shared(
+        upstream: Upstream,
+        filter: ToolFilter,
+        roots: RootsPolicy,
+        is_required: bool,
+    ) -> Self {
+        let server = Arc::clone(&upstream.server);
+        Self { server, filter, roots, is_required, behind: UpstreamSharing::Everybody(Arc::new(upstream)) }
+    }
+
+    /// Creates an entry with one server per user. It starts with none, so nothing waits for it.
+    pub(crate) fn per_user(
+        server: Arc<UpstreamServer>,
+        filter: ToolFilter,
+        roots: RootsPolicy,
+        connect: UserConnector,
+        max_users: usize,
+    ) -> Self {
+        let behind = UpstreamSharing::EachUser { connect, open: Mutex::default(), max_users };
+        Self { server, filter, roots, is_required: false, behind }
+    }
+
+    /// Returns true if each user has an account of their own.
+    pub(crate) fn is_per_user(&self) -> bool {
+        matches!(self.behind, UpstreamSharing::EachUser { .. })
+    }
+
+    /// Returns the server for this user and connects it if needed. Returns none if accounts are per user and the caller
+    /// is not signed in.
+    pub(crate) fn of(&self, user: Option<&Arc<str>>) -> Option<Arc<Upstream>> {
+        match &self.behind {
+            UpstreamSharing::Everybody(upstream) => Some(Arc::clone(upstream)),
+            UpstreamSharing::EachUser { connect, open, max_users } => {
+                let (user, mut open) = (user?, lock(open));
+                if let Some(upstream) = open.get(user) {
+                    return Some(Arc::clone(upstream));
+                }
+                if open.len() >= *max_users {
+                    tracing::warn!(server = %self.server.name, limit = "max_users", "too many users at once");
+                    return None;
+                }
+                let upstream = Arc::new(connect(user)?);
+                open.insert(Arc::clone(user), Arc::clone(&upstream));
+                Some(upstream)
+            }
+        }
+    }
+
+    /// Returns all servers that are connected or connecting.
+    pub(crate) fn all(&self) -> Vec<Arc<Upstream>> {
+        match &self.behind {
+            UpstreamSharing::Everybody(upstream) => vec![Arc::clone(upstream)],
+            UpstreamSharing::EachUser { open, .. } => lock(open).values().cloned().collect(),
+        }
+    }
+
+    /// Removes the servers of users that no view needs any more; the caller stops them.
+    pub(crate) fn release_users(&self, is_wanted: &impl Fn(&Arc<str>) -> bool) -> Vec<Arc<Upstream>> {
+        let UpstreamSharing::EachUser { open, .. } = &self.behind else { return Vec::new() };
+        let mut open = lock(open);
+        let mut over = Vec::new();
+        open.retain(|user, upstream| {
+            let stays = is_wanted(user) || !upstream.is_idle();
+            if !stays {
+                over.push(Arc::clone(upstream));
+            }
+            stays
+        });
+        over
+    }
+
+    /// Returns the status of the server. For per-user servers only the number of users is included.
+    pub(crate) fn status(&self) -> UpstreamStatus {
+        let mut status = match &self.behind {
+            UpstreamSharing::Everybody(upstream) => upstream.status(),
+            UpstreamSharing::EachUser { open, .. } => {
+                let lines = lock(open);
+                UpstreamStatus::per_user(&self.server, lines.len())
+            }
+        };
+        status.roots = self.roots.own.iter().map(|folder| folder.display().to_string()).collect();
+        status
+    }
+}
+
+fn lock<T>(open: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Whole entries come and go, so a panic elsewhere while it was held spoils nothing.
+    open.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl std::fmt::Debug for UpstreamEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Slot").field("server", &self.server.name).finish_non_exhaustive()
+    }
+}

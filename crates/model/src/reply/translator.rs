@@ -1,0 +1,66 @@
+//! From the words of one revision into those of another.
+
+use std::fmt;
+
+use super::encode::foreign;
+use super::{EncodeError, PeerResult, PeerResultError, Reply, ServerStamp};
+use crate::{Method, RawJson, Revision};
+
+/// Writes a raw result of one revision as another has it.
+///
+/// It reads every kind of result. A program that forwards none, as most servers do, never makes one, and so does not
+/// carry the code: half a megabyte.
+#[derive(Clone, Copy)]
+pub struct ResultTranslator {
+    write: WriteRawResultFn,
+    read: DecodeResultFn,
+}
+
+type DecodeResultFn = fn(&Method, Revision, &RawJson) -> Result<PeerResult, PeerResultError>;
+type WriteRawResultFn =
+    fn(&Method, Revision, &RawJson, Revision, &ServerStamp, &mut Vec<u8>) -> Result<(), EncodeError>;
+
+impl Reply {
+    /// A result as it came from a peer that speaks `revision`, or of a method that the specification does not define.
+    #[must_use]
+    pub fn raw(revision: Revision, json: RawJson) -> Self {
+        Self::Raw { revision, json, bridge: ResultTranslator { write: foreign, read: PeerResult::decode } }
+    }
+
+    /// Decodes the result if it is raw.
+    ///
+    /// # Errors
+    /// As [`PeerResult::decode`].
+    pub fn resolved(self, method: &Method) -> Result<PeerResult, PeerResultError> {
+        match self {
+            Self::Raw { revision, json, bridge } => (bridge.read)(method, revision, &json),
+            other => Ok(PeerResult::Complete(other)),
+        }
+    }
+}
+
+impl ResultTranslator {
+    pub(super) fn write(
+        self,
+        method: &Method,
+        (from, json): (Revision, &RawJson),
+        to: Revision,
+        stamp: &ServerStamp,
+        out: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
+        (self.write)(method, from, json, to, stamp, out)
+    }
+}
+
+impl PartialEq for ResultTranslator {
+    /// There is only one way.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for ResultTranslator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ResultTranslator")
+    }
+}

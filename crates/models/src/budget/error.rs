@@ -1,0 +1,74 @@
+//! Errors of requests that exceed a budget.
+
+use std::time::Duration;
+
+use super::{BudgetAccount, RequestRate};
+use crate::Money;
+
+/// Reasons a request exceeds a budget.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BudgetError {
+    /// No allowance is set for the account, so it may spend nothing.
+    #[error("{account} has no budget for models; until one is set it is 0")]
+    NotSet {
+        /// Account that cannot pay.
+        account: BudgetAccount,
+    },
+    /// Not enough tokens are left.
+    #[error("{account} has {left} of {limit} tokens left in {}, and the request may take {needed}", shown(*window))]
+    Tokens {
+        /// Account that cannot pay.
+        account: BudgetAccount,
+        /// The most that the request can take.
+        needed: u64,
+        /// Remaining tokens.
+        left: u64,
+        /// The allowance.
+        limit: u64,
+        /// The time that it is for.
+        window: Duration,
+    },
+    /// Not enough money is left.
+    #[error("{account} has {left} of {limit} left in {}, and the request may cost {needed}", shown(*window))]
+    Money {
+        /// Account that cannot pay.
+        account: BudgetAccount,
+        /// The most that the request can cost.
+        needed: Money,
+        /// Remaining money.
+        left: Money,
+        /// The allowance.
+        limit: Money,
+        /// The time that it is for.
+        window: Duration,
+    },
+    /// The account's budget is in money, and the model has no prices.
+    #[error("{account} has a budget of money, and the model has no prices (setting prices)")]
+    NoPrices {
+        /// Account that cannot pay.
+        account: BudgetAccount,
+    },
+    /// It asks too often.
+    #[error("{account} may ask {} times in {:?}; the next time is in {wait:?}", rate.calls, rate.per)]
+    Rate {
+        /// Account that asks too often.
+        account: BudgetAccount,
+        /// Allowed rate.
+        rate: RequestRate,
+        /// Time to wait before the next request.
+        wait: Duration,
+    },
+    /// Too many requests are open at once.
+    #[error("{limit} requests to models are open, and no more may be")]
+    TooManyOpen {
+        /// Maximum number of open requests.
+        limit: usize,
+    },
+}
+
+/// Formats a window for people: `24h`, not `86400s`.
+fn shown(window: Duration) -> String {
+    jiff::SignedDuration::try_from(window)
+        .map_or_else(|_| format!("{window:?}"), |window| format!("{window:#}"))
+}

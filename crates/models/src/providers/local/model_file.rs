@@ -1,0 +1,148 @@
+//! Metadata of a GGUF file, and the model in it.
+
+use std::fs::File;
+use std::io::{BufReader, Read as _, Seek as _};
+use std::path::{Path, PathBuf};
+
+use candle_core::Device;
+use candle_core::quantized::gguf_file::{Content, Value};
+use candle_core::quantized::tokenizer::TokenizerFromGguf as _;
+use candle_transformers::models::quantized_llama::{MAX_SEQ_LEN, ModelWeights};
+use tokenizers::Tokenizer;
+use tokenizers::pre_tokenizers::PreTokenizerWrapper;
+use tokenizers::pre_tokenizers::byte_level::ByteLevel;
+use tokenizers::pre_tokenizers::digits::Digits;
+use tokenizers::pre_tokenizers::sequence::Sequence;
+
+/// The only architecture that is read.
+const ARCHITECTURE: &str = "llama";
+
+/// Metadata of the model, read before its weights are loaded.
+#[derive(Debug)]
+pub(super) struct ModelFileHeader {
+    pub(super) path: PathBuf,
+    /// The name that the file gives its model; the file's own where it gives none.
+    pub(super) name: String,
+    /// In tokens, prompt and answer together.
+    pub(super) context: usize,
+    /// The chat template, in the language of Jinja.
+    pub(super) template: String,
+    pub(super) bos: String,
+    pub(super) eos: String,
+    /// The tokens after which the model has ended its turn.
+    pub(super) ends: Vec<u32>,
+}
+
+/// The model, ready to be asked.
+pub(super) struct LoadedModel {
+    /// Weights as loaded. Each request works on a clone, which shares the weights and has its own memory of the
+    /// conversation.
+    pub(super) weights: ModelWeights,
+    /// Reads marks such as `<|im_end|>` as what they stand for: for the template's own words.
+    pub(super) marks: Tokenizer,
+    /// Reads them as the letters they are written with: for everybody else's.
+    pub(super) plain: Tokenizer,
+}
+
+impl ModelFileHeader {
+    /// Reads it; or what is wrong with the file.
+    pub(super) fn read(path: &Path) -> Result<Self, String> {
+        let at = path.display();
+        let (content, _) = open(path)?;
+        let text = |key: &str| content.metadata.get(key).and_then(|value| value.to_string().ok());
+        let architecture = text("general.architecture").map_or("none", String::as_str);
+        if architecture != ARCHITECTURE {
+            return Err(format!(
+                "the model in {at} has the architecture {architecture:?}, and {ARCHITECTURE:?} is what can be run here"
+            ));
+        }
+        tokenizer(&content).map_err(|why| format!("the tokenizer in {at} cannot be used: {why}"))?;
+        let template = text("tokenizer.chat_template").cloned().ok_or_else(|| {
+            format!(
+                "{at} has no chat template (tokenizer.chat_template): take a model made for conversations"
+            )
+        })?;
+        super::prompt::check(&template)
+            .map_err(|why| format!("the chat template in {at} is broken: {why}"))?;
+        let own = number(&content, &format!("{ARCHITECTURE}.context_length")).unwrap_or(MAX_SEQ_LEN);
+        let id = |key: &str| number(&content, &format!("tokenizer.ggml.{key}_token_id"));
+        let tokens = content.metadata.get("tokenizer.ggml.tokens").and_then(|value| value.to_vec().ok());
+        let word = |key: &str| {
+            let token = id(key).and_then(|id| tokens?.get(id)?.to_string().ok());
+            token.cloned().unwrap_or_default()
+        };
+        let ends: Vec<u32> =
+            ["eos", "eot", "eom"].iter().filter_map(|key| u32::try_from(id(key)?).ok()).collect();
+        if ends.is_empty() {
+            return Err(format!(
+                "{at} does not say which token ends an answer (tokenizer.ggml.eos_token_id)"
+            ));
+        }
+        let stem = || path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        Ok(Self {
+            name: text("general.name").filter(|name| !name.trim().is_empty()).cloned().unwrap_or_else(stem),
+            context: own.clamp(1, MAX_SEQ_LEN),
+            bos: word("bos"),
+            eos: word("eos"),
+            template,
+            ends,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Loads the rest.
+    pub(super) fn load(&self) -> Result<LoadedModel, String> {
+        let (content, mut reader) = open(&self.path)?;
+        let marks = tokenizer(&content)?;
+        let mut plain = marks.clone();
+        plain.set_encode_special_tokens(true);
+        let weights = ModelWeights::from_gguf(content, &mut reader, &Device::Cpu)
+            .map_err(|error| format!("its weights cannot be read ({error})"))?;
+        Ok(LoadedModel { weights, marks, plain })
+    }
+}
+
+fn open(path: &Path) -> Result<(Content, BufReader<File>), String> {
+    let unreadable = |error: &dyn std::fmt::Display| format!("{} cannot be read: {error}", path.display());
+    let mut reader = BufReader::new(File::open(path).map_err(|error| unreadable(&error))?);
+    let mut magic = [0; 4];
+    if reader.read_exact(&mut magic).is_err() || &magic != b"GGUF" {
+        return Err(format!("{} is no GGUF file", path.display()));
+    }
+    reader.rewind().map_err(|error| unreadable(&error))?;
+    let content = Content::read(&mut reader).map_err(|error| unreadable(&error))?;
+    Ok((content, reader))
+}
+
+fn number(content: &Content, key: &str) -> Option<usize> {
+    let value = match content.metadata.get(key)? {
+        Value::U32(number) => u64::from(*number),
+        Value::U64(number) => *number,
+        Value::I32(number) => u64::try_from(*number).ok()?,
+        Value::I64(number) => u64::try_from(*number).ok()?,
+        _ => return None,
+    };
+    usize::try_from(value).ok()
+}
+
+fn tokenizer(content: &Content) -> Result<Tokenizer, String> {
+    let mut tokenizer = Tokenizer::from_gguf(content).map_err(|error| error.to_string())?;
+    let pre = content.metadata.get("tokenizer.ggml.pre").and_then(|value| value.to_string().ok());
+    // The library knows the cuts of three families; the usual one of GPT-2 it makes with a blank before each text, which
+    // belongs to no model of these.
+    let bytes = || ByteLevel::new(false, true, true);
+    let cuts: Option<PreTokenizerWrapper> = match pre.map(String::as_str) {
+        Some("qwen2" | "smaug-bpe" | "lfm2" | "llama3") => None,
+        // Each digit is a piece of its own.
+        Some("smollm") => Some(Sequence::new(vec![Digits::new(true).into(), bytes().into()]).into()),
+        // "llama-bpe" is what newer files call Llama 3's, and the library does not know it by that name.
+        Some("llama-bpe") => {
+            return Err("its pieces are cut in the way \"llama-bpe\", which is not known here".to_owned());
+        }
+        _ => Some(bytes().into()),
+    };
+    if cuts.is_some() {
+        tokenizer.with_pre_tokenizer(cuts);
+    }
+    Ok(tokenizer)
+}

@@ -1,0 +1,97 @@
+//! Sequences at which an answer ends.
+
+/// Looks for the sequences that end an answer, in text that arrives piece by piece, and holds back what may yet become one.
+#[derive(Debug)]
+pub(super) struct StopSequences {
+    sequences: Vec<String>,
+    held: String,
+}
+
+/// Text that may be passed on.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct CheckedText {
+    pub(super) text: String,
+    /// One of the sequences has come; it and what followed is not passed on.
+    pub(super) ended: bool,
+}
+
+impl StopSequences {
+    pub(super) fn new(mut sequences: Vec<String>) -> Self {
+        sequences.retain(|sequence| !sequence.is_empty());
+        Self { sequences, held: String::new() }
+    }
+
+    /// Another piece.
+    pub(super) fn pass(&mut self, piece: &str) -> CheckedText {
+        self.held.push_str(piece);
+        let found = self.sequences.iter().filter_map(|sequence| self.held.find(sequence.as_str())).min();
+        if let Some(at) = found {
+            self.held.truncate(at);
+            return CheckedText { text: std::mem::take(&mut self.held), ended: true };
+        }
+        let keep = self.sequences.iter().map(|sequence| begun(&self.held, sequence)).max().unwrap_or(0);
+        let rest = self.held.split_off(self.held.len() - keep);
+        CheckedText { text: std::mem::replace(&mut self.held, rest), ended: false }
+    }
+
+    /// Returns the text that was held back and belongs to no sequence.
+    pub(super) fn rest(self) -> String {
+        self.held
+    }
+}
+
+/// Returns the number of bytes at the end of the text that begin the sequence.
+fn begun(text: &str, sequence: &str) -> usize {
+    let most = text.len().min(sequence.len().saturating_sub(1));
+    (1..=most)
+        .rev()
+        .find(|&length| sequence.is_char_boundary(length) && text.ends_with(&sequence[..length]))
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// However the text is cut, what comes through is what stands before the first sequence.
+        #[test]
+        fn pieces_make_no_difference(
+            pieces in prop::collection::vec("[aäb]{0,3}", 0..12),
+            sequences in prop::collection::vec("[aäb]{0,3}", 0..3),
+        ) {
+            let whole = pieces.concat();
+            let first = sequences.iter().filter(|s| !s.is_empty()).filter_map(|s| whole.find(s.as_str())).min();
+            let mut stops = StopSequences::new(sequences.clone());
+            let (mut passed, mut ended) = (String::new(), false);
+            for piece in &pieces {
+                let CheckedText { text, ended: now } = stops.pass(piece);
+                passed.push_str(&text);
+                if now {
+                    ended = true;
+                    break;
+                }
+            }
+            if !ended {
+                passed.push_str(&stops.rest());
+            }
+            prop_assert_eq!(ended, first.is_some());
+            // With sequences that overlap, one that is complete earlier wins over one that begins earlier.
+            prop_assert!(whole.starts_with(&passed));
+            if sequences.len() <= 1 {
+                prop_assert_eq!(passed, &whole[..first.unwrap_or(whole.len())]);
+            }
+        }
+    }
+
+    #[test]
+    fn what_may_become_a_sequence_is_held_back() {
+        let mut stops = StopSequences::new(vec!["END".to_owned(), String::new()]);
+        assert_eq!(stops.pass("so it E"), CheckedText { text: "so it ".to_owned(), ended: false });
+        assert_eq!(stops.pass("N"), CheckedText { text: String::new(), ended: false });
+        assert_eq!(stops.pass("T E"), CheckedText { text: "ENT ".to_owned(), ended: false });
+        assert_eq!(stops.pass("ND more"), CheckedText { text: String::new(), ended: true });
+    }
+}

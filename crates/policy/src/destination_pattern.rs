@@ -1,0 +1,141 @@
+//! A place that a rule names: a host or a folder.
+
+use std::fmt;
+
+use crate::destination::{Destination, bare, host_alone};
+use crate::file::PolicyEnvironment;
+use crate::folders::{FolderSet, is_absolute};
+use crate::paths::TextReadings;
+use crate::pattern::{AmbiguityBias, TextPattern};
+use crate::readings::{self, DestinationCandidates, HostCandidate};
+
+/// Destination that a rule names: `example.com`, `*.example.com`, `localhost:8080`, or a folder.
+#[derive(Clone, Debug)]
+pub(crate) struct DestinationPattern {
+    text: String,
+    kind: DestinationPatternKind,
+}
+
+#[derive(Clone, Debug)]
+enum DestinationPatternKind {
+    Host { name: TextPattern, port: Option<u16> },
+    Folder(FolderSet),
+}
+
+impl DestinationPattern {
+    /// # Errors
+    /// When the text is not a host or folder; the error is the end of a sentence.
+    pub(crate) fn new(text: &str, reading: &PolicyEnvironment) -> Result<Self, String> {
+        let of_folder = text.starts_with('~') || is_absolute(text);
+        if !of_folder && text.contains('/') {
+            return Err(format!("`{text}`: name the host alone, without scheme and path"));
+        }
+        let kind = if of_folder {
+            DestinationPatternKind::Folder(FolderSet::of(text, reading)?)
+        } else if let Some(Destination::Host { name, port, .. }) = named(text) {
+            let name = TextPattern::new(&name).map_err(|error| error.to_string())?;
+            DestinationPatternKind::Host { name, port }
+        } else {
+            let (name, port) = match text.rsplit_once(':') {
+                Some((name, port)) if !name.contains(':') => {
+                    (name, Some(port.parse().map_err(|_| format!("`{text}`: `{port}` is no port"))?))
+                }
+                _ => (text, None),
+            };
+            let name = TextPattern::new(&ascii_labels(&bare(name))).map_err(|error| error.to_string())?;
+            DestinationPatternKind::Host { name, port }
+        };
+        Ok(Self { text: text.to_owned(), kind })
+    }
+
+    pub(crate) fn is_folder(&self) -> bool {
+        matches!(self.kind, DestinationPatternKind::Folder(_))
+    }
+
+    /// Returns true if a destination that all readers agree on matches.
+    pub(crate) fn permits(&self, destination: &Destination) -> bool {
+        match (&self.kind, destination) {
+            (
+                DestinationPatternKind::Host { name: wanted, port: at },
+                Destination::Host { name, port, scheme_port },
+            ) => {
+                wanted.fits(&TextReadings::new(name), AmbiguityBias::Refuses)
+                    && (at.is_none() || *at == port.or(*scheme_port))
+            }
+            (DestinationPatternKind::Folder(folders), Destination::Path(path)) => folders.permit(path),
+            _ => false,
+        }
+    }
+
+    /// Returns true if a host that some reader finds matches, or may match.
+    pub(crate) fn may_be(&self, (host, at): &HostCandidate) -> bool {
+        let DestinationPatternKind::Host { name, port } = &self.kind else { return false };
+        (port.is_none() || at.is_none() || port == at)
+            && (name.is_like(host) || readings::may_be(host, name.text()))
+    }
+
+    /// Matches the readings of a string against the pattern.
+    pub(crate) fn holds(&self, read: &DestinationCandidates) -> PatternMatch {
+        let found = match &self.kind {
+            DestinationPatternKind::Host { name, .. } => {
+                let at = read.hosts.iter().filter(|(host, _)| self.may_be(host));
+                // A lone word is a host only where it is the one that the rule names.
+                let at =
+                    at.map(
+                        |(_, word)| {
+                            if *word && name.is_wild() { PatternMatch::Maybe } else { PatternMatch::Yes }
+                        },
+                    );
+                let odd = read.odd.iter().any(|host| self.may_be(host)).then_some(PatternMatch::Maybe);
+                at.chain(odd).max()
+            }
+            DestinationPatternKind::Folder(folders) => Some(folders.holds(read)),
+        };
+        found.unwrap_or(PatternMatch::No)
+    }
+}
+
+/// Result of matching a string against the destinations of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PatternMatch {
+    No,
+    Maybe,
+    Yes,
+}
+
+/// A name with wildcards whose other labels are in their ASCII form.
+fn ascii_labels(name: &str) -> String {
+    let labels = name.split('.').map(|label| match url::Host::parse(label) {
+        Ok(url::Host::Domain(ascii)) if !label.is_ascii() => ascii,
+        _ => label.to_owned(),
+    });
+    labels.collect::<Vec<_>>().join(".")
+}
+
+/// A place without wildcards, as a host.
+fn named(text: &str) -> Option<Destination> {
+    let bracketed =
+        text.starts_with('[') && text.contains("::") || text.parse::<std::net::Ipv6Addr>().is_ok();
+    let wild = text.contains(['*', '?', '{', '}', '!']) || text.contains('[') && !bracketed;
+    (!wild).then(|| host_alone(text)).flatten()
+}
+
+impl fmt::Display for DestinationPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_named_without_a_scheme() {
+        let reading = PolicyEnvironment::default();
+        assert!(DestinationPattern::new("https://a", &reading).unwrap_err().contains("without scheme"));
+        assert!(DestinationPattern::new("a.example/x", &reading).unwrap_err().contains("and path"));
+        assert!(DestinationPattern::new("a:b", &reading).unwrap_err().contains("is no port"));
+        assert!(DestinationPattern::new("~/x", &reading).unwrap_err().contains("is not known"));
+    }
+}

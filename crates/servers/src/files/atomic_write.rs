@@ -1,0 +1,186 @@
+//! Writing, moving and deleting, always by a name in a folder that is held open.
+
+use std::io::{self, Write as _};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hospes::{Error, Result};
+use rustix::fs::{Access, AtFlags, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::entry_location::EntryLocation;
+use super::folder::{FileMetadata, Kind};
+
+/// Condition on an existing file at the destination of a write.
+pub(super) enum OverwriteMode {
+    /// A file, or nothing.
+    File,
+    /// Nothing.
+    Nothing,
+    /// This file, as it was when it was read.
+    This(Stat),
+}
+
+/// Writes a file in one go: those who read it see all of the old one or all of the new one, and so it stays if this
+/// process is killed. An old file's permissions, and its owner where that may be, are kept. Says whether there was none.
+pub(super) fn save(spot: &EntryLocation<'_>, content: &[u8], over: &OverwriteMode) -> Result<bool> {
+    let before = spot.look()?;
+    if let Some(stat) = &before {
+        may_be_replaced(spot, stat, over)?;
+    } else if matches!(over, OverwriteMode::This(_)) {
+        return Err(changed(spot));
+    }
+    let failed = |why: Errno| spot.failed("write", &why.into());
+    let part = PartialFile::new(spot, before.is_some())?;
+    part.write(content, before.as_ref()).map_err(|why| spot.failed("write", &why))?;
+    if let OverwriteMode::This(read) = over {
+        let now = spot.look()?.ok_or_else(|| changed(spot))?;
+        if !is_same(&now, read) {
+            return Err(changed(spot));
+        }
+    }
+    let there = match over {
+        OverwriteMode::Nothing => rename_to_free(spot, &part.name, spot),
+        _ => rustix::fs::renameat(&spot.descriptor, &part.name, &spot.descriptor, &spot.name),
+    };
+    match there {
+        Ok(()) => {}
+        Err(Errno::EXIST) => return Err(taken(spot)),
+        Err(why) => return Err(failed(why)),
+    }
+    std::mem::forget(part);
+    // So that it is there after a power cut, too; not every file system can say.
+    let _ = rustix::fs::fsync(&spot.descriptor);
+    Ok(before.is_none())
+}
+
+/// Moves what is at one spot to another, where nothing may be.
+pub(super) fn rename(from: &EntryLocation<'_>, to: &EntryLocation<'_>) -> Result<()> {
+    from.stat().map_err(|why| from.failed("move", &why))?;
+    if to.look()?.is_some() {
+        return Err(taken(to));
+    }
+    rename_to_free(from, &from.name, to).map_err(|why| match why {
+        Errno::EXIST => taken(to),
+        Errno::XDEV => Error::msg(format!(
+            "{} and {} are on different disks: write it there anew instead",
+            from.shown(),
+            to.shown()
+        )),
+        Errno::INVAL => Error::msg("a folder cannot be moved into itself"),
+        why => from.failed("move", &why.into()),
+    })
+}
+
+/// Deletes a file, a link, or an empty folder.
+pub(super) fn delete(spot: &EntryLocation<'_>) -> Result<Kind> {
+    let kind = FileMetadata::of(&spot.stat().map_err(|why| spot.failed("delete", &why))?).kind;
+    let flags = if kind == Kind::Folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+    match rustix::fs::unlinkat(&spot.descriptor, &spot.name, flags) {
+        Ok(()) => Ok(kind),
+        Err(Errno::NOTEMPTY | Errno::EXIST) => {
+            Err(Error::msg(format!("{} is not empty: delete what is in it first", spot.shown())))
+        }
+        Err(why) => Err(spot.failed("delete", &why.into())),
+    }
+}
+
+fn may_be_replaced(spot: &EntryLocation<'_>, stat: &Stat, over: &OverwriteMode) -> Result<()> {
+    if matches!(over, OverwriteMode::Nothing) {
+        return Err(taken(spot));
+    }
+    match FileMetadata::of(stat).kind {
+        Kind::File => {}
+        Kind::Folder => return Err(Error::msg(format!("{} is a folder", spot.shown()))),
+        _ => return Err(Error::msg(format!("{} is no regular file", spot.shown()))),
+    }
+    // A new file can take its place whoever may write to it; but who made it read-only meant something.
+    rustix::fs::accessat(&spot.descriptor, &spot.name, Access::WRITE_OK, AtFlags::empty())
+        .map_err(|why| spot.failed("write", &why.into()))
+}
+
+/// Temporary file with a unique name that is being written. It is removed if it does not reach its destination.
+struct PartialFile<'s> {
+    spot: &'s EntryLocation<'s>,
+    name: String,
+    file: std::fs::File,
+}
+
+impl<'s> PartialFile<'s> {
+    fn new(spot: &'s EntryLocation<'_>, is_private: bool) -> Result<Self> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // What takes an old file's place has that one's permissions in the end, and nobody's before.
+        let mode = Mode::from_raw_mode(if is_private { 0o600 } else { 0o666 });
+        loop {
+            let count = COUNT.fetch_add(1, Ordering::Relaxed);
+            let name = format!(".hospes-{}-{count}.part", std::process::id());
+            match rustix::fs::openat(&spot.descriptor, &name, flags, mode) {
+                Ok(file) => return Ok(Self { spot, name, file: file.into() }),
+                // Left over from a process that had our number.
+                Err(Errno::EXIST) => {}
+                Err(why) => return Err(spot.failed("write", &why.into())),
+            }
+        }
+    }
+
+    fn write(&self, content: &[u8], like: Option<&Stat>) -> io::Result<()> {
+        (&self.file).write_all(content)?;
+        if let Some(like) = like {
+            let (user, group) =
+                (rustix::fs::Uid::from_raw(like.st_uid), rustix::fs::Gid::from_raw(like.st_gid));
+            // Only the administrator may give files away; everybody else's are their own anyway.
+            let _ = rustix::fs::fchown(&self.file, Some(user), Some(group));
+            // Without the bits that would let it run as somebody else.
+            rustix::fs::fchmod(&self.file, Mode::from_raw_mode(like.st_mode & 0o777))?;
+        }
+        self.file.sync_all()
+    }
+}
+
+impl Drop for PartialFile<'_> {
+    fn drop(&mut self) {
+        let _ = rustix::fs::unlinkat(&self.spot.descriptor, &self.name, AtFlags::empty());
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+fn rename_to_free(
+    from: &EntryLocation<'_>,
+    name: impl rustix::path::Arg + Copy,
+    to: &EntryLocation<'_>,
+) -> rustix::io::Result<()> {
+    use rustix::fs::RenameFlags;
+
+    match rustix::fs::renameat_with(&from.descriptor, name, &to.descriptor, &to.name, RenameFlags::NOREPLACE)
+    {
+        // A file system that cannot; that nothing is there was seen a moment ago.
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            rustix::fs::renameat(&from.descriptor, name, &to.descriptor, &to.name)
+        }
+        done => done,
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+fn rename_to_free(
+    from: &EntryLocation<'_>,
+    name: impl rustix::path::Arg + Copy,
+    to: &EntryLocation<'_>,
+) -> rustix::io::Result<()> {
+    rustix::fs::renameat(&from.descriptor, name, &to.descriptor, &to.name)
+}
+
+fn is_same(a: &Stat, b: &Stat) -> bool {
+    let of = |stat: &Stat| {
+        (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec, stat.st_mode)
+    };
+    of(a) == of(b)
+}
+
+fn taken(spot: &EntryLocation<'_>) -> Error {
+    Error::msg(format!("there is something at {} already", spot.shown()))
+}
+
+fn changed(spot: &EntryLocation<'_>) -> Error {
+    Error::msg(format!("{} was changed by somebody else meanwhile: read it again", spot.shown()))
+}

@@ -1,0 +1,84 @@
+//! Closed folders, which cannot be entered even if they lie in a served folder.
+
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::Stat;
+use rustix::io::Errno;
+
+/// Maximum number of folders that are remembered for the closed paths. Only repeated recreation of these folders
+/// produces more.
+const MAX_KNOWN: usize = 256;
+
+/// They are known by what they are on the disk and not by name: under another name, reached by another way or moved
+/// elsewhere they are the same.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ClosedFolders(Arc<ClosedFoldersState>);
+
+#[derive(Debug, Default)]
+struct ClosedFoldersState {
+    paths: Vec<PathBuf>,
+    /// Device and inode number of each folder that has ever been at these paths.
+    known: Mutex<Vec<(u64, u64)>>,
+}
+
+impl ClosedFolders {
+    pub(super) fn new(paths: &[PathBuf]) -> Self {
+        let paths = paths.iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone())).collect();
+        let closed = Self(Arc::new(ClosedFoldersState { paths, known: Mutex::default() }));
+        closed.look();
+        closed
+    }
+
+    /// Remembers what is at the paths now: folders come and go.
+    fn look(&self) {
+        if self.0.paths.is_empty() {
+            return;
+        }
+        let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for stat in self.0.paths.iter().filter_map(|path| rustix::fs::stat(path).ok()) {
+            let id = id(&stat);
+            if !known.contains(&id) && known.len() < MAX_KNOWN {
+                known.push(id);
+            }
+        }
+    }
+
+    /// Returns true if no folders are closed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.paths.is_empty()
+    }
+
+    /// Returns an opened folder, or an error if it is closed.
+    pub(super) fn admit<F: AsFd>(&self, folder: F) -> rustix::io::Result<F> {
+        if self.is_empty() {
+            return Ok(folder);
+        }
+        let found = id(&rustix::fs::fstat(&folder)?);
+        self.look();
+        let known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.contains(&found) { Err(Errno::ACCESS) } else { Ok(folder) }
+    }
+
+    /// Returns true if a folder, or one of its parents, is closed.
+    pub(super) fn covers(&self, folder: &Path) -> bool {
+        self.0.paths.iter().any(|path| folder.starts_with(path))
+            || folder.ancestors().any(|part| self.is(part))
+    }
+
+    fn is(&self, folder: &Path) -> bool {
+        let known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        rustix::fs::stat(folder).is_ok_and(|stat| known.contains(&id(&stat)))
+    }
+
+    /// Returns true if a closed folder is at this path or below it. Such a folder must stay in its place.
+    pub(super) fn lies_in(&self, path: &Path) -> bool {
+        self.0.paths.iter().any(|closed| closed.starts_with(path)) || self.is(path)
+    }
+}
+
+#[expect(clippy::unnecessary_cast, reason = "the widths differ from system to system")]
+fn id(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev as u64, stat.st_ino as u64)
+}

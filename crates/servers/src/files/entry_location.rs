@@ -1,0 +1,157 @@
+//! A name in a folder: where something is, or may come to be. The name itself is never followed.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use hospes::{Error, Result};
+use rustix::fs::{AtFlags, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::folder::{FileMetadata, Kind};
+use super::served_folders::{ServedFolders, ServedPath, path_in, plain, plain_inside};
+
+/// Maximum number of folders that are made at once.
+const MAX_NEW_FOLDERS: usize = 32;
+/// The longest name there can be.
+const MAX_NAME: usize = 255;
+
+/// A name in a folder that is held open.
+pub(super) struct EntryLocation<'r> {
+    pub(super) folder: ServedPath<'r>,
+    pub(super) descriptor: OwnedFd,
+    pub(super) name: OsString,
+}
+
+impl<'r> EntryLocation<'r> {
+    pub(super) fn new(folder: ServedPath<'r>, name: OsString) -> Result<Self> {
+        if name.len() > MAX_NAME {
+            return Err(Error::msg(format!("a name has at most {MAX_NAME} bytes")));
+        }
+        Ok(Self { descriptor: folder.open_folder()?, folder, name })
+    }
+
+    /// Returns the path of the entry.
+    pub(super) fn place(&self) -> ServedPath<'r> {
+        self.folder.child(&self.name)
+    }
+
+    pub(super) fn shown(&self) -> String {
+        self.place().shown()
+    }
+
+    /// Returns the metadata of the entry.
+    pub(super) fn stat(&self) -> io::Result<Stat> {
+        Ok(rustix::fs::statat(&self.descriptor, &self.name, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// Returns the metadata of the entry, or none if it does not exist.
+    pub(super) fn look(&self) -> Result<Option<Stat>> {
+        match self.stat() {
+            Ok(stat) => Ok(Some(stat)),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(why) => Err(self.failed("look at", &why)),
+        }
+    }
+
+    pub(super) fn failed(&self, what: &str, why: &io::Error) -> Error {
+        self.place().failed(what, why)
+    }
+}
+
+impl ServedFolders {
+    /// The spot that a path names, in a folder that is there; whether there is something at it or not.
+    pub(super) fn spot(&self, text: &str) -> Result<EntryLocation<'_>> {
+        let path = path_in(text)?;
+        let nameless = || Error::msg(format!("{text:?} names nothing in a folder"));
+        if path.is_absolute() {
+            let path = plain(&path);
+            let (name, parent) = (path.file_name().ok_or_else(nameless)?, path.parent());
+            let folder = self.find_path(parent.ok_or_else(nameless)?, text)?;
+            return EntryLocation::new(folder, name.to_owned());
+        }
+        let path = plain_inside(&path).ok_or_else(|| self.outside(text))?;
+        let name = path.file_name().ok_or_else(nameless)?;
+        if self.count() == 1 {
+            let folder = self.find_path(path.parent().unwrap_or_else(|| Path::new("")), text)?;
+            return EntryLocation::new(folder, name.to_owned());
+        }
+        // With several folders it has to be clear which one is meant.
+        match self.all().iter().find(|root| root.child_path(&path).symlink_metadata().is_ok()) {
+            Some(root) => self.spot(&root.child_path(&path).display().to_string()),
+            None => Err(self.unclear(text)),
+        }
+    }
+
+    /// The spot that is written to for a path: behind links, as long as they stay inside.
+    pub(super) fn target(&self, text: &str) -> Result<EntryLocation<'_>> {
+        match self.find(text) {
+            Ok(place) => match place.spot() {
+                Some(spot) => spot,
+                None => Err(Error::msg(format!("{} is a folder", place.shown()))),
+            },
+            Err(why) => {
+                let spot = self.spot(text)?;
+                // A link that leads out, or nowhere.
+                let is_link = spot.look()?.is_some_and(|stat| FileMetadata::of(&stat).kind == Kind::Link);
+                if is_link { Err(why) } else { Ok(spot) }
+            }
+        }
+    }
+
+    /// Creates a folder and its missing parents. Returns its path, and true if it was created.
+    pub(super) fn make(&self, text: &str) -> Result<(PathBuf, bool)> {
+        let why = match self.find(text) {
+            Ok(place) => {
+                place.open_folder()?;
+                return Ok((place.path(), false));
+            }
+            Err(why) => why,
+        };
+        let path = path_in(text)?;
+        let path = if path.is_absolute() {
+            plain(&path)
+        } else if self.count() > 1 {
+            return Err(self.unclear(text));
+        } else {
+            plain_inside(&path).ok_or_else(|| self.outside(text))?
+        };
+        let above = path.ancestors().skip(1).take(MAX_NEW_FOLDERS);
+        let Some((above, place)) =
+            above.filter_map(|path| Some((path, self.find_path(path, text).ok()?))).next()
+        else {
+            return Err(why);
+        };
+        let (mut folder, mut made) = (place.open_folder()?, place.path());
+        // What is left are plain names: the path has no `.` and `..`.
+        for name in path.strip_prefix(above).unwrap_or(&path) {
+            folder = match enter(&folder, name).and_then(|folder| place.closed().admit(folder)) {
+                Ok(folder) => folder,
+                // A link that leads out, or something that is no folder.
+                Err(Errno::LOOP | Errno::NOTDIR) => return Err(why),
+                Err(error) => {
+                    let error = io::Error::from(error);
+                    return Err(Error::msg(format!("cannot make {}: {error}", made.join(name).display())));
+                }
+            };
+            made.push(name);
+        }
+        Ok((made, true))
+    }
+
+    fn unclear(&self, text: &str) -> Error {
+        let served = self.shown().join(", ");
+        Error::msg(format!("say in which folder, with the whole path, {text:?} is to be: {served}"))
+    }
+}
+
+/// Opens a folder in a folder, and makes it if it is not there; not if it is a link.
+fn enter(folder: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
+    match rustix::fs::mkdirat(folder, name, Mode::from_raw_mode(0o777)) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(why) => return Err(why),
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(folder, name, flags, Mode::empty())
+}

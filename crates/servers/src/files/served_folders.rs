@@ -1,0 +1,476 @@
+//! The folders that are served, and the way from a path that a peer gives to a file under one of them.
+//!
+//! A path is first normalized without reading the disk (including `..`), and must then lie in a served folder. It is
+//! then resolved, and must still lie in one. So links are followed as long as they stay inside. Nothing about the
+//! outside is revealed, not even whether a file exists. The final open starts at the folder's own descriptor and
+//! follows no links, so no component can be replaced in between.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use hospes::{Error, Result};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use super::closed_folders::ClosedFolders;
+use super::entry_location::EntryLocation;
+use super::folder::{FileMetadata, Kind};
+
+/// Reasons files cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FilesError {
+    /// No folder was given.
+    #[error("no folder to serve files from")]
+    NoFolder,
+    /// A folder is closed to this server, or lies in one that is.
+    #[error("{} is not served: what is in it is closed to this server", folder.display())]
+    Closed {
+        /// The folder, as it was given.
+        folder: PathBuf,
+    },
+    /// A folder cannot be opened.
+    #[error("cannot serve files from {}", folder.display())]
+    Open {
+        /// The folder, as it was given.
+        folder: PathBuf,
+        /// Cause of the failure.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// All folders that are served.
+pub(super) struct ServedFolders {
+    all: Vec<ServedFolder>,
+    closed: ClosedFolders,
+}
+
+/// One of them.
+struct ServedFolder {
+    /// Path of the folder, with links resolved.
+    path: PathBuf,
+    /// Path as it was given, made absolute. Peers may use the name they know.
+    given: PathBuf,
+    descriptor: OwnedFd,
+    closed: ClosedFolders,
+}
+
+impl ServedFolder {
+    fn open(folder: &Path, closed: &ClosedFolders) -> Result<Self, FilesError> {
+        let failed = |source| FilesError::Open { folder: folder.to_owned(), source };
+        let path = folder.canonicalize().map_err(failed)?;
+        let given = plain(&std::path::absolute(folder).map_err(failed)?);
+        if closed.covers(&path) {
+            return Err(FilesError::Closed { folder: folder.to_owned() });
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let descriptor = rustix::fs::open(&path, flags, Mode::empty()).map_err(|why| failed(why.into()))?;
+        Ok(Self { path, given, descriptor, closed: closed.clone() })
+    }
+}
+
+/// A file or folder under one of them, that exists.
+#[derive(Clone)]
+pub(super) struct ServedPath<'r> {
+    root: &'r ServedFolder,
+    /// From the root, without links; `.` for the root itself.
+    inside: PathBuf,
+}
+
+impl ServedFolders {
+    pub(super) fn open(folders: &[PathBuf], closed: ClosedFolders) -> Result<Self, FilesError> {
+        if folders.is_empty() {
+            return Err(FilesError::NoFolder);
+        }
+        let all =
+            folders.iter().map(|folder| ServedFolder::open(folder, &closed)).collect::<Result<_, _>>()?;
+        Ok(Self { all, closed })
+    }
+
+    pub(super) fn none(closed: ClosedFolders) -> Self {
+        Self { all: Vec::new(), closed }
+    }
+
+    /// Those of a client's roots that can be opened: they alone are served.
+    pub(super) fn of_client(&self, uris: &[String]) -> Result<Self> {
+        let mut roots: Vec<ServedFolder> = Vec::new();
+        for path in uris.iter().filter_map(|uri| root_path(uri)) {
+            let Ok(root) = ServedFolder::open(&path, &self.closed) else { continue };
+            if !roots.iter().any(|known| known.path == root.path) {
+                roots.push(root);
+            }
+        }
+        if roots.is_empty() {
+            return Err(Error::msg("none of the client's roots is a folder that can be opened"));
+        }
+        Ok(Self { all: roots, closed: self.closed.clone() })
+    }
+
+    /// Returns the part of the folders that a client's roots cover, given as `file:` URIs. Roots that do not exist, or
+    /// are no folders, cover nothing; they may exist in the next call.
+    pub(super) fn within(&self, uris: &[String]) -> Result<Self> {
+        let mut within: Vec<ServedFolder> = Vec::new();
+        for uri in uris {
+            let Some(covered) = root_path(uri) else { continue };
+            let Ok(path) = covered.canonicalize() else { continue };
+            for root in &self.all {
+                let closed = self.closed.clone();
+                let found = if root.path.starts_with(&path) {
+                    let descriptor = root.descriptor.try_clone()?;
+                    ServedFolder { path: root.path.clone(), given: root.given.clone(), descriptor, closed }
+                } else if let Ok(inside) = path.strip_prefix(&root.path) {
+                    // From the served folder's own descriptor: nothing is slipped in between.
+                    let Ok(descriptor) = ServedPath::at(root, inside.to_owned()).open_folder() else {
+                        continue;
+                    };
+                    ServedFolder { path: path.clone(), given: plain(&covered), descriptor, closed }
+                } else {
+                    continue;
+                };
+                if !within.iter().any(|known| known.path == found.path) {
+                    within.push(found);
+                }
+            }
+        }
+        if within.is_empty() {
+            let served = self.shown().join(", ");
+            return Err(Error::msg(format!(
+                "none of the client's roots is in a folder that is served, or can be read: {served}"
+            )));
+        }
+        Ok(Self { all: within, closed: self.closed.clone() })
+    }
+
+    /// Returns the number of folders.
+    pub(super) fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Their paths.
+    pub(super) fn shown(&self) -> Vec<String> {
+        self.all.iter().map(|root| root.path.display().to_string()).collect()
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> Vec<ServedPath<'_>> {
+        self.all.iter().map(ServedPath::of).collect()
+    }
+
+    /// The only one there is.
+    pub(super) fn only(&self) -> Result<ServedPath<'_>> {
+        match self.all.as_slice() {
+            [root] => Ok(ServedPath::of(root)),
+            all => {
+                let shown: Vec<_> = all.iter().map(|root| root.path.display().to_string()).collect();
+                Err(Error::msg(format!("say which folder; these are served: {}", shown.join(", "))))
+            }
+        }
+    }
+
+    /// The place that a path, or a `file:` URI, means.
+    pub(super) fn find(&self, text: &str) -> Result<ServedPath<'_>> {
+        self.find_path(&path_in(text)?, text)
+    }
+
+    /// The place that `path` means, which `text` gave.
+    pub(super) fn find_path(&self, path: &Path, text: &str) -> Result<ServedPath<'_>> {
+        if path.is_absolute() {
+            let path = plain(path);
+            let mut missing = None;
+            for root in &self.all {
+                // By the longer name first: one folder may be given inside another.
+                for name in [&root.path, &root.given] {
+                    if let Ok(inside) = path.strip_prefix(name) {
+                        match self.resolve(root, inside, text) {
+                            Err(why) => missing = missing.or(Some(why)),
+                            found => return found,
+                        }
+                    }
+                }
+            }
+            return Err(missing.unwrap_or_else(|| self.outside(text)));
+        }
+        let Some(inside) = plain_inside(path) else { return Err(self.outside(text)) };
+        let mut missing = None;
+        for root in &self.all {
+            match self.resolve(root, &inside, text) {
+                Err(why) => missing = missing.or(Some(why)),
+                found => return found,
+            }
+        }
+        Err(missing.unwrap_or_else(|| self.outside(text)))
+    }
+
+    fn resolve<'r>(&'r self, root: &'r ServedFolder, inside: &Path, text: &str) -> Result<ServedPath<'r>> {
+        let path = root.path.join(inside);
+        let real = path.canonicalize().map_err(|why| {
+            if Errno::from_io_error(&why) != Some(Errno::LOOP) && self.leads_out(&path) {
+                return self.outside(text);
+            }
+            let why = match why.kind() {
+                io::ErrorKind::NotFound => "there is nothing there".to_owned(),
+                io::ErrorKind::PermissionDenied => "this server may not go there".to_owned(),
+                io::ErrorKind::NotADirectory => "a part of it is a file, not a folder".to_owned(),
+                _ => why.to_string(),
+            };
+            Error::msg(format!("{text:?} cannot be found: {why}"))
+        })?;
+        let found = self.all.iter().find_map(|root| Some((root, real.strip_prefix(&root.path).ok()?)));
+        match found {
+            Some((root, inside)) => Ok(ServedPath::at(root, inside.to_owned())),
+            None => Err(self.outside(text)),
+        }
+    }
+
+    /// Returns true if an unresolvable path leaves the served folders on its way. The error then must not reveal
+    /// whether the target exists.
+    fn leads_out(&self, path: &Path) -> bool {
+        let Some((there, meta)) =
+            path.ancestors().find_map(|part| Some((part, part.symlink_metadata().ok()?)))
+        else {
+            return true;
+        };
+        // A link that cannot be followed may point anywhere.
+        let is_inside = |real: PathBuf| self.all.iter().any(|root| real.starts_with(&root.path));
+        meta.is_symlink() || !there.canonicalize().is_ok_and(is_inside)
+    }
+
+    pub(super) fn outside(&self, text: &str) -> Error {
+        let served = self.shown().join(", ");
+        Error::msg(format!("{text:?} is outside the folders that are served: {served}"))
+    }
+}
+
+impl<'r> ServedPath<'r> {
+    fn of(root: &'r ServedFolder) -> Self {
+        Self::at(root, PathBuf::new())
+    }
+
+    fn at(root: &'r ServedFolder, inside: PathBuf) -> Self {
+        let inside = if inside.as_os_str().is_empty() { PathBuf::from(".") } else { inside };
+        Self { root, inside }
+    }
+
+    /// Returns the path of the entry with this name in the folder.
+    pub(super) fn child(&self, name: &OsStr) -> Self {
+        let inside = if self.inside == Path::new(".") { PathBuf::from(name) } else { self.inside.join(name) };
+        Self::at(self.root, inside)
+    }
+
+    pub(super) fn child_path(&self, inside: &Path) -> PathBuf {
+        self.path().join(inside)
+    }
+
+    /// Returns the absolute path.
+    pub(super) fn path(&self) -> PathBuf {
+        if self.inside == Path::new(".") { self.root.path.clone() } else { self.root.path.join(&self.inside) }
+    }
+
+    pub(super) fn shown(&self) -> String {
+        self.path().display().to_string()
+    }
+
+    /// Its URI.
+    pub(super) fn uri(&self) -> String {
+        use std::fmt::Write as _;
+        let mut uri = "file://".to_owned();
+        for &byte in self.path().as_os_str().as_encoded_bytes() {
+            if byte.is_ascii_alphanumeric() || b"-._~/!$&'()*+,;=:@".contains(&byte) {
+                uri.push(char::from(byte));
+            } else {
+                // Writing to a string cannot fail.
+                let _ = write!(uri, "%{byte:02X}");
+            }
+        }
+        uri
+    }
+
+    /// Its media type, by its name.
+    pub(super) fn media_type(&self) -> Option<&'static str> {
+        mime_guess::from_path(&self.inside).first_raw()
+    }
+
+    pub(super) fn meta(&self) -> Result<FileMetadata> {
+        let failed = |why: Errno| self.failed("look at", &why.into());
+        // By way of its folder's descriptor: on the way there no link is followed, whatever was put there meanwhile.
+        let stat = match self.spot() {
+            None => rustix::fs::fstat(&self.root.descriptor).map_err(failed)?,
+            Some(spot) => spot?.stat().map_err(|why| self.failed("look at", &why))?,
+        };
+        Ok(FileMetadata::of(&stat))
+    }
+
+    /// The folder it is in, and its name there; none for a served folder itself.
+    pub(super) fn spot(&self) -> Option<Result<EntryLocation<'r>>> {
+        let name = self.inside.file_name()?.to_owned();
+        let folder = Self::at(self.root, self.inside.parent().unwrap_or_else(|| Path::new("")).to_owned());
+        Some(EntryLocation::new(folder, name))
+    }
+
+    /// Opens a folder, to see what is in it.
+    pub(super) fn open_folder(&self) -> Result<OwnedFd> {
+        let opened = self.open(OFlags::RDONLY | OFlags::DIRECTORY);
+        opened.map_err(|why| match why {
+            Errno::NOTDIR => Error::msg(format!("{} is a file, not a folder", self.shown())),
+            why => self.failed("open", &why.into()),
+        })
+    }
+
+    /// Opens a file, and says how long it is.
+    pub(super) fn open_file(&self) -> Result<(File, u64)> {
+        // Without blocking: a pipe without a writer would keep us waiting before we can see that it is one.
+        let opened = self.open(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY);
+        let opened = opened.map_err(|why| self.failed("open", &why.into()))?;
+        let meta = rustix::fs::fstat(&opened).map_err(|why| self.failed("look at", &why.into()))?;
+        let meta = FileMetadata::of(&meta);
+        match meta.kind {
+            Kind::File => Ok((opened.into(), meta.size)),
+            Kind::Folder => Err(Error::msg(format!("{} is a folder; list it instead", self.shown()))),
+            _ => Err(Error::msg(format!("{} is no regular file", self.shown()))),
+        }
+    }
+
+    /// Returns the closed folders.
+    pub(super) fn closed(&self) -> &'r ClosedFolders {
+        &self.root.closed
+    }
+
+    /// An error with the place's name in it.
+    pub(super) fn failed(&self, what: &str, why: &io::Error) -> Error {
+        Error::msg(format!("cannot {what} {}: {why}", self.shown()))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn open(&self, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        use rustix::fs::ResolveFlags;
+
+        if !self.root.closed.is_empty() {
+            // Each folder on the way is to be looked at.
+            return self.open_plainly(flags);
+        }
+        let inside = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let (root, flags) = (&self.root.descriptor, flags | OFlags::CLOEXEC);
+        match rustix::fs::openat2(root, &self.inside, flags, Mode::empty(), inside) {
+            // An old kernel, or a sandbox that does not know the call.
+            Err(Errno::NOSYS | Errno::PERM) => self.open_plainly(flags),
+            opened => opened,
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn open(&self, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        self.open_plainly(flags)
+    }
+
+    /// Step by step, so that no link is followed on the way either.
+    fn open_plainly(&self, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        let mut steps = self.inside.components().peekable();
+        let mut folder: Option<OwnedFd> = None;
+        while let Some(step) = steps.next() {
+            let flags = match steps.peek() {
+                Some(_) => OFlags::RDONLY | OFlags::DIRECTORY,
+                None => flags,
+            };
+            let from = folder.as_ref().unwrap_or(&self.root.descriptor);
+            let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let opened = rustix::fs::openat(from, step.as_os_str(), flags, Mode::empty())?;
+            folder = Some(self.root.closed.admit(opened)?);
+        }
+        folder.ok_or(Errno::NOENT)
+    }
+}
+
+impl fmt::Debug for ServedPath<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path().fmt(f)
+    }
+}
+
+/// The folder that a client's root is, if it is one of files.
+fn root_path(uri: &str) -> Option<PathBuf> {
+    uri.strip_prefix("file:").and_then(|rest| path_of(rest).ok())
+}
+
+/// An absolute path without `.` and `..`, made so without looking at the disk.
+pub(super) fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            // There is nothing above the root.
+            Component::ParentDir => drop(plain.pop()),
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+/// A relative path without `.` and `..`; none if it leads out.
+pub(super) fn plain_inside(path: &Path) -> Option<PathBuf> {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                if !plain.pop() {
+                    return None;
+                }
+            }
+            Component::Normal(name) => plain.push(name),
+            Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    Some(plain)
+}
+
+/// The path that a text is, or that stands in it as a `file:` URI.
+pub(crate) fn path_in(text: &str) -> Result<PathBuf> {
+    let path = match text.get(..5) {
+        Some(scheme) if scheme.eq_ignore_ascii_case("file:") => path_of(&text[5..])?,
+        _ => PathBuf::from(text),
+    };
+    if path.as_os_str().as_encoded_bytes().contains(&0) {
+        return Err(Error::msg("a path has no NUL in it"));
+    }
+    Ok(path)
+}
+
+/// The path in what follows `file:`.
+fn path_of(rest: &str) -> Result<PathBuf> {
+    let path = match rest.strip_prefix("//") {
+        None => rest,
+        Some(rest) => {
+            let path = rest.find('/').map_or("", |at| &rest[at..]);
+            let host = &rest[..rest.len() - path.len()];
+            if !host.is_empty() && !host.eq_ignore_ascii_case("localhost") {
+                return Err(Error::msg(format!("files of the machine {host:?} are not served here")));
+            }
+            path
+        }
+    };
+    if !path.starts_with('/') {
+        return Err(Error::msg("a file: URI has an absolute path, as in file:///home/me/notes.txt"));
+    }
+    if path.contains(['?', '#']) {
+        return Err(Error::msg("a file: URI has no query and no fragment; write ? as %3F and # as %23"));
+    }
+    let bad = || Error::msg("a % in a file: URI is followed by two hexadecimal digits");
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.bytes();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16)).ok_or_else(bad);
+            let value = digit()? * 16 + digit()?;
+            bytes.push(u8::try_from(value).map_err(|_| bad())?);
+        } else {
+            bytes.push(byte);
+        }
+    }
+    Ok(OsString::from_vec(bytes).into())
+}

@@ -1,0 +1,327 @@
+//! Pending approvals, and decisions on them that are not used yet.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use rusqlite::OptionalExtension as _;
+
+use super::StateStore;
+use crate::error::StoreError;
+use crate::key::SealCipher;
+
+/// Every step is run once, in order. Never change one, add one.
+pub(super) const STEPS: &[&str] = &["
+    CREATE TABLE matters (id TEXT PRIMARY KEY, until INTEGER NOT NULL, matter BLOB NOT NULL, decided BLOB);
+    CREATE INDEX matters_until ON matters (until);
+"];
+
+/// Approvals, each a text that the host interprets, and a second text once it is decided. Both are sealed, because they
+/// contain the calls and their arguments. A copy of the file reveals nothing without the key. Rows written without the
+/// key count neither as approvals nor as decisions.
+///
+/// Several processes may share them. Whatever each of them believes: one alone decides, and one alone takes.
+#[derive(Clone)]
+pub struct ApprovalRecords {
+    state: StateStore,
+    seal: Arc<SealCipher>,
+}
+
+/// A stored approval.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoredApproval {
+    /// Id of the approval.
+    pub id: String,
+    /// Text of the approval; `None` if it was sealed with another key, or changed.
+    pub matter: Option<String>,
+    /// Decision, if there is one. A decision that cannot be opened does not count.
+    pub decided: Option<String>,
+}
+
+/// Changes of the stored approvals since the last query.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ApprovalChanges {
+    /// Those that were not known, and those that were known as undecided and are decided.
+    pub news: Vec<StoredApproval>,
+    /// Those that were known and are kept no more: taken, removed, or over.
+    pub gone: Vec<String>,
+}
+
+impl ApprovalRecords {
+    pub(super) fn new(state: StateStore) -> Result<Self, StoreError> {
+        let seal = Arc::new(SealCipher::new(&*state.secret("matters")?));
+        Ok(Self { state, seal })
+    }
+
+    /// Keeps one that waits, until then.
+    ///
+    /// # Errors
+    /// When it cannot be written, or there is one of this id.
+    pub async fn put(&self, id: String, matter: String, until: Timestamp) -> Result<(), StoreError> {
+        let matter = self.seal.seal(matter.as_bytes(), &about("matter", &id));
+        let insert = "INSERT INTO matters (id, until, matter) VALUES (?1, ?2, ?3)";
+        self.state
+            .write(move |change| change.execute(insert, (id, until.as_microsecond(), matter)).map(drop))
+            .await
+    }
+
+    /// Returns the stored approvals at `now` that are not in `known`. Each known id states if it is known to be
+    /// decided.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn look(
+        &self,
+        now: Timestamp,
+        known: HashMap<String, bool>,
+    ) -> Result<ApprovalChanges, StoreError> {
+        let mut known = known;
+        let seal = Arc::clone(&self.seal);
+        self.state
+            .read(move |view| {
+                let mut look = ApprovalChanges::default();
+                // What is known is not read again: it may be large.
+                let all = "SELECT id, decided IS NOT NULL FROM matters WHERE until > ?1 ORDER BY rowid";
+                let one = "SELECT matter, decided FROM matters WHERE id = ?1";
+                let (mut all, mut one) = (view.prepare_cached(all)?, view.prepare_cached(one)?);
+                let mut rows = all.query([now.as_microsecond()])?;
+                while let Some(row) = rows.next()? {
+                    let (id, is_decided): (String, bool) = (row.get(0)?, row.get(1)?);
+                    if known.remove(&id).is_some_and(|was_decided| was_decided || !is_decided) {
+                        continue;
+                    }
+                    let sealed = one.query_row([&id], |row| Ok((row.get(0)?, row.get(1)?)));
+                    let (matter, decided): (Vec<u8>, Option<Vec<u8>>) = sealed?;
+                    let matter = opened(&seal, &matter, &about("matter", &id));
+                    let decided = decided.and_then(|decided| opened(&seal, &decided, &about("decided", &id)));
+                    look.news.push(StoredApproval { id, matter, decided });
+                }
+                look.gone = known.into_keys().collect();
+                Ok(look)
+            })
+            .await
+    }
+
+    /// Decides about one that is not over at `now`, and keeps it until then; whether that was to be decided still. Of
+    /// several who decide one does.
+    ///
+    /// # Errors
+    /// When it cannot be written. Then it is not decided.
+    pub async fn decide(
+        &self,
+        id: String,
+        decided: &str,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let decided = self.seal.seal(decided.as_bytes(), &about("decided", &id));
+        let update =
+            "UPDATE matters SET decided = ?2, until = ?4 WHERE id = ?1 AND decided IS NULL AND until > ?3";
+        let (now, until) = (now.as_microsecond(), until.as_microsecond());
+        self.state.write(move |change| Ok(change.execute(update, (id, decided, now, until))? > 0)).await
+    }
+
+    /// Removes an approval that has not expired at `now`, and returns its decision; `None` if there is no such
+    /// approval. Only one of several callers gets it. Once this returns it, no other caller gets it, even after a power
+    /// failure.
+    ///
+    /// # Errors
+    /// When it cannot be written. Then it is there as before.
+    pub async fn take(&self, id: String, now: Timestamp) -> Result<Option<Option<String>>, StoreError> {
+        let (now, seal) = (now.as_microsecond(), Arc::clone(&self.seal));
+        self.state
+            .write(move |change| {
+                let delete = "DELETE FROM matters WHERE id = ?1 AND until > ?2 RETURNING decided";
+                let mut delete = change.prepare_cached(delete)?;
+                let taken: Option<Option<Vec<u8>>> =
+                    delete.query_row((&id, now), |row| row.get(0)).optional()?;
+                Ok(taken.map(|decided| opened(&seal, &decided?, &about("decided", &id))))
+            })
+            .await
+    }
+
+    /// Removes these, and all that are over at `now`.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub async fn remove(&self, ids: Vec<String>, now: Timestamp) -> Result<(), StoreError> {
+        self.state
+            .write(move |change| {
+                change.execute("DELETE FROM matters WHERE until <= ?1", [now.as_microsecond()])?;
+                let mut delete = change.prepare_cached("DELETE FROM matters WHERE id = ?1")?;
+                for id in &ids {
+                    delete.execute([id])?;
+                }
+                Ok(())
+            })
+            .await
+    }
+}
+
+/// Context that a sealed text is bound to: a decision on one approval is not valid for another.
+fn about(what: &str, id: &str) -> Vec<u8> {
+    format!("{what} {id}").into_bytes()
+}
+
+fn opened(seal: &SealCipher, sealed: &[u8], about: &[u8]) -> Option<String> {
+    String::from_utf8(seal.open(sealed, about).ok()?).ok()
+}
+
+impl fmt::Debug for ApprovalRecords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ApprovalRecords").field(&self.state).finish()
+    }
+}
+
+impl fmt::Debug for StoredApproval {
+    /// Without what it is: arguments are in it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_decided = self.decided.is_some();
+        f.debug_struct("StoredApproval")
+            .field("id", &self.id)
+            .field("decided", &is_decided)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn after(seconds: u64) -> Timestamp {
+        Timestamp::now() + Duration::from_secs(seconds)
+    }
+
+    fn kept(id: &str, matter: &str, decided: Option<&str>) -> StoredApproval {
+        StoredApproval {
+            id: id.to_owned(),
+            matter: Some(matter.to_owned()),
+            decided: decided.map(str::to_owned),
+        }
+    }
+
+    async fn all(matters: &ApprovalRecords) -> Vec<StoredApproval> {
+        matters.look(Timestamp::now(), HashMap::new()).await.unwrap().news
+    }
+
+    /// Two handles on one file are what two processes are.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn of_several_who_decide_or_take_one_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || StateStore::open(folder.path().join("state.db")).unwrap().matters().unwrap();
+        let (one, other) = (open(), open());
+        for round in 0..20 {
+            let id = format!("m{round}");
+            one.put(id.clone(), "a call".to_owned(), after(60)).await.unwrap();
+            let decide = |matters: &ApprovalRecords, by: &'static str| {
+                let (matters, id) = (matters.clone(), id.clone());
+                tokio::spawn(
+                    async move { matters.decide(id, by, Timestamp::now(), after(60)).await.unwrap() },
+                )
+            };
+            let (first, second) = (decide(&one, "one"), decide(&other, "other"));
+            let (first, second) = (first.await.unwrap(), second.await.unwrap());
+            assert!(first != second);
+            let winner = if first { "one" } else { "other" };
+            assert_eq!(all(&open()).await, [kept(&id, "a call", Some(winner))], "after a restart, too");
+            let take = |matters: &ApprovalRecords| {
+                let (matters, id) = (matters.clone(), id.clone());
+                tokio::spawn(async move { matters.take(id, Timestamp::now()).await.unwrap() })
+            };
+            let taken = [take(&one), take(&other), take(&one), take(&other)];
+            let mut got = Vec::new();
+            for taken in taken {
+                got.extend(taken.await.unwrap());
+            }
+            assert_eq!(got, [Some(winner.to_owned())], "once");
+            assert!(all(&open()).await.is_empty());
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_over_is_neither_decided_nor_taken_and_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateStore::open(folder.path().join("state.db")).unwrap();
+        let matters = state.matters().unwrap();
+        let (now, later) = (Timestamp::now(), after(60));
+        matters.put("a".to_owned(), "a call".to_owned(), later).await.unwrap();
+        matters.put("b".to_owned(), "another".to_owned(), after(120)).await.unwrap();
+        assert!(matters.put("b".to_owned(), "a third".to_owned(), later).await.is_err());
+        assert!(!matters.decide("a".to_owned(), "yes", later, after(120)).await.unwrap());
+        assert_eq!(matters.take("a".to_owned(), later).await.unwrap(), None);
+        let known = HashMap::from([("a".to_owned(), false)]);
+        let look = matters.look(later, known.clone()).await.unwrap();
+        assert_eq!((look.news, look.gone), (vec![kept("b", "another", None)], vec!["a".to_owned()]));
+        assert_eq!(matters.look(now, known).await.unwrap().news, [kept("b", "another", None)]);
+        // Who decides in time has as long again.
+        assert!(matters.decide("a".to_owned(), "yes", now, after(180)).await.unwrap());
+        let known = HashMap::from([("a".to_owned(), false), ("b".to_owned(), false)]);
+        assert_eq!(matters.look(later, known).await.unwrap().news, [kept("a", "a call", Some("yes"))]);
+        matters.remove(vec!["none".to_owned()], after(150)).await.unwrap();
+        assert_eq!(all(&matters).await, [kept("a", "a call", Some("yes"))]);
+        matters.remove(vec!["a".to_owned()], now).await.unwrap();
+        assert!(all(&matters).await.is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_is_told_to_nobody_without_the_key_and_believed_of_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("state.db");
+        let open = || StateStore::open(&file).unwrap().matters().unwrap();
+        let matters = open();
+        for id in ["a", "b"] {
+            matters.put(id.to_owned(), "arguments hunter2".to_owned(), after(60)).await.unwrap();
+        }
+        assert!(matters.decide("a".to_owned(), "yes hunter2", Timestamp::now(), after(60)).await.unwrap());
+        for part in folder.path().read_dir().unwrap() {
+            let bytes = std::fs::read(part.unwrap().path()).unwrap();
+            assert!(!bytes.windows(7).any(|window| window == b"hunter2"));
+        }
+        // A decision about one matter is written to another, and one is made up.
+        let forger = rusqlite::Connection::open(&file).unwrap();
+        forger
+            .execute_batch(
+                "UPDATE matters SET decided = (SELECT decided FROM matters WHERE id = 'a') WHERE id = 'b'",
+            )
+            .unwrap();
+        forger
+            .execute("INSERT INTO matters SELECT 'c', until, matter, x'00' FROM matters WHERE id = 'a'", ())
+            .unwrap();
+        let found = all(&matters).await;
+        assert_eq!(
+            found[..2],
+            [kept("a", "arguments hunter2", Some("yes hunter2")), kept("b", "arguments hunter2", None)]
+        );
+        assert_eq!((&found[2].matter, &found[2].decided), (&None, &None));
+        assert_eq!(matters.take("b".to_owned(), Timestamp::now()).await.unwrap(), Some(None));
+        // With another key nothing is a matter.
+        std::fs::remove_file(folder.path().join("state.key")).unwrap();
+        assert!(all(&open()).await.iter().all(|kept| kept.matter.is_none() && kept.decided.is_none()));
+        assert!(!format!("{:?}", all(&matters).await).contains("hunter2"));
+    }
+
+    #[test]
+    fn secrets_are_the_same_after_a_restart_and_for_one_purpose_each() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || StateStore::open(folder.path().join("state.db")).unwrap();
+        let secret = open().secret("one").unwrap();
+        assert_eq!(open().secret("one").unwrap(), secret);
+        assert_ne!(open().secret("other").unwrap(), secret);
+        let key = folder.path().join("state.key");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(key.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+            std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
+            assert!(matches!(open().secret("one"), Err(StoreError::Exposed(_))));
+            std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        std::fs::write(&key, "no key").unwrap();
+        assert!(matches!(open().secret("one"), Err(StoreError::NotAKey(_))));
+    }
+}

@@ -1,0 +1,279 @@
+//! Recording of the offers of servers.
+
+use std::collections::{HashMap, HashSet};
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::rows::with_id;
+use super::{
+    ItemDefinition, ItemKind, ItemPinState, MAX_DEFINITIONS, MAX_HISTORY, MAX_SERVERS, MAX_TEXT,
+    ServerPinState, ServerSighting, Sha256Digest, SightingReport, TrustMode,
+};
+
+/// Name recorded for items that are accepted without a decision of a person.
+const FIRST_USE: &str = "first use";
+
+/// Marks a server as one whose resources were pinned. Those of a server that was accepted before they were are accepted as
+/// they are first seen, once.
+const RESOURCES: &str = "(resources)";
+
+/// Maximum number of kinds of users and applications that are distinguished for one server.
+const MAX_SIGHTS: i64 = 4096;
+
+/// The most text of definitions that is kept of one server, in bytes.
+const MAX_TEXTS: i64 = 32 * 1024 * 1024;
+
+/// Returns the state of the server if everything in the sighting is known.
+pub(super) fn known(
+    view: &Connection,
+    sighting: &ServerSighting,
+    trust: TrustMode,
+) -> rusqlite::Result<Option<SightingReport>> {
+    let Some((id, server)) = with_id(view, &sighting.server, &sighting.fingerprint.target)? else {
+        return Ok(None);
+    };
+    let is_trusted_now =
+        trust == TrustMode::FirstUse && (server.state == ServerPinState::New || server.is_replaced());
+    if server.fingerprint != sighting.fingerprint
+        || !server.is_current
+        || is_trusted_now
+        || !(is_sight(view, id, &sighting.sight)?
+            || !sighting.is_whole && is_sight(view, id, &in_part(&sighting.sight))?)
+        || sighting.is_whole && !is_sight(view, id, RESOURCES)?
+    {
+        return Ok(None);
+    }
+    let current = server.items.iter().filter(|item| item.is_current);
+    let current: HashSet<_> = current.map(|item| (item.kind, item.name.as_str(), item.hash)).collect();
+    let offered: HashSet<_> =
+        sighting.definitions.iter().map(|one| (one.kind, one.name.as_str(), one.hash)).collect();
+    let is_known = offered.is_subset(&current) && gone(view, id, sighting)?.is_empty();
+    Ok(is_known.then_some(SightingReport { server, is_first: false, is_replaced: false, news: Vec::new() }))
+}
+
+/// Records everything in the sighting.
+pub(super) fn see(
+    change: &Connection,
+    sighting: &ServerSighting,
+    trust: TrustMode,
+) -> rusqlite::Result<SightingReport> {
+    let now = Timestamp::now().as_microsecond();
+    let trusts = trust == TrustMode::FirstUse;
+    let fingerprint = &sighting.fingerprint;
+    let mut before = with_id(change, &sighting.server, &fingerprint.target)?;
+    if let Some((id, server)) = &before
+        && upgrade(change, *id, server, sighting)?
+    {
+        before = with_id(change, &sighting.server, &fingerprint.target)?;
+    }
+    let (id, is_replaced, trusts_all) = match &before {
+        None => {
+            make_room(change)?;
+            change.execute(
+                "INSERT INTO pinned_servers (name, target, shown, state, current, seen_at)
+                 VALUES (?1, ?2, ?3, ?4, 1, ?5)",
+                params![sighting.server, fingerprint.target, fingerprint.shown, ServerPinState::New, now],
+            )?;
+            (change.last_insert_rowid(), false, trusts)
+        }
+        Some((id, server)) => {
+            let is_replaced = server.fingerprint.program_hash != fingerprint.program_hash;
+            (*id, is_replaced, trusts && server.state == ServerPinState::New)
+        }
+    };
+    change.execute(
+        "UPDATE pinned_servers SET shown = ?2, program = ?3, program_hash = ?4 WHERE id = ?1",
+        params![id, fingerprint.shown, fingerprint.program, fingerprint.program_hash],
+    )?;
+    change.execute(
+        "UPDATE pinned_servers SET current = (id = ?1) WHERE name = ?2 AND current != (id = ?1)",
+        params![id, sighting.server],
+    )?;
+    if trusts {
+        // Somebody rejected it: that stands.
+        change.execute(
+            "UPDATE pinned_servers SET state = ?2, accepted_program = program_hash, decided_at = ?3, decided_by = ?4
+             WHERE id = ?1 AND (state = ?5 OR state = ?2 AND accepted_program IS NOT program_hash)",
+            params![id, ServerPinState::Accepted, now, FIRST_USE, ServerPinState::New],
+        )?;
+    }
+    // Where a list could not be read, what it holds is seen for the first time later on; but only if nobody of that kind
+    // has seen everything before.
+    let is_new_sight = match sighting.is_whole {
+        true => add_sight(change, id, &sighting.sight)?,
+        false => !is_sight(change, id, &sighting.sight)? && add_sight(change, id, &in_part(&sighting.sight))?,
+    };
+    let accepts_resources = sighting.is_whole
+        && add_sight(change, id, RESOURCES)?
+        && before.as_ref().is_some_and(|(_, server)| server.state == ServerPinState::Accepted);
+
+    let known = before.iter().flat_map(|(_, server)| &server.items);
+    let mut names: HashMap<(ItemKind, &str), Vec<Sha256Digest>> = HashMap::new();
+    known.for_each(|item| names.entry((item.kind, &item.name)).or_default().push(item.hash));
+    let mut texts: i64 = change.query_row(
+        "SELECT ifnull(sum(length(definition)), 0) FROM pinned_items WHERE server = ?1",
+        [id],
+        |row| row.get(0),
+    )?;
+    let mut news = Vec::new();
+    for one in &sighting.definitions {
+        let hashes = names.get(&(one.kind, &*one.name));
+        if hashes.is_none_or(|hashes| !hashes.contains(&one.hash)) {
+            // Somebody else may be offered more than those before; but what they were offered stays as it was.
+            let is_resource = one.kind == ItemKind::Resource;
+            let is_trusted = trusts_all
+                || hashes.is_none() && (trusts && is_new_sight || accepts_resources && is_resource);
+            insert(change, id, sighting, one, is_trusted, now, &mut texts)?;
+            news.push((one.kind, one.name.clone(), hashes.is_some()));
+        }
+    }
+    // After all are in: what was offered by another definition is offered by it no more.
+    let mut set = change.prepare_cached(
+        "UPDATE pinned_items SET current = (hash = ?4), sight = iif(hash = ?4, ?5, sight)
+         WHERE server = ?1 AND kind = ?2 AND name = ?3 AND current != (hash = ?4)",
+    )?;
+    for one in &sighting.definitions {
+        set.execute(params![id, one.kind, one.name, one.hash, sighting.sight])?;
+    }
+    let mut unset = change.prepare_cached(
+        "UPDATE pinned_items SET current = 0 WHERE server = ?1 AND kind = ?2 AND name = ?3",
+    )?;
+    for (kind, name) in gone(change, id, sighting)? {
+        unset.execute(params![id, kind, name])?;
+    }
+    if trusts_all {
+        change.execute(
+            "UPDATE pinned_items SET state = ?2, decided_at = ?3, decided_by = ?4
+             WHERE server = ?1 AND current AND state = ?5",
+            params![id, ItemPinState::Accepted, now, FIRST_USE, ItemPinState::Waiting],
+        )?;
+    }
+    prune(change, id)?;
+    let (_, server) = with_id(change, &sighting.server, &fingerprint.target)?
+        .ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    Ok(SightingReport { server, is_first: before.is_none(), is_replaced, news })
+}
+
+/// Puts definitions into the place of those that an earlier version hashed otherwise; whether there were any.
+fn upgrade(
+    change: &Connection,
+    id: i64,
+    server: &super::StoredServer,
+    sighting: &ServerSighting,
+) -> rusqlite::Result<bool> {
+    let known: HashSet<_> =
+        server.items.iter().map(|item| (item.kind, item.name.as_str(), item.hash)).collect();
+    let mut put = change.prepare_cached(
+        "UPDATE pinned_items SET hash = ?5, definition = ?6
+         WHERE server = ?1 AND kind = ?2 AND name = ?3 AND hash = ?4",
+    )?;
+    let mut upgraded = false;
+    for one in &sighting.definitions {
+        let Some(earlier) = one.earlier else { continue };
+        let is_known = |hash| known.contains(&(one.kind, one.name.as_str(), hash));
+        if is_known(earlier) && !is_known(one.hash) {
+            let text = (one.text.len() <= MAX_TEXT).then_some(&one.text);
+            put.execute(params![id, one.kind, one.name, earlier, one.hash, text])?;
+            upgraded = true;
+        }
+    }
+    Ok(upgraded)
+}
+
+/// Key under which a sighting of readable lists only is recorded.
+fn in_part(sight: &str) -> String {
+    format!("{sight} in part")
+}
+
+fn insert(
+    change: &Connection,
+    id: i64,
+    sighting: &ServerSighting,
+    one: &ItemDefinition,
+    is_trusted: bool,
+    now: i64,
+    texts: &mut i64,
+) -> rusqlite::Result<()> {
+    let length = i64::try_from(one.text.len()).unwrap_or(i64::MAX);
+    let text = (one.text.len() <= MAX_TEXT && texts.saturating_add(length) <= MAX_TEXTS).then_some(&one.text);
+    if text.is_some() {
+        *texts += length;
+    }
+    let (state, decided_at, by) = match is_trusted {
+        true => (ItemPinState::Accepted, Some(now), Some(FIRST_USE)),
+        false => (ItemPinState::Waiting, None, None),
+    };
+    let mut insert = change.prepare_cached(
+        "INSERT OR IGNORE INTO pinned_items (server, kind, name, hash, definition, state, current, sight, seen_at,
+            decided_at, decided_by)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8, ?9, ?10)",
+    )?;
+    let row = params![id, one.kind, one.name, one.hash, text, state, sighting.sight, now, decided_at, by];
+    insert.execute(row).map(drop)
+}
+
+/// Returns the items that the same user and application were offered before and are not offered now.
+fn gone(view: &Connection, id: i64, sighting: &ServerSighting) -> rusqlite::Result<Vec<(ItemKind, String)>> {
+    if !sighting.is_whole {
+        return Ok(Vec::new());
+    }
+    let offered: HashSet<_> = sighting.definitions.iter().map(|one| (one.kind, one.name.as_str())).collect();
+    let mut query = view
+        .prepare_cached("SELECT kind, name FROM pinned_items WHERE server = ?1 AND current AND sight = ?2")?;
+    let rows = query.query_map(params![id, sighting.sight], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let rows = rows.collect::<rusqlite::Result<Vec<(ItemKind, String)>>>()?;
+    Ok(rows.into_iter().filter(|(kind, name)| !offered.contains(&(*kind, name.as_str()))).collect())
+}
+
+fn is_sight(view: &Connection, id: i64, sight: &str) -> rusqlite::Result<bool> {
+    let sql = "SELECT 1 FROM pinned_sights WHERE server = ?1 AND sight = ?2";
+    view.query_row(sql, params![id, sight], |_| Ok(())).optional().map(|found| found.is_some())
+}
+
+/// Records the kind of user and application; returns true if it is new. If there is no room for another kind, it counts
+/// as known.
+fn add_sight(change: &Connection, id: i64, sight: &str) -> rusqlite::Result<bool> {
+    let added = change.execute(
+        "INSERT OR IGNORE INTO pinned_sights (server, sight)
+         SELECT ?1, ?2 WHERE (SELECT count(*) FROM pinned_sights WHERE server = ?1) < ?3",
+        params![id, sight, MAX_SIGHTS],
+    )?;
+    Ok(added > 0)
+}
+
+/// Removes servers that were never accepted, the oldest first, until there is room for one more.
+fn make_room(change: &Connection) -> rusqlite::Result<()> {
+    let over = "SELECT id FROM pinned_servers WHERE state = 'new' ORDER BY seen_at, id
+        LIMIT max(0, (SELECT count(*) FROM pinned_servers) - ?1)";
+    let most = i64::try_from(MAX_SERVERS - 1).unwrap_or(i64::MAX);
+    let mut query = change.prepare_cached(over)?;
+    let over = query.query_map([most], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?;
+    for id in over {
+        change.execute("DELETE FROM pinned_items WHERE server = ?1", [id])?;
+        change.execute("DELETE FROM pinned_sights WHERE server = ?1", [id])?;
+        change.execute("DELETE FROM pinned_servers WHERE id = ?1", [id])?;
+    }
+    Ok(())
+}
+
+/// Forgets old definitions: of one item those that were not accepted, of the whole server any, which makes them wait
+/// again.
+fn prune(change: &Connection, id: i64) -> rusqlite::Result<()> {
+    let bound = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    change.execute(
+        "DELETE FROM pinned_items WHERE server = ?1 AND (kind, name, hash) IN (
+            SELECT kind, name, hash FROM (
+                SELECT kind, name, hash, row_number() OVER (PARTITION BY kind, name ORDER BY seen_at DESC) AS place
+                FROM pinned_items WHERE server = ?1 AND NOT current AND state != ?3)
+            WHERE place > ?2)",
+        params![id, bound(MAX_HISTORY), ItemPinState::Accepted],
+    )?;
+    change.execute(
+        "DELETE FROM pinned_items WHERE server = ?1 AND (kind, name, hash) IN (
+            SELECT kind, name, hash FROM pinned_items WHERE server = ?1 AND NOT current ORDER BY seen_at
+            LIMIT max(0, (SELECT count(*) FROM pinned_items WHERE server = ?1) - ?2))",
+        params![id, bound(MAX_DEFINITIONS)],
+    )?;
+    Ok(())
+}
