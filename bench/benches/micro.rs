@@ -55,7 +55,7 @@ fn framing(criterion: &mut Criterion) {
     let mut events = Vec::new();
     for number in 0..PIPELINED {
         let head = SseEventHead { id: Some(format_args!("{number}-0")), ..SseEventHead::default() };
-        sse::event(&mut events, head, call("hello").as_bytes());
+        sse::write_event(&mut events, head, call("hello").as_bytes());
     }
     let events = Bytes::from(events);
     group.bench_function("64 events", |bench| {

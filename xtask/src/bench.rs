@@ -56,9 +56,9 @@ pub(crate) struct ProgramSizes {
 impl ProgramSizes {
     fn read() -> Result<Self> {
         let size = |path: PathBuf| fs::metadata(path).ok().map(|file| file.len());
-        let peers = peers()?;
+        let peers = peer_programs()?;
         Ok(Self {
-            ours: size(ours()?.join("hospes-bench")),
+            ours: size(own_programs()?.join("hospes-bench")),
             limit: size(peers.join("peer-limit")),
             rmcp: size(peers.join("peer-rmcp")),
         })
@@ -70,12 +70,12 @@ fn yardstick() -> PathBuf {
 }
 
 /// Returns the folder of this project's programs, in the profile of the peers.
-fn ours() -> Result<PathBuf> {
+fn own_programs() -> Result<PathBuf> {
     Ok(paths::target()?.join("bench-fat"))
 }
 
 /// Returns the folder of the peers: `BENCH_BIN`, or one below the target folder.
-fn peers() -> Result<PathBuf> {
+fn peer_programs() -> Result<PathBuf> {
     match env::var_os("BENCH_BIN") {
         Some(folder) => Ok(folder.into()),
         None => Ok(paths::target()?.join("yardstick/release")),
@@ -115,7 +115,7 @@ fn measure(flags: &ChoreFlags) -> Result<PathBuf> {
     let folder = paths::target()?.join("bench");
     fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
     let out = folder.join("results.json");
-    let ours = ours()?;
+    let ours = own_programs()?;
     let program = |name: &str| program(&ours, name);
     let mut command = Command::new("python3");
     command.arg(yardstick().join("run.py")).arg("--out").arg(&out);
@@ -139,7 +139,7 @@ fn measure(flags: &ChoreFlags) -> Result<PathBuf> {
             command.arg(format!("--{name}={value}"));
         }
     }
-    command.env("BENCH_BIN", peers()?);
+    command.env("BENCH_BIN", peer_programs()?);
     ensure!(command.status().context("starting python3")?.success(), "the yardstick stopped early");
     Ok(out)
 }

@@ -26,7 +26,7 @@ const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11
 const OLDEST: &str = REVISIONS[0];
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// Time limit of one application for all checks with every server.
-const LIMIT: Duration = Duration::from_secs(300);
+const APPLICATION_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Results of one pair of revisions.
 #[derive(Clone, Debug, Default)]
@@ -56,7 +56,7 @@ pub(crate) fn part() -> PartOutcome {
     if let Err(error) = examine(&mut cells, &mut failures) {
         failures.push(format!("{error:#}"));
     }
-    say!("application ↓ server →\n{}", shown(&cells));
+    say!("application ↓ server →\n{}", format_table(&cells));
     say!("\nbehaviours that hold / tried (lost as docs/bridging.md says)");
     for failure in &failures {
         say!("  {failure}");
@@ -113,7 +113,7 @@ fn examine(cells: &mut BTreeMap<(usize, usize), RevisionPair>, failures: &mut Ve
         "--pins",
         "off",
     ]);
-    let gateway = BackgroundServer::start(away(command, &folder), "bridge up", START_LIMIT)?;
+    let gateway = BackgroundServer::start(isolate_command(command, &folder), "bridge up", START_LIMIT)?;
     let stdio = format!("'{}' stdio --config '{config}' --start-wait 60 --pins off", hospes.display());
     for (application, revision) in REVISIONS.iter().enumerate() {
         let mut fronts = vec![("HTTP", gateway.url.clone()), ("stdio", stdio.clone())];
@@ -124,7 +124,7 @@ fn examine(cells: &mut BTreeMap<(usize, usize), RevisionPair>, failures: &mut Ve
             let mut command = Command::new(&bridge);
             command.args(["use", revision, &names.join(","), target]);
             let label = format!("bridge {revision} {front}");
-            let done = process::run(away(command, &folder), &label, LIMIT)?;
+            let done = process::run(isolate_command(command, &folder), &label, APPLICATION_TIMEOUT)?;
             if done.code != Some(0) {
                 failures.push(format!("{revision} over {front}: {}\n{}", done.ending(), done.tail()));
             }
@@ -170,7 +170,7 @@ fn sse(url: &str) -> String {
 }
 
 /// Isolates a command from the configuration and the state of the user.
-fn away(mut command: Command, folder: &Path) -> Command {
+fn isolate_command(mut command: Command, folder: &Path) -> Command {
     command.current_dir(folder);
     for (name, below) in [
         ("HOME", "home"),
@@ -184,7 +184,7 @@ fn away(mut command: Command, folder: &Path) -> Command {
     command
 }
 
-fn shown(cells: &BTreeMap<(usize, usize), RevisionPair>) -> String {
+fn format_table(cells: &BTreeMap<(usize, usize), RevisionPair>) -> String {
     let head = ["", REVISIONS[0], REVISIONS[1], REVISIONS[2], REVISIONS[3], REVISIONS[4]].map(str::to_owned);
     let rows = REVISIONS.iter().enumerate().map(|(application, revision)| {
         std::array::from_fn(|column| match column.checked_sub(1) {

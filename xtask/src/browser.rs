@@ -48,8 +48,8 @@ pub(crate) fn part() -> PartOutcome {
 
 /// Runs them, in a build of these packages.
 fn tests(packages: &[&str], variables: &[(&str, String)]) -> PartOutcome {
-    if tools::works("cargo-nextest") {
-        let profile = if paths::ci() { "ci" } else { "default" };
+    if tools::has_version("cargo-nextest") {
+        let profile = if paths::is_ci() { "ci" } else { "default" };
         let arguments = [&["nextest", "run", "--profile", profile, "-E", TESTS], packages].concat();
         return cargo::run_with(&arguments, variables);
     }
@@ -69,7 +69,7 @@ fn variables() -> Result<Vec<(&'static str, String)>> {
         ("HOSPES_SECRET_TOOL", "secret-tool"),
     ] {
         versions.provide(command)?;
-        let found = tools::found(command).with_context(|| format!("{command} is not in PATH"))?;
+        let found = tools::find_command(command).with_context(|| format!("{command} is not in PATH"))?;
         variables.push((name, found.to_string_lossy().into_owned()));
     }
     let node = NodeTools::ready()?;

@@ -32,7 +32,7 @@ pub(crate) const FLAGS: AcceptedFlags = AcceptedFlags { values: &[], switches: &
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// Minimum number of spellings.
-const LEAST: usize = 300;
+const MIN_SPELLINGS: usize = 300;
 
 /// Readers, each with the minimum number of spellings by which it must reach something. Silence is not taken for
 /// safety.
@@ -86,7 +86,7 @@ fn examine(node: &NodeTools, python: &PythonTools, world: &DestinationFixture) -
     let spellings = spellings::read(&world.words())?;
     let rules = spellings::rules(&world.words())?;
     let tricky = spellings.iter().filter(|one| !one.is_honest).count();
-    ensure!(tricky >= LEAST, "{tricky} spellings; at least {LEAST} are wanted");
+    ensure!(tricky >= MIN_SPELLINGS, "{tricky} spellings; at least {MIN_SPELLINGS} are wanted");
     let (decisions, seen) = std::thread::scope(|scope| {
         let judged = scope.spawn(|| {
             let decisions = judge(&spellings, &rules, world)?;
@@ -99,7 +99,7 @@ fn examine(node: &NodeTools, python: &PythonTools, world: &DestinationFixture) -
         let mut seen = ReachedPlaces::default();
         let mut script = Command::new(node.program());
         script.arg(script_at("readers.mjs"));
-        node.dress(&mut script);
+        node.set_environment(&mut script);
         for (command, kind) in [
             (python_on(python, "readers.py"), DestinationKind::Both),
             (script, DestinationKind::Both),
@@ -116,7 +116,8 @@ fn examine(node: &NodeTools, python: &PythonTools, world: &DestinationFixture) -
         ensure!(reached >= least, "{reader} reached something by {reached} spellings; {least} are expected");
     }
     let tally = verdicts::compare(&spellings, &rules, &seen, &decisions);
-    let naive = verdicts::compare(&spellings, &rules, &seen, &verdicts::naive(&spellings, &rules, world));
+    let naive =
+        verdicts::compare(&spellings, &rules, &seen, &verdicts::naive_decisions(&spellings, &rules, world));
     say!("{}", tally.shown(&seen));
     say!("a naive judge, which looks at the text alone, is found guilty {} times", naive.faults.len());
     ensure!(

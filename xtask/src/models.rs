@@ -24,7 +24,7 @@ const LOCAL: &str = "local-model";
 pub(crate) fn run(_: &ChoreFlags) -> Result<()> {
     let variables = variables()?;
     let tested = tests(&["-p", PACKAGE, "-E", "kind(test)"], &variables);
-    for outcome in [tested, local(&variables), linted()] {
+    for outcome in [tested, local(&variables), lint()] {
         match outcome {
             PartOutcome::Passed(_) => {}
             PartOutcome::Failed(why) | PartOutcome::CannotRun(why) => bail!(why),
@@ -40,7 +40,7 @@ pub(crate) fn part() -> PartOutcome {
         Ok(variables) => {
             match tests(&["--workspace", "-E", "package(hospes-models) and kind(test)"], &variables) {
                 PartOutcome::Passed(_) => match local(&variables) {
-                    PartOutcome::Passed(_) => linted(),
+                    PartOutcome::Passed(_) => lint(),
                     other => other,
                 },
                 other => other,
@@ -52,8 +52,8 @@ pub(crate) fn part() -> PartOutcome {
 
 /// Runs them; `which` of all tests is for nextest.
 fn tests(which: &[&str], variables: &[(&str, String)]) -> PartOutcome {
-    if tools::works("cargo-nextest") {
-        let profile = if paths::ci() { "ci" } else { "default" };
+    if tools::has_version("cargo-nextest") {
+        let profile = if paths::is_ci() { "ci" } else { "default" };
         let arguments = [&["nextest", "run", "--profile", profile], which].concat();
         return cargo::run_with(&arguments, variables);
     }
@@ -61,7 +61,7 @@ fn tests(which: &[&str], variables: &[(&str, String)]) -> PartOutcome {
 }
 
 /// Lints what only programs have that are built with the feature: the workspace is linted without it.
-fn linted() -> PartOutcome {
+fn lint() -> PartOutcome {
     let arguments =
         ["clippy", "--quiet", "-p", PACKAGE, "--all-targets", "--features", LOCAL, "--", "-D", "warnings"];
     cargo::run_with(&arguments, &[])
@@ -70,8 +70,8 @@ fn linted() -> PartOutcome {
 /// Runs the tests of code that exists only with the feature. This is a large build of its own, so that the rest of the
 /// workspace does not wait for a library that multiplies matrices.
 fn local(variables: &[(&str, String)]) -> PartOutcome {
-    if tools::works("cargo-nextest") {
-        let profile = if paths::ci() { "ci" } else { "default" };
+    if tools::has_version("cargo-nextest") {
+        let profile = if paths::is_ci() { "ci" } else { "default" };
         let which = "test(local) or test(prompt::) or test(stops::) or test(config::)";
         let arguments =
             ["nextest", "run", "--profile", profile, "-p", PACKAGE, "--features", LOCAL, "-E", which];
@@ -87,7 +87,7 @@ fn variables() -> Result<Vec<(&'static str, String)>> {
     let mut variables = vec![("HOSPES_KATAN", text(python.packages()))];
     match small_model(&python) {
         Ok(more) => variables.extend(more),
-        Err(error) if paths::ci() => return Err(error),
+        Err(error) if paths::is_ci() => return Err(error),
         Err(error) => say!("a small model cannot be run here, so its tests skip: {error:#}"),
     }
     Ok(variables)

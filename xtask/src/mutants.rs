@@ -143,7 +143,7 @@ impl MutationArea {
                 let became = if switched.unviable.contains(&mutant.number) {
                     MutantOutcome::Unviable
                 } else if switched.installed.contains(&mutant.number) {
-                    became(copy.test(&switched.tests, self.package.folder, mutant.number)?)
+                    mutant_outcome(copy.test(&switched.tests, self.package.folder, mutant.number)?)
                 } else {
                     continue;
                 };
@@ -156,7 +156,7 @@ impl MutationArea {
             copy.write(&mutant.file, mutant.apply(copy.original(&mutant.file)?)?.as_bytes())?;
             let became = match copy.build(self.package.name)? {
                 BuildResult::Broken(_) => MutantOutcome::Unviable,
-                BuildResult::Tests(tests) => became(copy.test(&tests, self.package.folder, 0)?),
+                BuildResult::Tests(tests) => mutant_outcome(copy.test(&tests, self.package.folder, 0)?),
             };
             copy.restore(&mutant.file)?;
             note(mutant, became)?;
@@ -250,7 +250,7 @@ struct SwitchedMutants {
     unviable: BTreeSet<u32>,
 }
 
-fn became(ended: TestRunEnd) -> MutantOutcome {
+fn mutant_outcome(ended: TestRunEnd) -> MutantOutcome {
     match ended {
         TestRunEnd::Passed => MutantOutcome::Missed,
         TestRunEnd::Failed => MutantOutcome::Caught,
@@ -260,7 +260,7 @@ fn became(ended: TestRunEnd) -> MutantOutcome {
 
 /// Installs cargo-mutants if it is missing.
 fn install_lister() -> Result<()> {
-    if tools::works("cargo mutants") {
+    if tools::has_version("cargo mutants") {
         return Ok(());
     }
     let versions = ToolVersions::read()?;

@@ -37,7 +37,7 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// Time the first lists wait for servers that are starting, in seconds, so that a client that asks only once sees all
 /// tools.
-const WAIT: &str = "60";
+const START_WAIT_SECONDS: &str = "60";
 
 /// Time limit for the tools of the servers behind `hospes up` to be listed. Upstreams start while the endpoint already
 /// answers, so the first list may be short.
@@ -107,12 +107,12 @@ fn fronts(node: &NodeTools, folder: &Path, checks: &mut PeerChecks) -> Result<()
     for upstream in &upstreams {
         checks.add(
             &format!("{} asked by us", upstream.name),
-            asked_by_us(node, folder, upstream, &upstream.entry),
+            check_own_client(node, folder, upstream, &upstream.entry),
         );
         if upstream.entry["type"] == "sse" {
             // The same without being told which transport it is.
             let bare = json!({ "url": upstream.entry["url"] });
-            let answer = asked_by_us(node, folder, upstream, &bare);
+            let answer = check_own_client(node, folder, upstream, &bare);
             checks.add(&format!("{} found and asked by us", upstream.name), answer);
         }
         inspector.add(upstream.name, upstream.entry.clone());
@@ -135,13 +135,23 @@ fn fronts(node: &NodeTools, folder: &Path, checks: &mut PeerChecks) -> Result<()
         folder,
         "peers up",
         // Nobody answers at a console, where questions would wait for a person.
-        &["up", "--config", &config, "--listen", "127.0.0.1:0", "--console", "off", "--start-wait", WAIT],
+        &[
+            "up",
+            "--config",
+            &config,
+            "--listen",
+            "127.0.0.1:0",
+            "--console",
+            "off",
+            "--start-wait",
+            START_WAIT_SECONDS,
+        ],
     )?;
     inspector.add("up", json!({ "type": "streamable-http", "url": gateway.url }));
     let program = paths::program("hospes")?;
     inspector.add(
         "stdio",
-        json!({ "command": program, "args": ["stdio", "--config", config, "--start-wait", WAIT] }),
+        json!({ "command": program, "args": ["stdio", "--config", config, "--start-wait", START_WAIT_SECONDS] }),
     );
     let sse = json!({ "type": "sse", "url": gateway.url.replace("/mcp", "/sse") });
     inspector.add("up-sse", sse.clone());
@@ -159,7 +169,10 @@ fn fronts(node: &NodeTools, folder: &Path, checks: &mut PeerChecks) -> Result<()
     }
     let fronts = [
         ("up", json!({ "url": gateway.url })),
-        ("stdio", json!({ "command": program, "args": ["stdio", "--config", config, "--start-wait", WAIT] })),
+        (
+            "stdio",
+            json!({ "command": program, "args": ["stdio", "--config", config, "--start-wait", START_WAIT_SECONDS] }),
+        ),
     ];
     for (front, entry) in &fronts {
         for era in [InspectorEra::Legacy, InspectorEra::Modern] {
@@ -175,12 +188,17 @@ fn fronts(node: &NodeTools, folder: &Path, checks: &mut PeerChecks) -> Result<()
 }
 
 /// `hospes call`, our client, without a gateway in between.
-fn asked_by_us(node: &NodeTools, folder: &Path, upstream: &PeerUpstream, entry: &Value) -> Result<String> {
+fn check_own_client(
+    node: &NodeTools,
+    folder: &Path,
+    upstream: &PeerUpstream,
+    entry: &Value,
+) -> Result<String> {
     let (tool, arguments, part) = &upstream.call;
     let config = folder.join("alone.json");
     fs::write(&config, json!({ "mcpServers": { upstream.name: entry } }).to_string())?;
     let mut command = Command::new(paths::program("hospes")?);
-    node.dress(&mut command);
+    node.set_environment(&mut command);
     command
         .arg("call")
         .args([upstream.name, tool, "--input-json", &arguments.to_string(), "--config"])
@@ -266,7 +284,7 @@ fn start_with(
     set: impl FnOnce(&mut Command),
 ) -> Result<BackgroundServer> {
     let mut command = Command::new(paths::program("hospes")?);
-    node.dress(&mut command);
+    node.set_environment(&mut command);
     command.args(arguments).current_dir(folder).env("XDG_CONFIG_HOME", folder.join("config"));
     set(&mut command);
     BackgroundServer::start(command, label, START_LIMIT)

@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_pro
 use crate::paths;
 
 /// Time a server may take to end after it was asked to.
-const GRACE: Duration = Duration::from_secs(5);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
 /// Number of lines of a log that an error message repeats.
 const TAIL_LINES: usize = 25;
@@ -146,11 +146,13 @@ impl BackgroundServer {
     /// Asks the server to end, as Ctrl-C would, and says how it went if that is not as it should be.
     pub(crate) fn stop(mut self) -> Result<()> {
         let _gone = kill_process(Pid::from_child(&self.group.leader), Signal::INT);
-        let status = self.group.wait(GRACE);
+        let status = self.group.wait(SHUTDOWN_GRACE);
         self.group.end();
         match status {
             Some(_) => Ok(()),
-            None => bail!("the server was still there {} s after it was asked to end", GRACE.as_secs()),
+            None => {
+                bail!("the server was still there {} s after it was asked to end", SHUTDOWN_GRACE.as_secs())
+            }
         }
     }
 }
@@ -279,7 +281,7 @@ mod tests {
 
     #[test]
     fn output_and_exit_code_come_back() {
-        let done = run(shell("echo out; echo err >&2; exit 3"), "test output", GRACE).unwrap();
+        let done = run(shell("echo out; echo err >&2; exit 3"), "test output", SHUTDOWN_GRACE).unwrap();
         assert_eq!((done.code, done.overdue), (Some(3), false));
         assert_eq!((done.stdout.as_str(), done.stderr.as_str()), ("out\n", "err\n"));
         assert_eq!(done.ending(), "exit code 3");
@@ -287,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_helper_left_behind_holds_up_nobody_and_is_ended() {
-        let done = run(shell("sleep 60 & echo $!"), "test helper", GRACE).unwrap();
+        let done = run(shell("sleep 60 & echo $!"), "test helper", SHUTDOWN_GRACE).unwrap();
         assert_eq!((done.code, done.overdue), (Some(0), false));
         assert!(becomes_gone(done.stdout.trim()));
     }
@@ -302,11 +304,12 @@ mod tests {
     #[test]
     fn a_server_is_found_by_the_url_it_prints() {
         let script = "echo starting; echo 'listening on http://127.0.0.1:80/mcp' >&2; exec sleep 60";
-        let server = BackgroundServer::start(shell(script), "test server", GRACE).unwrap();
+        let server = BackgroundServer::start(shell(script), "test server", SHUTDOWN_GRACE).unwrap();
         assert_eq!(server.url, "http://127.0.0.1:80/mcp");
         server.stop().unwrap();
-        let dead =
-            BackgroundServer::start(shell("echo oh dear"), "test dead", GRACE).unwrap_err().to_string();
+        let dead = BackgroundServer::start(shell("echo oh dear"), "test dead", SHUTDOWN_GRACE)
+            .unwrap_err()
+            .to_string();
         assert!(dead.contains("ended without naming") && dead.contains("oh dear"), "{dead}");
     }
 

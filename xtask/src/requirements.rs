@@ -50,7 +50,7 @@ fn examine(check: bool) -> Result<PartOutcome> {
         }
         return Ok(PartOutcome::Failed(format!("{} citations or reasons are wrong", mistakes.len())));
     }
-    note_drift();
+    report_drift();
 
     let path = paths::root().join("docs/coverage.md");
     let page = coverage.page();
@@ -72,8 +72,8 @@ fn contradictions(reasons: &UntestableReasons, cited: &TestCitations) -> impl It
 }
 
 /// Warns if the project's copy of the ledger differs from the document it was copied from.
-fn note_drift() {
-    let original = fs::read_to_string(paths::shared().join("spec/requirements.md"));
+fn report_drift() {
+    let original = fs::read_to_string(paths::shared_documents().join("spec/requirements.md"));
     let copy = fs::read_to_string(paths::root().join("docs/requirements.md"));
     if let (Ok(original), Ok(copy)) = (original, copy)
         && original != copy

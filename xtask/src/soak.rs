@@ -12,13 +12,13 @@ use crate::tools::ToolVersions;
 pub(crate) const FLAGS: AcceptedFlags = AcceptedFlags { values: &["sessions", "cycles"], switches: &[] };
 
 /// Settings of the long form: each flag, its variable and its default.
-const LONG: [(&str, &str, &str); 2] =
+const LONG_FORM_SETTINGS: [(&str, &str, &str); 2] =
     [("sessions", "HOSPES_SOAK_SESSIONS", "100000"), ("cycles", "HOSPES_SOAK_CYCLES", "1000")];
 
 /// Runs the long form, with what was used before and after.
 pub(crate) fn run(flags: &ChoreFlags) -> Result<()> {
     let mut settings = Vec::new();
-    for (flag, variable, long) in LONG {
+    for (flag, variable, long) in LONG_FORM_SETTINGS {
         let number = flags.value(flag).unwrap_or(long);
         if number.parse::<usize>().is_err() {
             bail!("--{flag} {number}: not a number");

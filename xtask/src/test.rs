@@ -59,12 +59,12 @@ pub(crate) fn run(flags: &ChoreFlags) -> Result<()> {
         }
         (part.run)(&mut report);
     }
-    if report.finish(paths::ci()) { Ok(()) } else { bail!("not everything passed") }
+    if report.finish(paths::is_ci()) { Ok(()) } else { bail!("not everything passed") }
 }
 
 fn rust(report: &mut PartReport) {
     report.part("schema files", || {
-        let schemas = paths::shared().join("spec/schema");
+        let schemas = paths::shared_documents().join("spec/schema");
         if schemas.is_dir() {
             return PartOutcome::Passed("found beside the checkout".to_owned());
         }
@@ -80,8 +80,8 @@ fn rust(report: &mut PartReport) {
         });
     }
     report.part("rust tests", || {
-        if tools::works("cargo-nextest") {
-            let profile = if paths::ci() { "ci" } else { "default" };
+        if tools::has_version("cargo-nextest") {
+            let profile = if paths::is_ci() { "ci" } else { "default" };
             return cargo::run(&["nextest", "run", "--workspace", "--profile", profile]);
         }
         let version = ToolVersions::read().ok().and_then(|pins| pins.cargo.get("cargo-nextest").cloned());

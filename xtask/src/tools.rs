@@ -21,9 +21,9 @@ pub(crate) const FLAGS: AcceptedFlags = AcceptedFlags { values: &[], switches: &
 const NPM_LIMIT: Duration = Duration::from_secs(600);
 const APT_LIMIT: Duration = Duration::from_secs(600);
 /// Number of attempts at a download, because registries fail at times.
-const TRIES: u32 = 3;
+const MAX_ATTEMPTS: u32 = 3;
 /// Commands that cannot tell their version: that they are found has to do.
-const MUTE: [&str; 2] = ["dbus-send", "secret-tool"];
+const UNVERSIONED_COMMANDS: [&str; 2] = ["dbus-send", "secret-tool"];
 
 /// Runs `cargo xtask setup`.
 pub(crate) fn run(_: &ChoreFlags) -> Result<()> {
@@ -191,7 +191,7 @@ impl NodeTools {
     pub(crate) fn script(&self, script: &str) -> Command {
         let mut command = Command::new(self.program());
         command.arg(self.modules.join(script));
-        self.dress(&mut command);
+        self.set_environment(&mut command);
         command
     }
 
@@ -207,7 +207,7 @@ impl NodeTools {
 
     /// The environment for programs that start Node, or are written for it: many write into the home folder,
     /// and the Inspector asks for a keyring otherwise.
-    pub(crate) fn dress(&self, command: &mut Command) {
+    pub(crate) fn set_environment(&self, command: &mut Command) {
         command.env("PATH", &self.path).env("HOME", &self.home).env("MCP_INSPECTOR_SECRET_STORE", "memory");
         command.env("NO_COLOR", "1").env_remove("NODE_OPTIONS");
     }
@@ -251,7 +251,7 @@ impl PythonTools {
             versions.provide("python3")?;
             versions.provide("python3 -m pip")?;
             say!("installing the Python packages of tools/versions.toml …");
-            tried("pip install", || {
+            retry("pip install", || {
                 let mut pip = Command::new("python3");
                 // What they need is pinned too: nothing else comes along.
                 pip.args([
@@ -291,7 +291,7 @@ fn install(folder: &Path, package: &str, flags: &[&str]) -> Result<()> {
         let _absent = fs::remove_file(folder.join(old));
     }
     fs::write(folder.join("package.json"), package)?;
-    tried("npm install", || {
+    retry("npm install", || {
         let mut npm = Command::new("npm");
         npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"])
             .args(flags)
@@ -301,11 +301,11 @@ fn install(folder: &Path, package: &str, flags: &[&str]) -> Result<()> {
 }
 
 /// Does it, again if it fails.
-fn tried(what: &str, mut attempt: impl FnMut() -> Result<()>) -> Result<()> {
-    for again in 1..TRIES {
+fn retry(what: &str, mut attempt: impl FnMut() -> Result<()>) -> Result<()> {
+    for again in 1..MAX_ATTEMPTS {
         match attempt() {
             Ok(()) => return Ok(()),
-            Err(error) => say!("{what} failed ({error:#}); trying again ({again} of {})", TRIES - 1),
+            Err(error) => say!("{what} failed ({error:#}); trying again ({again} of {})", MAX_ATTEMPTS - 1),
         }
     }
     attempt()
@@ -314,7 +314,7 @@ fn tried(what: &str, mut attempt: impl FnMut() -> Result<()>) -> Result<()> {
 impl ToolVersions {
     /// Installs the Debian package of a command if it is missing.
     pub(crate) fn provide(&self, command: &str) -> Result<()> {
-        if works(command) {
+        if has_version(command) {
             return Ok(());
         }
         let package = self.debian.get(command).with_context(|| format!("{command} is not installed"))?;
@@ -325,7 +325,7 @@ impl ToolVersions {
         }
         say!("installing {package} …");
         for arguments in [&["update"][..], &["install", "-y", "--no-install-recommends", package]] {
-            tried("apt-get", || {
+            retry("apt-get", || {
                 let mut apt = Command::new("apt-get");
                 apt.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
                 let done = process::run(apt, "apt-get", APT_LIMIT)?;
@@ -335,22 +335,22 @@ impl ToolVersions {
                 Ok(())
             })?;
         }
-        ensure!(works(command), "{package} was installed, yet {command} does not run");
+        ensure!(has_version(command), "{package} was installed, yet {command} does not run");
         Ok(())
     }
 }
 
 /// Returns the path of a command.
-pub(crate) fn found(command: &str) -> Option<PathBuf> {
+pub(crate) fn find_command(command: &str) -> Option<PathBuf> {
     let folders = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&folders).map(|folder| folder.join(command)).find(|file| file.is_file())
 }
 
 /// Returns true if the command exists and reports its version: `cargo-nextest`, or `cargo mutants` for a subcommand of
 /// cargo.
-pub(crate) fn works(command: &str) -> bool {
-    if MUTE.contains(&command) {
-        return found(command).is_some();
+pub(crate) fn has_version(command: &str) -> bool {
+    if UNVERSIONED_COMMANDS.contains(&command) {
+        return find_command(command).is_some();
     }
     let mut words = command.split(' ');
     let mut probe = Command::new(words.next().unwrap_or_default());
@@ -385,12 +385,12 @@ mod tests {
     fn a_download_has_three_tries() {
         for (failures, good) in [(0, true), (2, true), (3, false)] {
             let mut tries = 0;
-            let outcome = tried("it", || {
+            let outcome = retry("it", || {
                 tries += 1;
                 ensure!(tries > failures, "a bad moment");
                 Ok(())
             });
-            assert_eq!((outcome.is_ok(), tries), (good, (failures + 1).min(TRIES)));
+            assert_eq!((outcome.is_ok(), tries), (good, (failures + 1).min(MAX_ATTEMPTS)));
         }
     }
 

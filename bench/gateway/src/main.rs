@@ -47,7 +47,7 @@ fn main() -> BenchResult<()> {
                 Policy::read("[[rule]]\ndecide = \"ask\"\nserver = \"b\"\n", &PolicyEnvironment::default())?;
             let guard = PolicyEnforcer::new(Some(policy))
                 .with_audit(AuditLog::open(folder.0.join("audit.db"), folder.0.join("audit.key"))?)
-                .with_desk(hospes_host::ApprovalQueue::open(&state).await?);
+                .with_approvals(hospes_host::ApprovalQueue::open(&state).await?);
             builder = builder.guard(Arc::new(guard)).pins(PinningConfig::new(state, PinMode::FirstUse));
         }
         let host = builder.start()?;
@@ -61,13 +61,13 @@ fn main() -> BenchResult<()> {
 
 /// Calls `echo` once, and gives the lasting permission that a person would give at the console.
 async fn permit(host: &Host) -> BenchResult<()> {
-    let desk = host.guard().ok_or("there is no guard")?.desk().clone();
-    let _there = desk.attend(None);
+    let desk = host.guard().ok_or("there is no guard")?.approvals().clone();
+    let _there = desk.register_viewer(None);
     let mut changes = desk.subscribe();
     let client = Client::in_memory(host.gateway()).await?;
     let deciding = async {
         loop {
-            if let Some(matter) = desk.matters().into_iter().next() {
+            if let Some(matter) = desk.pending().into_iter().next() {
                 let mut permission = LastingPermission::default();
                 permission.any_application = true;
                 let decision =

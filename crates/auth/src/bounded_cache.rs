@@ -41,7 +41,7 @@ impl<K: Clone + Eq + Hash, V> BoundedCache<K, V> {
     }
 
     /// Puts an entry in, as the youngest. What had to go for it.
-    pub(crate) fn put(&mut self, key: K, value: V) -> Option<K> {
+    pub(crate) fn insert(&mut self, key: K, value: V) -> Option<K> {
         self.count += 1;
         self.order.insert(self.count, key.clone());
         if let Some((before, _)) = self.entries.insert(key, (self.count, value)) {
@@ -63,10 +63,10 @@ mod tests {
     #[test]
     fn the_oldest_goes() {
         let mut map = BoundedCache::new(2);
-        map.put("a", 1);
-        map.put("b", 2);
-        map.put("a", 3);
-        assert_eq!(map.put("c", 4), Some("b"));
+        map.insert("a", 1);
+        map.insert("b", 2);
+        map.insert("a", 3);
+        assert_eq!(map.insert("c", 4), Some("b"));
         assert_eq!((map.get("a"), map.get("b"), map.get("c")), (Some(&3), None, Some(&4)));
         map.remove("a");
         assert_eq!((map.get("a"), map.order.len(), map.entries.len()), (None, 1, 1));

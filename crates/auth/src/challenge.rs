@@ -59,7 +59,7 @@ impl Challenge {
 
     /// Those of all `WWW-Authenticate` lines, in their order.
     #[must_use]
-    pub fn all(headers: &HeaderMap) -> Vec<Self> {
+    pub fn from_headers(headers: &HeaderMap) -> Vec<Self> {
         let lines = headers.get_all(WWW_AUTHENTICATE).iter();
         // A realm in another alphabet is no reason not to see what else is said.
         let read = |byte: &u8| if byte.is_ascii() { char::from(*byte) } else { '?' };
@@ -69,12 +69,14 @@ impl Challenge {
     /// The first that a bearer token would answer, or one bound to a key.
     #[must_use]
     pub fn for_tokens(headers: &HeaderMap) -> Option<Self> {
-        Self::all(headers).into_iter().find(|challenge| challenge.is("Bearer") || challenge.is("DPoP"))
+        Self::from_headers(headers)
+            .into_iter()
+            .find(|challenge| challenge.has_scheme("Bearer") || challenge.has_scheme("DPoP"))
     }
 
     /// Returns true if this is the scheme of the challenge; case does not matter.
     #[must_use]
-    pub fn is(&self, scheme: &str) -> bool {
+    pub fn has_scheme(&self, scheme: &str) -> bool {
         self.scheme.eq_ignore_ascii_case(scheme)
     }
 
@@ -134,7 +136,7 @@ mod tests {
             r#"bEaReR REALM="say \"hi\" \\", Scope="a b", other=token, resource_metadata="https://m/x""#,
             "DPoP algs=\"ES256\"",
         ]);
-        assert_eq!(Challenge::all(&headers).len(), 4);
+        assert_eq!(Challenge::from_headers(&headers).len(), 4);
         let ours = Challenge::for_tokens(&headers).unwrap();
         assert_eq!(ours.get("realm"), Some(r#"say "hi" \"#));
         assert_eq!(ours.scopes().unwrap().to_string(), "a b");

@@ -16,7 +16,7 @@ use crate::{FetchRequest, Issuer, MAX_KEYS_BYTES, MAX_METADATA_BYTES};
 /// can cause.
 const REFETCH_SECONDS: u64 = 60;
 /// Time for which fetched keys are used before they are fetched again, in seconds.
-pub(crate) const KEEP_SECONDS: u64 = 3600;
+pub(crate) const KEYS_MAX_AGE_SECONDS: u64 = 3600;
 /// Time until the next attempt after a failed fetch, in seconds.
 const RETRY_SECONDS: u64 = 5;
 
@@ -53,9 +53,9 @@ struct FetchedKeys {
 }
 
 impl FetchedKeys {
-    fn kept(&self, now: u64) -> Option<Arc<JwkSet>> {
+    fn fresh_keys(&self, now: u64) -> Option<Arc<JwkSet>> {
         let (keys, when) = self.keys.as_ref()?;
-        (when.saturating_add(KEEP_SECONDS) > now).then(|| Arc::clone(keys))
+        (when.saturating_add(KEYS_MAX_AGE_SECONDS) > now).then(|| Arc::clone(keys))
     }
 }
 
@@ -79,7 +79,7 @@ impl PublishedKeys {
         // Keys and count at once: a fetch that ends after this is seen to have ended.
         let (kept, fetched) = {
             let known = self.0.known();
-            (known.kept(now), known.fetched)
+            (known.fresh_keys(now), known.fetched)
         };
         match kept.as_ref().map_or(Err(VerifyJwtError::UnknownKey), |keys| check(keys)) {
             Err(VerifyJwtError::UnknownKey) => {}
@@ -94,7 +94,7 @@ impl PublishedKeys {
             // Nothing is sent: it closes.
             let _ = fetching.changed().await;
         }
-        let kept = self.0.known().kept(now);
+        let kept = self.0.known().fresh_keys(now);
         match kept {
             Some(keys) => Ok(check(&keys)?),
             None => Err(VerifyTokenError::Unavailable),

@@ -40,7 +40,7 @@ impl ProofNonces {
     /// address, use [`AuthServer::proof_nonces`](crate::server::AuthServer::proof_nonces), which spares clients the
     /// extra request.
     #[must_use]
-    pub fn of_this_process() -> Self {
+    pub fn in_process() -> Self {
         Self(Arc::new(ProofNoncesInner { shared: None, known: Mutex::default() }))
     }
 
@@ -50,11 +50,11 @@ impl ProofNonces {
     }
 
     /// Issues a nonce for a proof that is made now.
-    pub(crate) async fn make(&self, now: u64) -> Result<String, AuthStoreError> {
+    pub(crate) async fn issue(&self, now: u64) -> Result<String, AuthStoreError> {
         let keys = self.keys(now).await?;
-        let key = ServerKey::in_use(&keys, now)
+        let key = ServerKey::find_current(&keys, now)
             .ok_or_else(|| AuthStoreError("there is no key for nonces".into()))?;
-        let tag = hmac::sign(&signing(key), &now.to_be_bytes());
+        let tag = hmac::sign(&hmac_key(key), &now.to_be_bytes());
         Ok(URL_SAFE_NO_PAD.encode([&now.to_be_bytes(), tag.as_ref()].concat()))
     }
 
@@ -70,13 +70,13 @@ impl ProofNonces {
             return Ok(false);
         }
         let is_ours =
-            |keys: &[ServerKey]| keys.iter().any(|key| hmac::verify(&signing(key), time, tag).is_ok());
+            |keys: &[ServerKey]| keys.iter().any(|key| hmac::verify(&hmac_key(key), time, tag).is_ok());
         if is_ours(&self.keys(now).await?) {
             return Ok(true);
         }
         // Its key may be new. Whoever makes nonces up has us look once a second and no more.
-        Ok(match self.look_again(now) {
-            true => is_ours(&self.look(now).await?),
+        Ok(match self.should_reload(now) {
+            true => is_ours(&self.load_keys(now).await?),
             false => false,
         })
     }
@@ -84,23 +84,23 @@ impl ProofNonces {
     /// The keys at hand, among which there is one that is in use.
     async fn keys(&self, now: u64) -> Result<Vec<ServerKey>, AuthStoreError> {
         let keys = self.known().keys.clone();
-        if ServerKey::in_use(&keys, now).is_some() { Ok(keys) } else { self.look(now).await }
+        if ServerKey::find_current(&keys, now).is_some() { Ok(keys) } else { self.load_keys(now).await }
     }
 
-    fn look_again(&self, now: u64) -> bool {
+    fn should_reload(&self, now: u64) -> bool {
         self.0.shared.is_some() && self.known().at != Some(now)
     }
 
     /// Looks the keys up, and makes one if none is in use.
-    async fn look(&self, now: u64) -> Result<Vec<ServerKey>, AuthStoreError> {
+    async fn load_keys(&self, now: u64) -> Result<Vec<ServerKey>, AuthStoreError> {
         let mut keys = match &self.0.shared {
             Some(keeper) => keeper.keys(RecordKind::Nonce, now).await?,
             None => self.known().keys.clone(),
         };
-        if ServerKey::in_use(&keys, now).is_none() {
+        if ServerKey::find_current(&keys, now).is_none() {
             let key = new_key(now);
             if let Some(keeper) = &self.0.shared {
-                keeper.keep(RecordKind::Nonce, &key, key.to + NONCE_SECONDS + CLOCK_SKEW).await?;
+                keeper.store_key(RecordKind::Nonce, &key, key.to + NONCE_SECONDS + CLOCK_SKEW).await?;
             }
             keys.push(key);
         }
@@ -121,7 +121,7 @@ fn new_key(now: u64) -> ServerKey {
     ServerKey { id: seed.draw_text(), secret, from: now, to: now + KEY_SECONDS }
 }
 
-fn signing(key: &ServerKey) -> hmac::Key {
+fn hmac_key(key: &ServerKey) -> hmac::Key {
     hmac::Key::new(hmac::HMAC_SHA256, &key.secret)
 }
 

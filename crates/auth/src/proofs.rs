@@ -15,19 +15,19 @@ use url::Url;
 
 use crate::bounded_cache::BoundedCache;
 use crate::client::DPOP;
-use crate::resource::{ALGORITHMS, read_signed};
+use crate::resource::{ALGORITHMS, verify_signed_jwt};
 use crate::server::{AuthStore, AuthStoreError};
 
 /// Maximum length of a proof, in bytes.
 const MAX_PROOF_LENGTH: usize = 8 * 1024;
 /// Maximum difference between the time of a proof and the local clock, in seconds.
-pub(crate) const PROOF_SECONDS: u64 = 300;
+pub(crate) const PROOF_TOLERANCE_SECONDS: u64 = 300;
 /// Maximum number of used proofs that are remembered: the limit `max_remembered_proofs`. At the cap, the oldest is
 /// forgotten.
 const MAX_USED: usize = 64 * 1024;
 
 /// The private members of every kind of key (RFC 7518, section 6).
-pub(crate) const PRIVATE: [&str; 9] = ["d", "p", "q", "dp", "dq", "qi", "oth", "k", "priv"];
+pub(crate) const PRIVATE_JWK_MEMBERS: [&str; 9] = ["d", "p", "q", "dp", "dq", "qi", "oth", "k", "priv"];
 
 /// A proof that is in order, but for whether it is new.
 pub(crate) struct DpopProof {
@@ -69,7 +69,7 @@ pub(crate) fn read_proof(
     let head = proof.split('.').next().and_then(|head| URL_SAFE_NO_PAD.decode(head).ok());
     let head = head.and_then(|head| serde_json::from_slice::<Value>(&head).ok());
     let jwk = head.as_ref().and_then(|head| head.get("jwk")).ok_or("the proof shows no key")?;
-    if PRIVATE.iter().any(|name| jwk.get(name).is_some()) {
+    if PRIVATE_JWK_MEMBERS.iter().any(|name| jwk.get(name).is_some()) {
         return Err("the proof shows a private key");
     }
     let header = jsonwebtoken::decode_header(proof).map_err(|_| "the proof cannot be read")?;
@@ -78,8 +78,9 @@ pub(crate) fn read_proof(
     // It is the one that is meant, whatever it is called.
     jwk.common.key_id = header.kid;
     let keys = JwkSet { keys: vec![jwk] };
-    let claims: ReceivedProofClaims = read_signed(proof, &keys, &ALGORITHMS, |kind| kind == Some("dpop+jwt"))
-        .map_err(|_| "the proof is not signed by the key that it shows, or lacks a claim")?;
+    let claims: ReceivedProofClaims =
+        verify_signed_jwt(proof, &keys, &ALGORITHMS, |kind| kind == Some("dpop+jwt"))
+            .map_err(|_| "the proof is not signed by the key that it shows, or lacks a claim")?;
     if claims.htm != method.as_str() {
         return Err("the proof is for another method");
     }
@@ -91,7 +92,7 @@ pub(crate) fn read_proof(
     if Url::parse(&claims.htu).map(plain) != Ok(plain(url.clone())) {
         return Err("the proof is for another address");
     }
-    if claims.iat.abs_diff(now) > PROOF_SECONDS {
+    if claims.iat.abs_diff(now) > PROOF_TOLERANCE_SECONDS {
         return Err("the proof is not of this time");
     }
     if claims.jti.is_empty() || claims.jti.len() > 256 {
@@ -120,19 +121,19 @@ impl ProofReplayCache {
     /// Those of this process. Behind one address with others, each takes a proof once;
     /// [`AuthServer::used_proofs`](crate::server::AuthServer::used_proofs) is for those.
     #[must_use]
-    pub fn of_this_process() -> Self {
+    pub fn in_process() -> Self {
         Self { here: Arc::new(Mutex::new(BoundedCache::new(MAX_USED))), shared: None }
     }
 
     /// Those of all processes with this store.
     pub(crate) fn shared(store: Arc<dyn AuthStore>) -> Self {
-        Self { shared: Some(store), ..Self::of_this_process() }
+        Self { shared: Some(store), ..Self::in_process() }
     }
 
     /// Uses a proof; false when it was used before.
     pub(crate) async fn claim(&self, proof: &DpopProof, now: u64) -> Result<bool, AuthStoreError> {
-        let until = now + 2 * PROOF_SECONDS;
-        let is_new = self.claim_here(proof, until, now)
+        let until = now + 2 * PROOF_TOLERANCE_SECONDS;
+        let is_new = self.claim_locally(proof, until, now)
             && match &self.shared {
                 // Not the name that a token endpoint claims it by: it is another place.
                 Some(store) => store.claim(&format!("shown proof {}", proof.once), "", until, now).await?,
@@ -144,12 +145,12 @@ impl ProofReplayCache {
         Ok(is_new)
     }
 
-    fn claim_here(&self, proof: &DpopProof, until: u64, now: u64) -> bool {
+    fn claim_locally(&self, proof: &DpopProof, until: u64, now: u64) -> bool {
         let mut used = self.here.lock().unwrap_or_else(PoisonError::into_inner);
         if used.get(&proof.once).is_some_and(|until| *until > now) {
             return false;
         }
-        if used.put(proof.once.clone(), until).is_some() && self.shared.is_none() {
+        if used.insert(proof.once.clone(), until).is_some() && self.shared.is_none() {
             tracing::warn!(
                 limit = "max_remembered_proofs",
                 "a proof was forgotten, and could be shown again"

@@ -13,7 +13,7 @@ pub(crate) struct SingleFlight<K, V>(Mutex<HashMap<K, Arc<OnceCell<V>>>>);
 
 impl<K: Clone + Eq + Hash, V: Clone> SingleFlight<K, V> {
     /// Returns the result for this key, either of `ask` or of an earlier caller's request that is still in flight.
-    pub(crate) async fn ask<F: Future<Output = V>>(&self, key: K, ask: impl FnOnce() -> F) -> V {
+    pub(crate) async fn run_once<F: Future<Output = V>>(&self, key: K, ask: impl FnOnce() -> F) -> V {
         let question = Arc::clone(self.open().entry(key.clone()).or_default());
         let part = SingleFlightGuard { of: self, key, question };
         part.question.get_or_init(ask).await.clone()

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use expected::{BridgeBehaviour, BridgeLoss};
 
 /// Maximum time for one behaviour. Only a loaded machine comes near it.
-const LIMIT: Duration = Duration::from_secs(60);
+const BEHAVIOUR_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One server as the application sees it.
 struct BridgedServer {
@@ -40,9 +40,9 @@ pub(crate) async fn run(revision: Revision, servers: &[(Revision, &str)], target
     let client = Client::builder()
         .revision(revision)
         .info(Implementation::new("bridge application", "1"))
-        .elicitation(async |asked| Ok(elicited(&asked)))
+        .elicitation(async |asked| Ok(answer_elicitation(&asked)))
         .elicitation_urls()
-        .sampling(async |asked| Ok(sampled(&asked)))
+        .sampling(async |asked| Ok(answer_sampling(&asked)))
         .sampling_tools()
         .roots(["file:///home/guest"])
         .on_log(move |message| {
@@ -62,11 +62,11 @@ pub(crate) async fn run(revision: Revision, servers: &[(Revision, &str)], target
             logs: Arc::clone(&logs),
         };
         for behaviour in BridgeBehaviour::ALL {
-            let tried = timeout(LIMIT, guest.try_out(behaviour)).await;
+            let tried = timeout(BEHAVIOUR_TIMEOUT, guest.try_out(behaviour)).await;
             let failure = match tried {
                 Ok(Ok(())) => None,
                 Ok(Err(error)) => Some(format!("{error:#}")),
-                Err(_) => Some(format!("nothing came of it within {LIMIT:?}")),
+                Err(_) => Some(format!("nothing came of it within {BEHAVIOUR_TIMEOUT:?}")),
             };
             let lossy = behaviour.loss(revision, *theirs).is_some();
             let line = json!({ "server": server, "behaviour": behaviour.name(), "lossy": lossy, "failure": failure });
@@ -80,7 +80,7 @@ pub(crate) async fn run(revision: Revision, servers: &[(Revision, &str)], target
     Ok(())
 }
 
-fn elicited(asked: &ElicitParams) -> ElicitResult {
+fn answer_elicitation(asked: &ElicitParams) -> ElicitResult {
     match asked {
         ElicitParams::Form(form) if form.message.contains("decline") => ElicitResult::decline(),
         ElicitParams::Form(_) => ElicitResult::accept(json!({ "value": "window" }).into()),
@@ -88,7 +88,7 @@ fn elicited(asked: &ElicitParams) -> ElicitResult {
     }
 }
 
-fn sampled(asked: &CreateMessageParams) -> CreateMessageResult {
+fn answer_sampling(asked: &CreateMessageParams) -> CreateMessageResult {
     if let Some(tool) = asked.tools.first() {
         let used = ToolUseContent::new("use-1", tool.name.clone(), RawJson::empty_object());
         let mut result = CreateMessageResult::new("scripted", SamplingMessageContentBlock::from(used));
@@ -106,7 +106,7 @@ impl BridgedServer {
         let loss = behaviour.loss(self.revisions.0, self.revisions.1);
         match behaviour {
             BridgeBehaviour::Lists => Box::pin(self.lists()),
-            BridgeBehaviour::Calls => Box::pin(self.says("echo", json!({ "text": "ave" }), "ave")),
+            BridgeBehaviour::Calls => Box::pin(self.expect_text("echo", json!({ "text": "ave" }), "ave")),
             BridgeBehaviour::Structured => Box::pin(self.structured(loss)),
             BridgeBehaviour::Contents => Box::pin(self.contents()),
             BridgeBehaviour::ToolErrors => Box::pin(self.tool_errors()),
@@ -117,14 +117,14 @@ impl BridgedServer {
             BridgeBehaviour::Completion => Box::pin(self.completion()),
             BridgeBehaviour::Prompts => Box::pin(self.prompts()),
             BridgeBehaviour::Resources => Box::pin(self.resources()),
-            BridgeBehaviour::Form => Box::pin(self.asks("form", "window", loss)),
-            BridgeBehaviour::Declined => Box::pin(self.asks("declined", "decline", loss)),
-            BridgeBehaviour::Url => Box::pin(self.asks("url", "signed in", loss)),
-            BridgeBehaviour::Rounds => Box::pin(self.asks("rounds", "window, window", loss)),
-            BridgeBehaviour::Sampling => Box::pin(self.asks("sample", "forty-two", loss)),
-            BridgeBehaviour::SamplingTools => Box::pin(self.asks("sample_tools", "look_up", loss)),
-            BridgeBehaviour::Roots => Box::pin(self.asks("roots", "file:///home/guest", loss)),
-            BridgeBehaviour::Several => Box::pin(self.asks("several", "forty-two, 1 root", loss)),
+            BridgeBehaviour::Form => Box::pin(self.expect_question("form", "window", loss)),
+            BridgeBehaviour::Declined => Box::pin(self.expect_question("declined", "decline", loss)),
+            BridgeBehaviour::Url => Box::pin(self.expect_question("url", "signed in", loss)),
+            BridgeBehaviour::Rounds => Box::pin(self.expect_question("rounds", "window, window", loss)),
+            BridgeBehaviour::Sampling => Box::pin(self.expect_question("sample", "forty-two", loss)),
+            BridgeBehaviour::SamplingTools => Box::pin(self.expect_question("sample_tools", "look_up", loss)),
+            BridgeBehaviour::Roots => Box::pin(self.expect_question("roots", "file:///home/guest", loss)),
+            BridgeBehaviour::Several => Box::pin(self.expect_question("several", "forty-two, 1 root", loss)),
             BridgeBehaviour::AtOnce => Box::pin(self.at_once()),
             BridgeBehaviour::ListChanges => Box::pin(self.list_changes()),
             BridgeBehaviour::Subscriptions => Box::pin(self.subscriptions()),
@@ -135,17 +135,17 @@ impl BridgedServer {
         format!("{}__{name}", self.server)
     }
 
-    async fn says(&self, tool: &str, arguments: serde_json::Value, expected: &str) -> Result<()> {
+    async fn expect_text(&self, tool: &str, arguments: serde_json::Value, expected: &str) -> Result<()> {
         let result = self.client.call(&self.tool(tool), arguments).await?;
-        ensure!(!result.failed() && result.all_text() == expected, "{result:?}");
+        ensure!(!result.has_failed() && result.all_text() == expected, "{result:?}");
         Ok(())
     }
 
     /// A question that can be asked is answered; one that cannot fails the call, and says what it was.
-    async fn asks(&self, tool: &str, expected: &str, loss: Option<BridgeLoss>) -> Result<()> {
-        let Some(loss) = loss else { return self.says(tool, json!({}), expected).await };
+    async fn expect_question(&self, tool: &str, expected: &str, loss: Option<BridgeLoss>) -> Result<()> {
+        let Some(loss) = loss else { return self.expect_text(tool, json!({}), expected).await };
         let (failed, text) = match self.client.call(&self.tool(tool), json!({})).await {
-            Ok(result) => (result.failed(), result.all_text()),
+            Ok(result) => (result.has_failed(), result.all_text()),
             Err(CallError::Rpc(error)) => (true, format!("{} {:?}", error.message, error.data)),
             Err(error) => bail!("{error}"),
         };
@@ -197,7 +197,7 @@ impl BridgedServer {
 
     async fn tool_errors(&self) -> Result<()> {
         let result = self.client.call(&self.tool("fail"), json!({})).await?;
-        ensure!(result.failed() && result.all_text() == "on purpose", "{result:?}");
+        ensure!(result.has_failed() && result.all_text() == "on purpose", "{result:?}");
         Ok(())
     }
 
@@ -228,7 +228,7 @@ impl BridgedServer {
 
     async fn logging(&self) -> Result<()> {
         let label = format!("log of {}", self.server);
-        self.says("steps", json!({ "text": label }), "done").await?;
+        self.expect_text("steps", json!({ "text": label }), "done").await?;
         let expected: Vec<String> = (1..=3).map(|step| format!("\"{label} {step}\"")).collect();
         loop {
             // Over HTTP what belongs to a session may come on another stream than the answer.
@@ -243,21 +243,21 @@ impl BridgedServer {
     }
 
     async fn cancellation(&self) -> Result<()> {
-        let before = self.waiting().await?;
+        let before = self.count_waiting_calls().await?;
         let (client, tool) = (self.client.clone(), self.tool("wait"));
         let waiting = tokio::spawn(async move { client.call(&tool, json!({})).await });
-        while self.waiting().await?.0 == before.0 {
+        while self.count_waiting_calls().await?.0 == before.0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         waiting.abort();
-        while self.waiting().await?.1 == before.1 {
+        while self.count_waiting_calls().await?.1 == before.1 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         Ok(())
     }
 
     /// Returns the number of calls that have begun to wait, and the number of these that were dropped.
-    async fn waiting(&self) -> Result<(u32, u32)> {
+    async fn count_waiting_calls(&self) -> Result<(u32, u32)> {
         let text = self.client.call(&self.tool("waiting"), json!({})).await?.all_text();
         let (begun, dropped) = text.split_once(' ').with_context(|| text.clone())?;
         Ok((begun.parse()?, dropped.parse()?))
@@ -309,7 +309,7 @@ impl BridgedServer {
             .with_prompts_list_changed(true)
             .with_resources_list_changed(true);
         let mut stream = self.client.listen(filter).await?;
-        self.says("grow", json!({}), "grown").await?;
+        self.expect_text("grow", json!({}), "grown").await?;
         let (mut tools, mut prompts, mut resources) = (false, false, false);
         while !(tools && prompts && resources) {
             match next(&mut stream).await? {
@@ -327,7 +327,7 @@ impl BridgedServer {
 
     async fn subscriptions(&self) -> Result<()> {
         let mut stream = self.client.subscribe(self.note()).await?;
-        self.says("touch", json!({}), "touched").await?;
+        self.expect_text("touch", json!({}), "touched").await?;
         loop {
             if let Notification::ResourceUpdated(updated) = next(&mut stream).await? {
                 ensure!(updated.uri == self.note(), "{updated:?}");

@@ -56,11 +56,11 @@ pub(crate) async fn serve(revision: Revision, name: &str, address: Option<&str>)
 }
 
 fn server(name: &str) -> Server {
-    asking(telling(plain(Server::new(name, "1"), name), name))
+    add_asking_handlers(add_notifying_handlers(add_immediate_handlers(Server::new(name, "1"), name), name))
 }
 
 /// Adds handlers that answer at once.
-fn plain(server: Server, name: &str) -> Server {
+fn add_immediate_handlers(server: Server, name: &str) -> Server {
     let note = format!("bridge://{name}/note");
     let link = note.clone();
     server
@@ -91,7 +91,7 @@ fn plain(server: Server, name: &str) -> Server {
 }
 
 /// Adds handlers that send progress, log messages and change notifications.
-fn telling(server: Server, name: &str) -> Server {
+fn add_notifying_handlers(server: Server, name: &str) -> Server {
     let (begun, dropped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let counts = (Arc::clone(&begun), Arc::clone(&dropped));
     let grown = Arc::new(AtomicUsize::new(0));
@@ -138,7 +138,7 @@ fn telling(server: Server, name: &str) -> Server {
 }
 
 /// Adds handlers that ask the client.
-fn asking(server: Server) -> Server {
+fn add_asking_handlers(server: Server) -> Server {
     server
         .tool(
             "form",

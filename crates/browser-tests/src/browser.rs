@@ -17,10 +17,10 @@ use thirtyfour::session::http::{Body, HttpClient};
 use thirtyfour::{By, ChromiumLikeCapabilities as _, DesiredCapabilities, WebDriver, WebElement};
 use url::Url;
 
-use crate::{LIMIT, fetch, named};
+use crate::{WAIT_TIMEOUT, fetch, program_from_env};
 
 /// Interval at which a page is polled while a test waits for something.
-const LOOK: Duration = Duration::from_millis(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(30);
 
 /// Command line arguments that isolate a browser from the user's profile and from the network.
 const ARGUMENTS: [&str; 12] = [
@@ -54,7 +54,8 @@ impl TestBrowser {
     /// # Panics
     /// When it does not start.
     pub async fn start() -> Option<Self> {
-        let (chromium, chromedriver) = (named("HOSPES_CHROMIUM")?, named("HOSPES_CHROMEDRIVER")?);
+        let (chromium, chromedriver) =
+            (program_from_env("HOSPES_CHROMIUM")?, program_from_env("HOSPES_CHROMEDRIVER")?);
         let profile = tempfile::tempdir().expect("a folder");
         // A group of its own, so that whatever it starts ends with it.
         let mut process = Command::new(chromedriver)
@@ -84,7 +85,7 @@ impl TestBrowser {
                 }
             }
         });
-        let port = tokio::task::spawn_blocking(move || port.recv_timeout(LIMIT)).await;
+        let port = tokio::task::spawn_blocking(move || port.recv_timeout(WAIT_TIMEOUT)).await;
         let port = port.ok().and_then(Result::ok).expect("chromedriver listens");
         let mut wanted = DesiredCapabilities::chrome();
         let folder = format!("--user-data-dir={}", profile.path().join("profile").display());
@@ -131,15 +132,19 @@ impl TestBrowser {
     ///
     /// # Panics
     /// When it does not say so within [`LIMIT`].
-    pub async fn see(&self, words: &str) -> String {
+    pub async fn wait_for_text(&self, words: &str) -> String {
         let begun = Instant::now();
         loop {
             let text = self.text().await;
             if text.contains(words) {
                 return text;
             }
-            assert!(begun.elapsed() < LIMIT, "`{words}` is not said at {}, but: {text}", self.url().await);
-            tokio::time::sleep(LOOK).await;
+            assert!(
+                begun.elapsed() < WAIT_TIMEOUT,
+                "`{words}` is not said at {}, but: {text}",
+                self.url().await
+            );
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -147,15 +152,15 @@ impl TestBrowser {
     ///
     /// # Panics
     /// When it does not within [`LIMIT`].
-    pub async fn arrive(&self, at: &str) -> Url {
+    pub async fn wait_for_url(&self, at: &str) -> Url {
         let begun = Instant::now();
         loop {
             let url = self.url().await;
             if url.as_str().starts_with(at) {
                 return url;
             }
-            assert!(begun.elapsed() < LIMIT, "{url} is not {at}; it says: {}", self.text().await);
-            tokio::time::sleep(LOOK).await;
+            assert!(begun.elapsed() < WAIT_TIMEOUT, "{url} is not {at}; it says: {}", self.text().await);
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -169,13 +174,13 @@ impl TestBrowser {
             match self.driver.find(By::Css(selector)).await {
                 Ok(element) => return element,
                 Err(error) => assert!(
-                    begun.elapsed() < LIMIT,
+                    begun.elapsed() < WAIT_TIMEOUT,
                     "no {selector} at {}: {error}; it says: {}",
                     self.url().await,
                     self.text().await
                 ),
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -201,7 +206,7 @@ impl TestBrowser {
                 Ok(()) => return,
                 Err(error) => assert!(
                     matches!(*error, WebDriverErrorInner::StaleElementReference(_))
-                        && begun.elapsed() < LIMIT,
+                        && begun.elapsed() < WAIT_TIMEOUT,
                     "{selector}: {error}"
                 ),
             }
@@ -228,11 +233,11 @@ impl TestBrowser {
     ///
     /// # Panics
     /// When it still is after [`LIMIT`].
-    pub async fn gone(&self, selector: &str) {
+    pub async fn wait_until_gone(&self, selector: &str) {
         let begun = Instant::now();
         while self.driver.find(By::Css(selector)).await.is_ok() {
-            assert!(begun.elapsed() < LIMIT, "{selector} is still there: {}", self.text().await);
-            tokio::time::sleep(LOOK).await;
+            assert!(begun.elapsed() < WAIT_TIMEOUT, "{selector} is still there: {}", self.text().await);
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -263,7 +268,7 @@ impl TestBrowser {
     ///
     /// # Panics
     /// When the browser cannot.
-    pub async fn picture(&self, name: &str) {
+    pub async fn take_screenshot(&self, name: &str) {
         let Some(folder) = std::env::var_os("HOSPES_PICTURES") else { return };
         for (screen, width, height) in [("desktop", 1280, 900), ("phone", 390, 844)] {
             for scheme in ["light", "dark"] {
@@ -273,7 +278,7 @@ impl TestBrowser {
                     .await;
                 self.devtools("Emulation.setDeviceMetricsOverride", size).await;
                 // What the page does about it comes with the next frame.
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
                 let file = Path::new(&folder).join(format!("{name}-{screen}-{scheme}.png"));
                 self.driver.screenshot(&file).await.expect("a picture");
             }
@@ -285,7 +290,7 @@ impl TestBrowser {
     ///
     /// # Panics
     /// When the browser cannot.
-    pub async fn screen(&self, width: u32, height: u32) {
+    pub async fn resize_window(&self, width: u32, height: u32) {
         let size =
             serde_json::json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.devtools("Emulation.setDeviceMetricsOverride", size).await;

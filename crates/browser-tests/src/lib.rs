@@ -15,10 +15,10 @@ pub use web::{RecordingSite, fetch};
 use std::time::Duration;
 
 /// Maximum time to wait for anything before a test fails.
-pub const LIMIT: Duration = Duration::from_secs(40);
+pub const WAIT_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// A program that the environment names; a line where it does not.
-pub(crate) fn named(variable: &str) -> Option<String> {
+pub(crate) fn program_from_env(variable: &str) -> Option<String> {
     let found = std::env::var(variable).ok().filter(|text| !text.is_empty());
     if found.is_none() {
         skip(variable);

@@ -10,7 +10,7 @@ use http::Request;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{LIMIT, fetch, named};
+use crate::{WAIT_TIMEOUT, fetch, program_from_env};
 
 /// npm `oidc-provider`, as `tools/openid/provider.mjs` starts it.
 #[derive(Debug)]
@@ -36,11 +36,11 @@ impl OpenIdProvider {
     /// When it does not start.
     #[must_use]
     pub fn start() -> Option<Self> {
-        let (node, script) = (named("HOSPES_NODE")?, named("HOSPES_OPENID_PROVIDER")?);
+        let (node, script) = (program_from_env("HOSPES_NODE")?, program_from_env("HOSPES_OPENID_PROVIDER")?);
         let mut command = Command::new(node);
         command.arg(script).env_remove("NODE_OPTIONS").stdin(Stdio::piped());
         let (mut process, lines, _) = start(command);
-        let issuer = lines.recv_timeout(LIMIT).expect("the provider starts").trim().to_owned();
+        let issuer = lines.recv_timeout(WAIT_TIMEOUT).expect("the provider starts").trim().to_owned();
         Some(Self { _stdin: process.stdin.take(), process, issuer })
     }
 
@@ -48,20 +48,20 @@ impl OpenIdProvider {
     ///
     /// # Panics
     /// When it does not say.
-    pub async fn seen(&self) -> Value {
+    pub async fn recorded_state(&self) -> Value {
         self.test("seen").await
     }
 
     /// Every token that it has given out.
     pub async fn tokens(&self) -> Vec<String> {
-        let seen = self.seen().await;
+        let seen = self.recorded_state().await;
         let tokens = seen["tokens"].as_array().into_iter().flatten();
         tokens.filter_map(|one| one["token"].as_str().map(str::to_owned)).collect()
     }
 
     /// Returns the number of requests of this kind and status, for example `refresh_token 200`.
     pub async fn times(&self, request: &str) -> usize {
-        let seen = self.seen().await;
+        let seen = self.recorded_state().await;
         seen["requests"].as_array().into_iter().flatten().filter(|one| *one == request).count()
     }
 
@@ -111,7 +111,10 @@ impl HospesProgram {
     /// When there is no folder.
     #[must_use]
     pub fn find() -> Option<Self> {
-        Some(Self { program: named("HOSPES_PROGRAM")?, folder: tempfile::tempdir().expect("a folder") })
+        Some(Self {
+            program: program_from_env("HOSPES_PROGRAM")?,
+            folder: tempfile::tempdir().expect("a folder"),
+        })
     }
 
     /// Starts `hospes up` with this `[auth]` and a server called `time`.
@@ -119,8 +122,8 @@ impl HospesProgram {
     /// # Panics
     /// When it does not start.
     #[must_use]
-    pub fn up(&self, auth: &str) -> RunningHospes {
-        self.up_with(&format!("{auth}\n[servers.time]\nbuiltin = \"time\"\n"), &[])
+    pub fn start_gateway(&self, auth: &str) -> RunningHospes {
+        self.start_gateway_with(&format!("{auth}\n[servers.time]\nbuiltin = \"time\"\n"), &[])
     }
 
     /// Starts `hospes up` with this configuration and these further arguments.
@@ -128,7 +131,7 @@ impl HospesProgram {
     /// # Panics
     /// When it does not start.
     #[must_use]
-    pub fn up_with(&self, config: &str, args: &[&str]) -> RunningHospes {
+    pub fn start_gateway_with(&self, config: &str, args: &[&str]) -> RunningHospes {
         let file = self.path("hospes.toml");
         std::fs::write(&file, config).expect("a file");
         let mut command = self.command(&["up", "--listen", "127.0.0.1:0", "--console", "0", "--config"]);
@@ -139,7 +142,8 @@ impl HospesProgram {
         let (process, _, lines) = start(command);
         let mut said = String::new();
         let url = loop {
-            let line = lines.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("hospes up says only: {said}"));
+            let line =
+                lines.recv_timeout(WAIT_TIMEOUT).unwrap_or_else(|_| panic!("hospes up says only: {said}"));
             let words = line.split_whitespace().map(|word| word.trim_matches(|c: char| c.is_control()));
             if let Some(url) =
                 words.filter(|word| word.starts_with("http")).find(|word| word.ends_with("/mcp"))
@@ -175,8 +179,9 @@ impl HospesProgram {
         let (mut process, _, lines) = start(command);
         let mut said = String::new();
         let page = loop {
-            let line =
-                lines.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("hospes auth login says only: {said}"));
+            let line = lines
+                .recv_timeout(WAIT_TIMEOUT)
+                .unwrap_or_else(|_| panic!("hospes auth login says only: {said}"));
             if line.trim().starts_with("http") {
                 break line.trim().to_owned();
             }
@@ -184,7 +189,7 @@ impl HospesProgram {
         };
         let rest = async move {
             let ended = tokio::task::spawn_blocking(move || {
-                while let Ok(line) = lines.recv_timeout(LIMIT) {
+                while let Ok(line) = lines.recv_timeout(WAIT_TIMEOUT) {
                     said += &line;
                 }
                 // Whatever it is that it still waits for.
@@ -213,7 +218,7 @@ impl HospesProgram {
     /// When it does not start.
     pub async fn run(&self, args: &[&str]) -> ProgramOutput {
         let mut command = tokio::process::Command::from(self.command(args));
-        let output = tokio::time::timeout(LIMIT, command.kill_on_drop(true).output()).await;
+        let output = tokio::time::timeout(WAIT_TIMEOUT, command.kill_on_drop(true).output()).await;
         let output = output.expect("in time").expect("hospes starts");
         let said = [output.stdout, output.stderr].concat();
         ProgramOutput { code: output.status.code(), said: String::from_utf8_lossy(&said).into_owned() }
@@ -263,9 +268,9 @@ impl RunningHospes {
     ///
     /// # Panics
     /// When no line matches within [`LIMIT`].
-    pub fn said<T>(&self, wanted: impl Fn(&str) -> Option<T>) -> T {
+    pub fn wait_for_line<T>(&self, wanted: impl Fn(&str) -> Option<T>) -> T {
         loop {
-            let line = self.lines.recv_timeout(LIMIT).expect("it says so");
+            let line = self.lines.recv_timeout(WAIT_TIMEOUT).expect("it says so");
             if let Some(found) = wanted(&line) {
                 return found;
             }

@@ -12,14 +12,14 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-use crate::LIMIT;
+use crate::WAIT_TIMEOUT;
 
 /// Sends a request over plain HTTP, on a new connection.
 ///
 /// # Errors
 /// When there is no answer within [`LIMIT`].
 pub async fn fetch(request: Request<Bytes>) -> Result<Response<Bytes>, Box<dyn Error + Send + Sync>> {
-    tokio::time::timeout(LIMIT, send(request)).await?
+    tokio::time::timeout(WAIT_TIMEOUT, send(request)).await?
 }
 
 async fn send(request: Request<Bytes>) -> Result<Response<Bytes>, Box<dyn Error + Send + Sync>> {

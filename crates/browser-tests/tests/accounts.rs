@@ -27,10 +27,11 @@ impl House {
         let (provider, gate, behind) =
             (OpenIdProvider::start()?, HospesProgram::find()?, HospesProgram::find()?);
         std::fs::write(gate.path("login.secret"), OpenIdProvider::SECRET).unwrap();
-        let site = behind.up("[auth]\nusers = { ann-there = \"correct horse\", bob-there = \"battery\" }");
+        let site = behind
+            .start_gateway("[auth]\nusers = { ann-there = \"correct horse\", bob-there = \"battery\" }");
         let mut config = auth(&provider);
         config += &format!("\n[servers.there]\nurl = \"{}\"\naccount = \"per-user\"", site.url);
-        let up = gate.up(&config);
+        let up = gate.start_gateway(&config);
         Some(Self { provider, gate, up, site: (behind, site) })
     }
 
@@ -66,43 +67,43 @@ impl House {
         let Some(bob) = TestBrowser::start().await else { panic!("a second browser") };
         bob.open(&link).await;
         sign_in_there(&bob, &self.provider.issuer, "bob").await;
-        bob.see("This link is for somebody else").await;
+        bob.wait_for_text("This link is for somebody else").await;
         assert!(bob.url().await.as_str().starts_with(self.up.origin()), "not to the server");
         // Nor is it to whoever has the session of his browser.
         bob.open(&link).await;
-        bob.see("This link is for somebody else").await;
-        bob.picture("link-of-another").await;
+        bob.wait_for_text("This link is for somebody else").await;
+        bob.take_screenshot("link-of-another").await;
         drop(bob);
 
         ann.open(&link).await;
-        let page = ann.see("Connect your account at").await;
+        let page = ann.wait_for_text("Connect your account at").await;
         for words in ["there", self.site.1.origin().trim_start_matches("http://"), "ann"] {
             assert!(page.contains(words), "{words}: {page}");
         }
-        ann.picture("connect").await;
+        ann.take_screenshot("connect").await;
         ann.press(ALLOW).await;
-        ann.arrive(self.site.1.origin()).await;
+        ann.wait_for_url(self.site.1.origin()).await;
         ann.fill("#user", "ann-there").await;
         ann.fill("#password", "correct horse").await;
         ann.press("button[type=submit]").await;
-        ann.see("Allow Hospes").await;
+        ann.wait_for_text("Allow Hospes").await;
         ann.press(ALLOW).await;
-        ann.see("Your account is connected").await;
+        ann.wait_for_text("Your account is connected").await;
         assert!(ann.url().await.as_str().starts_with(self.up.origin()));
-        ann.picture("connected").await;
+        ann.take_screenshot("connected").await;
         self.until("there__time__now", &["timezone=Asia/Tokyo"], "+09:00").await;
     }
 
     /// Ann gives her account up, on the page of her accounts.
     async fn disconnect(&self, ann: &TestBrowser) {
         ann.open(&format!("{}/connect/accounts", self.up.origin())).await;
-        let page = ann.see("Your accounts elsewhere").await;
+        let page = ann.wait_for_text("Your accounts elsewhere").await;
         assert!(page.contains("Connected for mcp") && page.contains("ann"), "{page}");
-        ann.picture("accounts").await;
+        ann.take_screenshot("accounts").await;
         ann.press("button[value=disconnect]").await;
-        let page = ann.see("is disconnected, and its tokens are taken back there").await;
+        let page = ann.wait_for_text("is disconnected, and its tokens are taken back there").await;
         assert!(page.contains("Not connected"), "{page}");
-        ann.picture("disconnected").await;
+        ann.take_screenshot("disconnected").await;
         // Her connection is closed: what was listed over it is gone, and she is asked to connect an account.
         self.until("there__time__now", &["timezone=Asia/Tokyo"], "there is no tool").await;
         self.link().await;
@@ -110,11 +111,11 @@ impl House {
 }
 
 async fn sign_in_there(browser: &TestBrowser, issuer: &str, name: &str) {
-    browser.arrive(issuer).await;
+    browser.wait_for_url(issuer).await;
     browser.fill("input[name=login]", name).await;
     browser.fill("input[name=password]", "any").await;
     browser.press("button[type=submit]").await;
-    browser.see("Authorize").await;
+    browser.wait_for_text("Authorize").await;
     browser.press("button[type=submit]").await;
 }
 
@@ -138,7 +139,7 @@ async fn of_users_who_sign_in_at_a_provider() {
     ann.open(&page).await;
     ann.press(ALLOW).await;
     sign_in_there(&ann, &house.provider.issuer, "ann").await;
-    ann.see("close this").await;
+    ann.wait_for_text("close this").await;
     assert_eq!(signed_in.await.code, Some(0));
     let given = house.provider.tokens().await.len();
     house.connect(&ann).await;
@@ -168,15 +169,15 @@ async fn of_users_whose_tokens_come_from_elsewhere() {
     let (page, signed_in) = house.gate.login_with(&house.up.url, &application);
     ann.open(&page).await;
     sign_in_there(&ann, &house.provider.issuer, "ann").await;
-    ann.see("close this").await;
+    ann.wait_for_text("close this").await;
     let ran = signed_in.await;
     assert_eq!(ran.code, Some(0), "{ran:?}");
     // She is signed in there, and agrees to one more client of it.
     let link = house.link().await;
     ann.open(&link).await;
-    ann.see("Authorize").await;
+    ann.wait_for_text("Authorize").await;
     ann.press("button[type=submit]").await;
-    ann.see("Connect your account at").await;
+    ann.wait_for_text("Connect your account at").await;
     house.connect(&ann).await;
     house.disconnect(&ann).await;
 }

@@ -11,7 +11,7 @@ const ALLOW: &str = "button[value=allow]";
 /// `hospes up`, where users sign in at the provider, and an application.
 async fn place(provider: &OpenIdProvider) -> Option<(HospesProgram, RunningHospes, RecordingSite)> {
     let hospes = HospesProgram::find()?;
-    let up = hospes.up(&format!(
+    let up = hospes.start_gateway(&format!(
         "[auth.clients.app]\nredirect_uris = [\"http://127.0.0.1/callback\"]\n\
          [auth.provider]\nissuer = \"{}\"\nclient_id = \"{}\"\nclient_secret = \"{}\"\nallow = \"everybody\"",
         provider.issuer,
@@ -41,11 +41,11 @@ async fn to_the_last_question(
     ]);
     browser.open(url.as_str()).await;
     browser.press(ALLOW).await;
-    browser.arrive(&provider.issuer).await;
+    browser.wait_for_url(&provider.issuer).await;
     browser.fill("input[name=login]", name).await;
     browser.fill("input[name=password]", "any").await;
     browser.press("button[type=submit]").await;
-    browser.see("Authorize").await;
+    browser.wait_for_text("Authorize").await;
 }
 
 /// Mallory completes the flow with an account of their own. Another user's browser, whose own sign-in is under way,
@@ -67,23 +67,23 @@ async fn an_answer_to_somebody_elses_question_is_nobodys() {
         }
     }
     mallory.press("button[type=submit]").await;
-    mallory.arrive(up.origin()).await;
-    mallory.see("no longer good").await;
+    mallory.wait_for_url(up.origin()).await;
+    mallory.wait_for_text("no longer good").await;
     let answer = mallory.url().await;
     assert!(answer.query_pairs().any(|(name, _)| name == "code"), "{answer}");
 
     to_the_last_question(&victim, &up, &back, &provider, "ann").await;
     let question = victim.url().await;
     victim.open(answer.as_str()).await;
-    victim.see("no longer good").await;
+    victim.wait_for_text("no longer good").await;
     for status in [200, 400] {
         assert_eq!(provider.times(&format!("authorization_code {status}")).await, 0, "it was not redeemed");
     }
     assert!(!back.asked().iter().any(|path| path.starts_with("/callback")), "{:?}", back.asked());
     // Their own goes on as if nothing had been.
     victim.open(question.as_str()).await;
-    victim.see("Authorize").await;
+    victim.wait_for_text("Authorize").await;
     victim.press("button[type=submit]").await;
-    victim.see("the application").await;
+    victim.wait_for_text("the application").await;
     assert_eq!(provider.times("authorization_code 200").await, 1);
 }

@@ -43,7 +43,7 @@ fn answers(pages: &RecordingSite) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frame_shows_nothing_of_ours() {
     let (Some(browser), Some(hospes)) = (TestBrowser::start().await, HospesProgram::find()) else { return };
-    let up = hospes.up(USERS);
+    let up = hospes.start_gateway(USERS);
     let back = RecordingSite::serve("<p>the application</p>").await;
     let page = authorize(&up, "app", &back);
     sign_in(&browser, &page).await;
@@ -55,7 +55,7 @@ async fn a_frame_shows_nothing_of_ours() {
         ))
         .await;
         browser.open(&frame.origin.replace("127.0.0.1", host)).await;
-        browser.see("win a prize").await;
+        browser.wait_for_text("win a prize").await;
         let inside = browser.find("iframe").await;
         inside.enter_frame().await.unwrap();
         let body = browser.text().await;
@@ -65,7 +65,7 @@ async fn a_frame_shows_nothing_of_ours() {
     }
     // The page itself is there.
     browser.open(&page).await;
-    browser.see("The App").await;
+    browser.wait_for_text("The App").await;
 }
 
 /// A form that was sent once decides nothing again, and a page of another site sends none for us.
@@ -74,7 +74,7 @@ async fn a_frame_shows_nothing_of_ours() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_consent_is_given_once_and_here() {
     let (Some(browser), Some(hospes)) = (TestBrowser::start().await, HospesProgram::find()) else { return };
-    let up = hospes.up(USERS);
+    let up = hospes.start_gateway(USERS);
     let back = RecordingSite::serve("<p>the application</p>").await;
     sign_in(&browser, &authorize(&up, "app", &back)).await;
     let hidden = async |name: &str| {
@@ -95,12 +95,12 @@ async fn a_consent_is_given_once_and_here() {
         let evil = RecordingSite::serve(form.clone()).await;
         browser.open(&evil.origin.replace("127.0.0.1", host)).await;
         browser.press("button").await;
-        browser.arrive(up.origin()).await;
+        browser.wait_for_url(up.origin()).await;
         assert!(answers(&back).is_empty(), "{host}: {:?}", back.asked());
     }
     browser.driver().switch_to_window(ours).await.unwrap();
     browser.press(ALLOW).await;
-    browser.see("the application").await;
+    browser.wait_for_text("the application").await;
     assert_eq!(answers(&back).len(), 1, "{:?}", back.asked());
     // The same once more, from a page of ours.
     let again = format!(
@@ -110,11 +110,11 @@ async fn a_consent_is_given_once_and_here() {
          document.body.append(f); f.submit();"
     );
     browser.open(&format!("{}/authorize", up.origin())).await;
-    browser.see("is not known here").await;
-    browser.picture("problem").await;
+    browser.wait_for_text("is not known here").await;
+    browser.take_screenshot("problem").await;
     browser.run(&again).await;
-    browser.see("no longer good").await;
-    browser.picture("too-late").await;
+    browser.wait_for_text("no longer good").await;
+    browser.take_screenshot("too-late").await;
     assert_eq!(answers(&back).len(), 1, "{:?}", back.asked());
 }
 
@@ -136,37 +136,37 @@ fn delegating(provider: &OpenIdProvider) -> String {
 async fn who_is_signed_in_there_is_asked_here_for_each_application() {
     let (Some(provider), Some(hospes)) = (OpenIdProvider::start(), HospesProgram::find()) else { return };
     let Some(browser) = TestBrowser::start().await else { return };
-    let up = hospes.up(&delegating(&provider));
+    let up = hospes.start_gateway(&delegating(&provider));
     let back = RecordingSite::serve("<p>the application</p>").await;
     browser.open(&authorize(&up, "app", &back)).await;
     browser.press(ALLOW).await;
-    browser.arrive(&provider.issuer).await;
+    browser.wait_for_url(&provider.issuer).await;
     browser.fill("input[name=login]", "ann").await;
     browser.fill("input[name=password]", "any").await;
     browser.press("button[type=submit]").await;
-    browser.see("Authorize").await;
+    browser.wait_for_text("Authorize").await;
     browser.press("button[type=submit]").await;
-    browser.see("the application").await;
+    browser.wait_for_text("the application").await;
     assert_eq!(answers(&back).len(), 1);
     // The provider's cookie is alive: it does not ask the same application again.
     browser.open(&authorize(&up, "app", &back)).await;
     browser.press(ALLOW).await;
-    browser.arrive(&back.origin).await;
-    browser.see("the application").await;
+    browser.wait_for_url(&back.origin).await;
+    browser.wait_for_text("the application").await;
     assert_eq!(answers(&back).len(), 2, "the provider has asked nobody");
     assert!(answers(&back).iter().all(|answer| answer.contains("code=")), "{:?}", answers(&back));
 
-    let asked = provider.seen().await["states"].as_array().unwrap().len();
+    let asked = provider.recorded_state().await["states"].as_array().unwrap().len();
     let evil = RecordingSite::serve("<p>the attacker</p>").await;
     browser.open(&authorize(&up, "other", &evil)).await;
-    let consent = browser.see("Allow other").await;
+    let consent = browser.wait_for_text("Allow other").await;
     let place = evil.origin.trim_start_matches("http://");
     assert!(consent.contains(place), "where the answer would go: {consent}");
     // Nothing has gone to the provider for it, and no mark was set for the way back.
-    assert_eq!(provider.seen().await["states"].as_array().unwrap().len(), asked);
+    assert_eq!(provider.recorded_state().await["states"].as_array().unwrap().len(), asked);
     assert!(evil.asked().is_empty(), "{:?}", evil.asked());
     browser.press("button[value=deny]").await;
-    browser.see("the attacker").await;
+    browser.wait_for_text("the attacker").await;
     let refused = answers(&evil).remove(0);
     assert!(refused.contains("error=access_denied") && !refused.contains("code="), "{refused}");
 }
@@ -180,33 +180,33 @@ async fn an_answer_of_the_provider_is_good_in_its_browser_only() {
     let (Some(browser), Some(victim)) = (TestBrowser::start().await, TestBrowser::start().await) else {
         return;
     };
-    let up = hospes.up(&delegating(&provider));
+    let up = hospes.start_gateway(&delegating(&provider));
     let back = RecordingSite::serve("<p>the application</p>").await;
     browser.open(&authorize(&up, "app", &back)).await;
     let port = Url::parse(&up.url).unwrap().port().unwrap();
     let name = format!("hospes_up-{port}");
     assert!(browser.driver().get_named_cookie(&name).await.is_err(), "none before the consent");
     browser.press(ALLOW).await;
-    browser.arrive(&provider.issuer).await;
-    let state = provider.seen().await["states"][0].as_str().unwrap().to_owned();
+    browser.wait_for_url(&provider.issuer).await;
+    let state = provider.recorded_state().await["states"][0].as_str().unwrap().to_owned();
     let answer = format!("{}/upstream/callback?code=c&state={state}&iss={}", up.origin(), provider.issuer);
     victim.open(&answer).await;
-    victim.see("no longer good").await;
+    victim.wait_for_text("no longer good").await;
     // A cookie that was planted is none of ours.
     victim.open(&authorize(&up, "app", &back)).await;
     let planted = thirtyfour::Cookie::new(&name, "A".repeat(43));
     victim.driver().add_cookie(planted).await.unwrap();
     victim.open(&answer).await;
-    victim.see("no longer good").await;
+    victim.wait_for_text("no longer good").await;
     assert_eq!(provider.times("authorization_code 400").await, 0, "nothing was asked for it");
 
     // And with somebody else's issuer even the right browser gets nothing; the code goes nowhere.
     browser.open(&answer.replace(&provider.issuer, "https://evil.example")).await;
-    browser.see("the application").await;
+    browser.wait_for_text("the application").await;
     let refused = answers(&back).remove(0);
     assert!(refused.contains("error=server_error") && !refused.contains("code="), "{refused}");
     assert_eq!(provider.times("authorization_code 400").await, 0);
     // It was used up by that.
     browser.open(&answer).await;
-    browser.see("no longer good").await;
+    browser.wait_for_text("no longer good").await;
 }

@@ -40,7 +40,7 @@ server = 'everything'
 tool = 'test_simple_text'
 ";
     std::fs::write(&policy, rules).unwrap();
-    hospes.up_with(SERVERS, &[&["--policy", policy.to_str().unwrap()], args].concat())
+    hospes.start_gateway_with(SERVERS, &[&["--policy", policy.to_str().unwrap()], args].concat())
 }
 
 fn call(hospes: &Arc<HospesProgram>, up: &RunningHospes, words: &[&str]) -> JoinHandle<ProgramOutput> {
@@ -53,8 +53,8 @@ fn call(hospes: &Arc<HospesProgram>, up: &RunningHospes, words: &[&str]) -> Join
 async fn open(browser: &TestBrowser, hospes: &HospesProgram) -> String {
     let link = hospes.console().await;
     browser.open(&link).await;
-    browser.see("Nothing waits for you").await;
-    browser.see("live").await;
+    browser.wait_for_text("Nothing waits for you").await;
+    browser.wait_for_text("live").await;
     assert!(!browser.url().await.as_str().contains('#'), "the token is gone from the address");
     link
 }
@@ -68,20 +68,20 @@ async fn a_link_opens_the_console_once_and_pages_show_what_there_is() {
     let hospes = Arc::new(hospes);
     let up = up(&hospes, &[]);
     let link = open(&browser, &hospes).await;
-    browser.picture("console-nothing-waits").await;
+    browser.take_screenshot("console-nothing-waits").await;
 
     // Servers: what is wrong with those that are not there, and what hides in a name is seen.
     browser.keys("2").await;
-    browser.see("Tried again in").await;
-    browser.see("odd\\u{202e}name").await;
-    browser.see("36 tools").await;
-    browser.picture("console-servers").await;
+    browser.wait_for_text("Tried again in").await;
+    browser.wait_for_text("odd\\u{202e}name").await;
+    browser.wait_for_text("36 tools").await;
+    browser.take_screenshot("console-servers").await;
     browser.press("[data-restart=time]").await;
-    browser.see("time is being started anew").await;
+    browser.wait_for_text("time is being started anew").await;
     browser.press("[data-name=everything] .name").await;
-    browser.see("greet").await;
+    browser.wait_for_text("greet").await;
     browser.press(".definition summary").await;
-    browser.picture("console-server").await;
+    browser.take_screenshot("console-server").await;
 
     // What was called is found, and what was refused is told apart.
     let called = call(&hospes, &up, &["everything__test_simple_text"]).await.unwrap();
@@ -89,38 +89,38 @@ async fn a_link_opens_the_console_once_and_pages_show_what_there_is() {
     let refused = call(&hospes, &up, &["everything__greet", "name=x"]).await.unwrap();
     assert!(refused.said.contains("nobody is greeted here"), "{refused:?}");
     browser.keys("3").await;
-    browser.see("greet").await;
-    browser.see("How long calls took").await;
+    browser.wait_for_text("greet").await;
+    browser.wait_for_text("How long calls took").await;
     browser.fill("[data-search]", "greet").await;
-    browser.gone(".entry.well").await;
+    browser.wait_until_gone(".entry.well").await;
     browser.press(".entry-line").await;
-    let text = browser.see("Bound by").await;
+    let text = browser.wait_for_text("Bound by").await;
     assert!(text.contains("refused") && text.contains("deny"), "{text}");
-    browser.picture("console-activity").await;
+    browser.take_screenshot("console-activity").await;
     // What is called now is seen now.
     call(&hospes, &up, &["everything__greet", "name=y"]).await.unwrap();
     browser.find(".entry + .entry").await;
 
     browser.press("h1").await;
     browser.keys("4").await;
-    browser.see("nobody is greeted here").await;
+    browser.wait_for_text("nobody is greeted here").await;
     browser.keys("5").await;
-    browser.see("No model is configured").await;
+    browser.wait_for_text("No model is configured").await;
     browser.keys("6").await;
-    browser.see("this browser").await;
-    browser.picture("console-sessions").await;
+    browser.wait_for_text("this browser").await;
+    browser.take_screenshot("console-sessions").await;
     browser.keys("?").await;
-    browser.see("the one before").await;
-    browser.picture("console-keys").await;
+    browser.wait_for_text("the one before").await;
+    browser.take_screenshot("console-keys").await;
     browser.press("dialog button").await;
 
     // The link was good once; a session that is ended is out.
     browser.press("[data-end]").await;
-    browser.see("This browser is not let in").await;
-    browser.picture("console-out").await;
+    browser.wait_for_text("This browser is not let in").await;
+    browser.take_screenshot("console-out").await;
     browser.open(&link).await;
-    browser.see("This link is used up").await;
-    browser.picture("console-link-used").await;
+    browser.wait_for_text("This link is used up").await;
+    browser.take_screenshot("console-link-used").await;
 }
 
 /// Before a tool is called, with what it is and what it would get; and after a no it is not.
@@ -135,67 +135,67 @@ async fn a_person_denies_edits_allows_and_rules_at_the_console() {
 
     // No, and why.
     let calling = call(&hospes, &up, &["time__now", "timezone=Asia/Tokyo"]);
-    browser.see("the time is precious").await;
+    browser.wait_for_text("the time is precious").await;
     browser.find("[data-deny][aria-disabled=false]").await;
     assert_eq!(browser.run("return document.activeElement.hasAttribute('data-deny')").await, true);
-    browser.picture("console-approval").await;
+    browser.take_screenshot("console-approval").await;
     // What it is, in its server's words, which are told from ours.
     browser.press(".said-of summary").await;
-    browser.see("The current date and time.").await;
+    browser.wait_for_text("The current date and time.").await;
     browser.fill("#reason", "it is late enough").await;
     browser.press("[data-deny]").await;
     let ran = calling.await.unwrap();
     assert!(ran.code == Some(5) && ran.said.contains("it is late enough"), "{ran:?}");
     // What comes while the page still shows a decision has to be chosen.
-    browser.see("Nothing waits for you.").await;
+    browser.wait_for_text("Nothing waits for you.").await;
 
     // Enter allows nothing, and neither does what comes too soon.
     let calling = call(&hospes, &up, &["time__now", "timezone=Asia/Tokyo"]);
     browser.find("[data-once][aria-disabled=false]").await;
     browser.run("document.querySelector('[data-once]').focus()").await;
     browser.keys("\u{e007}").await;
-    browser.see("1 of 1").await;
+    browser.wait_for_text("1 of 1").await;
 
     // Changed, it goes as it was changed.
     browser.keys("e").await;
     browser.fill("#field-timezone", "Europe/Lisbon").await;
     browser.press("[data-edit]").await;
-    browser.see("edited by you").await;
-    browser.picture("console-edited").await;
+    browser.wait_for_text("edited by you").await;
+    browser.take_screenshot("console-edited").await;
     browser.press("[data-once]").await;
     let ran = calling.await.unwrap();
     assert!(ran.code == Some(0) && ran.said.contains("Europe/Lisbon"), "{ran:?}");
-    browser.see("Nothing waits for you.").await;
+    browser.wait_for_text("Nothing waits for you.").await;
 
     // Always, within a rule; then nobody is asked, until it is revoked.
     let calling = call(&hospes, &up, &["time__now", "timezone=Asia/Tokyo"]);
     browser.find("[data-always][aria-disabled=false]").await;
     browser.keys("v").await;
-    browser.see("\"Asia/Tokyo\"").await;
+    browser.wait_for_text("\"Asia/Tokyo\"").await;
     browser.keys("A").await;
-    browser.see("From now on").await;
-    browser.picture("console-rule").await;
+    browser.wait_for_text("From now on").await;
+    browser.take_screenshot("console-rule").await;
     browser.press("[data-give]").await;
     assert_eq!(calling.await.unwrap().code, Some(0));
     assert_eq!(call(&hospes, &up, &["time__now", "timezone=Asia/Tokyo"]).await.unwrap().code, Some(0));
     browser.open(&format!("{}/grants", origin(&browser).await)).await;
-    browser.see("given").await;
-    browser.see("used 1 time").await;
-    browser.picture("console-grants").await;
+    browser.wait_for_text("given").await;
+    browser.wait_for_text("used 1 time").await;
+    browser.take_screenshot("console-grants").await;
     browser.press("[data-revoke=now]").await;
-    browser.see("Nothing is allowed or denied for longer").await;
+    browser.wait_for_text("Nothing is allowed or denied for longer").await;
     let calling = call(&hospes, &up, &["time__now", "timezone=Asia/Tokyo"]);
     // The number of those that wait is told on every page.
-    browser.see("waiting").await;
+    browser.wait_for_text("waiting").await;
     browser.keys("1").await;
     browser.find("[data-session][aria-disabled=false]").await;
     browser.keys("s").await;
     assert_eq!(calling.await.unwrap().code, Some(0));
-    browser.see("for this session").await;
+    browser.wait_for_text("for this session").await;
     browser.keys("3").await;
-    browser.see("time").await;
-    browser.see("How much").await;
-    browser.picture("console-activity-all").await;
+    browser.wait_for_text("time").await;
+    browser.wait_for_text("How much").await;
+    browser.take_screenshot("console-activity-all").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -205,21 +205,21 @@ async fn silence_is_a_no_and_several_wait_in_order() {
     let up = up(&hospes, &["--approval-timeout", "8"]);
     open(&browser, &hospes).await;
     let first = call(&hospes, &up, &["time__now", "timezone=Asia/Tokyo"]);
-    browser.see("1 of 1").await;
+    browser.wait_for_text("1 of 1").await;
     let second = call(&hospes, &up, &["time__now", "timezone=Europe/Rome"]);
     // What is looked at stays where it is.
-    let text = browser.see("1 of 2").await;
+    let text = browser.wait_for_text("1 of 2").await;
     // Rows show the main argument of each call; below the number is the card alone.
     let card = text.split_once("1 of 2").unwrap().1;
     assert!(card.contains("Asia/Tokyo") && !card.contains("Europe/Rome"), "{text}");
-    browser.picture("console-queue").await;
+    browser.take_screenshot("console-queue").await;
     browser.keys("j").await;
-    browser.see("2 of 2").await;
+    browser.wait_for_text("2 of 2").await;
     for calling in [first, second] {
         assert_eq!(calling.await.unwrap().code, Some(5), "nobody decided");
     }
-    browser.see("expired").await;
-    browser.see("nobody decided in time").await;
+    browser.wait_for_text("expired").await;
+    browser.wait_for_text("nobody decided in time").await;
 }
 
 /// Pages of elsewhere, in the same browser, with its cookies.
@@ -252,9 +252,9 @@ async fn a_page_of_elsewhere_can_neither_ask_press_nor_frame() {
     assert_eq!(tried[0][0], "refused", "{tried}");
     assert_eq!(tried[0][1], "refused", "{tried}");
     browser.run("document.forms[0].submit()").await;
-    browser.see("only pages of the console itself may ask").await;
+    browser.wait_for_text("only pages of the console itself may ask").await;
     browser.open(&format!("{console}/activity?kind=server&text=restart")).await;
-    browser.see("Nothing of this was recorded").await;
+    browser.wait_for_text("Nothing of this was recorded").await;
     // What is not a browser has no session, whatever it claims to be.
     let request = http::Request::get(format!("{console}/api/servers")).header("origin", &console);
     let answer = fetch(request.body(Bytes::new()).unwrap()).await.unwrap();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hospes::client::CallError;
 use hospes::prelude::*;
 use hospes::transport::http_server::{Endpoint, HttpServer};
-use hospes_browser_tests::{HospesProgram, LIMIT, RunningHospes, TestBrowser};
+use hospes_browser_tests::{HospesProgram, RunningHospes, TestBrowser, WAIT_TIMEOUT};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
@@ -66,10 +66,11 @@ impl House {
         });
         let policy = hospes.path("policy.toml");
         std::fs::write(&policy, RULES).unwrap();
-        let up = hospes.up_with(&config, &[&["--policy", policy.to_str().unwrap()], args].concat());
+        let up =
+            hospes.start_gateway_with(&config, &[&["--policy", policy.to_str().unwrap()], args].concat());
         let link = hospes.console().await;
         browser.open(&link).await;
-        browser.see("Nothing waits for you").await;
+        browser.wait_for_text("Nothing waits for you").await;
         let client = Arc::new(Client::connect(up.url.as_str()).await.unwrap());
         Some(Self { browser, hospes, _up: up, server: handle, serving, client })
     }
@@ -106,7 +107,7 @@ impl House {
 }
 
 async fn said(calling: JoinHandle<Result<CallToolResult, CallError>>) -> String {
-    let ended = tokio::time::timeout(LIMIT, calling).await.expect("an end").unwrap();
+    let ended = tokio::time::timeout(WAIT_TIMEOUT, calling).await.expect("an end").unwrap();
     ended.map_or_else(|error| error.to_string(), |result| result.all_text())
 }
 
@@ -117,22 +118,22 @@ async fn a_changed_tool_is_shown_before_it_is_accepted() {
     for (width, height) in SCREENS {
         let Some(house) = House::build(&["--pins", "ask"]).await else { return };
         let browser = &house.browser;
-        browser.screen(width, height).await;
+        browser.resize_window(width, height).await;
         house.open("/servers/mail").await;
-        browser.see("It was never accepted").await;
+        browser.wait_for_text("It was never accepted").await;
         browser.press("[data-trust]").await;
-        browser.see("The server itself").await;
+        browser.wait_for_text("The server itself").await;
         browser.find(".definition .code").await;
         browser.show_all().await;
         browser.press("[data-accept=server]").await;
-        browser.see("mail: accepted.").await;
+        browser.wait_for_text("mail: accepted.").await;
 
         // The poisoned text is long, so that its end is below the window.
         let poison = format!("Sends an email.\n{}\u{202e}hidden{}", "and so on\n".repeat(120), "\u{200b}");
         assert!(house.server.remove_tool("send_email"));
         house.server.add_tool(send_email(&poison), || async { "sent" }).unwrap();
-        browser.see("changed").await;
-        browser.see("\\u{202e}hidden").await;
+        browser.wait_for_text("changed").await;
+        browser.wait_for_text("\\u{202e}hidden").await;
         let first = browser.run("return document.querySelector('.definition .name').textContent").await;
         assert_eq!(first, "send_email", "what changed comes first");
         assert_eq!(browser.run("return document.querySelector('.definition details').open").await, true);
@@ -140,8 +141,8 @@ async fn a_changed_tool_is_shown_before_it_is_accepted() {
         assert_eq!(button, "Accept 1 changed tool: send_email");
         assert!(!house.is_enabled("[data-accept=server]").await, "nothing of it was shown");
         assert!(!house.is_enabled("[data-accept=send_email]").await);
-        browser.picture("trust-unshown").await;
-        browser.screen(width, height).await;
+        browser.take_screenshot("trust-unshown").await;
+        browser.resize_window(width, height).await;
         // The person's own programs cannot leave it out either.
         let tried = browser
             .run(
@@ -163,10 +164,10 @@ async fn a_changed_tool_is_shown_before_it_is_accepted() {
             )
             .await;
         assert_eq!(sizes[0][0], sizes[1][0], "both weigh the same: {sizes}");
-        browser.picture("trust-shown").await;
-        browser.screen(width, height).await;
+        browser.take_screenshot("trust-shown").await;
+        browser.resize_window(width, height).await;
         browser.press("[data-accept=server]").await;
-        browser.see("mail: accepted.").await;
+        browser.wait_for_text("mail: accepted.").await;
     }
 }
 
@@ -176,26 +177,26 @@ async fn after_a_decision_the_same_key_decides_nothing_else() {
     for (width, height) in SCREENS {
         let Some(house) = House::build(&["--pins", "first-use"]).await else { return };
         let browser = &house.browser;
-        browser.screen(width, height).await;
+        browser.resize_window(width, height).await;
         let first = house.call("send_email", &json!({ "to": "ann@example.com", "body": "x" }));
-        browser.see("1 of 1").await;
+        browser.wait_for_text("1 of 1").await;
         let second = house.call("send_email", &json!({ "to": "bob@example.com", "body": "x" }));
-        browser.see("1 of 2").await;
+        browser.wait_for_text("1 of 2").await;
         let third = house.call("edit_file", &json!({ "path": "/etc/hosts", "edits": [] }));
-        let page = browser.see("1 of 3").await;
+        let page = browser.wait_for_text("1 of 3").await;
         // The rows tell them apart.
         for words in ["to: ann@example.com", "to: bob@example.com", "path: /etc/hosts"] {
             assert!(page.contains(words), "{words}: {page}");
         }
-        browser.picture(&format!("queue-rows-{width}")).await;
-        browser.screen(width, height).await;
+        browser.take_screenshot(&format!("queue-rows-{width}")).await;
+        browser.resize_window(width, height).await;
         browser.show_all().await;
         browser.find("[data-once][aria-disabled=false]").await;
         browser.keys("o").await;
         assert!(said(first).await.contains("ann@example.com"));
-        browser.see("choose the next one").await;
-        browser.picture(&format!("queue-choose-{width}")).await;
-        browser.screen(width, height).await;
+        browser.wait_for_text("choose the next one").await;
+        browser.take_screenshot(&format!("queue-choose-{width}")).await;
+        browser.resize_window(width, height).await;
         // By the page's clock, long after a card would have been armed.
         browser
             .run("const begun = performance.now.bind(performance); performance.now = () => begun() + 10000;")
@@ -205,25 +206,25 @@ async fn after_a_decision_the_same_key_decides_nothing_else() {
         assert!(!second.is_finished() && !third.is_finished());
         // Chosen, it is decided.
         browser.keys("j").await;
-        browser.see("1 of 2").await;
+        browser.wait_for_text("1 of 2").await;
         browser.show_all().await;
         browser.find("[data-once][aria-disabled=false]").await;
         browser.keys("o").await;
         assert!(said(second).await.contains("bob@example.com"));
-        browser.see("choose the next one").await;
+        browser.wait_for_text("choose the next one").await;
         assert!(!third.is_finished());
         browser.press(".queued").await;
         browser.find("[data-deny][aria-disabled=false]").await;
         browser.keys("d").await;
         assert!(!said(third).await.contains("hosts"));
         // A card that comes up by itself is not decided by the key that decided the last one either.
-        browser.see("Nothing waits for you.").await;
+        browser.wait_for_text("Nothing waits for you.").await;
         let fourth = house.call("list", &json!({}));
-        browser.see("1 of 1").await;
+        browser.wait_for_text("1 of 1").await;
         browser.show_all().await;
         browser.find("[data-once][aria-disabled=false]").await;
         browser.keys("o").await;
-        browser.see("Choose this card first").await;
+        browser.wait_for_text("Choose this card first").await;
         assert!(!fourth.is_finished());
         browser.press("[data-once]").await;
         assert_eq!(said(fourth).await, "none");
@@ -236,16 +237,16 @@ async fn hidden_characters_are_escaped_where_they_are_edited_and_sent_as_they_we
     for (width, height) in SCREENS {
         let Some(house) = House::build(&["--pins", "first-use"]).await else { return };
         let browser = &house.browser;
-        browser.screen(width, height).await;
+        browser.resize_window(width, height).await;
         let calling = house.call("send_email", &json!({ "to": HIDDEN, "body": "x" }));
-        browser.see("1 of 1").await;
+        browser.wait_for_text("1 of 1").await;
         browser.show_all().await;
         browser.find("[data-once][aria-disabled=false]").await;
         browser.keys("e").await;
         let field = browser.find("#field-to").await.value().await.unwrap().unwrap();
         assert_eq!(field, "to\\u{202e}gpj.exe \\u{5c}u{41}\\u{200b}");
-        browser.picture(&format!("edit-hidden-{width}")).await;
-        browser.screen(width, height).await;
+        browser.take_screenshot(&format!("edit-hidden-{width}")).await;
+        browser.resize_window(width, height).await;
         browser.fill("#field-body", "y").await;
         browser.press(".tabs button:nth-child(2)").await;
         let raw = browser.find("textarea[aria-label='As JSON']").await.value().await.unwrap().unwrap();
@@ -257,16 +258,16 @@ async fn hidden_characters_are_escaped_where_they_are_edited_and_sent_as_they_we
 
         // The same in a lasting rule: it fits the value that it was made of.
         // What comes while the page still shows a decision has to be chosen.
-        browser.see("Nothing waits for you.").await;
+        browser.wait_for_text("Nothing waits for you.").await;
         let calling = house.call("send_email", &json!({ "to": HIDDEN, "body": "x" }));
-        browser.see("1 of 1").await;
+        browser.wait_for_text("1 of 1").await;
         browser.show_all().await;
         browser.find("[data-always][aria-disabled=false]").await;
         browser.press("[data-always]").await;
         let condition = browser.find("[data-condition=to]").await.value().await.unwrap().unwrap();
         assert_eq!(condition, "to\\u{202e}gpj.exe \\u{5c}u{41}\\u{200b}");
-        browser.picture(&format!("rule-hidden-{width}")).await;
-        browser.screen(width, height).await;
+        browser.take_screenshot(&format!("rule-hidden-{width}")).await;
+        browser.resize_window(width, height).await;
         browser.press("[data-give]").await;
         said(calling).await;
         let again = said(house.call("send_email", &json!({ "to": HIDDEN, "body": "x" }))).await;
@@ -280,14 +281,14 @@ async fn nothing_is_allowed_before_its_arguments_were_shown() {
     for (width, height) in SCREENS {
         let Some(house) = House::build(&["--pins", "first-use"]).await else { return };
         let browser = &house.browser;
-        browser.screen(width, height).await;
+        browser.resize_window(width, height).await;
         let body = format!("{}\nand the last line", "a line of it\n".repeat(150));
         let calling = house.call("send_email", &json!({ "to": "ann@example.com", "body": body }));
-        browser.see("1 of 1").await;
+        browser.wait_for_text("1 of 1").await;
         browser.find("[data-deny][aria-disabled=false]").await;
         assert!(!house.is_enabled("[data-once]").await, "its end was not shown at {width} px");
-        browser.picture(&format!("unshown-{width}")).await;
-        browser.screen(width, height).await;
+        browser.take_screenshot(&format!("unshown-{width}")).await;
+        browser.resize_window(width, height).await;
         browser.keys("o").await;
         browser.run("document.querySelector('[data-once]').click()").await;
         assert_eq!(house.waiting().await, 1, "the host was told nothing");
@@ -305,18 +306,18 @@ async fn an_edit_of_a_file_is_shown_as_a_difference() {
     for (width, height) in SCREENS {
         let Some(house) = House::build(&["--pins", "first-use"]).await else { return };
         let browser = &house.browser;
-        browser.screen(width, height).await;
+        browser.resize_window(width, height).await;
         let edits = json!([{ "old_text": "pay 10 to ann", "new_text": "pay 1000 to mallory" }, { "old_text": "gone", "new_text": "" }]);
         let calling = house.call("edit_file", &json!({ "path": "notes.txt", "edits": edits }));
-        browser.see("1 of 1").await;
+        browser.wait_for_text("1 of 1").await;
         let parts = browser
             .run("return ['del', 'ins'].map((tag) => [...document.querySelectorAll(`.matter ${tag}`)].map((one) => one.textContent))")
             .await;
         assert_eq!(parts, json!([["10", "ann", "gone"], ["1000", "mallory"]]));
         let page = browser.text().await;
         assert!(!page.contains("\"old_text\""), "{page}");
-        browser.picture(&format!("edit-diff-{width}")).await;
-        browser.screen(width, height).await;
+        browser.take_screenshot(&format!("edit-diff-{width}")).await;
+        browser.resize_window(width, height).await;
         browser.find("[data-deny][aria-disabled=false]").await;
         browser.keys("d").await;
         said(calling).await;
@@ -331,14 +332,14 @@ async fn what_was_missed_is_listed_for_whoever_looks_later() {
             return;
         };
         let browser = &house.browser;
-        browser.screen(width, height).await;
+        browser.resize_window(width, height).await;
         // Nobody has a page of the console open.
         browser.open("about:blank").await;
         let refused = said(house.call("send_email", &json!({ "to": "ann@example.com", "body": "x" }))).await;
         assert!(refused.contains("nobody decided"), "{refused}");
         browser.open(&house.hospes.console().await).await;
-        let page = browser.see("Missed").await;
+        let page = browser.wait_for_text("Missed").await;
         assert!(page.contains("send_email") && page.contains("ann@example.com"), "{page}");
-        browser.picture(&format!("missed-{width}")).await;
+        browser.take_screenshot(&format!("missed-{width}")).await;
     }
 }

@@ -60,7 +60,8 @@ impl Hosts {
             let guard = guard.clock(clock).build();
             let endpoint =
                 Endpoint::builder(Server::new("node", "1").tool("greet", || async { "let in" })).build();
-            let http = HttpServer::from_listener(listener, endpoint).unwrap().front(server.beside(guard));
+            let http =
+                HttpServer::from_listener(listener, endpoint).unwrap().middleware(server.in_front_of(guard));
             tokio::spawn(http.serve());
         }
         Self { origins, time }
@@ -86,11 +87,11 @@ impl Hosts {
         ]);
         browser.open(url.as_str()).await;
         browser.press("button[value=allow]").await;
-        browser.arrive(&provider.issuer).await;
+        browser.wait_for_url(&provider.issuer).await;
         browser.fill("input[name=login]", "ann").await;
         browser.fill("input[name=password]", "any").await;
         browser.press("button[type=submit]").await;
-        browser.see("Authorize").await;
+        browser.wait_for_text("Authorize").await;
         (back, callback)
     }
 
@@ -98,7 +99,7 @@ impl Hosts {
     async fn sign_in(&self, browser: &TestBrowser, provider: &OpenIdProvider) -> (Value, String) {
         let (back, callback) = self.begin(browser, provider).await;
         browser.press("button[type=submit]").await;
-        browser.see("the application").await;
+        browser.wait_for_text("the application").await;
         let answer = Url::parse(&format!("http://x{}", back.asked().remove(0))).unwrap();
         let code = answer.query_pairs().find(|(name, _)| name == "code").unwrap().1.into_owned();
         let fields = [
@@ -214,8 +215,8 @@ async fn an_answer_that_comes_too_late_is_nobodys() {
     let (back, _) = hosts.begin(&browser, &provider).await;
     hosts.pass(600);
     browser.press("button[type=submit]").await;
-    browser.arrive(&hosts.origins[0]).await;
-    browser.see("no longer good").await;
+    browser.wait_for_url(&hosts.origins[0]).await;
+    browser.wait_for_text("no longer good").await;
     for status in [200, 400] {
         assert_eq!(provider.times(&format!("authorization_code {status}")).await, 0, "it was not redeemed");
     }

@@ -15,11 +15,11 @@ async fn sign_in_here(browser: &TestBrowser, name: &str, password: &str) {
 
 /// Signs in at the provider and agrees there, on its own pages.
 async fn sign_in_there(browser: &TestBrowser, issuer: &str, name: &str) {
-    browser.arrive(issuer).await;
+    browser.wait_for_url(issuer).await;
     browser.fill("input[name=login]", name).await;
     browser.fill("input[name=password]", "any").await;
     browser.press("button[type=submit]").await;
-    browser.see("Authorize").await;
+    browser.wait_for_text("Authorize").await;
     browser.press("button[type=submit]").await;
 }
 
@@ -33,25 +33,25 @@ async fn call(hospes: &HospesProgram, up: &RunningHospes) -> hospes_browser_test
 #[tokio::test(flavor = "multi_thread")]
 async fn with_a_password_of_the_configuration() {
     let (Some(browser), Some(hospes)) = (TestBrowser::start().await, HospesProgram::find()) else { return };
-    let up = hospes.up("[auth]\nusers = { ann = \"correct horse\" }");
+    let up = hospes.start_gateway("[auth]\nusers = { ann = \"correct horse\" }");
     assert_eq!(call(&hospes, &up).await.code, Some(3), "a sign-in is wanted");
     let (page, signed_in) = hospes.login(&up.url);
     browser.open(&page).await;
-    browser.see("Sign in").await;
-    browser.picture("sign-in").await;
+    browser.wait_for_text("Sign in").await;
+    browser.take_screenshot("sign-in").await;
     sign_in_here(&browser, "ann", "wrong").await;
-    browser.see("do not belong together").await;
-    browser.picture("sign-in-again").await;
+    browser.wait_for_text("do not belong together").await;
+    browser.take_screenshot("sign-in-again").await;
     sign_in_here(&browser, "ann", "correct horse").await;
-    let consent = browser.see("Allow Hospes").await;
+    let consent = browser.wait_for_text("Allow Hospes").await;
     // Who is asked, who asks, for what, and where the answer goes.
     for words in ["ann", "127.0.0.1:", "this computer", "Use all the tools", &up.url] {
         assert!(consent.contains(words), "{words}: {consent}");
     }
-    browser.picture("consent").await;
+    browser.take_screenshot("consent").await;
     browser.press(ALLOW).await;
-    browser.see("close this").await;
-    browser.picture("done").await;
+    browser.wait_for_text("close this").await;
+    browser.take_screenshot("done").await;
     // What comes back is in the address; no page of another site may learn it, and no script runs there.
     assert!(browser.url().await.as_str().starts_with("http://127.0.0.1:"));
     let ran = signed_in.await;
@@ -63,22 +63,22 @@ async fn with_a_password_of_the_configuration() {
 #[tokio::test(flavor = "multi_thread")]
 async fn with_the_code_of_the_terminal() {
     let (Some(browser), Some(hospes)) = (TestBrowser::start().await, HospesProgram::find()) else { return };
-    let up = hospes.up("[auth]\nenabled = true");
+    let up = hospes.start_gateway("[auth]\nenabled = true");
     let (page, signed_in) = hospes.login(&up.url);
     browser.open(&page).await;
-    let code = up.said(|line| Some(line.split_once("the code is ")?.1.trim().to_owned()));
-    browser.see("terminal").await;
-    browser.picture("code").await;
+    let code = up.wait_for_line(|line| Some(line.split_once("the code is ")?.1.trim().to_owned()));
+    browser.wait_for_text("terminal").await;
+    browser.take_screenshot("code").await;
     browser.fill("#code", "2222-2222-2222").await;
     browser.press("button[type=submit]").await;
-    browser.see("That is not the code").await;
-    browser.picture("code-again").await;
+    browser.wait_for_text("That is not the code").await;
+    browser.take_screenshot("code-again").await;
     // As it is typed on a telephone.
     browser.fill("#code", &code.to_lowercase().replace('-', " ")).await;
     browser.press("button[type=submit]").await;
-    browser.see("Allow Hospes").await;
+    browser.wait_for_text("Allow Hospes").await;
     browser.press(ALLOW).await;
-    browser.see("close this").await;
+    browser.wait_for_text("close this").await;
     assert_eq!(signed_in.await.code, Some(0));
     assert_eq!(call(&hospes, &up).await.code, Some(0));
 }
@@ -86,15 +86,15 @@ async fn with_the_code_of_the_terminal() {
 #[tokio::test(flavor = "multi_thread")]
 async fn and_may_say_no() {
     let (Some(browser), Some(hospes)) = (TestBrowser::start().await, HospesProgram::find()) else { return };
-    let up = hospes.up("[auth]\nusers = { ann = \"correct horse\" }");
+    let up = hospes.start_gateway("[auth]\nusers = { ann = \"correct horse\" }");
     let (page, signed_in) = hospes.login(&up.url);
     browser.open(&page).await;
     sign_in_here(&browser, "ann", "correct horse").await;
-    browser.see("Allow Hospes").await;
+    browser.wait_for_text("Allow Hospes").await;
     browser.press(DENY).await;
-    let said = browser.see("close this").await;
+    let said = browser.wait_for_text("close this").await;
     assert!(said.contains("not signed in"), "{said}");
-    browser.picture("denied").await;
+    browser.take_screenshot("denied").await;
     let ran = signed_in.await;
     assert!(ran.code != Some(0) && ran.said.contains("access_denied"), "{ran:?}");
     assert_eq!(call(&hospes, &up).await.code, Some(3));
@@ -117,7 +117,7 @@ fn delegating(provider: &OpenIdProvider, allow: &str) -> String {
 async fn at_a_provider_that_is_not_ours() {
     let (Some(provider), Some(hospes)) = (OpenIdProvider::start(), HospesProgram::find()) else { return };
     std::fs::write(hospes.path("login.secret"), OpenIdProvider::SECRET).unwrap();
-    let up = hospes.up(&delegating(&provider, "{ groups = \"mcp\", email = \"@example.org\" }"));
+    let up = hospes.start_gateway(&delegating(&provider, "{ groups = \"mcp\", email = \"@example.org\" }"));
 
     // Somebody who can sign in there, and is none of those who are meant.
     let Some(browser) = TestBrowser::start().await else { return };
@@ -125,7 +125,7 @@ async fn at_a_provider_that_is_not_ours() {
     browser.open(&page).await;
     browser.press(ALLOW).await;
     sign_in_there(&browser, &provider.issuer, "eve").await;
-    browser.see("not signed in").await;
+    browser.wait_for_text("not signed in").await;
     let ran = signed_in.await;
     assert!(ran.code != Some(0) && ran.said.contains("may not use this server"), "{ran:?}");
     assert_eq!(provider.times("revocation 200").await, 1, "what it gave for her is given back");
@@ -136,21 +136,21 @@ async fn at_a_provider_that_is_not_ours() {
     let (page, signed_in) = hospes.login(&up.url);
     browser.open(&page).await;
     browser.press(ALLOW).await;
-    browser.arrive(&provider.issuer).await;
+    browser.wait_for_url(&provider.issuer).await;
     browser.press(".login-help a").await;
-    browser.see("not signed in").await;
+    browser.wait_for_text("not signed in").await;
     let ran = signed_in.await;
     assert!(ran.code != Some(0) && ran.said.contains("access_denied"), "{ran:?}");
 
     // Somebody who is meant.
     let (page, signed_in) = hospes.login(&up.url);
     browser.open(&page).await;
-    let consent = browser.see("Allow Hospes").await;
+    let consent = browser.wait_for_text("Allow Hospes").await;
     assert!(consent.contains("You will then sign in at 127.0.0.1"), "{consent}");
-    browser.picture("consent-provider").await;
+    browser.take_screenshot("consent-provider").await;
     browser.press(ALLOW).await;
     sign_in_there(&browser, &provider.issuer, "ann").await;
-    browser.see("close this").await;
+    browser.wait_for_text("close this").await;
     let ran = signed_in.await;
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let called = call(&hospes, &up).await;

@@ -94,14 +94,14 @@ pub(crate) fn authorization(
             let rules = ScopeRules::default().always(scopes(&config)?);
             let guard =
                 BearerAuth::builder(main.clone(), vec![issuer.clone()], tokens).also(older).rules(rules);
-            let guard = bound(guard, &config, &machine, ProofNonces::of_this_process());
+            let guard = bound(guard, &config, &machine, ProofNonces::in_process());
             let by = issuer.to_string();
             match (accounts.clone(), &config.sign_in) {
                 (Some(accounts), Some(sign_in)) => {
                     let provider = visitors(issuer, sign_in)?;
                     let pages = identifier("auth.base_url", AuthServer::only_pages(own, provider))?;
                     let pages = pages.trusting_proxies(proxies);
-                    (Box::new(with_accounts(pages, accounts)?.beside(guard)), by)
+                    (Box::new(with_accounts(pages, accounts)?.in_front_of(guard)), by)
                 }
                 // Without pages there are no links to them.
                 _ => (Box::new(guard), by),
@@ -127,7 +127,7 @@ pub(crate) fn authorization(
                 Some(provider) => format!("this host, for those who sign in at {}", provider.issuer),
                 None => "this host".to_owned(),
             };
-            (Box::new(server.beside(guard)), by)
+            (Box::new(server.in_front_of(guard)), by)
         }
     };
     Ok(Some(EndpointAuthorization { front, url: main.to_string(), host, by, accounts, token }))
@@ -223,7 +223,7 @@ fn scopes(config: &AuthConfig) -> CliResult<Scopes> {
 /// A token for `hospes status`, which lives as long as this process.
 fn local_token() -> CliResult<String> {
     let seed = Seed::from_system();
-    Ok(seed.map_err(|error| CliError::usage("there is no randomness").because(&error))?.draw_text())
+    Ok(seed.map_err(|error| CliError::usage("there is no randomness").with_cause(&error))?.draw_text())
 }
 
 /// Fetches from an issuer that the operator has named, wherever that is.

@@ -8,14 +8,14 @@ use hospes_host::{BuiltinError, BuiltinFactory};
 use hospes_servers::{BUILTINS, builtin};
 
 use crate::args;
-use crate::exit::chain;
+use crate::exit::error_chain;
 
 /// Those that run when there is no configuration, in the order they are shown, with their arguments.
 pub(crate) const DEFAULTS: [(&str, &[&str]); 3] = [("files", &["."]), ("time", &[]), ("everything", &[])];
 
 /// Returns the arguments of a built-in server that is named without any: `files` means the files of this folder, as it
 /// does for `up`.
-pub(crate) fn alone(name: &str) -> &'static [&'static str] {
+pub(crate) fn default_arguments(name: &str) -> &'static [&'static str] {
     if matches!(name, "files" | "git") { &["."] } else { &[] }
 }
 
@@ -33,15 +33,15 @@ pub(crate) fn all() -> BuiltinFactory {
 pub(crate) fn find(name: &str, args: &[String]) -> Result<BoxService, BuiltinError> {
     let found = builtin(name).ok_or_else(|| BuiltinError::new(unknown(name)))?;
     let server = found.server(args);
-    let server =
-        server.map_err(|error| BuiltinError::new(format!("{}; usage: {}", chain(&error), found.usage())))?;
+    let server = server
+        .map_err(|error| BuiltinError::new(format!("{}; usage: {}", error_chain(&error), found.usage())))?;
     Ok(BoxService::new(server))
 }
 
 /// The one that the command line names.
-pub(crate) fn served(named: &args::BuiltinCommand) -> Result<BoxService, BuiltinError> {
+pub(crate) fn find_named(named: &args::BuiltinCommand) -> Result<BoxService, BuiltinError> {
     let found = builtin(&named.name).ok_or_else(|| BuiltinError::new(unknown(&named.name)))?;
-    let server = found.server_of(&named.options).map_err(|error| BuiltinError::new(chain(&error)))?;
+    let server = found.server_of(&named.options).map_err(|error| BuiltinError::new(error_chain(&error)))?;
     Ok(BoxService::new(server))
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct CallerCheck {
 }
 
 /// The check of callers; none where everybody who reaches the endpoint may use it.
-pub(crate) fn front(
+pub(crate) fn caller_check(
     said: Option<AllowedCallers>,
     bound: SocketAddr,
     output: CliOutput,
@@ -40,7 +40,7 @@ pub(crate) fn front(
         AllowedCallers::SameUser if cfg!(target_os = "linux") => CallerRule::SameUser,
         _ => CallerRule::Token,
     };
-    let token = token()?;
+    let token = endpoint_token()?;
     Ok(Some(CallerCheck {
         front: CallerMiddleware::new(rule, bound, &token),
         token,
@@ -49,14 +49,14 @@ pub(crate) fn front(
 }
 
 /// The endpoint's token, made once; where there is no folder for it, one for this run.
-fn token() -> CliResult<String> {
+fn endpoint_token() -> CliResult<String> {
     let made = || {
         let seed = Seed::from_system();
         seed.map(|mut seed| seed.draw_text())
-            .map_err(|error| CliError::usage("there is no randomness").because(&error))
+            .map_err(|error| CliError::usage("there is no randomness").with_cause(&error))
     };
     match paths::endpoint_token() {
         None => made(),
-        Some(file) => paths::kept_secret(&file, made),
+        Some(file) => paths::read_or_create_secret(&file, made),
     }
 }

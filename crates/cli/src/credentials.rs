@@ -16,12 +16,12 @@ use hospes_auth::client::{
 };
 
 pub(crate) use self::lazy_store::LazyStore;
-use crate::exit::{CliError, CliResult, chain};
+use crate::exit::{CliError, CliResult, error_chain};
 use crate::output::CliOutput;
 use crate::paths;
 
 /// The variable with the passphrase that the tokens are sealed with.
-const PASSPHRASE: &str = "HOSPES_PASSPHRASE";
+const PASSPHRASE_VARIABLE: &str = "HOSPES_PASSPHRASE";
 /// The variable that says where the key to the tokens is kept.
 pub(crate) const KEPT_IN: &str = "HOSPES_CREDENTIALS_STORE";
 
@@ -63,42 +63,50 @@ struct CredentialFiles {
 }
 
 /// Opens the store if it exists. Nothing is created before the first sign-in.
-pub(crate) fn kept() -> CliResult<Option<(Arc<FileCredentialStore>, KeyLocation)>> {
+pub(crate) fn open_existing() -> CliResult<Option<(Arc<FileCredentialStore>, KeyLocation)>> {
     match paths::credentials() {
-        Some((sealed, _)) if sealed.exists() => open(KeyPurpose::Use, configured()?, None).map(Some),
+        Some((sealed, _)) if sealed.exists() => {
+            open(KeyPurpose::Use, store_from_environment()?, None).map(Some)
+        }
         _ => Ok(None),
     }
 }
 
 /// Returns the store if it exists, to be opened on first use.
-pub(crate) fn later() -> CliResult<Option<Arc<LazyStore>>> {
-    configured()?;
+pub(crate) fn open_lazily() -> CliResult<Option<Arc<LazyStore>>> {
+    store_from_environment()?;
     let is_there = paths::credentials().is_some_and(|(sealed, _)| sealed.exists());
-    let later = || open(KeyPurpose::Use, configured()?, None).map(|(store, _)| store);
+    let later = || open(KeyPurpose::Use, store_from_environment()?, None).map(|(store, _)| store);
     Ok(is_there.then(|| Arc::new(LazyStore::new(later))))
 }
 
 /// The store of a host that runs. One that will be written to is there from the beginning.
-pub(crate) fn of_host(will_be: bool, output: CliOutput) -> CliResult<Option<Arc<dyn CredentialStore>>> {
-    match later()? {
+pub(crate) fn open_for_host(will_be: bool, output: CliOutput) -> CliResult<Option<Arc<dyn CredentialStore>>> {
+    match open_lazily()? {
         Some(later) => Ok(Some(later)),
-        None if will_be => store(configured()?, output).map(|store| Some(store as _)),
+        None if will_be => open_or_create(store_from_environment()?, output).map(|store| Some(store as _)),
         None => Ok(None),
     }
 }
 
 /// The store, which is made if need be.
-pub(crate) fn store(wanted: CredentialsStore, output: CliOutput) -> CliResult<Arc<FileCredentialStore>> {
+pub(crate) fn open_or_create(
+    wanted: CredentialsStore,
+    output: CliOutput,
+) -> CliResult<Arc<FileCredentialStore>> {
     open(KeyPurpose::Keep, wanted, Some(output)).map(|(store, _)| store)
 }
 
 /// Opens the store; a store that can no longer be opened is put aside.
-pub(crate) fn repaired(wanted: CredentialsStore, output: CliOutput) -> CliResult<Arc<FileCredentialStore>> {
+pub(crate) fn repair_store(
+    wanted: CredentialsStore,
+    output: CliOutput,
+) -> CliResult<Arc<FileCredentialStore>> {
     open(KeyPurpose::Repair, wanted, Some(output)).map(|(store, _)| store)
 }
 
 /// Returns the location of the key that the environment asks for.
-pub(crate) fn configured() -> CliResult<CredentialsStore> {
+pub(crate) fn store_from_environment() -> CliResult<CredentialsStore> {
     match std::env::var(KEPT_IN) {
         Ok(text) if !text.is_empty() => CredentialsStore::from_str(&text, true)
             .map_err(|_| CliError::usage(format!("{KEPT_IN}: expected auto, keyring or file"))),
@@ -107,9 +115,9 @@ pub(crate) fn configured() -> CliResult<CredentialsStore> {
 }
 
 /// Describes the location of the tokens.
-pub(crate) fn shown() -> String {
+pub(crate) fn describe_location() -> String {
     match paths::credentials() {
-        Some((sealed, _)) => format!("the sealed file {}", paths::short(&sealed)),
+        Some((sealed, _)) => format!("the sealed file {}", paths::display_path(&sealed)),
         None => "memory".to_owned(),
     }
 }
@@ -127,11 +135,11 @@ impl KeyLocation {
     /// Describes the location for people.
     pub(crate) fn shown(self) -> String {
         match self {
-            Self::Passphrase => format!("the passphrase in {PASSPHRASE}"),
+            Self::Passphrase => format!("the passphrase in {PASSPHRASE_VARIABLE}"),
             Self::Keyring => "in the system's keyring".to_owned(),
-            Self::File => {
-                paths::credentials().map(|(_, key)| format!("in {}", paths::short(&key))).unwrap_or_default()
-            }
+            Self::File => paths::credentials()
+                .map(|(_, key)| format!("in {}", paths::display_path(&key)))
+                .unwrap_or_default(),
         }
     }
 }
@@ -145,13 +153,13 @@ fn open(
         .ok_or_else(|| CliError::usage("there is no home folder to keep tokens in").hint("set HOME"))?;
     let places = CredentialFiles { sealed, key, keyring: SystemKeyring::new("hospes", "credentials") };
     make_folder(&places.sealed)?;
-    if let Some(text) = std::env::var(PASSPHRASE).ok().filter(|text| !text.is_empty()) {
+    if let Some(text) = std::env::var(PASSPHRASE_VARIABLE).ok().filter(|text| !text.is_empty()) {
         let store = FileCredentialStore::new(&places.sealed, StoreKey::passphrase(text));
         return Ok((Arc::new(store), KeyLocation::Passphrase));
     }
     make_folder(&places.key)?;
     if purpose == KeyPurpose::Use {
-        let (key, place) = places.found(wanted)?;
+        let (key, place) = places.find_key(wanted)?;
         return Ok((Arc::new(FileCredentialStore::new(&places.sealed, key)), place));
     }
     let say = |text: &str| {
@@ -160,15 +168,15 @@ fn open(
         }
     };
     // Two that sign in at once would make two keys.
-    let _alone = places.alone()?;
-    let (key, place) = places.settled(purpose, wanted, &say)?;
+    let _alone = places.lock_key()?;
+    let (key, place) = places.settle_key(purpose, wanted, &say)?;
     let store = FileCredentialStore::new(&places.sealed, key);
-    if purpose == KeyPurpose::Repair && !store.opens().map_err(unusable)? {
-        let aside = store.set_aside().map_err(unusable)?;
+    if purpose == KeyPurpose::Repair && !store.can_open().map_err(unusable_store_error)? {
+        let aside = store.set_aside().map_err(unusable_store_error)?;
         say(&format!(
             "{} could not be opened by its key: it is {} now; sign in anew wherever you were",
-            paths::short(&places.sealed),
-            paths::short(&aside)
+            paths::display_path(&places.sealed),
+            paths::display_path(&aside)
         ));
     }
     Ok((Arc::new(store), place))
@@ -176,39 +184,39 @@ fn open(
 
 impl CredentialFiles {
     /// The key, from where it is.
-    fn found(&self, wanted: CredentialsStore) -> CliResult<(StoreKey, KeyLocation)> {
-        if let Some(key) = StoreKey::from_file(&self.key).map_err(unusable)? {
+    fn find_key(&self, wanted: CredentialsStore) -> CliResult<(StoreKey, KeyLocation)> {
+        if let Some(key) = StoreKey::from_file(&self.key).map_err(unusable_store_error)? {
             return Ok((key, KeyLocation::File));
         }
         if wanted == CredentialsStore::File {
-            return Err(self.gone(&format!("{} is not there", paths::short(&self.key))));
+            return Err(self.gone(&format!("{} is not there", paths::display_path(&self.key))));
         }
         match self.keyring.key() {
             Ok(Some(key)) => Ok((key, KeyLocation::Keyring)),
-            Ok(None) => Err(self.lost()),
-            Err(error) => Err(self.out_of_reach(&error)),
+            Ok(None) => Err(self.key_lost_error()),
+            Err(error) => Err(self.key_unreachable_error(&error)),
         }
     }
 
     /// The key, put where it is wanted.
-    fn settled(
+    fn settle_key(
         &self,
         purpose: KeyPurpose,
         wanted: CredentialsStore,
         say: &dyn Fn(&str),
     ) -> CliResult<(StoreKey, KeyLocation)> {
-        let in_file = StoreKey::from_file(&self.key).map_err(unusable)?;
+        let in_file = StoreKey::from_file(&self.key).map_err(unusable_store_error)?;
         match (in_file, wanted) {
             (Some(key), CredentialsStore::File) => Ok((key, KeyLocation::File)),
-            (Some(key), wanted) => self.moved(key, wanted, say),
-            (None, CredentialsStore::File) if self.sealed.exists() => self.taken_out(purpose, say),
+            (Some(key), wanted) => self.move_to_keyring(key, wanted, say),
+            (None, CredentialsStore::File) if self.sealed.exists() => self.move_to_file(purpose, say),
             (None, CredentialsStore::File) => self.new_file(),
             (None, wanted) => self.in_keyring(purpose, wanted, say),
         }
     }
 
     /// From its file into the keyring. There is no moment at which it is nowhere.
-    fn moved(
+    fn move_to_keyring(
         &self,
         key: StoreKey,
         wanted: CredentialsStore,
@@ -223,12 +231,12 @@ impl CredentialFiles {
             Ok(true) => {
                 let gone = fs::remove_file(&self.key);
                 gone.map_err(|error| {
-                    CliError::usage(format!("{} cannot be taken away", paths::short(&self.key)))
-                        .because(&error)
+                    CliError::usage(format!("{} cannot be taken away", paths::display_path(&self.key)))
+                        .with_cause(&error)
                 })?;
                 say(&format!(
                     "the key to the tokens is now in the system's keyring, no longer in {}",
-                    paths::short(&self.key)
+                    paths::display_path(&self.key)
                 ));
                 Ok((key, KeyLocation::Keyring))
             }
@@ -238,7 +246,7 @@ impl CredentialFiles {
                      --credentials-store file",
                 ))
             }
-            Err(error) if wanted == CredentialsStore::Keyring => Err(unkept(&error)),
+            Err(error) if wanted == CredentialsStore::Keyring => Err(keyring_required_error(&error)),
             Ok(false) => Ok((key, KeyLocation::File)),
             Err(error) => {
                 tracing::info!(%error, "the key to the tokens stays in its file");
@@ -248,16 +256,16 @@ impl CredentialFiles {
     }
 
     /// From the keyring into its file; the keyring has it still, for whatever else it opens.
-    fn taken_out(&self, purpose: KeyPurpose, say: &dyn Fn(&str)) -> CliResult<(StoreKey, KeyLocation)> {
+    fn move_to_file(&self, purpose: KeyPurpose, say: &dyn Fn(&str)) -> CliResult<(StoreKey, KeyLocation)> {
         match self.keyring.key() {
             Ok(Some(key)) => {
-                key.to_file(&self.key).map_err(unusable)?;
-                say(&format!("the key to the tokens is now in {} too", paths::short(&self.key)));
+                key.to_file(&self.key).map_err(unusable_store_error)?;
+                say(&format!("the key to the tokens is now in {} too", paths::display_path(&self.key)));
                 Ok((key, KeyLocation::File))
             }
             Ok(None) if purpose == KeyPurpose::Repair => self.new_file(),
-            Ok(None) => Err(self.lost()),
-            Err(error) => Err(self.out_of_reach(&error)),
+            Ok(None) => Err(self.key_lost_error()),
+            Err(error) => Err(self.key_unreachable_error(&error)),
         }
     }
 
@@ -271,30 +279,33 @@ impl CredentialFiles {
         let is_new = !self.sealed.exists();
         let made = match self.keyring.key() {
             Ok(Some(key)) => return Ok((key, KeyLocation::Keyring)),
-            Ok(None) if !is_new && purpose != KeyPurpose::Repair => return Err(self.lost()),
+            Ok(None) if !is_new && purpose != KeyPurpose::Repair => return Err(self.key_lost_error()),
             Ok(None) => StoreKey::generate()
-                .map_err(unusable)
+                .map_err(unusable_store_error)
                 .map(|key| self.keyring.put(&key).map(|()| (key, KeyLocation::Keyring)))?,
-            Err(error) if !is_new => return Err(self.out_of_reach(&error)),
+            Err(error) if !is_new => return Err(self.key_unreachable_error(&error)),
             Err(error) => Err(error),
         };
         match made {
             Ok(made) => Ok(made),
-            Err(error) if wanted == CredentialsStore::Keyring => Err(unkept(&error)),
+            Err(error) if wanted == CredentialsStore::Keyring => Err(keyring_required_error(&error)),
             Err(error) => {
                 let made = self.new_file()?;
-                say(&format!("{error}\n  so the key to the tokens is kept in {}", paths::short(&self.key)));
+                say(&format!(
+                    "{error}\n  so the key to the tokens is kept in {}",
+                    paths::display_path(&self.key)
+                ));
                 Ok(made)
             }
         }
     }
 
     fn new_file(&self) -> CliResult<(StoreKey, KeyLocation)> {
-        StoreKey::in_file(&self.key).map(|key| (key, KeyLocation::File)).map_err(unusable)
+        StoreKey::in_file(&self.key).map(|key| (key, KeyLocation::File)).map_err(unusable_store_error)
     }
 
     /// Waits until no other process looks for the key or makes one.
-    fn alone(&self) -> CliResult<File> {
+    fn lock_key(&self) -> CliResult<File> {
         let mut name = self.sealed.as_os_str().to_owned();
         name.push(".key.lock");
         let mut options = OpenOptions::new();
@@ -303,41 +314,42 @@ impl CredentialFiles {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let locked = options.open(name).and_then(|file| file.lock().map(|()| file));
         locked.map_err(|error| {
-            CliError::usage(format!("{} cannot be locked", paths::short(&self.sealed))).because(&error)
+            CliError::usage(format!("{} cannot be locked", paths::display_path(&self.sealed)))
+                .with_cause(&error)
         })
     }
 
     fn gone(&self, why: &str) -> CliError {
-        CliError::usage(format!("the key to {} cannot be had: {why}", paths::short(&self.sealed))).hint(format!(
-            "if it is in the keyring, --credentials-store auto (or {KEPT_IN}); if it was a passphrase, set {PASSPHRASE}"
+        CliError::usage(format!("the key to {} cannot be had: {why}", paths::display_path(&self.sealed))).hint(format!(
+            "if it is in the keyring, --credentials-store auto (or {KEPT_IN}); if it was a passphrase, set {PASSPHRASE_VARIABLE}"
         ))
     }
 
     /// Creates the error for a key that is neither in the keyring nor in its file.
-    fn lost(&self) -> CliError {
+    fn key_lost_error(&self) -> CliError {
         CliError::usage(format!(
             "the key to {} is gone: neither the system's keyring nor {} has it",
-            paths::short(&self.sealed),
-            paths::short(&self.key)
+            paths::display_path(&self.sealed),
+            paths::display_path(&self.key)
         ))
         .hint(format!(
-            "if it was a passphrase, set {PASSPHRASE}; else `hospes auth repair URL` puts the file aside and signs in anew"
+            "if it was a passphrase, set {PASSPHRASE_VARIABLE}; else `hospes auth repair URL` puts the file aside and signs in anew"
         ))
     }
 
-    fn out_of_reach(&self, error: &KeyringError) -> CliError {
+    fn key_unreachable_error(&self, error: &KeyringError) -> CliError {
         let failure = CliError::usage(format!(
             "the key to {} is not in {}, and the keyring cannot be asked",
-            paths::short(&self.sealed),
-            paths::short(&self.key)
+            paths::display_path(&self.sealed),
+            paths::display_path(&self.key)
         ))
-        .because(error);
+        .with_cause(error);
         failure.hint(match error {
             KeyringError::Locked(_) | KeyringError::Silent => {
                 "unlock it and try again; nothing was changed".to_owned()
             }
             _ => format!(
-                "try it in the desktop session in which you signed in (DBUS_SESSION_BUS_ADDRESS), or set {PASSPHRASE} if it \
+                "try it in the desktop session in which you signed in (DBUS_SESSION_BUS_ADDRESS), or set {PASSPHRASE_VARIABLE} if it \
                  was sealed with a passphrase; nothing was changed"
             ),
         })
@@ -345,20 +357,20 @@ impl CredentialFiles {
 }
 
 /// The keyring was wanted, and nothing else.
-fn unkept(error: &KeyringError) -> CliError {
+fn keyring_required_error(error: &KeyringError) -> CliError {
     CliError::usage("the key to the tokens cannot be kept in the keyring")
-        .because(error)
+        .with_cause(error)
         .hint("unlock or start it, or take --credentials-store auto or file")
 }
 
 // By value, as the errors come.
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
-fn unusable(error: StepError) -> CliError {
-    CliError::usage(chain(&error))
+fn unusable_store_error(error: StepError) -> CliError {
+    CliError::usage(error_chain(&error))
 }
 
 fn make_folder(file: &Path) -> CliResult {
     let Some(folder) = file.parent() else { return Ok(()) };
     fs::create_dir_all(folder)
-        .map_err(|error| CliError::usage(format!("{} cannot be made", folder.display())).because(&error))
+        .map_err(|error| CliError::usage(format!("{} cannot be made", folder.display())).with_cause(&error))
 }

@@ -13,11 +13,11 @@ use crate::output::{CliOutput, DIM, is_interactive, paint, printable};
 use crate::{local_host, paths, settings};
 
 /// The variable with the token of a program that decides.
-pub(crate) const TOKEN: &str = "HOSPES_APPROVE_TOKEN";
+pub(crate) const TOKEN_VARIABLE: &str = "HOSPES_APPROVE_TOKEN";
 
 /// The token that this program was given, if any.
 pub(crate) fn token() -> Option<String> {
-    std::env::var(TOKEN).ok().filter(|token| !token.is_empty())
+    std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty())
 }
 
 /// The tokens of this user; none without a home folder.
@@ -30,22 +30,23 @@ pub(crate) fn tokens() -> Option<DecisionTokenStore> {
 /// # Errors
 /// When a program runs this that may not decide.
 pub(crate) async fn decider() -> CliResult<String> {
-    let this = this();
+    let this = current_process();
     let shown = match token() {
         None => None,
         Some(secret) => {
             let name = tokens().and_then(|tokens| tokens.name_of(&secret));
-            let wrong =
-                || CliError::usage(format!("{TOKEN} holds no token of this user, or its time is over"));
+            let wrong = || {
+                CliError::usage(format!("{TOKEN_VARIABLE} holds no token of this user, or its time is over"))
+            };
             Some(name.ok_or_else(wrong)?)
         }
     };
-    this.check(from().await?, shown.as_deref()).map_err(|why| CliError::usage(why.to_string()))?;
-    Ok(this.words(shown.as_deref()))
+    this.check(decisions_from().await?, shown.as_deref()).map_err(|why| CliError::usage(why.to_string()))?;
+    Ok(this.describe(shown.as_deref()))
 }
 
 /// This process. Where the system does not say whether it is at a terminal, the process itself does.
-fn this() -> Decider {
+fn current_process() -> Decider {
     match Decider::this() {
         Decider::Unidentified if is_interactive() => {
             Decider::Terminal { terminal: "of this process".to_owned(), program: "hospes".to_owned() }
@@ -55,32 +56,32 @@ fn this() -> Decider {
 }
 
 /// Returns the stricter of the settings of the configuration and of the running host.
-async fn from() -> CliResult<DecisionSource> {
+async fn decisions_from() -> CliResult<DecisionSource> {
     let config = std::env::var_os("HOSPES_CONFIG").map(Into::into).into_iter().collect();
     // A mistake in a server's entry is no reason to let more decide.
     let said =
         settings::load(&ConfigFileArgs { config, allow_unset: true, strict: false })?.config.decisions_from;
     let asked = async |console: &LocalConsole| console.get::<serde_json::Value>("console").await;
     let running =
-        local_host::ask("the console does not say who decides", asked).await.ok().and_then(|(_, about)| {
-            DecisionSource::ALL.into_iter().find(|from| about["decisionsFrom"] == from.as_str())
-        });
+        local_host::ask_running_host("the console does not say who decides", asked).await.ok().and_then(
+            |(_, about)| DecisionSource::ALL.into_iter().find(|from| about["decisionsFrom"] == from.as_str()),
+        );
     Ok(said.into_iter().chain(running).min().unwrap_or_default())
 }
 
 /// Creates a token and prints it once.
-pub(crate) fn make(name: &str, days: u16, output: CliOutput) -> CliResult {
+pub(crate) fn create_token(name: &str, days: u16, output: CliOutput) -> CliResult {
     // A program that could make a token would need none.
-    if !matches!(this(), Decider::Terminal { .. }) {
+    if !matches!(current_process(), Decider::Terminal { .. }) {
         return Err(CliError::usage("a token is made by a person, in the foreground of a terminal"));
     }
     let mut seed =
-        Seed::from_system().map_err(|error| CliError::usage("there is no randomness").because(&error))?;
+        Seed::from_system().map_err(|error| CliError::usage("there is no randomness").with_cause(&error))?;
     let secret = format!("hospes-{}", seed.draw_text());
     let expires = Timestamp::now()
         .checked_add(SignedDuration::from_hours(24 * i64::from(days)))
-        .map_err(|error| CliError::usage("--days").because(&error))?;
-    let made = kept()?.add(name, &secret, expires).map_err(|error| failed(&error))?;
+        .map_err(|error| CliError::usage("--days").with_cause(&error))?;
+    let made = open_tokens()?.add(name, &secret, expires).map_err(|error| failed(&error))?;
     if output.json {
         output.value(&json!({ "name": made.name, "token": secret, "expires": made.expires }));
         return Ok(());
@@ -89,7 +90,7 @@ pub(crate) fn make(name: &str, days: u16, output: CliOutput) -> CliResult {
     output.say(paint(
         DIM,
         format!(
-            "shown this once; a program that has it in {TOKEN} decides in your place until {}",
+            "shown this once; a program that has it in {TOKEN_VARIABLE} decides in your place until {}",
             made.expires.strftime("%Y-%m-%d")
         ),
     ));
@@ -97,8 +98,8 @@ pub(crate) fn make(name: &str, days: u16, output: CliOutput) -> CliResult {
 }
 
 /// Prints the tokens, without their secrets.
-pub(crate) fn list(output: CliOutput) -> CliResult {
-    let all = kept()?.list().map_err(|error| failed(&error))?;
+pub(crate) fn list_tokens(output: CliOutput) -> CliResult {
+    let all = open_tokens()?.list().map_err(|error| failed(&error))?;
     if output.json {
         let shown = |token: &hospes_host::deciders::DecisionToken| json!({ "name": token.name, "created": token.created, "expires": token.expires });
         output.value(&all.iter().map(shown).collect::<Vec<_>>());
@@ -117,16 +118,16 @@ pub(crate) fn list(output: CliOutput) -> CliResult {
 }
 
 /// Ends a token.
-pub(crate) fn end(name: &str, output: CliOutput) -> CliResult {
-    kept()?.end(name).map_err(|error| failed(&error))?;
+pub(crate) fn end_token(name: &str, output: CliOutput) -> CliResult {
+    open_tokens()?.end(name).map_err(|error| failed(&error))?;
     output.say(paint(DIM, format!("the token {} holds no longer", printable(name))));
     Ok(())
 }
 
-fn kept() -> CliResult<DecisionTokenStore> {
+fn open_tokens() -> CliResult<DecisionTokenStore> {
     tokens().ok_or_else(|| CliError::usage("there is no home folder to keep tokens in").hint("set HOME"))
 }
 
 fn failed(error: &DecisionTokenError) -> CliError {
-    CliError::usage(crate::exit::chain(error))
+    CliError::usage(crate::exit::error_chain(error))
 }

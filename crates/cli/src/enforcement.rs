@@ -11,30 +11,30 @@ use hospes_policy::{Policy, PolicyEnvironment, PolicyError};
 use hospes_store::{AuditLog, StateStore};
 
 use crate::args::HostOptions;
-use crate::exit::{CliError, CliResult, chain};
+use crate::exit::{CliError, CliResult, error_chain};
 use crate::output::CliOutput;
 use crate::paths;
 
 /// Interval at which the policy file is checked for changes.
-const LOOK: Duration = Duration::from_millis(500);
+const POLICY_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Creates the enforcement of policy and audit. Returns `None` if there is nothing to decide or record. Lasting
 /// decisions are kept in the state.
-pub(crate) async fn guard(
+pub(crate) async fn build_enforcer(
     options: &HostOptions,
     state: Option<&StateStore>,
     (answers_questions, kept_for): (bool, Option<Duration>),
     output: CliOutput,
 ) -> CliResult<Option<Arc<PolicyEnforcer>>> {
-    let audit = if options.no_audit { None } else { record()? };
-    let file = rules(options.policy.as_deref())?;
-    let followed = file.clone().or_else(paths::policy);
+    let audit = if options.no_audit { None } else { open_audit()? };
+    let file = find_policy_file(options.policy.as_deref())?;
+    let followed = file.clone().or_else(paths::policy_file);
     if audit.is_none() && followed.is_none() {
         return Ok(None);
     }
     // Before the file is read: what is written from here on is noticed.
-    let known = followed.as_deref().and_then(stamp);
-    let policy = file.as_deref().map(read).transpose()?;
+    let known = followed.as_deref().and_then(file_stamp);
+    let policy = file.as_deref().map(read_policy).transpose()?;
     let mut guard = PolicyEnforcer::new(policy)
         .keeping_arguments(options.audit_arguments)
         .answering_questions(answers_questions);
@@ -43,8 +43,8 @@ pub(crate) async fn guard(
     }
     if let Some(state) = state {
         let desk = ApprovalQueue::open(state).await;
-        guard = guard.with_desk(desk.map_err(|error| {
-            CliError::usage("what was decided for longer cannot be read").because(&error)
+        guard = guard.with_approvals(desk.map_err(|error| {
+            CliError::usage("what was decided for longer cannot be read").with_cause(&error)
         })?);
     }
     if let Some(timeout) = options.approval_timeout {
@@ -54,28 +54,28 @@ pub(crate) async fn guard(
     limits.waiting = options.max_waiting.unwrap_or(limits.waiting);
     limits.of_one = options.max_waiting_of_one.unwrap_or(limits.of_one);
     limits.bytes = options.max_waiting_bytes.unwrap_or(limits.bytes);
-    guard.desk().set_limits(limits);
+    guard.approvals().set_limits(limits);
     let guard = Arc::new(guard);
     if let Some(kept_for) = kept_for {
-        let _goes_on = guard.forgetting_after(kept_for);
+        let _goes_on = guard.spawn_retention(kept_for);
     }
     if let Some(file) = followed {
-        tokio::spawn(follow(file, known, Arc::downgrade(&guard), output));
+        tokio::spawn(follow_policy_file(file, known, Arc::downgrade(&guard), output));
     }
     Ok(Some(guard))
 }
 
 /// The file with the rules: the one that was named, else the usual one if it is there.
-pub(crate) fn rules(named: Option<&Path>) -> CliResult<Option<PathBuf>> {
+pub(crate) fn find_policy_file(named: Option<&Path>) -> CliResult<Option<PathBuf>> {
     match named {
         Some(file) if file.is_file() => Ok(Some(file.to_owned())),
         Some(file) => Err(CliError::usage(format!("--policy: there is no file {}", file.display()))),
-        None => Ok(paths::policy().filter(|file| file.is_file())),
+        None => Ok(paths::policy_file().filter(|file| file.is_file())),
     }
 }
 
 /// Reads the rules.
-pub(crate) fn read(file: &Path) -> CliResult<Policy> {
+pub(crate) fn read_policy(file: &Path) -> CliResult<Policy> {
     let hinted =
         |failure: CliError| failure.hint("`hospes policy check` says the same without starting anything");
     let text = fs::read_to_string(file)
@@ -83,11 +83,11 @@ pub(crate) fn read(file: &Path) -> CliResult<Policy> {
     let mut reading = PolicyEnvironment::default();
     reading.home = std::env::home_dir().and_then(|home| home.into_os_string().into_string().ok());
     reading.links = Some(std::sync::Arc::new(hospes_host::LocalLinks::default()));
-    Policy::read(&text, &reading).map_err(|error| hinted(mistakes(file, &error)))
+    Policy::read(&text, &reading).map_err(|error| hinted(policy_mistakes(file, &error)))
 }
 
 /// All mistakes of a policy file, each with its place as editors read it.
-fn mistakes(file: &Path, error: &PolicyError) -> CliError {
+fn policy_mistakes(file: &Path, error: &PolicyError) -> CliError {
     let file = file.display();
     let mut lines: Vec<String> = error
         .mistakes()
@@ -105,28 +105,29 @@ fn mistakes(file: &Path, error: &PolicyError) -> CliError {
 }
 
 /// Opens the record.
-pub(crate) fn record() -> CliResult<Option<AuditLog>> {
-    let Some((file, key)) = paths::audit() else { return Ok(None) };
+pub(crate) fn open_audit() -> CliResult<Option<AuditLog>> {
+    let Some((file, key)) = paths::audit_files() else { return Ok(None) };
     for file in [&file, &key] {
         let folder = file.parent().unwrap_or_else(|| Path::new("."));
         fs::create_dir_all(folder).map_err(|error| {
             CliError::usage(format!("cannot make the folder {}", folder.display()))
-                .because(&error)
+                .with_cause(&error)
                 .hint("--no-audit does without a record of what is called")
         })?;
     }
     let audit = AuditLog::open(file, key).map_err(|error| {
         CliError::usage("cannot record what is called")
-            .because(&error)
+            .with_cause(&error)
             .hint("--no-audit does without a record of what is called")
     })?;
     Ok(Some(audit))
 }
 
 /// Opens the state.
-pub(crate) fn state() -> CliResult<Option<StateStore>> {
-    let Some(file) = paths::state() else { return Ok(None) };
-    let wrong = |error: &dyn std::error::Error| CliError::usage("cannot keep what is decided").because(error);
+pub(crate) fn open_state() -> CliResult<Option<StateStore>> {
+    let Some(file) = paths::state_file() else { return Ok(None) };
+    let wrong =
+        |error: &dyn std::error::Error| CliError::usage("cannot keep what is decided").with_cause(error);
     let folder = file.parent().unwrap_or_else(|| Path::new("."));
     fs::create_dir_all(folder).map_err(|error| wrong(&error))?;
     StateStore::open(file).map(Some).map_err(|error| wrong(&error))
@@ -135,26 +136,26 @@ pub(crate) fn state() -> CliResult<Option<StateStore>> {
 /// Modification time and length of a file.
 type PolicyFileStamp = (SystemTime, u64);
 
-fn stamp(file: &Path) -> Option<PolicyFileStamp> {
+fn file_stamp(file: &Path) -> Option<PolicyFileStamp> {
     let found = fs::metadata(file).ok()?;
     Some((found.modified().ok()?, found.len()))
 }
 
 /// Goes by the rules as they are written, for as long as the guard is there. A file that cannot be read, or is gone,
 /// changes nothing.
-async fn follow(
+async fn follow_policy_file(
     file: PathBuf,
     mut known: Option<PolicyFileStamp>,
     guard: std::sync::Weak<PolicyEnforcer>,
     output: CliOutput,
 ) {
-    let mut ticks = tokio::time::interval(LOOK);
+    let mut ticks = tokio::time::interval(POLICY_POLL_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut before = known;
     loop {
         ticks.tick().await;
         let Some(guard) = guard.upgrade() else { return };
-        let now = stamp(&file);
+        let now = file_stamp(&file);
         // Not in the middle of being written: it has to look the same twice.
         let is_settled = now == before;
         before = now;
@@ -163,17 +164,17 @@ async fn follow(
         }
         known = now;
         if now.is_none() {
-            output.warn(format_args!("{} is gone; the rules stay as they were", paths::short(&file)));
+            output.warn(format_args!("{} is gone; the rules stay as they were", paths::display_path(&file)));
             continue;
         }
-        match read(&file) {
+        match read_policy(&file) {
             Ok(policy) if guard.policy().is_some_and(|known| known.version() == policy.version()) => (),
             Ok(policy) => {
                 let rules = policy.rules().len();
                 guard.replace_policy(policy);
                 output.say(format_args!(
                     "  the rules were read again: {rules} of them, from {}",
-                    paths::short(&file)
+                    paths::display_path(&file)
                 ));
             }
             Err(failure) => output.warn(format_args!("the rules stay as they were: {}", failure.message)),
@@ -182,6 +183,6 @@ async fn follow(
 }
 
 /// An error of the record, for people.
-pub(crate) fn unreadable(error: &hospes_store::StoreError) -> CliError {
-    CliError::usage(chain(error))
+pub(crate) fn audit_error(error: &hospes_store::StoreError) -> CliError {
+    CliError::usage(error_chain(error))
 }

@@ -62,7 +62,7 @@ impl CliError {
     }
 
     /// A mistake on the command line; what the parser shows around it is for people.
-    pub(crate) fn misread(error: &clap::Error) -> Self {
+    pub(crate) fn from_clap(error: &clap::Error) -> Self {
         let text = error.render().to_string();
         let mut parts =
             text.split("\n\n").map(|part| part.trim().lines().map(str::trim).collect::<Vec<_>>().join(" "));
@@ -84,13 +84,13 @@ impl CliError {
         self
     }
 
-    pub(crate) fn because(mut self, cause: &dyn StdError) -> Self {
-        self.cause = Some(chain(cause));
+    pub(crate) fn with_cause(mut self, cause: &dyn StdError) -> Self {
+        self.cause = Some(error_chain(cause));
         self
     }
 
     /// Formats the error as one line of JSON.
-    pub(crate) fn envelope(&self) -> String {
+    pub(crate) fn to_json_line(&self) -> String {
         let mut error = serde_json::Map::new();
         error.insert("code".to_owned(), self.code.word().into());
         error.insert("message".to_owned(), self.message.clone().into());
@@ -106,7 +106,7 @@ impl CliError {
 }
 
 /// An error with all its causes.
-pub(crate) fn chain(error: &dyn StdError) -> String {
+pub(crate) fn error_chain(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(error) = next {

@@ -48,11 +48,14 @@ pub(crate) struct ConfiguredServer {
 /// Returns the servers of the configuration, or the built-in ones if there is none. Starts and writes nothing: built-in
 /// servers are asked in this process, and others are known as a host last saw them. Warns and returns `None` if the
 /// configuration cannot be read.
-pub(crate) async fn configured(files: &[PathBuf], output: CliOutput) -> Option<Vec<ConfiguredServer>> {
+pub(crate) async fn configured_servers(
+    files: &[PathBuf],
+    output: CliOutput,
+) -> Option<Vec<ConfiguredServer>> {
     // What a variable holds says nothing about a server's tools.
     let files = ConfigFileArgs { config: files.to_vec(), allow_unset: true, strict: false };
     let servers = match settings::load(&files) {
-        Ok(loaded) if loaded.files.is_empty() => settings::defaults(),
+        Ok(loaded) if loaded.files.is_empty() => settings::default_servers(),
         Ok(loaded) => {
             let rejected = loaded.config.rejected;
             if !rejected.is_empty() {
@@ -69,7 +72,7 @@ pub(crate) async fn configured(files: &[PathBuf], output: CliOutput) -> Option<V
             return None;
         }
     };
-    let pins = remembered().unwrap_or_default();
+    let pins = open_pins().unwrap_or_default();
     let mut all = Vec::with_capacity(servers.len());
     for server in servers {
         all.push(one(&server, pins.as_ref()).await);
@@ -78,11 +81,11 @@ pub(crate) async fn configured(files: &[PathBuf], output: CliOutput) -> Option<V
 }
 
 /// The state folder's memory of servers, if there is one.
-fn remembered() -> CliResult<Option<PinManager>> {
-    if paths::state().is_none_or(|file| !file.is_file()) {
+fn open_pins() -> CliResult<Option<PinManager>> {
+    if paths::state_file().is_none_or(|file| !file.is_file()) {
         return Ok(None);
     }
-    Ok(enforcement::state()?.map(|state| PinningConfig::new(state, PinMode::Ask).offline()))
+    Ok(enforcement::open_state()?.map(|state| PinningConfig::new(state, PinMode::Ask).offline()))
 }
 
 async fn one(server: &ServerConfig, pins: Option<&PinManager>) -> ConfiguredServer {
@@ -128,7 +131,7 @@ async fn of_pins(name: &str, pins: &PinManager) -> Option<KnownOffers> {
                 let definition = definition.unwrap_or_default();
                 let annotations: Option<ToolAnnotations> =
                     serde_json::from_value(definition["annotations"].clone()).ok();
-                let effects = ToolEffectSet::said(annotations.as_ref());
+                let effects = ToolEffectSet::from_annotations(annotations.as_ref());
                 tools.push(KnownTool::new(one.item.name, effects, &definition["inputSchema"]));
             }
             ItemKind::Prompt => prompts.push(one.item.name),
@@ -141,14 +144,14 @@ async fn of_pins(name: &str, pins: &PinManager) -> Option<KnownOffers> {
 fn offers(tools: &[Tool], prompts: impl Iterator<Item = String>) -> KnownOffers {
     let tools = tools.iter().map(|tool| {
         let schema = tool.input_schema.to_value().unwrap_or(Value::Null);
-        KnownTool::new(&tool.name, ToolEffectSet::said(tool.annotations.as_deref()), &schema)
+        KnownTool::new(&tool.name, ToolEffectSet::from_annotations(tool.annotations.as_deref()), &schema)
     });
     KnownOffers::new(tools.collect(), prompts.collect())
 }
 
 /// The rules of a running host that fit nothing of what its servers offer. Servers that have not said yet what they offer
 /// are not held against a rule.
-pub(crate) fn unmatched(host: &Host, policy: &Policy) -> Vec<UnmatchedPart> {
+pub(crate) fn unmatched_rules(host: &Host, policy: &Policy) -> Vec<UnmatchedPart> {
     let servers = host.servers();
     let known = servers.status().servers.into_iter().map(|server| {
         let known = KnownServer::named(&server.name);

@@ -6,18 +6,18 @@ use crate::exit::{CliError, CliResult, FailureCode};
 use crate::{deciders, paths};
 
 /// Asks the host that was started last and answers; `what` it was asked for, as the beginning of a sentence.
-pub(crate) async fn ask<T>(
+pub(crate) async fn ask_running_host<T>(
     what: &str,
     asked: impl AsyncFn(&LocalConsole) -> Result<T, ClientError>,
 ) -> CliResult<(LocalConsole, T)> {
     let token = deciders::token();
     let mut without = false;
-    for (file, note) in paths::notes() {
+    for (file, note) in paths::list_host_notes() {
         let console = LocalConsole::at(paths::socket_beside(&file)).with_token(token.as_deref());
         match asked(&console).await {
             Ok(answer) => return Ok((console, answer)),
             Err(error @ ClientError::Refused { .. }) => {
-                return Err(CliError::new(FailureCode::Unreachable, what).because(&error));
+                return Err(CliError::new(FailureCode::Unreachable, what).with_cause(&error));
             }
             Err(error) => {
                 tracing::debug!(pid = note.pid, %error, "a host left a note, and no console answers there");

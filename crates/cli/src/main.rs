@@ -34,7 +34,7 @@ use exit::{CliError, CliResult};
 use output::CliOutput;
 
 /// Time tasks have to end when the program does.
-const LAST_MOMENT: Duration = Duration::from_millis(500);
+const RUNTIME_SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
     // Before anything else: what starts servers is small and has one thread.
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
         let ended = runtime.block_on(run(cli.command, output));
         // Ends what is still going on, so that no child outlives us; but a read of the terminal that is still
         // waiting must not keep the program.
-        runtime.shutdown_timeout(LAST_MOMENT);
+        runtime.shutdown_timeout(RUNTIME_SHUTDOWN_TIMEOUT);
         ended
     });
     match ended {
@@ -85,7 +85,7 @@ async fn run(command: CliCommand, output: CliOutput) -> CliResult {
 
 fn runtime() -> CliResult<tokio::runtime::Runtime> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.map_err(|error| CliError::usage("cannot start").because(&error))
+    runtime.map_err(|error| CliError::usage("cannot start").with_cause(&error))
 }
 
 /// Help is a result; a mistake is talk, and its code is ours, not that of the parser.
@@ -96,7 +96,7 @@ fn misread(error: &clap::Error) -> ExitCode {
     }
     let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
     if words.any(|word| word == "--json") {
-        output::CliOutput { json: true, quiet: false }.failure(&CliError::misread(error));
+        output::CliOutput { json: true, quiet: false }.failure(&CliError::from_clap(error));
     } else {
         let _gone = error.print();
     }

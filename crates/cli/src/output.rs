@@ -65,14 +65,14 @@ impl CliOutput {
     /// Prints a warning.
     pub(crate) fn warn(self, text: impl fmt::Display) {
         if !self.quiet {
-            err(&labelled("warning", YELLOW, &text.to_string(), talk_width()));
+            err(&format_labelled("warning", YELLOW, &text.to_string(), talk_width()));
         }
     }
 
     /// Prints a hint.
     pub(crate) fn hint(self, text: impl fmt::Display) {
         if !self.quiet {
-            err(&labelled("hint", CYAN, &text.to_string(), talk_width()));
+            err(&format_labelled("hint", CYAN, &text.to_string(), talk_width()));
         }
     }
 
@@ -82,16 +82,16 @@ impl CliOutput {
             return;
         }
         if self.json {
-            err(&(escape_hidden(&failure.envelope()) + "\n"));
+            err(&(escape_hidden(&failure.to_json_line()) + "\n"));
             return;
         }
         let text = failure.to_string();
         // With -v all of it is shown.
         let details = tracing::enabled!(tracing::Level::INFO);
         let lines: Vec<&str> = text.lines().filter(|line| details || !is_detail(line)).collect();
-        err(&labelled("error", RED, &lines.join("\n"), talk_width()));
+        err(&format_labelled("error", RED, &lines.join("\n"), talk_width()));
         if let Some(hint) = &failure.hint {
-            err(&labelled("hint", CYAN, &hint.to_string(), talk_width()));
+            err(&format_labelled("hint", CYAN, &hint.to_string(), talk_width()));
         }
     }
 
@@ -132,24 +132,24 @@ pub(crate) fn escape_hidden(json: &str) -> String {
 }
 
 /// Formats a text after a coloured label, broken at spaces where the terminal would break it inside a word.
-fn labelled(label: &str, style: &str, text: &str, width: Option<usize>) -> String {
+fn format_labelled(label: &str, style: &str, text: &str, width: Option<usize>) -> String {
     let whole = format!("{label}: {text}");
-    let lines: Vec<String> = whole.lines().map(|line| folded(line, 0, width)).collect();
+    let lines: Vec<String> = whole.lines().map(|line| wrap_text(line, 0, width)).collect();
     lines.join("\n").replacen(label, &paint(style, label), 1) + "\n"
 }
 
 /// Prints a part of a line of a result.
-pub(crate) fn piece(text: &str) {
+pub(crate) fn print_result_part(text: &str) {
     out(text);
 }
 
 /// Prints a message without ending the line.
-pub(crate) fn murmur(text: &str) {
+pub(crate) fn print_message_part(text: &str) {
     err(text);
 }
 
 /// Forgets what was typed and not read yet.
-pub(crate) fn forget_typed() {
+pub(crate) fn discard_typed_input() {
     #[cfg(unix)]
     let _not_a_terminal = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
 }
@@ -169,7 +169,7 @@ pub(crate) fn explain_stdio(other: &str) {
     if is_interactive() {
         let text =
             format!("speaking MCP over stdin and stdout, as applications start it; {other}, Ctrl-D ends");
-        announce(paint(DIM, folded(&text, 0, talk_width())));
+        announce(paint(DIM, wrap_text(&text, 0, talk_width())));
     }
 }
 
@@ -233,7 +233,7 @@ pub(crate) fn result_width() -> Option<usize> {
 
 /// Puts `margin` before a text and breaks it at spaces into lines no longer than `width`, if given. A longer word stays
 /// whole.
-pub(crate) fn folded(text: &str, margin: usize, width: Option<usize>) -> String {
+pub(crate) fn wrap_text(text: &str, margin: usize, width: Option<usize>) -> String {
     /// Text in a narrower column is harder to read than broken lines.
     const NARROWEST: usize = 20;
 
@@ -256,7 +256,7 @@ pub(crate) fn folded(text: &str, margin: usize, width: Option<usize>) -> String 
 }
 
 /// The first line of a text, cut where it is long.
-pub(crate) fn headline(text: &str, most: usize) -> String {
+pub(crate) fn first_line(text: &str, most: usize) -> String {
     let line = printable(text.trim().lines().next().unwrap_or_default().trim());
     match line.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", line[..end].trim_end()),
@@ -282,20 +282,20 @@ mod tests {
 
     #[test]
     fn what_follows_a_label_is_broken_at_spaces() {
-        let text = labelled("hint", CYAN, "one two three four five six\nseven", Some(24));
+        let text = format_labelled("hint", CYAN, "one two three four five six\nseven", Some(24));
         assert_eq!(text, format!("{}: one two three four\nfive six\nseven\n", paint(CYAN, "hint")));
     }
 
     #[test]
     fn long_lines_are_broken_at_spaces() {
-        assert_eq!(folded("one two", 2, None), "  one two");
+        assert_eq!(wrap_text("one two", 2, None), "  one two");
         assert_eq!(
-            folded("one two three four five six seven", 4, Some(24)),
+            wrap_text("one two three four five six seven", 4, Some(24)),
             "    one two three four\n    five six seven"
         );
-        assert_eq!(folded("  stderr: x", 0, Some(80)), "  stderr: x");
+        assert_eq!(wrap_text("  stderr: x", 0, Some(80)), "  stderr: x");
         assert_eq!(
-            folded("a averyveryveryveryverylongword b", 0, Some(5)),
+            wrap_text("a averyveryveryveryverylongword b", 0, Some(5)),
             "a\naveryveryveryveryverylongword\nb"
         );
     }
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn a_server_cannot_write_to_the_terminal() {
         assert_eq!(printable("a\u{1b}[31mb\nc\u{202e}d"), "a\\u{1b}[31mb\nc\\u{202e}d");
-        assert_eq!(headline("  one\ntwo", 10), "one");
-        assert_eq!(headline("abcdef", 3), "abc…");
+        assert_eq!(first_line("  one\ntwo", 10), "one");
+        assert_eq!(first_line("abcdef", 3), "abc…");
     }
 }

@@ -14,34 +14,34 @@ pub(crate) fn default_config() -> Option<PathBuf> {
 }
 
 /// Returns the path of the default configuration, even if there is no such file.
-pub(crate) fn config_to_be() -> Option<PathBuf> {
+pub(crate) fn new_config_path() -> Option<PathBuf> {
     Some(folder("XDG_CONFIG_HOME", ".config")?.join("hospes/config.toml"))
 }
 
 /// A file as people write it: below the home folder it begins with `~`.
-pub(crate) fn short(file: &Path) -> String {
+pub(crate) fn display_path(file: &Path) -> String {
     let below = std::env::home_dir().and_then(|home| file.strip_prefix(home).ok().map(Path::to_owned));
     below.map_or_else(|| file.display().to_string(), |below| format!("~/{}", below.display()))
 }
 
 /// Returns the path of the host's memory, which lasts from run to run.
-pub(crate) fn memory() -> Option<PathBuf> {
+pub(crate) fn memory_file() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/memory.json"))
 }
 
 /// The rules for what may be called, where none are named.
-pub(crate) fn policy() -> Option<PathBuf> {
+pub(crate) fn policy_file() -> Option<PathBuf> {
     Some(folder("XDG_CONFIG_HOME", ".config")?.join("hospes/policy.toml"))
 }
 
 /// Returns the paths of the audit log and of its key. They are in one folder, so neither exists without the other.
-pub(crate) fn audit() -> Option<(PathBuf, PathBuf)> {
+pub(crate) fn audit_files() -> Option<(PathBuf, PathBuf)> {
     let folder = folder("XDG_STATE_HOME", ".local/state")?.join("hospes");
     Some((folder.join("audit.db"), folder.join("audit.key")))
 }
 
 /// Returns the path of the host's state: decisions of people, and pending approvals.
-pub(crate) fn state() -> Option<PathBuf> {
+pub(crate) fn state_file() -> Option<PathBuf> {
     Some(folder("XDG_STATE_HOME", ".local/state")?.join("hospes/state.db"))
 }
 
@@ -67,7 +67,10 @@ pub(crate) fn decision_tokens() -> Option<PathBuf> {
 }
 
 /// Reads a secret from a file that only its owner can read. Creates the file if it does not exist.
-pub(crate) fn kept_secret(file: &Path, make: impl FnOnce() -> CliResult<String>) -> CliResult<String> {
+pub(crate) fn read_or_create_secret(
+    file: &Path,
+    make: impl FnOnce() -> CliResult<String>,
+) -> CliResult<String> {
     let kept =
         || fs::read_to_string(file).ok().map(|text| text.trim().to_owned()).filter(|text| text.len() >= 20);
     if let Some(kept) = kept() {
@@ -76,7 +79,8 @@ pub(crate) fn kept_secret(file: &Path, make: impl FnOnce() -> CliResult<String>)
     let made = make()?;
     let written =
         file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| write_private(file, made.as_bytes()));
-    written.map_err(|error| CliError::usage(format!("cannot write {}", file.display())).because(&error))?;
+    written
+        .map_err(|error| CliError::usage(format!("cannot write {}", file.display())).with_cause(&error))?;
     // Of two hosts that start at once one has made it.
     Ok(kept().unwrap_or(made))
 }
@@ -122,7 +126,7 @@ pub(crate) fn socket_beside(note: &Path) -> PathBuf {
 }
 
 /// Creates the folder of running hosts, readable by its owner alone.
-pub(crate) fn make_runtime() -> std::io::Result<()> {
+pub(crate) fn create_runtime_folder() -> std::io::Result<()> {
     let folder = runtime().ok_or(std::io::ErrorKind::NotFound)?;
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -133,7 +137,7 @@ pub(crate) fn make_runtime() -> std::io::Result<()> {
 
 /// Writes a page beside the notes that redirects to an address, readable by its owner alone. Opening the page does not
 /// show the address in the list of processes.
-pub(crate) fn page_to(url: &str) -> std::io::Result<PathBuf> {
+pub(crate) fn write_redirect_page(url: &str) -> std::io::Result<PathBuf> {
     let folder = runtime().ok_or(std::io::ErrorKind::NotFound)?;
     let file = folder.join(format!("console-{}.html", std::process::id()));
     let page = format!(
@@ -146,7 +150,7 @@ pub(crate) fn page_to(url: &str) -> std::io::Result<PathBuf> {
 
 /// A folder beside the notes, for its owner alone, that is gone when this is dropped.
 pub(crate) fn private_folder() -> std::io::Result<tempfile::TempDir> {
-    make_runtime()?;
+    create_runtime_folder()?;
     let folder = runtime().ok_or(std::io::ErrorKind::NotFound)?;
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
@@ -166,9 +170,9 @@ impl Drop for HostNoteGuard {
 
 /// Leaves a note that this process is a host. Without one `hospes status` has to be told the URL, so failing at it
 /// is no error.
-pub(crate) fn note(endpoint: &str, token: Option<String>) -> Option<HostNoteGuard> {
+pub(crate) fn write_host_note(endpoint: &str, token: Option<String>) -> Option<HostNoteGuard> {
     let folder = runtime()?;
-    make_runtime().ok()?;
+    create_runtime_folder().ok()?;
     let note = HostNote { pid: std::process::id(), endpoint: endpoint.to_owned(), token };
     let file = folder.join(format!("{}.json", note.pid));
     write_private(&file, &serde_json::to_vec(&note).ok()?).ok()?;
@@ -187,7 +191,7 @@ fn write_private(file: &Path, content: &[u8]) -> std::io::Result<()> {
 }
 
 /// The hosts that left a note, the newest first; a note may have outlived its host.
-pub(crate) fn notes() -> Vec<(PathBuf, HostNote)> {
+pub(crate) fn list_host_notes() -> Vec<(PathBuf, HostNote)> {
     let Some(entries) = runtime().and_then(|folder| fs::read_dir(folder).ok()) else { return Vec::new() };
     let mut notes: Vec<_> = entries
         .flatten()
@@ -203,6 +207,6 @@ pub(crate) fn notes() -> Vec<(PathBuf, HostNote)> {
 }
 
 /// Removes the note of a host that is gone.
-pub(crate) fn forget(file: &Path) {
+pub(crate) fn remove_host_note(file: &Path) {
     let _gone = fs::remove_file(file);
 }

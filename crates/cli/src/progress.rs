@@ -9,18 +9,18 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::output::{self, printable};
 
 /// Delay before a bar is shown; most calls end before it.
-const PATIENCE: Duration = Duration::from_millis(400);
+const SHOW_DELAY: Duration = Duration::from_millis(400);
 /// Interval at which the bar moves.
 const TICK: Duration = Duration::from_millis(100);
 /// The bar's steps.
 const STEPS: u64 = 10_000;
 
 /// The bar that is shown, which is hidden while the person is asked something.
-static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
+static ACTIVE_BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
 /// Does something during which no bar is drawn.
-pub(crate) fn aside<R>(work: impl FnOnce() -> R) -> R {
-    let shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
+pub(crate) fn without_bar<R>(work: impl FnOnce() -> R) -> R {
+    let shown = ACTIVE_BAR.lock().unwrap_or_else(PoisonError::into_inner).clone();
     match shown {
         Some(bar) => bar.suspend(work),
         None => work(),
@@ -39,10 +39,10 @@ impl CallProgressBar {
         }
         let bar = ProgressBar::no_length().with_message(printable(what));
         bar.set_style(spinner());
-        *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
+        *ACTIVE_BAR.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
         let later = bar.clone();
         tokio::spawn(async move {
-            tokio::time::sleep(PATIENCE).await;
+            tokio::time::sleep(SHOW_DELAY).await;
             if !later.is_finished() {
                 later.enable_steady_tick(TICK);
             }
@@ -63,7 +63,7 @@ impl CallProgressBar {
             bar.set_position(format!("{share:.0}").parse().unwrap_or(0));
         }
         if let Some(message) = &progress.message {
-            bar.set_message(output::headline(message, 60));
+            bar.set_message(output::first_line(message, 60));
         }
         bar.tick();
     }

@@ -8,7 +8,7 @@ use hospes::model::{
 use serde_json::{Value, json};
 
 use crate::arguments::{ArgumentSource, arguments};
-use crate::output::{BOLD, CYAN, CliOutput, DIM, announce, forget_typed, paint, printable};
+use crate::output::{BOLD, CYAN, CliOutput, DIM, announce, discard_typed_input, paint, printable};
 use crate::progress;
 
 /// Maximum number of times a form is asked.
@@ -18,7 +18,7 @@ const MAX_TRIES: usize = 5;
 pub(crate) async fn elicit(params: ElicitParams, output: CliOutput) -> hospes::Result<ElicitResult> {
     // Reading a terminal blocks.
     let ask = move || answer(&params, output, &mut |question: &str| output.ask(question));
-    let asked = tokio::task::spawn_blocking(move || progress::aside(ask));
+    let asked = tokio::task::spawn_blocking(move || progress::without_bar(ask));
     Ok(asked.await?)
 }
 
@@ -101,7 +101,7 @@ fn ask_approval(form: &ElicitFormParams, may_last: bool, ask: &mut AskLine<'_>) 
     }
     let question = format!("\n{}{} ", keys.join("  "), paint(CYAN, " >"));
     // What was typed before there was a question is no answer to it.
-    forget_typed();
+    discard_typed_input();
     for _ in 0..MAX_TRIES {
         let Some(line) = ask(&question) else { return ElicitResult::cancel() };
         let line = line.trim();

@@ -10,7 +10,7 @@ use hospes_host::{Host, HostBuilder, HostSettings, PinMode, PinningConfig, Upstr
 use hospes_sandbox::SandboxHelper;
 
 use crate::args::{ConfigFileArgs, HostOptions};
-use crate::exit::{CliError, CliResult, chain};
+use crate::exit::{CliError, CliResult, error_chain};
 use crate::output::CliOutput;
 use crate::{builtins, enforcement, paths};
 
@@ -44,7 +44,7 @@ pub(crate) fn load(files: &ConfigFileArgs) -> CliResult<LoadedConfig> {
 }
 
 fn mistakes(errors: &ConfigErrors) -> CliError {
-    let text: Vec<String> = errors.iter().map(|error| chain(error)).collect();
+    let text: Vec<String> = errors.iter().map(|error| error_chain(error)).collect();
     let failure = CliError::usage(match text.as_slice() {
         [one] => one.clone(),
         many => format!("{} mistakes in the configuration\n  {}", many.len(), many.join("\n  ")),
@@ -53,7 +53,7 @@ fn mistakes(errors: &ConfigErrors) -> CliError {
 }
 
 /// The servers that run when there is no configuration.
-pub(crate) fn defaults() -> Vec<ServerConfig> {
+pub(crate) fn default_servers() -> Vec<ServerConfig> {
     let source = ConfigSource::unwritten("the defaults");
     builtins::DEFAULTS
         .iter()
@@ -65,7 +65,7 @@ pub(crate) fn defaults() -> Vec<ServerConfig> {
 }
 
 /// A host as the command line wants it.
-pub(crate) async fn host(
+pub(crate) async fn build_host(
     options: &HostOptions,
     mut config: HostConfig,
     accounts: Option<UpstreamAccounts>,
@@ -75,7 +75,7 @@ pub(crate) async fn host(
         output.warn(warning);
     }
     for rejected in &config.rejected {
-        let mistakes: Vec<String> = rejected.errors.iter().map(|error| chain(error)).collect();
+        let mistakes: Vec<String> = rejected.errors.iter().map(|error| error_chain(error)).collect();
         output.warn(format_args!(
             "the server `{}` is not started, the others are (--strict starts none): {}",
             rejected.name,
@@ -83,8 +83,8 @@ pub(crate) async fn host(
         ));
     }
     let mut settings = HostSettings::default();
-    settings.helper = helper();
-    folders("--root", &options.roots)?;
+    settings.helper = launch_helper();
+    check_folders("--root", &options.roots)?;
     settings.roots.clone_from(&options.roots);
     // What is said here goes before what the files say.
     config.start_wait = options.start_wait.or(config.start_wait);
@@ -104,13 +104,13 @@ pub(crate) async fn host(
         config.servers.iter_mut().for_each(|server| server.pins = None);
     }
     // Whoever has rules wants to be asked.
-    let has_rules = enforcement::rules(options.policy.as_deref())?.is_some();
+    let has_rules = enforcement::find_policy_file(options.policy.as_deref())?.is_some();
     let mode = options.pins.unwrap_or(if has_rules { PinMode::Ask } else { PinMode::FirstUse });
     let is_pinned = config.servers.iter().any(|server| {
         !matches!(server.transport, ServerTransport::Builtin(_))
             && server.pins.unwrap_or(mode) != PinMode::Off
     });
-    let state = enforcement::state();
+    let state = enforcement::open_state();
     let state = if is_pinned {
         let nowhere = || CliError::usage("there is no folder to keep in what was accepted (HOME is not set)");
         let state = state.and_then(|state| state.ok_or_else(nowhere));
@@ -128,16 +128,16 @@ pub(crate) async fn host(
         builder = builder.sampler(Arc::new(sampler));
     }
     if let Some(state) = &state {
-        builder = builder.tasks_kept_in(state);
+        builder = builder.store_tasks_in(state);
     }
     if let Some(accounts) = accounts {
         builder = builder.accounts(accounts);
     }
-    if let Some(file) = paths::memory() {
+    if let Some(file) = paths::memory_file() {
         builder = builder.memory(file);
     }
     if let Some(guard) =
-        enforcement::guard(options, state.as_ref(), (answers_questions, kept_for), output).await?
+        enforcement::build_enforcer(options, state.as_ref(), (answers_questions, kept_for), output).await?
     {
         builder = builder.guard(guard);
     }
@@ -151,12 +151,12 @@ pub(crate) async fn host(
 pub(crate) const RUN_CHILD: &str = hospes_host::callers::HELPER_WORD;
 
 /// Returns the program that starts servers: this program itself.
-pub(crate) fn helper() -> Option<SandboxHelper> {
-    SandboxHelper::is_of_use().then(|| SandboxHelper::this_program(RUN_CHILD))
+pub(crate) fn launch_helper() -> Option<SandboxHelper> {
+    SandboxHelper::is_supported().then(|| SandboxHelper::this_program(RUN_CHILD))
 }
 
 /// Refuses what is no folder.
-pub(crate) fn folders(flag: &str, folders: &[PathBuf]) -> CliResult {
+pub(crate) fn check_folders(flag: &str, folders: &[PathBuf]) -> CliResult {
     match folders.iter().find(|folder| !folder.is_dir()) {
         None => Ok(()),
         Some(file) if file.exists() => {
@@ -167,7 +167,7 @@ pub(crate) fn folders(flag: &str, folders: &[PathBuf]) -> CliResult {
 }
 
 /// Refuses what no `Host` or `OffersSource` could be.
-pub(crate) fn allowed(hosts: &[String], origins: &[String]) -> CliResult {
+pub(crate) fn check_allowed(hosts: &[String], origins: &[String]) -> CliResult {
     let refuse = |flag: &str, form: &str, given: &str| {
         Err(CliError::usage(format!("{flag}: expected {form}, got `{given}`")))
     };

@@ -7,14 +7,14 @@ use hospes::client::{Client, ClientBuilder, Target};
 use hospes::model::Era;
 use hospes_auth::client::{PreregisteredOAuthClient, RESOURCE_MISMATCH_HINT};
 use hospes_host::config::{EraChoice, SandboxConfig, ServerConfig, ServerTransport, nearest};
-use hospes_host::upstream::guarded;
+use hospes_host::upstream::confine_command;
 
 use crate::args::{ConnectArgs, EraArg};
 use crate::commands::{InterruptListener, auth, interrupted};
 use crate::credentials::{self, LazyStore};
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::CliOutput;
-use crate::settings::{folders, helper, load};
+use crate::settings::{check_folders, launch_helper, load};
 use crate::{builtins, output, prompt};
 
 /// Hint for servers that require sign-in.
@@ -42,14 +42,14 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &ConnectArgs) 
     let found = |target| Ok(ServerTarget { target, era, roots: Vec::new(), client: None });
     if let Some((first, rest)) = program.split_first() {
         let command = Target::command(first).args(rest);
-        return found(dress(command.into(), reach)?);
+        return found(apply_flags(command.into(), reach)?);
     }
     let word = word.ok_or_else(|| CliError::usage("no server is named"))?.trim();
     if word.starts_with("http://") || word.starts_with("https://") {
         if let Err(error) = url::Url::parse(word) {
-            return Err(CliError::usage(format!("`{word}` is not a URL")).because(&error));
+            return Err(CliError::usage(format!("`{word}` is not a URL")).with_cause(&error));
         }
-        return found(dress(Target::parse(word), reach)?);
+        return found(apply_flags(Target::parse(word), reach)?);
     }
     let loaded = load(&reach.files)?;
     if let Some(server) = loaded.config.server(word) {
@@ -61,17 +61,17 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &ConnectArgs) 
             ServerTransport::Http(http) => http.client.as_ref().and_then(|client| client.given()),
             _ => None,
         };
-        return Ok(ServerTarget { target: dress(target, reach)?, era, roots, client });
+        return Ok(ServerTarget { target: apply_flags(target, reach)?, era, roots, client });
     }
     if builtins::names().any(|name| name == word) {
-        return found(dress(builtin(word, builtins::alone(word))?, reach)?);
+        return found(apply_flags(builtin(word, builtins::default_arguments(word))?, reach)?);
     }
     if word.contains(char::is_whitespace) || is_program(word) {
         let target = Target::parse(word);
         if let Target::Invalid { why, .. } = &target {
             return Err(CliError::usage(format!("`{word}` is no command line: {why}")));
         }
-        return found(dress(target, reach)?);
+        return found(apply_flags(target, reach)?);
     }
     let mut names: Vec<&str> = loaded.config.servers.iter().map(|server| server.name.as_str()).collect();
     for name in builtins::names() {
@@ -97,7 +97,7 @@ fn entry(server: &ServerConfig) -> CliResult<Target> {
             builtin(&server.name, &args)
         }
         ServerTransport::Stdio(_) | ServerTransport::Http(_) => {
-            let found = hospes_host::upstream::target(server, helper().as_ref());
+            let found = hospes_host::upstream::target(server, launch_helper().as_ref());
             found.map_err(|problem| {
                 let failure = CliError::new(FailureCode::Unreachable, &*problem.message);
                 match problem.hint {
@@ -113,7 +113,7 @@ fn entry(server: &ServerConfig) -> CliResult<Target> {
 /// A built-in server is this program again, as a child.
 fn builtin(name: &str, args: &[&str]) -> CliResult<Target> {
     let program =
-        std::env::current_exe().map_err(|error| CliError::usage("cannot find myself").because(&error))?;
+        std::env::current_exe().map_err(|error| CliError::usage("cannot find myself").with_cause(&error))?;
     Ok(Target::command(program).args(["serve", name]).args(args).into())
 }
 
@@ -127,7 +127,7 @@ fn is_program(word: &str) -> bool {
 }
 
 /// Adds what the flags say.
-fn dress(target: Target, reach: &ConnectArgs) -> CliResult<Target> {
+fn apply_flags(target: Target, reach: &ConnectArgs) -> CliResult<Target> {
     match target {
         Target::Command(mut command) => {
             if !reach.headers.is_empty() {
@@ -140,14 +140,15 @@ fn dress(target: Target, reach: &ConnectArgs) -> CliResult<Target> {
                 command = command.env(name, value);
             }
             if let Some(folder) = &reach.cwd {
-                folders("--cwd", std::slice::from_ref(folder))?;
+                check_folders("--cwd", std::slice::from_ref(folder))?;
                 command = command.cwd(folder);
             }
             if command.launcher.is_some() {
                 return Ok(command.into());
             }
             // Without such a program the client says what is missing.
-            let guarded = guarded(command.clone(), &SandboxConfig::default(), helper().as_ref());
+            let guarded =
+                confine_command(command.clone(), &SandboxConfig::default(), launch_helper().as_ref());
             Ok(guarded.map_or(command, |(guarded, _)| guarded).into())
         }
         Target::Url(mut url) => {
@@ -182,15 +183,15 @@ pub(crate) async fn connect(
             Era::Modern => builder.revision(hospes::model::Revision::LATEST),
         };
     }
-    folders("--root", &reach.roots)?;
+    check_folders("--root", &reach.roots)?;
     let roots = if reach.roots.is_empty() { &found.roots } else { &reach.roots };
     if !roots.is_empty() {
         builder = builder.roots(roots);
     }
-    builder = answering(builder, output);
+    builder = answer_questions(builder, output);
     let signs_in = matches!(found.target, Target::Url(_));
-    let store = if signs_in { credentials::later()? } else { None };
-    let target = signed_in(found.target, found.client, store.clone())?;
+    let store = if signs_in { credentials::open_lazily()? } else { None };
+    let target = with_tokens(found.target, found.client, store.clone())?;
     let Some(connected) = ending.unless(builder.connect(target)).await else {
         return Err(interrupted("there was no connection yet"));
     };
@@ -212,7 +213,7 @@ pub(crate) async fn connect(
 }
 
 /// Lets requests in by the tokens of an earlier sign-in, unless the command line says otherwise.
-fn signed_in(
+fn with_tokens(
     target: Target,
     client: Option<PreregisteredOAuthClient>,
     store: Option<Arc<LazyStore>>,
@@ -230,7 +231,7 @@ fn signed_in(
 }
 
 /// Lets the person answer what servers ask, where there is one.
-fn answering(builder: ClientBuilder, output: CliOutput) -> ClientBuilder {
+fn answer_questions(builder: ClientBuilder, output: CliOutput) -> ClientBuilder {
     if !output::is_interactive() {
         return builder;
     }

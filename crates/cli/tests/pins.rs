@@ -109,7 +109,8 @@ fn a_person_accepts_a_new_server_and_each_change_of_it() {
     assert_eq!(house.run(&["pins", "reject", "one"]).code, Some(0));
     eventually("a rejected server ends", || !house.is_running("one"));
     let (went, said) = call(&mut host, &mut id, "one__more");
-    assert!(!went && said.contains("the server is rejected"), "{said}");
+    // The gateway may still list the server, or not any more: both answers say that it is rejected.
+    assert!(!went && said.contains("rejected"), "{said}");
     end(host);
 
     let history = json(&house, &["--json", "pins", "history", "one", "part"]);

@@ -16,7 +16,7 @@ use hospes::model::{Implementation, Revision};
 use hospes::prelude::*;
 
 /// The suite gives a client 30 seconds, and may hang itself when they are over.
-const TIME: Duration = Duration::from_secs(25);
+const RUN_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// Parameters of a run, as the suite gives them.
 struct ScenarioRun {
@@ -28,7 +28,7 @@ struct ScenarioRun {
 }
 
 impl ScenarioRun {
-    fn read() -> Result<Self> {
+    fn from_environment() -> Result<Self> {
         let url = env::args().next_back().filter(|_| env::args().len() > 1);
         let url = url.ok_or_else(|| Error::msg("the last argument is the URL of the suite's server"))?;
         let scenario = env::var("MCP_CONFORMANCE_SCENARIO")
@@ -72,17 +72,17 @@ impl ScenarioRun {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let played = async {
-        let run = ScenarioRun::read()?;
-        scenarios::play(&run).await
+        let run = ScenarioRun::from_environment()?;
+        scenarios::run_scenario(&run).await
     };
-    match tokio::time::timeout(TIME, played).await {
+    match tokio::time::timeout(RUN_TIMEOUT, played).await {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => {
             eprintln!("{error}");
             ExitCode::FAILURE
         }
         Err(_) => {
-            eprintln!("the scenario took longer than {TIME:?}");
+            eprintln!("the scenario took longer than {RUN_TIMEOUT:?}");
             ExitCode::FAILURE
         }
     }

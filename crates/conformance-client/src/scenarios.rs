@@ -8,9 +8,9 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::{ScenarioRun, answers};
 
-pub(crate) async fn play(run: &ScenarioRun) -> Result<()> {
+pub(crate) async fn run_scenario(run: &ScenarioRun) -> Result<()> {
     if run.scenario == "sep-2322-client-request-state" {
-        return questions(run).await;
+        return call_with_questions(run).await;
     }
     let client = run.builder().connect(run.target()?).await?;
     let played = match run.scenario.as_str() {
@@ -49,14 +49,14 @@ async fn call_after_list(client: &Client, tool: &str, arguments: Value) -> Resul
 
 async fn call(client: &Client, tool: &str, arguments: Value) -> Result<()> {
     let result = client.call(tool, arguments).await?;
-    if result.failed() {
+    if result.has_failed() {
         return Err(Error::msg(format!("{tool} failed: {}", result.all_text())));
     }
     Ok(())
 }
 
 /// Calls with questions in them, and another call made while the first of these waits for its answer.
-async fn questions(run: &ScenarioRun) -> Result<()> {
+async fn call_with_questions(run: &ScenarioRun) -> Result<()> {
     let (asked, answers) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)));
     let (said, allowed) = (Arc::clone(&asked), Arc::clone(&answers));
     let builder = run.builder().elicitation(move |question| {

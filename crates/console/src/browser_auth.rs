@@ -19,7 +19,7 @@ use crate::Console;
 use crate::api::ApiError;
 
 /// Header in which the console's pages send the key of their session.
-pub(crate) const KEY: &str = "x-hospes-key";
+pub(crate) const SESSION_KEY_HEADER: &str = "x-hospes-key";
 
 /// Authenticated caller.
 #[derive(Clone, Debug)]
@@ -32,10 +32,10 @@ pub(crate) enum ConsoleCaller {
 
 impl ConsoleCaller {
     /// Describes the caller for the audit log.
-    pub(crate) fn words(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match self {
             Self::Browser(id) => format!("the person at the console, browser session {id}"),
-            Self::Program(decider) => decider.words(None),
+            Self::Program(decider) => decider.describe(None),
         }
     }
 
@@ -48,19 +48,19 @@ impl ConsoleCaller {
 }
 
 /// Turns away what does not come from our own pages: other names (DNS rebinding), other origins, other sites.
-pub(crate) async fn admit(request: Request, next: Next) -> Result<Response, ApiError> {
+pub(crate) async fn check_origin(request: Request, next: Next) -> Result<Response, ApiError> {
     let path = request.uri().path();
     // To open a page one may come from anywhere: a link in an application, a bookmark.
     let is_page =
         request.method() == Method::GET && !path.starts_with("/api/") && !path.starts_with("/assets/");
-    check(&request, is_page)?;
+    check_headers(&request, is_page)?;
     Ok(next.run(request).await)
 }
 
-fn check(request: &Request, is_page: bool) -> Result<(), ApiError> {
+fn check_headers(request: &Request, is_page: bool) -> Result<(), ApiError> {
     let headers = request.headers();
-    let host =
-        single(headers, HOST.as_str())?.ok_or(ApiError::Elsewhere("a request names the host it is for"))?;
+    let host = single_header(headers, HOST.as_str())?
+        .ok_or(ApiError::Elsewhere("a request names the host it is for"))?;
     // A request line with another authority means two things to two readers.
     if request.uri().authority().is_some_and(|named| named.as_str() != host)
         || !AllowedHosts::loopback().allows(host)
@@ -69,38 +69,38 @@ fn check(request: &Request, is_page: bool) -> Result<(), ApiError> {
             "this host is called localhost or by a loopback address, and nothing else",
         ));
     }
-    if let Some(origin) = single(headers, ORIGIN.as_str())?
+    if let Some(origin) = single_header(headers, ORIGIN.as_str())?
         && origin.strip_prefix("http://") != Some(host)
     {
         return Err(ApiError::Elsewhere("only pages of the console itself may ask"));
     }
-    match single(headers, "sec-fetch-site")? {
+    match single_header(headers, "sec-fetch-site")? {
         None | Some("same-origin" | "none") => Ok(()),
-        Some(_) if is_page && single(headers, "sec-fetch-dest")? == Some("document") => Ok(()),
+        Some(_) if is_page && single_header(headers, "sec-fetch-dest")? == Some("document") => Ok(()),
         Some(_) => Err(ApiError::Elsewhere("only pages of the console itself may ask")),
     }
 }
 
 /// Authenticates a browser by the cookie and the key of its session.
-pub(crate) async fn enter(
+pub(crate) async fn authenticate_browser(
     State(console): State<Console>,
     mut request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
     let headers = request.headers();
-    let secret = cookie(headers, &console).ok_or(ApiError::NoSession)?;
-    let key = single(headers, KEY)?;
+    let secret = session_cookie(headers, &console).ok_or(ApiError::NoSession)?;
+    let key = single_header(headers, SESSION_KEY_HEADER)?;
     // What opens the stream of news (the path is that below `/api`) cannot send headers; there is nothing in it but that something is new.
     if key.is_none() && request.uri().path() != "/events" {
         return Err(ApiError::NoSession);
     }
-    let session = console.sessions().enter(&secret, key).ok_or(ApiError::NoSession)?;
+    let session = console.sessions().authenticate(&secret, key).ok_or(ApiError::NoSession)?;
     request.extensions_mut().insert(ConsoleCaller::Browser(session));
     Ok(next.run(request).await)
 }
 
 /// Marks requests over the Unix socket as those of a program, unless the connection has already identified it.
-pub(crate) async fn program(mut request: Request, next: Next) -> Response {
+pub(crate) async fn attach_program(mut request: Request, next: Next) -> Response {
     let extensions = request.extensions_mut();
     if extensions.get::<ConsoleCaller>().is_none() {
         extensions.insert(ConsoleCaller::Program(Arc::new(Decider::Unidentified)));
@@ -116,30 +116,31 @@ impl FromRequestParts<Console> for AuthorizedDecider {
 
     async fn from_request_parts(parts: &mut Parts, console: &Console) -> Result<Self, ApiError> {
         let caller = parts.extensions.get::<ConsoleCaller>().ok_or(ApiError::NoSession)?;
-        let ConsoleCaller::Program(decider) = caller else { return Ok(Self(caller.words())) };
+        let ConsoleCaller::Program(decider) = caller else { return Ok(Self(caller.describe())) };
         let deciders = console.deciders();
-        let token = match (bearer(&parts.headers)?, &deciders.tokens) {
+        let token = match (bearer_token(&parts.headers)?, &deciders.tokens) {
             (Some(secret), Some(tokens)) => Some(tokens.name_of(secret).ok_or(ApiError::NoToken)?),
             (Some(_), None) => return Err(ApiError::NoToken),
             (None, _) => None,
         };
         let allowed = decider.check(deciders.from, token.as_deref());
-        allowed
-            .inspect_err(|why| tracing::warn!(who = decider.words(None), %why, "a decision was refused"))?;
-        Ok(Self(decider.words(token.as_deref())))
+        allowed.inspect_err(
+            |why| tracing::warn!(who = decider.describe(None), %why, "a decision was refused"),
+        )?;
+        Ok(Self(decider.describe(token.as_deref())))
     }
 }
 
 /// The secret that a program shows.
-fn bearer(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
-    let Some(text) = single(headers, AUTHORIZATION.as_str())? else { return Ok(None) };
+fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
+    let Some(text) = single_header(headers, AUTHORIZATION.as_str())? else { return Ok(None) };
     let (scheme, secret) = text.split_once(' ').ok_or(ApiError::NoToken)?;
     scheme.eq_ignore_ascii_case("bearer").then_some(Some(secret.trim())).ok_or(ApiError::NoToken)
 }
 
 /// The client of a connection over the Unix socket; none for those it does not serve: another user, or a server that a host has
 /// started.
-pub(crate) fn connected(pid: Option<u32>, uid: u32, own: u32) -> Option<ConsoleCaller> {
+pub(crate) fn identify_peer(pid: Option<u32>, uid: u32, own: u32) -> Option<ConsoleCaller> {
     if uid != own && uid != 0 {
         return None;
     }
@@ -159,7 +160,7 @@ pub(crate) fn connected(pid: Option<u32>, uid: u32, own: u32) -> Option<ConsoleC
 }
 
 /// A header that stands at most once and is text.
-fn single<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, ApiError> {
+fn single_header<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, ApiError> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
@@ -176,7 +177,7 @@ pub(crate) fn cookie_name(console: &Console) -> String {
     format!("hospes-console-{}", console.address().port())
 }
 
-fn cookie(headers: &HeaderMap, console: &Console) -> Option<String> {
+fn session_cookie(headers: &HeaderMap, console: &Console) -> Option<String> {
     let wanted = cookie_name(console);
     let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
     let mut cookies = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));

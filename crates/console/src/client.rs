@@ -17,7 +17,7 @@ use tokio::net::UnixStream;
 use tokio::task::AbortHandle;
 
 /// Maximum time to wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest answer, in bytes.
 const MAX_ANSWER: usize = 64 << 20;
 
@@ -76,7 +76,7 @@ impl LocalConsole {
     /// When the console is not there, or says no.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let request = Request::get(format!("/api/{path}"));
-        self.ask(request, Bytes::new()).await
+        self.request_json(request, Bytes::new()).await
     }
 
     /// Has something done.
@@ -90,7 +90,7 @@ impl LocalConsole {
     ) -> Result<T, ClientError> {
         let body = serde_json::to_vec(body).map_err(|error| self.unreachable(io::Error::other(error)))?;
         let request = Request::post(format!("/api/{path}")).header(CONTENT_TYPE, "application/json");
-        self.ask(request, body.into()).await
+        self.request_json(request, body.into()).await
     }
 
     /// Follows what is new.
@@ -102,7 +102,7 @@ impl LocalConsole {
         Ok(ConsoleEventStream { body, connection, text: Vec::new() })
     }
 
-    async fn ask<T: DeserializeOwned>(
+    async fn request_json<T: DeserializeOwned>(
         &self,
         request: http::request::Builder,
         body: Bytes,
@@ -115,7 +115,7 @@ impl LocalConsole {
             serde_json::from_slice(&body).map_err(|error| self.unreachable(error.into()))
         };
         let late = || self.unreachable(io::ErrorKind::TimedOut.into());
-        tokio::time::timeout(PATIENCE, work).await.map_err(|_| late())?
+        tokio::time::timeout(RESPONSE_TIMEOUT, work).await.map_err(|_| late())?
     }
 
     async fn send(

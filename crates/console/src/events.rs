@@ -54,7 +54,7 @@ impl ConsoleEvents {
     }
 
     /// A place among the streams that are open; none where there are `most` already.
-    pub(crate) fn stream(&self, most: usize) -> Option<StreamPermit> {
+    pub(crate) fn open_stream(&self, most: usize) -> Option<StreamPermit> {
         let open = self.streams.fetch_add(1, Ordering::AcqRel);
         let place = StreamPermit(Arc::clone(&self.streams));
         (open < most).then_some(place)

@@ -114,12 +114,12 @@ impl Console {
     /// # Errors
     /// When the address is not of this machine alone, or cannot be taken.
     pub async fn listen(self, address: SocketAddr) -> io::Result<ConsoleServer> {
-        ConsoleServer::begin(self, address).await
+        ConsoleServer::bind(self, address).await
     }
 
     /// A new link that lets one browser in.
     fn link(&self) -> ConsoleLink {
-        let (token, lifetime) = self.sessions().link();
+        let (token, lifetime) = self.sessions().create_link();
         ConsoleLink::new(&format!("http://{}", self.address()), &token, lifetime)
     }
 
@@ -148,7 +148,7 @@ impl Console {
     }
 
     fn desk(&self) -> Option<&ApprovalQueue> {
-        self.guard().map(PolicyEnforcer::desk)
+        self.guard().map(PolicyEnforcer::approvals)
     }
 
     fn sessions(&self) -> &BrowserSessions {

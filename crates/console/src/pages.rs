@@ -12,12 +12,12 @@ use http::{HeaderName, HeaderValue};
 use crate::Console;
 
 /// The frame of all pages; what is in it is made by `app.js`.
-const FRAME: &str = include_str!("../pages/index.html");
+const INDEX_PAGE: &str = include_str!("../pages/index.html");
 /// The page of a link.
-const OPEN: &str = include_str!("../pages/open.html");
+const OPEN_PAGE: &str = include_str!("../pages/open.html");
 
 /// Nothing but what is ours, nothing inline, no text that becomes markup, and no frame around it.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+const PAGE_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
     form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
 macro_rules! modules {
@@ -34,7 +34,7 @@ const MODULES: [(&str, &str, &str); 23] = modules! {
 };
 
 /// Everything else that pages fetch.
-const OTHERS: [(&str, &str, &str); 2] = [
+const ASSETS: [(&str, &str, &str); 2] = [
     ("style.css", "text/css; charset=utf-8", include_str!("../pages/style.css")),
     ("icon.svg", "image/svg+xml", include_str!("../pages/icon.svg")),
 ];
@@ -54,19 +54,19 @@ const PAGES: [&str; 9] = [
 
 pub(crate) fn routes() -> Router<Console> {
     let pages =
-        PAGES.iter().fold(Router::new(), |routes, path| routes.route(path, get(async || Html(FRAME))));
-    let routes = pages.route("/open", get(async || Html(OPEN)));
-    MODULES.iter().chain(&OTHERS).fold(routes, |routes, (name, kind, text)| {
+        PAGES.iter().fold(Router::new(), |routes, path| routes.route(path, get(async || Html(INDEX_PAGE))));
+    let routes = pages.route("/open", get(async || Html(OPEN_PAGE)));
+    MODULES.iter().chain(&ASSETS).fold(routes, |routes, (name, kind, text)| {
         let asset = async || ([(CONTENT_TYPE, HeaderValue::from_static(kind))], *text).into_response();
         routes.route(&format!("/assets/{name}"), get(asset))
     })
 }
 
 /// Adds the security headers to every answer to a browser.
-pub(crate) async fn guarded(mut response: Response) -> Response {
+pub(crate) async fn add_security_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in [
-        (CONTENT_SECURITY_POLICY, POLICY),
+        (CONTENT_SECURITY_POLICY, PAGE_SECURITY_POLICY),
         (X_FRAME_OPTIONS, "DENY"),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "no-referrer"),

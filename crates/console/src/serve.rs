@@ -29,7 +29,7 @@ const MAX_CONNECTIONS: usize = 128;
 /// Maximum time to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 /// Interval at which expired sessions are noticed.
-const LOOK: Duration = Duration::from_secs(30);
+const SESSION_POLL_INTERVAL: Duration = Duration::from_secs(30);
 /// The largest head of a request, in bytes.
 const MAX_HEAD: usize = 32 * 1024;
 
@@ -43,7 +43,7 @@ pub struct ConsoleServer {
 }
 
 impl ConsoleServer {
-    pub(crate) async fn begin(console: Console, address: SocketAddr) -> io::Result<Self> {
+    pub(crate) async fn bind(console: Console, address: SocketAddr) -> io::Result<Self> {
         if !address.ip().is_loopback() {
             let why =
                 "the console listens on a loopback address only: whoever reaches it could try to decide";
@@ -58,7 +58,7 @@ impl ConsoleServer {
         // An event is one small write; to hold it back for another costs 40 ms.
         let admits = |stream: &TcpStream| stream.set_nodelay(true).is_ok().then_some(None);
         let serving = tokio::spawn(serve(routes, listener, admits));
-        let attending = tokio::spawn(attend(console.clone(), format!("http://{address}")));
+        let attending = tokio::spawn(report_attendance(console.clone(), format!("http://{address}")));
         let serving = [serving.abort_handle(), attending.abort_handle()];
         let registration = console.desk().map(ApprovalQueue::register_console);
         Ok(Self { console, address, serving, socket: None, _registration: registration })
@@ -83,7 +83,7 @@ impl ConsoleServer {
         let admits = move |stream: &UnixStream| {
             let peer = stream.peer_cred().ok()?;
             let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
-            browser_auth::connected(pid, peer.uid(), own).map(Some)
+            browser_auth::identify_peer(pid, peer.uid(), own).map(Some)
         };
         let serving = tokio::spawn(serve(routes, listener, admits));
         self.socket = Some((path.to_owned(), serving.abort_handle()));
@@ -126,18 +126,18 @@ impl Drop for ConsoleServer {
 }
 
 /// Reports the person as present to the approval queue while a browser has a session.
-async fn attend(console: Console, url: String) {
+async fn report_attendance(console: Console, url: String) {
     let Some(desk) = console.desk() else { return };
     let mut sessions = console.news().sessions();
     let mut attendance = None;
     loop {
-        match (console.sessions().all().is_empty(), &attendance) {
+        match (console.sessions().list().is_empty(), &attendance) {
             (true, Some(_)) => attendance = None,
-            (false, None) => attendance = Some(desk.attend(Some(&url))),
+            (false, None) => attendance = Some(desk.register_viewer(Some(&url))),
             _ => {}
         }
         // Sessions run out by themselves.
-        let _ = tokio::time::timeout(LOOK, sessions.changed()).await;
+        let _ = tokio::time::timeout(SESSION_POLL_INTERVAL, sessions.changed()).await;
     }
 }
 

@@ -123,21 +123,21 @@ impl BrowserSessions {
     }
 
     /// Creates a link. Returns its token and its lifetime.
-    pub(crate) fn link(&self) -> (String, Duration) {
+    pub(crate) fn create_link(&self) -> (String, Duration) {
         let token = random_text();
         let until = Instant::now() + self.lifetimes.link;
-        let mut state = self.state();
+        let mut state = self.lock_state();
         if state.links.len() >= MAX_LINKS {
             state.links.remove(0);
         }
-        state.links.push((hash(&token), until));
+        state.links.push((hash_secret(&token), until));
         (token, self.lifetimes.link)
     }
 
     /// Uses a link up. None when there is no such link, or no longer.
-    pub(crate) fn open(&self, token: &str, browser: &str) -> Option<OpenedSession> {
-        let mut state = self.state();
-        let shown = hash(token);
+    pub(crate) fn redeem_link(&self, token: &str, browser: &str) -> Option<OpenedSession> {
+        let mut state = self.lock_state();
+        let shown = hash_secret(token);
         let found = state.links.iter().position(|(link, _)| bool::from(link.ct_eq(&shown)))?;
         let _used = state.links.remove(found);
         if state.sessions.len() >= MAX_SESSIONS {
@@ -150,8 +150,8 @@ impl BrowserSessions {
         let id = random_text()[..12].to_owned();
         state.sessions.push(BrowserSession {
             id: id.clone(),
-            secret: hash(&secret),
-            key: hash(&key),
+            secret: hash_secret(&secret),
+            key: hash_secret(&key),
             browser: browser.chars().take(MAX_BROWSER).collect(),
             since: now,
             used: now,
@@ -162,11 +162,11 @@ impl BrowserSessions {
     }
 
     /// The session of a cookie, which is used now. `key` has to be its own where one has to be shown.
-    pub(crate) fn enter(&self, secret: &str, key: Option<&str>) -> Option<String> {
-        let mut state = self.state();
-        let shown = hash(secret);
+    pub(crate) fn authenticate(&self, secret: &str, key: Option<&str>) -> Option<String> {
+        let mut state = self.lock_state();
+        let shown = hash_secret(secret);
         let session = state.sessions.iter_mut().find(|session| bool::from(session.secret.ct_eq(&shown)))?;
-        if key.is_some_and(|key| !bool::from(session.key.ct_eq(&hash(key)))) {
+        if key.is_some_and(|key| !bool::from(session.key.ct_eq(&hash_secret(key)))) {
             return None;
         }
         (session.used, session.seen) = (Instant::now(), Timestamp::now());
@@ -174,13 +174,13 @@ impl BrowserSessions {
     }
 
     /// Returns true if the session exists and has not expired.
-    pub(crate) fn stands(&self, id: &str) -> bool {
-        self.state().sessions.iter().any(|session| session.id == id)
+    pub(crate) fn is_active(&self, id: &str) -> bool {
+        self.lock_state().sessions.iter().any(|session| session.id == id)
     }
 
     /// All of them, the newest first.
-    pub(crate) fn all(&self) -> Vec<SessionSummary> {
-        let state = self.state();
+    pub(crate) fn list(&self) -> Vec<SessionSummary> {
+        let state = self.lock_state();
         let shown = |session: &BrowserSession| {
             let left = (self.lifetimes.idle.saturating_sub(session.used.elapsed()))
                 .min(self.lifetimes.session.saturating_sub(session.since.elapsed()));
@@ -197,14 +197,14 @@ impl BrowserSessions {
 
     /// Ends a session; whether there was one.
     pub(crate) fn end(&self, id: &str) -> bool {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         let before = state.sessions.len();
         state.sessions.retain(|session| session.id != id);
         state.sessions.len() < before
     }
 
     /// The state, without what has run out.
-    fn state(&self) -> MutexGuard<'_, BrowserSessionsState> {
+    fn lock_state(&self) -> MutexGuard<'_, BrowserSessionsState> {
         // Whole entries come and go, so a panic elsewhere while it was held spoils nothing.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -215,7 +215,7 @@ impl BrowserSessions {
     }
 }
 
-fn hash(secret: &str) -> SecretHash {
+fn hash_secret(secret: &str) -> SecretHash {
     let mut hash = SecretHash::default();
     hash.copy_from_slice(digest(&SHA256, secret.as_bytes()).as_ref());
     hash
@@ -240,63 +240,63 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_link_is_good_once_and_not_for_long() {
         let sessions = sessions();
-        let (token, lifetime) = sessions.link();
-        assert!(sessions.open("another", "x").is_none());
-        assert!(sessions.open(&token, "x").is_some());
-        assert!(sessions.open(&token, "x").is_none(), "a second time");
-        let (late, _) = sessions.link();
+        let (token, lifetime) = sessions.create_link();
+        assert!(sessions.redeem_link("another", "x").is_none());
+        assert!(sessions.redeem_link(&token, "x").is_some());
+        assert!(sessions.redeem_link(&token, "x").is_none(), "a second time");
+        let (late, _) = sessions.create_link();
         tokio::time::advance(lifetime).await;
-        assert!(sessions.open(&late, "x").is_none(), "too late");
+        assert!(sessions.redeem_link(&late, "x").is_none(), "too late");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_session_ends_when_it_is_not_used_and_at_last_anyway() {
         let sessions = sessions();
         let open = || {
-            let (token, _) = sessions.link();
-            sessions.open(&token, "x").unwrap()
+            let (token, _) = sessions.create_link();
+            sessions.redeem_link(&token, "x").unwrap()
         };
         let (idle, used) = (open(), open());
         let SessionLifetimes { idle: limit, session: last, .. } = sessions.lifetimes;
         tokio::time::advance(limit / 2).await;
-        assert!(sessions.enter(&used.secret, Some(&used.key)).is_some());
+        assert!(sessions.authenticate(&used.secret, Some(&used.key)).is_some());
         tokio::time::advance(limit / 2).await;
-        assert!(sessions.enter(&idle.secret, Some(&idle.key)).is_none());
+        assert!(sessions.authenticate(&idle.secret, Some(&idle.key)).is_none());
         for _ in 0..last.as_secs() / (limit / 2).as_secs() {
             tokio::time::advance(limit / 2).await;
-            sessions.enter(&used.secret, Some(&used.key));
+            sessions.authenticate(&used.secret, Some(&used.key));
         }
-        assert!(!sessions.stands(&used.id), "it was used all the time, and is over all the same");
+        assert!(!sessions.is_active(&used.id), "it was used all the time, and is over all the same");
     }
 
     #[test]
     fn the_cookie_and_the_key_belong_together() {
         let sessions = sessions();
         let open = || {
-            let (token, _) = sessions.link();
-            sessions.open(&token, "x").unwrap()
+            let (token, _) = sessions.create_link();
+            sessions.redeem_link(&token, "x").unwrap()
         };
         let (one, other) = (open(), open());
-        assert!(sessions.enter(&one.secret, Some(&one.key)).is_some());
-        assert!(sessions.enter(&one.secret, Some(&other.key)).is_none());
-        assert!(sessions.enter(&one.key, Some(&one.key)).is_none());
+        assert!(sessions.authenticate(&one.secret, Some(&one.key)).is_some());
+        assert!(sessions.authenticate(&one.secret, Some(&other.key)).is_none());
+        assert!(sessions.authenticate(&one.key, Some(&one.key)).is_none());
         assert!(sessions.end(&one.id) && !sessions.end(&one.id));
-        assert!(sessions.enter(&one.secret, Some(&one.key)).is_none());
+        assert!(sessions.authenticate(&one.secret, Some(&one.key)).is_none());
     }
 
     #[test]
     fn there_is_a_most_of_links_and_sessions() {
         let sessions = sessions();
-        let first = sessions.link().0;
+        let first = sessions.create_link().0;
         for _ in 0..MAX_LINKS {
-            sessions.link();
+            sessions.create_link();
         }
-        assert!(sessions.open(&first, "x").is_none());
+        assert!(sessions.redeem_link(&first, "x").is_none());
         for _ in 0..=MAX_SESSIONS {
-            let (token, _) = sessions.link();
-            sessions.open(&token, &"x".repeat(10_000)).unwrap();
+            let (token, _) = sessions.create_link();
+            sessions.redeem_link(&token, &"x".repeat(10_000)).unwrap();
         }
-        assert_eq!(sessions.all().len(), MAX_SESSIONS);
-        assert!(sessions.all().iter().all(|session| session.browser.len() == MAX_BROWSER));
+        assert_eq!(sessions.list().len(), MAX_SESSIONS);
+        assert!(sessions.list().iter().all(|session| session.browser.len() == MAX_BROWSER));
     }
 }

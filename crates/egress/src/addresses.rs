@@ -56,7 +56,7 @@ impl IpNetwork {
 pub(crate) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
-        IpAddr::V6(address) => match carried(address) {
+        IpAddr::V6(address) => match embedded_ipv4(address) {
             Some(inner) => is_public_v4(inner),
             None => is_public_v6(address),
         },
@@ -64,7 +64,7 @@ pub(crate) fn is_public(address: IpAddr) -> bool {
 }
 
 /// The address that stands in another: mapped, NAT64, 6to4.
-pub(crate) fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
+pub(crate) fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let parts = address.segments();
     let join = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
     match parts {

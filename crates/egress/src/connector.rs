@@ -36,7 +36,7 @@ pub fn system_lookup() -> HostLookup {
 /// Opens connections to where `egress` lets it, in at most so much time. (Addresses that stand in URLs as they are, are
 /// not looked up: they are for [`EgressPolicy::check`].)
 #[must_use]
-pub fn connector(
+pub fn build_connector(
     egress: Arc<EgressPolicy>,
     lookup: HostLookup,
     tls: ClientConfig,
@@ -90,7 +90,7 @@ impl Service<Name> for EgressResolver {
 
 /// Returns the reason a client that uses [`connector`] got no answer.
 #[must_use]
-pub fn send_error(error: &hyper_util::client::legacy::Error) -> FetchError {
+pub fn classify_send_error(error: &hyper_util::client::legacy::Error) -> FetchError {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<io::Error>() {

@@ -20,7 +20,8 @@ mod policy;
 
 pub use addresses::{IpNetwork, ParseNetworkError};
 pub use connector::{
-    EgressConnector, EgressResolver, HostLookup, LookupFuture, connector, send_error, system_lookup,
+    EgressConnector, EgressResolver, HostLookup, LookupFuture, build_connector, classify_send_error,
+    system_lookup,
 };
 pub use error::FetchError;
 pub use policy::{EgressPolicy, is_loopback};

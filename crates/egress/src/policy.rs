@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use url::{Host, Url};
 
-use crate::addresses::{IpNetwork, carried, is_public};
+use crate::addresses::{IpNetwork, embedded_ipv4, is_public};
 use crate::error::FetchError;
 
 /// Returns true if the host is this machine: `localhost`, 127.0.0.0/8, or `[::1]`.
@@ -123,7 +123,7 @@ impl EgressPolicy {
     #[must_use]
     pub fn permits(&self, host: &str, address: IpAddr) -> bool {
         let plain = match address {
-            IpAddr::V6(address) => carried(address).map_or(IpAddr::V6(address), IpAddr::V4),
+            IpAddr::V6(address) => embedded_ipv4(address).map_or(IpAddr::V6(address), IpAddr::V4),
             address @ IpAddr::V4(_) => address,
         };
         let named = Url::parse(&format!("http://{host}/")).is_ok_and(|url| is_loopback(&url));

@@ -11,18 +11,18 @@ use hospes_auth::{Challenge, ClientId, FetchResponse, RedirectUri, Seed};
 use http::header::WWW_AUTHENTICATE;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-use crate::cut;
+use crate::split_at_marker;
 
 /// Challenges are read as they are written, and whatever else stands there does no harm.
 pub(crate) fn challenges(data: &[u8]) {
-    let (lines, value) = cut(data);
+    let (lines, value) = split_at_marker(data);
     let mut headers = HeaderMap::new();
     for line in lines.split(|byte| *byte == b'\n').take(16) {
         if let Ok(line) = HeaderValue::from_bytes(line) {
             headers.append(WWW_AUTHENTICATE, line);
         }
     }
-    for challenge in Challenge::all(&headers) {
+    for challenge in Challenge::from_headers(&headers) {
         let _ = (challenge.scopes(), challenge.wants_more_scopes(), challenge.get("resource_metadata"));
         let written = challenge.to_string();
         if written.len() < 8 * 1024 {

@@ -9,7 +9,7 @@ use hospes_proto::http::{
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::value::RawValue;
 
-use crate::cut;
+use crate::split_at_marker;
 
 /// Headers as they stand in a request: lines of `name: value`.
 pub(crate) fn headers(text: &[u8]) -> HeaderMap {
@@ -26,7 +26,7 @@ pub(crate) fn headers(text: &[u8]) -> HeaderMap {
 
 /// Checks that a request with any headers and any body is admitted, or rejected with a client error and a JSON body.
 pub(crate) fn head(data: &[u8]) {
-    let (head, body) = cut(data);
+    let (head, body) = split_at_marker(data);
     let headers = headers(head);
     for value in headers.values() {
         let _ = (AcceptedMedia::read([value]), SessionId::read(value), decode_value(value));
@@ -44,10 +44,10 @@ pub(crate) fn head(data: &[u8]) {
                 let Ok(Frame::Single(message)) = message::decode(body) else { continue };
                 let facts = match &message {
                     JsonRpcMessage::Request(request) => {
-                        RoutingFields::of(&Method::from_name(&request.method), request.params)
+                        RoutingFields::from_params(&Method::from_name(&request.method), request.params)
                     }
                     JsonRpcMessage::Notification(note) => {
-                        RoutingFields::of(&Method::from_name(&note.method), note.params)
+                        RoutingFields::from_params(&Method::from_name(&note.method), note.params)
                     }
                     JsonRpcMessage::Response(_) => RoutingFields::default(),
                 };
@@ -66,10 +66,11 @@ pub(crate) fn head(data: &[u8]) {
 
 /// Checks that parameters repeated in headers by this client are accepted by this server.
 pub(crate) fn mirrored(data: &[u8]) {
-    let (schema, rest) = cut(data);
-    let (arguments, head) = cut(rest);
-    let Ok(mirror) =
-        RawJson::parse(schema.to_vec()).map_err(drop).and_then(|raw| HeaderParams::of(&raw).map_err(drop))
+    let (schema, rest) = split_at_marker(data);
+    let (arguments, head) = split_at_marker(rest);
+    let Ok(mirror) = RawJson::parse(schema.to_vec())
+        .map_err(drop)
+        .and_then(|raw| HeaderParams::from_schema(&raw).map_err(drop))
     else {
         return;
     };

@@ -52,7 +52,7 @@ pub fn run(name: &str, data: &[u8]) {
 }
 
 /// The text in front of the first byte of 0xff, and what is behind it.
-fn cut(data: &[u8]) -> (&[u8], &[u8]) {
+fn split_at_marker(data: &[u8]) -> (&[u8], &[u8]) {
     let at = data.iter().position(|byte| *byte == 0xff).unwrap_or(data.len());
     (&data[..at], data.get(at + 1..).unwrap_or_default())
 }

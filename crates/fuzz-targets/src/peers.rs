@@ -17,11 +17,11 @@ use hospes_testkit::{ClientCallEnd, MemoryPair, PairSide, UnknownMethodManner, t
 use http_body_util::Full;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::{cut, http_rules};
+use crate::{http_rules, split_at_marker};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Maximum number of events.
-const MOST: usize = 200;
+const MAX_EVENTS: usize = 200;
 
 /// Checks that, in any order of events, each call ends once with at most one answer, and that no state is left over.
 pub(crate) fn sessions(data: &[u8]) {
@@ -39,7 +39,7 @@ fn play(input: &mut Unstructured<'_>) -> arbitrary::Result<()> {
         timeout: Some(SECOND * seconds),
         max_timeout: Some(SECOND * 2 * seconds),
     };
-    for _ in 0..MOST {
+    for _ in 0..MAX_EVENTS {
         if input.is_empty() {
             break;
         }
@@ -113,7 +113,7 @@ fn target() -> Server {
 
 /// Any call with any params has an outcome: cursors, arguments, URIs, filters.
 pub(crate) fn service(data: &[u8]) {
-    const ASKED: [Method; 9] = [
+    const REQUEST_METHODS: [Method; 9] = [
         Method::ToolsCall,
         Method::ToolsList,
         Method::ResourcesList,
@@ -126,8 +126,8 @@ pub(crate) fn service(data: &[u8]) {
     ];
     let [which, params @ ..] = data else { return };
     let Ok(params) = RawJson::parse(params.to_vec()) else { return };
-    let method = ASKED[usize::from(*which) % ASKED.len()].clone();
-    let revision = Revision::ALL[usize::from(*which) / ASKED.len() % Revision::ALL.len()];
+    let method = REQUEST_METHODS[usize::from(*which) % REQUEST_METHODS.len()].clone();
+    let revision = Revision::ALL[usize::from(*which) / REQUEST_METHODS.len() % Revision::ALL.len()];
     virtual_time(async {
         let context = Context::new(Peer::new(revision, None, ClientCapabilities::default()).into());
         let server = target();
@@ -200,7 +200,7 @@ pub(crate) fn client(data: &[u8]) {
 /// Any request to the endpoint has a response that is no server's error.
 pub(crate) fn http_server(data: &[u8]) {
     let [verb, data @ ..] = data else { return };
-    let (head, body) = cut(data);
+    let (head, body) = split_at_marker(data);
     let verb = [http::Method::POST, http::Method::POST, http::Method::GET, http::Method::DELETE]
         [usize::from(*verb) % 4]
         .clone();

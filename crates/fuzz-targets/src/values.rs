@@ -10,11 +10,11 @@ use hospes_model::{
 };
 use hospes_proto::request_state::{RequestDigest, StateBinding, StateKey, StateKeyRing};
 
-use crate::cut;
+use crate::split_at_marker;
 
 /// State opens as it was sealed, for the same request, and in no other way.
 pub(crate) fn sealed_state(data: &[u8]) {
-    let (payload, rest) = cut(data);
+    let (payload, rest) = split_at_marker(data);
     let ring = StateKeyRing::single(StateKey::from_bytes([7; 32]));
     let Ok(request) = RequestDigest::of("tools/call", rest).or_else(|_| RequestDigest::of("tools/call", b""))
     else {
@@ -94,7 +94,7 @@ pub(crate) fn answers(data: &[u8]) {
 
 /// A notification that can be read can be written for every revision that has it.
 pub(crate) fn notifications(data: &[u8]) {
-    const TOLD: [Method; 9] = [
+    const NOTIFICATION_METHODS: [Method; 9] = [
         Method::Progress,
         Method::LogMessage,
         Method::ToolsListChanged,
@@ -106,8 +106,8 @@ pub(crate) fn notifications(data: &[u8]) {
         Method::SubscriptionsAcknowledged,
     ];
     let [which, text @ ..] = data else { return };
-    let method = &TOLD[usize::from(*which) % TOLD.len()];
-    let from = Revision::ALL[usize::from(*which) / TOLD.len() % Revision::ALL.len()];
+    let method = &NOTIFICATION_METHODS[usize::from(*which) % NOTIFICATION_METHODS.len()];
+    let from = Revision::ALL[usize::from(*which) / NOTIFICATION_METHODS.len() % Revision::ALL.len()];
     let Ok(raw) = RawJson::parse(text.to_vec()) else { return };
     let Ok(notification) = Notification::decode(method, from, Some(&raw)) else { return };
     for to in Revision::ALL {
@@ -121,7 +121,7 @@ pub(crate) fn notifications(data: &[u8]) {
 
 /// Checks that a template expands its own matches to a URI from which it reads the same values again.
 pub(crate) fn uri_template(data: &[u8]) {
-    let (template, uri) = cut(data);
+    let (template, uri) = split_at_marker(data);
     let (Ok(template), Ok(uri)) = (std::str::from_utf8(template), std::str::from_utf8(uri)) else { return };
     let Ok(template) = UriTemplate::parse(template) else { return };
     let Some(found) = template.matches(uri) else { return };

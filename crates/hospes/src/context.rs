@@ -45,18 +45,18 @@ struct ContextInner {
     task: TaskPreference,
     stream: AtomicU8,
     log_rules: OnceLock<Arc<LogRules>>,
-    ticket: Option<StateNonce>,
+    state_nonce: Option<StateNonce>,
     /// Capabilities for the questions of this call, if a forwarder answers some beside the peer.
     answerable: OnceLock<Box<ClientCapabilities>>,
     state: Mutex<ContextState>,
 }
 
 /// The stream that the answer travels on cannot be taken up again.
-const FIXED: u8 = 0;
+const STREAM_FIXED: u8 = 0;
 /// It can.
-const CLOSABLE: u8 = 1;
+const STREAM_CLOSABLE: u8 = 1;
 /// Somebody asked for that.
-const CLOSE: u8 = 2;
+const STREAM_CLOSE_REQUESTED: u8 = 2;
 
 #[derive(Default)]
 struct ContextState {
@@ -104,7 +104,7 @@ impl Context {
             task: TaskPreference::None,
             closable: false,
             round: Round::default(),
-            ticket: None,
+            state_nonce: None,
         }
     }
 
@@ -123,14 +123,14 @@ impl Context {
     /// Returns the capabilities for questions in the middle of this call. They are the peer's, unless a forwarder
     /// declared others with [`Context::answer_also`].
     #[must_use]
-    pub fn answerable(&self) -> &ClientCapabilities {
+    pub fn answerable_capabilities(&self) -> &ClientCapabilities {
         self.0.answerable.get().map_or(&self.0.peer.capabilities, |all| all)
     }
 
     /// Sets the capabilities for questions in the middle of this call. It is for code that forwards the call to a
     /// server and answers some questions itself. These questions are returned as
     /// [`Outcome::InputRequired`](crate::Outcome) like all others. Only the first call has an effect.
-    pub fn answer_also(&self, all: ClientCapabilities) {
+    pub fn set_answerable_capabilities(&self, all: ClientCapabilities) {
         let _ = self.0.answerable.set(Box::new(all));
     }
 
@@ -215,7 +215,12 @@ impl Context {
     ///
     /// Where a client cannot come back (stdio, the other revisions) this does nothing.
     pub fn close_stream(&self) {
-        let asked = self.0.stream.compare_exchange(CLOSABLE, CLOSE, Ordering::AcqRel, Ordering::Relaxed);
+        let asked = self.0.stream.compare_exchange(
+            STREAM_CLOSABLE,
+            STREAM_CLOSE_REQUESTED,
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        );
         if asked.is_ok()
             && let Some(waker) = self.state().waker.take()
         {
@@ -226,13 +231,18 @@ impl Context {
     /// Returns true if [`Context::close_stream`] was called and the stream is not closed yet.
     #[cfg(all(feature = "server", feature = "http"))]
     pub(crate) fn wants_stream_closed(&self) -> bool {
-        self.0.stream.load(Ordering::Acquire) == CLOSE
+        self.0.stream.load(Ordering::Acquire) == STREAM_CLOSE_REQUESTED
     }
 
     /// The stream has been closed; another may be in its place.
     #[cfg(all(feature = "server", feature = "http"))]
-    pub(crate) fn stream_closed(&self) {
-        let _ = self.0.stream.compare_exchange(CLOSE, CLOSABLE, Ordering::AcqRel, Ordering::Relaxed);
+    pub(crate) fn mark_stream_closed(&self) {
+        let _ = self.0.stream.compare_exchange(
+            STREAM_CLOSE_REQUESTED,
+            STREAM_CLOSABLE,
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        );
     }
 
     /// The token under which progress is reported; none when the peer did not ask for it.
@@ -261,10 +271,10 @@ impl Context {
         let mut params = ProgressParams::new(token, done);
         params.total = total;
         params.message = message.map(str::to_owned);
-        self.report(&mut state, params);
+        self.queue_progress(&mut state, params);
     }
 
-    fn report(&self, state: &mut ContextState, report: ProgressParams) {
+    fn queue_progress(&self, state: &mut ContextState, report: ProgressParams) {
         let rate = || self.0.log_rules.get().map_or(DEFAULT_PROGRESS_RATE, |rules| rules.progress);
         let pace = state.pace.get_or_insert_with(|| Box::new(ProgressLimiter::new(rate())));
         match pace.admit(report) {
@@ -296,7 +306,7 @@ impl Context {
         let Some(left_out) = self.admit_log() else { return };
         let rules = self.0.log_rules.get();
         let logger = logger.or_else(|| rules?.logger.as_deref());
-        self.tell_left_out(left_out, logger);
+        self.report_dropped_logs(left_out, logger);
         let data = serde_json::to_value(&data).map(|mut data| {
             match rules {
                 Some(rules) => (rules.redact)(&mut data),
@@ -321,7 +331,7 @@ impl Context {
                 return;
             }
             let Some(left_out) = self.admit_log() else { return };
-            self.tell_left_out(left_out, message.logger.as_deref());
+            self.report_dropped_logs(left_out, message.logger.as_deref());
         }
         self.push(notification);
     }
@@ -344,7 +354,7 @@ impl Context {
         self.0.peer.logs.admit(self.log_rate())
     }
 
-    fn tell_left_out(&self, left_out: u32, logger: Option<&str>) {
+    fn report_dropped_logs(&self, left_out: u32, logger: Option<&str>) {
         let wanted = self.log_level().is_some_and(|wanted| wanted <= LoggingLevel::Warning);
         if left_out > 0 && wanted {
             let text =
@@ -359,10 +369,10 @@ impl Context {
 
     fn push(&self, notification: Notification) {
         if let Notification::Progress(report) = notification {
-            return self.report(&mut self.state(), report);
+            return self.queue_progress(&mut self.state(), report);
         }
         if !push(&mut self.state(), notification) {
-            self.0.peer.logs.leave_out();
+            self.0.peer.logs.count_dropped();
         }
     }
 
@@ -385,7 +395,7 @@ impl Context {
 
     /// Adds the question `key` to those that must be answered before the call can continue. The handler then has to
     /// return; its outcome becomes [`Outcome::InputRequired`](crate::Outcome).
-    pub fn pend(&self, key: impl Into<String>, request: InputRequest) {
+    pub fn add_question(&self, key: impl Into<String>, request: InputRequest) {
         let (mut state, key) = (self.state(), key.into());
         if state.asked.iter().all(|(other, _)| *other != key) {
             state.asked.push((key, request));
@@ -415,19 +425,19 @@ impl Context {
     }
 
     /// Uses up the state that this run began from, before a step that must not run twice; false if another run has.
-    pub(crate) fn spend_state(&self) -> bool {
-        let Some(ticket) = &self.0.ticket else { return true };
+    pub(crate) fn consume_state(&self) -> bool {
+        let Some(ticket) = &self.0.state_nonce else { return true };
         let mut state = self.state();
-        state.spent = state.spent || ticket.spend();
+        state.spent = state.spent || ticket.consume();
         state.spent
     }
 
     /// The step came to nothing: the state may be used again, if nothing else has run.
-    pub(crate) fn regain_state(&self) {
-        let Some(ticket) = &self.0.ticket else { return };
+    pub(crate) fn release_state(&self) {
+        let Some(ticket) = &self.0.state_nonce else { return };
         let mut state = self.state();
         if state.spent && !state.stepped {
-            ticket.give_back();
+            ticket.release();
             state.spent = false;
         }
     }
@@ -461,7 +471,7 @@ impl Context {
     /// The handler has run to an end: what it last said goes out. With `for_good` nothing comes after that.
     pub(crate) fn finish(&self, for_good: bool) {
         let mut state = self.state();
-        if let Some(last) = state.pace.as_mut().and_then(|pace| pace.last()) {
+        if let Some(last) = state.pace.as_mut().and_then(|pace| pace.take_held()) {
             let _ = push(&mut state, Notification::Progress(last));
         }
         state.over |= for_good;

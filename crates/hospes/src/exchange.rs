@@ -110,7 +110,7 @@ impl Exchange {
     /// [`Exchange::takes_refusals`] is true, the call ends with the first of those errors.
     pub fn answer_each(&mut self, answers: impl IntoIterator<Item = (String, Result<RawJson, RpcError>)>) {
         let Some(mut round) = self.waiting.take() else { return };
-        round.answered_each(answers);
+        round.record_answer_results(answers);
         if !round.takes_refusals
             && let Some((_, error)) = round.refused.pop_first()
         {

@@ -64,14 +64,14 @@ impl LogGate {
     /// is counted as dropped.
     pub(crate) fn admit(&self, rate: Rate) -> Option<u32> {
         if self.sent.take(rate).is_err() {
-            self.leave_out();
+            self.count_dropped();
             return None;
         }
         Some(self.left_out.swap(0, Ordering::Relaxed))
     }
 
     /// Counts one that does not go out.
-    pub(crate) fn leave_out(&self) {
+    pub(crate) fn count_dropped(&self) {
         let _ =
             self.left_out.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some(n.saturating_add(1)));
     }

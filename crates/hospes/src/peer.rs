@@ -31,11 +31,11 @@ impl Peer {
     /// A peer that speaks `revision`.
     #[must_use]
     pub fn new(revision: Revision, info: Option<Implementation>, capabilities: ClientCapabilities) -> Self {
-        Self::shared(revision, info.map(Arc::new), Arc::new(capabilities))
+        Self::from_shared(revision, info.map(Arc::new), Arc::new(capabilities))
     }
 
     /// Creates a peer from values shared with other peers. Thousands of sessions may be of one program.
-    pub(crate) fn shared(
+    pub(crate) fn from_shared(
         revision: Revision,
         info: Option<Arc<Implementation>>,
         capabilities: Arc<ClientCapabilities>,
@@ -73,7 +73,7 @@ pub(crate) struct RequestSender {
 
 impl Peer {
     /// Sets the principal and the program of the sender.
-    pub(crate) fn sent_by(mut self, sender: RequestSender) -> Self {
+    pub(crate) fn with_sender(mut self, sender: RequestSender) -> Self {
         (self.principal, self.caller) = (sender.principal, sender.caller);
         self
     }

@@ -57,7 +57,7 @@ impl ProgressLimiter {
     }
 
     /// The report that is held: nothing comes after it.
-    pub(crate) fn last(&mut self) -> Option<ProgressParams> {
+    pub(crate) fn take_held(&mut self) -> Option<ProgressParams> {
         self.due = None;
         self.held.take()
     }

@@ -10,7 +10,7 @@ use std::ops::Range;
 use serde_json::Value;
 
 /// Text that replaces redacted parts.
-pub const HIDDEN: &str = "[redacted]";
+pub const REDACTED: &str = "[redacted]";
 
 /// Last words of names that denote a secret.
 const SECRET_WORDS: [&str; 22] = [
@@ -50,7 +50,7 @@ const SECRET_PAIRS: [(&str, &str); 9] = [
     ("session", "id"),
 ];
 /// Prefixes of the tokens of well-known services.
-const PREFIXES: [&str; 17] = [
+const TOKEN_PREFIXES: [&str; 17] = [
     "sk-",
     "sk_live_",
     "sk_test_",
@@ -70,12 +70,12 @@ const PREFIXES: [&str; 17] = [
     "hf_",
 ];
 /// Shorter words that begin so are words.
-const MIN_TOKEN: usize = 16;
+const MIN_TOKEN_LENGTH: usize = 16;
 
 /// Returns true if the name denotes a secret: `api_key`, `clientSecret`, `Card number`; not `token_count`.
 #[must_use]
-pub fn names_secret(name: &str) -> bool {
-    let words = words(name);
+pub fn is_secret_name(name: &str) -> bool {
+    let words = split_words(name);
     match words.as_slice() {
         [.., before, last] => {
             SECRET_WORDS.contains(&last.as_str()) || SECRET_PAIRS.contains(&(before.as_str(), last.as_str()))
@@ -89,12 +89,12 @@ pub fn names_secret(name: &str) -> bool {
 #[must_use]
 pub fn text(text: &str) -> Cow<'_, str> {
     let mut hidden = Vec::new();
-    private_keys(text, &mut hidden);
-    assignments(text, &mut hidden);
-    places(text, &mut hidden);
-    tokens(text, &mut hidden);
-    addresses(text, &mut hidden);
-    card_numbers(text, &mut hidden);
+    find_private_keys(text, &mut hidden);
+    find_assignments(text, &mut hidden);
+    find_credentials(text, &mut hidden);
+    find_tokens(text, &mut hidden);
+    find_email_addresses(text, &mut hidden);
+    find_card_numbers(text, &mut hidden);
     if hidden.is_empty() {
         return Cow::Borrowed(text);
     }
@@ -103,7 +103,7 @@ pub fn text(text: &str) -> Cow<'_, str> {
     for range in hidden {
         if range.start >= at {
             shown.push_str(&text[at..range.start]);
-            shown.push_str(HIDDEN);
+            shown.push_str(REDACTED);
         }
         at = at.max(range.end);
     }
@@ -124,7 +124,7 @@ pub fn value(value: &mut Value) {
             for (name, member) in members {
                 match member {
                     Value::Null | Value::Bool(_) => {}
-                    _ if names_secret(name) => *member = HIDDEN.into(),
+                    _ if is_secret_name(name) => *member = REDACTED.into(),
                     _ => self::value(member),
                 }
             }
@@ -134,7 +134,7 @@ pub fn value(value: &mut Value) {
 }
 
 /// The words of a name in small letters: at `_`, `-`, blanks and dots, and where capitals begin.
-fn words(name: &str) -> Vec<String> {
+fn split_words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut small = false;
     for letter in name.chars() {
@@ -152,7 +152,7 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-fn private_keys(text: &str, hidden: &mut Vec<Range<usize>>) {
+fn find_private_keys(text: &str, hidden: &mut Vec<Range<usize>>) {
     const BEGIN: &str = "-----BEGIN ";
     const MARK: &str = "PRIVATE KEY-----";
     // What is hidden already is not looked at again: texts come from anybody, and may repeat what begins a key.
@@ -172,7 +172,7 @@ fn private_keys(text: &str, hidden: &mut Vec<Range<usize>>) {
 }
 
 /// `password=…`, `"token": "…"`, `Authorization: Bearer …`.
-fn assignments(text: &str, hidden: &mut Vec<Range<usize>>) {
+fn find_assignments(text: &str, hidden: &mut Vec<Range<usize>>) {
     let mut done = 0;
     for (at, _) in text.match_indices(['=', ':']) {
         if at < done {
@@ -182,7 +182,7 @@ fn assignments(text: &str, hidden: &mut Vec<Range<usize>>) {
         let begin = before.rfind(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.')));
         let name =
             &before[begin.map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8))..];
-        if name.is_empty() || !names_secret(name) {
+        if name.is_empty() || !is_secret_name(name) {
             continue;
         }
         let mut value = text[at + 1..].trim_start_matches(' ');
@@ -206,14 +206,14 @@ fn assignments(text: &str, hidden: &mut Vec<Range<usize>>) {
 }
 
 /// After `Bearer`, and between `://` and `@`.
-fn places(text: &str, hidden: &mut Vec<Range<usize>>) {
+fn find_credentials(text: &str, hidden: &mut Vec<Range<usize>>) {
     let lower = text.to_ascii_lowercase();
     for scheme in ["bearer ", "basic "] {
         for (at, _) in lower.match_indices(scheme) {
             let begin = at + scheme.len();
             let length = text[begin..].find(|c: char| !is_token(c)).unwrap_or(text.len() - begin);
             // `basic understanding` has a shorter word; what is no longer than this is no credential.
-            if length >= MIN_TOKEN
+            if length >= MIN_TOKEN_LENGTH
                 || (length >= 8 && text[begin..begin + length].contains(|c: char| c.is_ascii_digit()))
             {
                 hidden.push(begin..begin + length);
@@ -233,11 +233,13 @@ fn places(text: &str, hidden: &mut Vec<Range<usize>>) {
 }
 
 /// Words that have the form of a token.
-fn tokens(text: &str, hidden: &mut Vec<Range<usize>>) {
+fn find_tokens(text: &str, hidden: &mut Vec<Range<usize>>) {
     let mut begin = 0;
     for word in text.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))) {
         let is_jwt = word.starts_with("eyJ") && word.matches('.').count() == 2;
-        if word.len() >= MIN_TOKEN && (is_jwt || PREFIXES.iter().any(|prefix| word.starts_with(prefix))) {
+        if word.len() >= MIN_TOKEN_LENGTH
+            && (is_jwt || TOKEN_PREFIXES.iter().any(|prefix| word.starts_with(prefix)))
+        {
             hidden.push(begin..begin + word.len());
         }
         begin += word.len();
@@ -246,7 +248,7 @@ fn tokens(text: &str, hidden: &mut Vec<Range<usize>>) {
 }
 
 /// E-mail addresses.
-fn addresses(text: &str, hidden: &mut Vec<Range<usize>>) {
+fn find_email_addresses(text: &str, hidden: &mut Vec<Range<usize>>) {
     // By their beginnings, each with the furthest end of all before it.
     let mut before: Vec<(usize, usize)> = hidden.iter().map(|range| (range.start, range.end)).collect();
     before.sort_unstable();
@@ -278,7 +280,7 @@ fn addresses(text: &str, hidden: &mut Vec<Range<usize>>) {
 }
 
 /// 13 to 19 digits, perhaps in groups, with the check digit of a payment card.
-fn card_numbers(text: &str, hidden: &mut Vec<Range<usize>>) {
+fn find_card_numbers(text: &str, hidden: &mut Vec<Range<usize>>) {
     let bytes = text.as_bytes();
     let mut at = 0;
     while at < bytes.len() {
@@ -397,10 +399,10 @@ mod tests {
     #[test]
     fn names_are_read_as_words() {
         for name in ["password", "API key", "apiKey", "X-Api-Key", "cardNumber", "db.secret", "CVV"] {
-            assert!(names_secret(name), "{name}");
+            assert!(is_secret_name(name), "{name}");
         }
         for name in ["", "key", "token_count", "secretary", "passwordless", "pageSize", "number", "code"] {
-            assert!(!names_secret(name), "{name}");
+            assert!(!is_secret_name(name), "{name}");
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Maximum number of states that are remembered within their lifetime; the oldest are forgotten first.
-pub(crate) const MAX_SPENT_STATES: usize = 100_000;
+pub(crate) const MAX_CONSUMED_STATES: usize = 100_000;
 
 /// The states of a server that are spent. Known to this process alone: another node with the same keys does not know.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl ReplayCache {
     }
 
     /// The right to use this state for a step.
-    pub(crate) fn ticket(self: &Arc<Self>, state: &str) -> StateNonce {
+    pub(crate) fn nonce(self: &Arc<Self>, state: &str) -> StateNonce {
         StateNonce { states: Arc::clone(self), state: self.hasher.hash_one(state) }
     }
 }
@@ -45,12 +45,12 @@ pub(crate) struct StateNonce {
 
 impl StateNonce {
     /// Uses the state up; returns false if it was used before.
-    pub(crate) fn spend(&self) -> bool {
+    pub(crate) fn consume(&self) -> bool {
         let now = Instant::now();
         let mut spent = self.states.spent.lock().unwrap_or_else(PoisonError::into_inner);
         let ConsumedStates { all, in_order } = &mut *spent;
         while let Some((at, state)) = in_order.front()
-            && (now.duration_since(*at) > self.states.lifetime || in_order.len() >= MAX_SPENT_STATES)
+            && (now.duration_since(*at) > self.states.lifetime || in_order.len() >= MAX_CONSUMED_STATES)
         {
             all.remove(state);
             in_order.pop_front();
@@ -63,7 +63,7 @@ impl StateNonce {
     }
 
     /// Gives it back: the step came to nothing.
-    pub(crate) fn give_back(&self) {
+    pub(crate) fn release(&self) {
         let mut spent = self.states.spent.lock().unwrap_or_else(PoisonError::into_inner);
         spent.all.remove(&self.state);
         spent.in_order.retain(|(_, state)| *state != self.state);
@@ -77,15 +77,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_state_is_spent_once_and_forgotten_in_time() {
         let states = ReplayCache::new(Duration::from_secs(60));
-        assert!(states.ticket("a").spend() && !states.ticket("a").spend());
-        assert!(states.ticket("b").spend());
-        states.ticket("b").give_back();
-        assert!(states.ticket("b").spend());
+        assert!(states.nonce("a").consume() && !states.nonce("a").consume());
+        assert!(states.nonce("b").consume());
+        states.nonce("b").release();
+        assert!(states.nonce("b").consume());
         tokio::time::advance(Duration::from_secs(61)).await;
-        for n in 0..MAX_SPENT_STATES {
-            assert!(states.ticket(&format!("{n}")).spend());
+        for n in 0..MAX_CONSUMED_STATES {
+            assert!(states.nonce(&format!("{n}")).consume());
         }
         let held = states.spent.lock().unwrap().all.len();
-        assert!(held <= MAX_SPENT_STATES, "{held}");
+        assert!(held <= MAX_CONSUMED_STATES, "{held}");
     }
 }

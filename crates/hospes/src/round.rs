@@ -6,7 +6,7 @@ use hospes_model::{ElicitAction, InputResponse, Method, RawJson, RpcError};
 use serde::{Deserialize, Serialize};
 
 #[cfg(any(feature = "server", feature = "client"))]
-use crate::ask::check_said;
+use crate::ask::check_message_content;
 
 /// The answers gathered so far and the results of the steps that must not run twice.
 ///
@@ -42,12 +42,15 @@ pub struct Round {
 
 impl Round {
     /// Records the answers of the round that has just ended.
-    pub fn answered(&mut self, answers: impl IntoIterator<Item = (String, RawJson)>) {
-        self.answered_each(answers.into_iter().map(|(key, answer)| (key, Ok(answer))));
+    pub fn record_answers(&mut self, answers: impl IntoIterator<Item = (String, RawJson)>) {
+        self.record_answer_results(answers.into_iter().map(|(key, answer)| (key, Ok(answer))));
     }
 
     /// Records the answers of the round that has just ended, some of which may be errors.
-    pub fn answered_each(&mut self, answers: impl IntoIterator<Item = (String, Result<RawJson, RpcError>)>) {
+    pub fn record_answer_results(
+        &mut self,
+        answers: impl IntoIterator<Item = (String, Result<RawJson, RpcError>)>,
+    ) {
         self.fresh.clear();
         self.refused.clear();
         for (key, answer) in answers {
@@ -77,7 +80,7 @@ impl Round {
 pub(crate) fn read_answer(method: &Method, answer: &RawJson) -> Result<InputResponse, RpcError> {
     let read = InputResponse::decode(method, answer)?;
     if let InputResponse::CreateMessage(result) = &read {
-        check_said(&result.content).map_err(RpcError::invalid_params)?;
+        check_message_content(&result.content).map_err(RpcError::invalid_params)?;
     }
     if let InputResponse::Elicit(result) = &read {
         if let ElicitAction::Other(action) = &result.action {

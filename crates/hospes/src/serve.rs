@@ -85,7 +85,7 @@ fn allowed_hosts(list: &str) -> Result<Vec<&str>> {
     use crate::transport::http_server::AllowedHosts;
 
     let names: Vec<&str> = list.split(',').map(str::trim).filter(|host| !host.is_empty()).collect();
-    match names.iter().find(|host| !AllowedHosts::knows(host)) {
+    match names.iter().find(|host| !AllowedHosts::is_valid_form(host)) {
         None => Ok(names),
         Some(wrong) => Err(Error::msg(format!(
             "{ALLOWED_HOSTS_VARIABLE}: {wrong:?} is no name of a machine: write mcp.example.org, or with a port \

@@ -218,7 +218,7 @@ async fn changes_are_heard_over_http_in_both_eras() {
         let mut filter = SubscriptionFilter::new();
         filter.tools_list_changed = true;
         let mut subscription = client.listen(filter.clone()).await.unwrap();
-        assert_eq!(subscription.honoured(), &filter);
+        assert_eq!(subscription.acknowledged(), &filter);
         // The client's own stream is opened in the background; until then nothing is heard on it.
         let change = async {
             let mut pace = tokio::time::interval(Duration::from_millis(20));

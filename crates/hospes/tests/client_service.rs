@@ -66,7 +66,9 @@ fn questions(outcome: Outcome) -> PendingInput {
 }
 
 fn answered(mut round: Round, answers: &[(&str, Value)]) -> Round {
-    round.answered(answers.iter().map(|(key, answer)| ((*key).to_owned(), RawJson::from(answer.clone()))));
+    round.record_answers(
+        answers.iter().map(|(key, answer)| ((*key).to_owned(), RawJson::from(answer.clone()))),
+    );
     round
 }
 
@@ -296,7 +298,7 @@ async fn an_older_session_serves_listeners_as_far_as_it_declared() {
     filter.resource_subscriptions = vec!["a://x".into()];
     let mut first = client.listen(filter.clone()).await.unwrap();
     filter.prompts_list_changed = false;
-    assert_eq!(first.honoured(), &filter, "the server tells nothing of prompts");
+    assert_eq!(first.acknowledged(), &filter, "the server tells nothing of prompts");
     let mut second = client.subscribe("a://x").await.unwrap();
     let announce = json!({ "notifications": [
         ["notifications/tools/list_changed", null],

@@ -217,7 +217,7 @@ async fn a_method_may_ask() {
         };
         assert_eq!(questions.requests[0].0, key);
         round = questions.round;
-        round.answered([(key.to_owned(), RawJson::from(answer))]);
+        round.record_answers([(key.to_owned(), RawJson::from(answer))]);
     }
     let done = outcome(&server, Method::ToolsCall, params, round).await;
     let Outcome::Complete(reply) = done else { panic!("{done:?}") };

@@ -5,8 +5,8 @@ use unicode_security::skeleton;
 
 /// Returns the skeleton by which easily confused names are compared. It ignores case, separators, hidden characters and
 /// the script of a letter.
-pub(crate) fn loosely(name: &str) -> String {
-    let seen = closely(&name.to_lowercase());
+pub(crate) fn loose_skeleton(name: &str) -> String {
+    let seen = strict_skeleton(&name.to_lowercase());
     seen.chars()
         .filter(|letter| *letter != '-')
         .map(|letter| if letter == 'i' { 'l' } else { letter })
@@ -14,8 +14,9 @@ pub(crate) fn loosely(name: &str) -> String {
 }
 
 /// Returns the skeleton of a name that a person has chosen. Separators count, and a small `i` differs from `l`.
-pub(crate) fn closely(name: &str) -> String {
-    let bare: String = name.chars().filter(|letter| !is_hidden(*letter)).map(latin).collect();
+pub(crate) fn strict_skeleton(name: &str) -> String {
+    let bare: String =
+        name.chars().filter(|letter| !is_hidden(*letter)).map(normalize_small_capital).collect();
     // Once as it is written, for a capital `I` looks like an `l`, and once more in small letters.
     let small = skeleton(&bare).collect::<String>().to_lowercase();
     let seen = skeleton(&small).map(|letter| if matches!(letter, '_' | '.' | ' ') { '-' } else { letter });
@@ -24,7 +25,7 @@ pub(crate) fn closely(name: &str) -> String {
 
 /// Maps letters that the standard's table (UTS #39) treats as small capitals, because a reader of a name sees Latin
 /// letters.
-fn latin(letter: char) -> char {
+fn normalize_small_capital(letter: char) -> char {
     match letter {
         'κ' | 'к' => 'k',
         'τ' | 'т' => 't',
@@ -60,14 +61,14 @@ mod tests {
             ("mail", "𝐦𝐚𝐢𝐥"),
             ("mail", "m\u{200b}ail"),
         ] {
-            assert_eq!(closely(one), closely(other), "{one} {other}");
-            assert_eq!(loosely(one), loosely(other), "{one} {other}");
+            assert_eq!(strict_skeleton(one), strict_skeleton(other), "{one} {other}");
+            assert_eq!(loose_skeleton(one), loose_skeleton(other), "{one} {other}");
         }
         for (one, other) in
             [("mail", "mall"), ("ab", "a-b"), ("files", "file"), ("検索", "編集"), ("db1", "db2")]
         {
-            assert_ne!(closely(one), closely(other), "{one} {other}");
+            assert_ne!(strict_skeleton(one), strict_skeleton(other), "{one} {other}");
         }
-        assert_eq!(loosely("mail_box"), loosely("MallBox"));
+        assert_eq!(loose_skeleton("mail_box"), loose_skeleton("MallBox"));
     }
 }

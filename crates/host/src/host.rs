@@ -16,7 +16,9 @@ use crate::catalogue::names::{PrefixCollision, ServerPrefixes};
 use crate::config::{BuiltinTransport, ExpandedText, HostConfig, ServerConfig, ServerTransport};
 use crate::gateway::{Gateway, GatewayState};
 use crate::guard::PolicyEnforcer;
-use crate::pins::{PinGate, PinManager, PinMember, PinMode, PinStore, PinningConfig, follow, target};
+use crate::pins::{
+    PinGate, PinManager, PinMember, PinMode, PinStore, PinningConfig, reload_on_change, target,
+};
 use crate::roots::RootsPolicy;
 use crate::sampling::Sampler;
 use crate::servers::{HostServers, UnknownServerError};
@@ -33,10 +35,10 @@ use builtin::BuiltinConnector;
 pub use builtin::labels as builtin_labels;
 
 /// Minimum lifetime of sealed request state.
-const LIFETIME: Duration = Duration::from_secs(60 * 60);
+const MIN_REQUEST_STATE_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
 /// Time that an application may take to come back after the person's decision, in addition to the time to decide.
-const ROUND: Duration = Duration::from_secs(60);
+const ROUND_TRIP_ALLOWANCE: Duration = Duration::from_secs(60);
 
 /// Configuration of the sealed request state of an endpoint.
 #[derive(Clone, Debug)]
@@ -156,7 +158,7 @@ impl HostBuilder {
     /// Stores the owners of tasks and the calls that started them in this state, without arguments. Without it tasks
     /// that outlive the host lose their owner; if there are rules, they can no longer be read.
     #[must_use]
-    pub fn tasks_kept_in(mut self, state: &Kept) -> Self {
+    pub fn store_tasks_in(mut self, state: &Kept) -> Self {
         self.tasks = Some(state.tasks());
         self
     }
@@ -191,7 +193,7 @@ impl HostBuilder {
         if let Some(accounts) = &accounts {
             accounts.serve(wanted.iter().filter(|server| server.is_per_user()).cloned().collect());
         }
-        let max_users = accounts.as_ref().map_or(0, |accounts| accounts.limits_now().max_users);
+        let max_users = accounts.as_ref().map_or(0, |accounts| accounts.current_limits().max_users);
         let epoch = Arc::new(UpstreamEpoch::default());
         // A server may say otherwise than all others.
         let pins = |server: &ServerConfig| {
@@ -284,10 +286,10 @@ impl HostBuilder {
         }
         (shared.sampler, shared.tasks) = (sampler, tasks);
         let shared = Arc::new(shared);
-        let mut tasks = vec![tokio::spawn(Arc::clone(&shared).sweep())];
+        let mut tasks = vec![tokio::spawn(Arc::clone(&shared).close_idle_connections())];
         let pins = book.map(|(_, book)| {
             let gates = gates.iter().flatten().map(Arc::downgrade).collect();
-            tasks.push(tokio::spawn(follow(book.changes(), gates)));
+            tasks.push(tokio::spawn(reload_on_change(book.changes(), gates)));
             PinManager::new(book, Some(members.into_iter().flatten().collect()))
         });
         Ok(Host { shared, pins, tasks })
@@ -393,9 +395,13 @@ impl Host {
     /// When the key in the state cannot be read.
     pub fn request_state(&self) -> Result<Option<RequestStateConfig>, StoreError> {
         let Some(guard) = self.guard() else { return Ok(None) };
-        let Some(keys) = guard.desk().request_keys()? else { return Ok(None) };
+        let Some(keys) = guard.approvals().request_keys()? else { return Ok(None) };
         // Whoever decides at the last moment leaves the application as long again to come back.
-        let lifetime = guard.approval_timeout().saturating_mul(2).saturating_add(ROUND).max(LIFETIME);
+        let lifetime = guard
+            .approval_timeout()
+            .saturating_mul(2)
+            .saturating_add(ROUND_TRIP_ALLOWANCE)
+            .max(MIN_REQUEST_STATE_LIFETIME);
         Ok(Some(RequestStateConfig { keys, lifetime }))
     }
 
@@ -435,7 +441,7 @@ impl Host {
     ///
     /// # Errors
     /// When the first try of one of them fails: how it is.
-    pub async fn required(&self) -> Result<(), Box<UpstreamStatus>> {
+    pub async fn wait_required(&self) -> Result<(), Box<UpstreamStatus>> {
         let mut epoch = self.shared.epoch.subscribe();
         loop {
             epoch.mark_unchanged();

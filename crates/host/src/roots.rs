@@ -17,7 +17,7 @@ use crate::settings::HostSettings;
 
 /// Maximum number of an application's roots that are checked for a server with limited roots. Further roots are
 /// dropped.
-const MAX_LOOKED_AT: usize = 256;
+const MAX_CHECKED_ROOTS: usize = 256;
 
 /// Roots that one server may be given.
 #[derive(Clone, Debug)]
@@ -47,26 +47,31 @@ impl RootsPolicy {
 
     /// Returns true if the server may be given the host's own roots now. The operator has configured them, so only a
     /// rule can forbid it.
-    pub(crate) fn may_tell(&self, roots: &[Root]) -> bool {
+    pub(crate) fn may_send(&self, roots: &[Root]) -> bool {
         let Some(guard) = &self.guard else { return true };
-        guard.tells_roots(&self.server, None, roots.len(), roots.len())
+        guard.may_share_roots(&self.server, None, roots.len(), roots.len())
     }
 
     /// Removes forbidden roots from answers, by key. Returns true if any answer was checked.
-    pub(crate) async fn bound(&self, context: &Context, answers: &mut BTreeMap<String, RawJson>) -> bool {
+    pub(crate) async fn filter_answers(
+        &self,
+        context: &Context,
+        answers: &mut BTreeMap<String, RawJson>,
+    ) -> bool {
         let Some(bound) = &self.bound else { return false };
         let mut looked = false;
-        for answer in answers.values_mut().filter(|answer| tells_roots(answer)) {
+        for answer in answers.values_mut().filter(|answer| is_roots_result(answer)) {
             looked = true;
             // What cannot be read tells nothing.
             let given = answer.decode::<ListRootsResult>().map(|result| result.roots).unwrap_or_default();
             let of = given.len();
             let bound = Arc::clone(bound);
-            let kept = tokio::task::spawn_blocking(move || within(&bound, given)).await.unwrap_or_default();
+            let kept =
+                tokio::task::spawn_blocking(move || filter_within(&bound, given)).await.unwrap_or_default();
             let may = self
                 .guard
                 .as_ref()
-                .is_none_or(|guard| guard.tells_roots(&self.server, Some(context), kept.len(), of));
+                .is_none_or(|guard| guard.may_share_roots(&self.server, Some(context), kept.len(), of));
             let kept = if may { kept } else { Vec::new() };
             tracing::debug!(server = %self.server, told = kept.len(), of, "an application's roots");
             let kept = RawJson::from_serialize(&ListRootsResult::new(kept));
@@ -76,12 +81,12 @@ impl RootsPolicy {
     }
 
     /// Removes forbidden roots from the params of `tasks/update`.
-    pub(crate) async fn bound_params(&self, context: &Context, params: &RawJson) -> Option<RawJson> {
+    pub(crate) async fn filter_task_params(&self, context: &Context, params: &RawJson) -> Option<RawJson> {
         self.bound.as_ref()?;
         let mut members: BTreeMap<String, Box<RawValue>> = params.decode().ok()?;
         let answers = members.get("inputResponses")?;
         let mut answers: BTreeMap<String, RawJson> = serde_json::from_str(answers.get()).ok()?;
-        if !self.bound(context, &mut answers).await {
+        if !self.filter_answers(context, &mut answers).await {
             return None;
         }
         members.insert("inputResponses".to_owned(), serde_json::value::to_raw_value(&answers).ok()?);
@@ -90,16 +95,16 @@ impl RootsPolicy {
 }
 
 /// Returns true if an answer is a result of `roots/list`. No other result has such a member.
-fn tells_roots(answer: &RawJson) -> bool {
+fn is_roots_result(answer: &RawJson) -> bool {
     answer.decode::<BTreeMap<String, &RawValue>>().is_ok_and(|members| members.contains_key("roots"))
 }
 
 /// Those of an application's roots that are within what was granted, as they are without links: what leads there now may
 /// lead elsewhere later. A root of another machine is nowhere here.
-fn within(bound: &[RootFolder], given: Vec<Root>) -> Vec<Root> {
-    let kept = given.into_iter().take(MAX_LOOKED_AT).filter_map(|root| {
+fn filter_within(bound: &[RootFolder], given: Vec<Root>) -> Vec<Root> {
+    let kept = given.into_iter().take(MAX_CHECKED_ROOTS).filter_map(|root| {
         let path = Url::parse(&root.uri.to_string()).ok()?.to_file_path().ok()?;
-        let real = bound.iter().find_map(|folder| folder.within(&path))?;
+        let real = bound.iter().find_map(|folder| folder.resolve(&path))?;
         let kept = Root::new(Url::from_file_path(real).ok()?);
         Some(match root.name {
             Some(name) => kept.with_name(name),

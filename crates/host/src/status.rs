@@ -47,7 +47,7 @@ impl HostStatus {
 
     /// Returns true if every server is ready.
     #[must_use]
-    pub fn is_well(&self) -> bool {
+    pub fn is_healthy(&self) -> bool {
         self.servers.iter().all(|server| server.state == UpstreamState::Ready)
     }
 }

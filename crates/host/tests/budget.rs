@@ -105,7 +105,7 @@ async fn ask_for_ever(folder: &Path) {
         .start()
         .unwrap();
     let mut seen = 0;
-    while !host.status().is_well() {
+    while !host.status().is_healthy() {
         seen = host.changed(seen).await;
     }
     let client = Client::builder().in_memory(host.gateway()).await.unwrap();

@@ -142,7 +142,7 @@ async fn a_failed_call_is_looked_into_though_the_lists_are_fresh() {
     assert_eq!(client.call("good__say", ()).await.unwrap().all_text(), "well");
     serving.shutdown_background();
     let failed = client.call("good__say", json!({})).await;
-    assert!(failed.is_err() || failed.unwrap().failed());
+    assert!(failed.is_err() || failed.unwrap().has_failed());
     until(&host, |state| state != UpstreamState::Ready).await;
     host.stop().await;
 }

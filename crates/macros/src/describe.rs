@@ -52,13 +52,13 @@ pub(crate) fn server(attribute: TokenStream, block: &mut ItemImpl) -> Result<Ser
     check_completions(&methods, &mut mistakes);
 
     let parse = |input: ParseStream<'_>| AttributeOptions::parse("hospes::server", input);
-    let parsed = mistakes.keep(parse.parse2(attribute));
+    let parsed = mistakes.ok_or_record(parse.parse2(attribute));
     let mut options = parsed.unwrap_or_else(|| AttributeOptions::none("hospes::server"));
-    let mut expr = |name| mistakes.keep(options.expr(name)).flatten();
+    let mut expr = |name| mistakes.ok_or_record(options.expr(name)).flatten();
     let (name, version, title) = (expr("name"), expr("version"), expr("title"));
     let (description, instructions) = (expr("description"), expr("instructions"));
     let website_url = expr("website_url");
-    mistakes.keep(options.finish(OPTIONS));
+    mistakes.ok_or_record(options.finish(OPTIONS));
     if let Some(error) = mistakes.into_error() {
         return Err(error);
     }
@@ -108,7 +108,7 @@ fn check_completions(methods: &[HandlerMethod], mistakes: &mut ErrorCollector) {
                 }
                 Some((MethodKind::Resource(resource), _)) => resource.variables.clone(),
                 Some(_) => {
-                    mistakes.say(
+                    mistakes.add_message(
                         of.span(),
                         format!("`{of}` is neither a prompt nor a resource; only these have completions"),
                     );
@@ -127,22 +127,24 @@ fn check_completions(methods: &[HandlerMethod], mistakes: &mut ErrorCollector) {
                         Some(near) => format!("; did you mean `{near}`?"),
                         None => String::new(),
                     };
-                    mistakes
-                        .say(of.span(), format!("there is no prompt or resource `{of}` in this block{hint}"));
+                    mistakes.add_message(
+                        of.span(),
+                        format!("there is no prompt or resource `{of}` in this block{hint}"),
+                    );
                     continue;
                 }
             };
             let wanted = argument.unraw().to_string();
             if !names.contains(&wanted) {
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                mistakes.say(
+                mistakes.add_message(
                     argument.span(),
                     format!("`{of}` has no argument `{argument}`; it has {}", list(&names)),
                 );
             }
             let target = format!("{of}.{argument}");
             if seen.contains(&target) {
-                mistakes.say(argument.span(), format!("`{target}` is completed already"));
+                mistakes.add_message(argument.span(), format!("`{target}` is completed already"));
             }
             seen.push(target);
         }

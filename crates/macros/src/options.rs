@@ -157,12 +157,12 @@ impl ErrorCollector {
         }
     }
 
-    pub(crate) fn say(&mut self, span: Span, message: impl std::fmt::Display) {
+    pub(crate) fn add_message(&mut self, span: Span, message: impl std::fmt::Display) {
         self.add(Error::new(span, message));
     }
 
     /// The value, where there is one; a mistake otherwise.
-    pub(crate) fn keep<T>(&mut self, result: Result<T>) -> Option<T> {
+    pub(crate) fn ok_or_record<T>(&mut self, result: Result<T>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
             Err(error) => {

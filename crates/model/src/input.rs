@@ -15,7 +15,7 @@ impl InputRequest {
     ///
     /// # Errors
     /// `-32021` that names what is missing (MRTR-05, ELIC-03, SAMP-31); `-32601` for a question of an extension.
-    pub fn required_capability(&self, client: &ClientCapabilities) -> Result<(), RpcError> {
+    pub fn check_required_capability(&self, client: &ClientCapabilities) -> Result<(), RpcError> {
         let empty = || Some(RawJson::empty_object());
         let mut required = ClientCapabilities::new();
         let declared = match self {
@@ -231,7 +231,7 @@ mod tests {
 
     fn missing(question: &InputRequest, client: Value) -> Option<Value> {
         let client: ClientCapabilities = serde_json::from_value(client).unwrap();
-        let error = question.required_capability(&client).err()?;
+        let error = question.check_required_capability(&client).err()?;
         assert_eq!(error.code, code::MISSING_CLIENT_CAPABILITY);
         Some(error.data.unwrap().to_value().unwrap()["requiredCapabilities"].clone())
     }
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(missing(&url, json!({"elicitation": {"url": {}}})), None);
         // In the words, too: elicitation by itself was declared.
         let forms: ClientCapabilities = serde_json::from_value(json!({"elicitation": {}})).unwrap();
-        let error = url.required_capability(&forms).unwrap_err();
+        let error = url.check_required_capability(&forms).unwrap_err();
         assert!(error.message.contains("`elicitation.url`"), "{}", error.message);
         assert_eq!(missing(&sample, json!({})), Some(json!({"sampling": {}})));
         assert_eq!(missing(&sample, json!({"sampling": {}})), None);

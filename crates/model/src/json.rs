@@ -44,7 +44,7 @@ impl RawJson {
     /// # Panics
     /// When `raw` does not lie inside `owner`.
     #[must_use]
-    pub fn within(owner: &Bytes, raw: &RawValue) -> Self {
+    pub fn slice_of(owner: &Bytes, raw: &RawValue) -> Self {
         Self(owner.slice_ref(raw.get().as_bytes()))
     }
 
@@ -80,7 +80,7 @@ impl RawJson {
     }
 
     /// A part of a value that was checked.
-    pub(crate) fn trusted(part: Bytes) -> Self {
+    pub(crate) fn from_trusted_bytes(part: Bytes) -> Self {
         Self(part)
     }
 

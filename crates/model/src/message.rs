@@ -147,7 +147,7 @@ pub struct DecodeError {
 impl DecodeError {
     /// Returns true if the bytes were meant as a response and nothing else. No error response is sent for these.
     #[must_use]
-    pub fn is_of_answer(&self) -> bool {
+    pub fn is_for_response(&self) -> bool {
         self.id.is_none() && self.answers.is_some()
     }
 
@@ -215,7 +215,7 @@ impl<'de> Deserialize<'de> for BatchParts<'de> {
 
 /// Determines which error the unreadable bytes cause. The parser can also reject JSON that is not a message, such as a
 /// number out of range; that has another code than text that is not JSON.
-fn no_message(bytes: &[u8], error: &serde_json::Error) -> DecodeError {
+fn classify_parse_failure(bytes: &[u8], error: &serde_json::Error) -> DecodeError {
     match serde_json::from_slice::<IgnoredAny>(bytes) {
         Ok(_) if std::str::from_utf8(bytes).is_ok() => {
             DecodeError::new(None, RpcError::invalid_request(error.to_string()))
@@ -231,7 +231,7 @@ fn not_json(error: &serde_json::Error) -> DecodeError {
 
 fn decode_single(bytes: &[u8]) -> Result<JsonRpcMessage<'_>, DecodeError> {
     serde_json::from_slice(bytes)
-        .map_err(|error| no_message(bytes, &error))
+        .map_err(|error| classify_parse_failure(bytes, &error))
         .and_then(EnvelopeParts::into_message)
 }
 

@@ -231,7 +231,7 @@ impl Method {
 
     /// Returns true if the request may be answered with input requests.
     #[must_use]
-    pub fn may_ask(&self) -> bool {
+    pub fn allows_input_requests(&self) -> bool {
         self.info().is_some_and(|info| info.input_required)
     }
 }

@@ -223,10 +223,10 @@ impl Notification {
 fn meta_for<'a>(meta: &'a Meta, to: Revision, subscription: Option<&RequestId>) -> Cow<'a, Meta> {
     let mut meta = Cow::Borrowed(meta);
     if to.is_legacy() {
-        crate::revision::step::without(&mut meta, NEWER_META);
+        crate::revision::step::remove_keys(&mut meta, NEWER_META);
     }
     if to != Revision::V2025_11_25 {
-        crate::revision::step::without(&mut meta, crate::revision::v2025_06_18::NEWER_META);
+        crate::revision::step::remove_keys(&mut meta, crate::revision::v2025_06_18::NEWER_META);
     }
     match subscription {
         Some(id) => Cow::Owned(meta.into_owned().with(meta_key::SUBSCRIPTION_ID, id)),

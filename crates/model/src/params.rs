@@ -117,18 +117,18 @@ fn lower_initialize(to: Revision, params: &RawJson) -> Option<RawJson> {
 
 /// The members that stay, where not all do.
 fn lower_members(method: &Method, to: Revision, params: &RawJson) -> Option<RawJson> {
-    params.changed(|member| {
+    params.edit_members(|member| {
         let changed = match &*member.key() {
             key if leaves_out_param(method, to, key) => return MemberEdit::Goes,
             "_meta" => {
-                let meta = member.value().without(|key| leaves_out_meta(to, key));
+                let meta = member.value().without_members(|key| leaves_out_meta(to, key));
                 if meta.as_ref().is_some_and(|meta| meta.members().next().is_none()) {
                     return MemberEdit::Goes;
                 }
                 meta
             }
             "ref" if *method == Method::Complete && to <= Revision::V2025_03_26 => {
-                member.value().without(|key| key == "title")
+                member.value().without_members(|key| key == "title")
             }
             _ => None,
         };
@@ -137,7 +137,7 @@ fn lower_members(method: &Method, to: Revision, params: &RawJson) -> Option<RawJ
 }
 
 fn leaves_out_param(method: &Method, to: Revision, key: &str) -> bool {
-    (to.era() == Era::Legacy && method.may_ask() && v2025_11_25::NEWER_PARAMS.contains(&key))
+    (to.era() == Era::Legacy && method.allows_input_requests() && v2025_11_25::NEWER_PARAMS.contains(&key))
         || (to != Revision::V2025_11_25
             && *method == Method::ToolsCall
             && v2025_06_18::NEWER_PARAMS.contains(&key))

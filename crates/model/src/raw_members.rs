@@ -26,7 +26,7 @@ impl<'a> RawMember<'a> {
     /// The value, sharing memory.
     #[must_use]
     pub fn value(&self) -> RawJson {
-        RawJson::trusted(self.owner.slice_ref(self.value))
+        RawJson::from_trusted_bytes(self.owner.slice_ref(self.value))
     }
 
     /// The value, if it is a string.
@@ -75,19 +75,19 @@ impl RawJson {
     /// object has no such member, none is added.
     #[must_use]
     pub fn with_member(&self, key: &str, value: &Self) -> Self {
-        let changed = self.changed(|member| {
+        let changed = self.edit_members(|member| {
             if member.key() == key { MemberEdit::Becomes(value.clone()) } else { MemberEdit::Stays }
         });
         changed.unwrap_or_else(|| self.clone())
     }
 
     /// The object without the members whose key is `left_out`; none if that changes nothing.
-    pub(crate) fn without(&self, left_out: impl Fn(&str) -> bool) -> Option<Self> {
-        self.changed(|member| if left_out(&member.key()) { MemberEdit::Goes } else { MemberEdit::Stays })
+    pub(crate) fn without_members(&self, left_out: impl Fn(&str) -> bool) -> Option<Self> {
+        self.edit_members(|member| if left_out(&member.key()) { MemberEdit::Goes } else { MemberEdit::Stays })
     }
 
     /// The object with its members changed as `fate` says; none if that changes nothing.
-    pub(crate) fn changed(&self, mut fate: impl FnMut(&RawMember<'_>) -> MemberEdit) -> Option<Self> {
+    pub(crate) fn edit_members(&self, mut fate: impl FnMut(&RawMember<'_>) -> MemberEdit) -> Option<Self> {
         let mut changed = false;
         let mut out = Vec::with_capacity(self.as_bytes().len());
         out.push(b'{');
@@ -102,7 +102,7 @@ impl RawJson {
             }
         }
         out.push(b'}');
-        changed.then(|| Self::trusted(out.into()))
+        changed.then(|| Self::from_trusted_bytes(out.into()))
     }
 }
 

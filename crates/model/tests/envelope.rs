@@ -141,7 +141,7 @@ fn what_is_meant_as_an_answer_is_not_answered() {
         (r#"{"jsonrpc":"2.0","id":7,"method":5,"result":{}}"#, seven.clone(), None),
     ] {
         let refusal = refused(text);
-        assert_eq!(refusal.is_of_answer(), id.is_none(), "{text}");
+        assert_eq!(refusal.is_for_response(), id.is_none(), "{text}");
         assert_eq!((refusal.id, refusal.answers), (id, answers), "{text}");
     }
 }

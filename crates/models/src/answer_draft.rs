@@ -106,14 +106,14 @@ impl AnswerDraft {
     }
 
     /// Reports the calls whose names are complete to the listener.
-    pub(crate) fn tell_calls(&mut self, names: &ToolNameMap, heard: &mut DeltaListener<'_>) {
+    pub(crate) fn report_calls(&mut self, names: &ToolNameMap, heard: &mut DeltaListener<'_>) {
         for part in &mut self.blocks {
             if let DraftBlock::Tool(call) = part
                 && !call.told
                 && !call.name.is_empty()
             {
                 call.told = true;
-                heard(AnswerDelta::ToolUse(&names.back(&call.name)));
+                heard(AnswerDelta::ToolUse(&names.original_name(&call.name)));
             }
         }
     }
@@ -178,7 +178,7 @@ impl AnswerDraft {
                         if cut {
                             continue;
                         }
-                        let name = names.back(&call.name);
+                        let name = names.original_name(&call.name);
                         return Err(ReadError::Malformed(format!(
                             "the arguments for the tool {name:?} are no JSON object"
                         )));
@@ -189,7 +189,7 @@ impl AnswerDraft {
                     let id = free_id(call.id, taken, &ids);
                     ids.push(id.clone());
                     content.push(Block::ToolUse(
-                        ToolUseContent::new(id, names.back(&call.name), input).with_meta(call.meta),
+                        ToolUseContent::new(id, names.original_name(&call.name), input).with_meta(call.meta),
                     ));
                 }
             }

@@ -164,11 +164,11 @@ impl ModelConfig {
     /// # Errors
     /// Which setting cannot be used, with its whole name, and why.
     pub fn build(&self, name: &str) -> Result<Model, SettingError> {
-        self.build_here(name)
+        self.build_unqualified(name)
             .map_err(|error| SettingError::new(format!("models.{name}.{}", error.setting), error.why))
     }
 
-    fn build_here(&self, name: &str) -> Result<Model, SettingError> {
+    fn build_unqualified(&self, name: &str) -> Result<Model, SettingError> {
         self.check()?;
         let mut model = Model::shared(name, self.provider(name)?);
         model.aliases.clone_from(&self.aliases);

@@ -278,17 +278,17 @@ fn shown_wait(wait: Option<Duration>) -> String {
 }
 
 /// The longest piece of a provider's own words that is kept.
-const MAX_WORDS: usize = 400;
+const MAX_PROVIDER_TEXT: usize = 400;
 
 /// Somebody else's words, for our messages: one line, shortened, nothing in it that a terminal would obey.
-pub(crate) fn words(text: &str) -> String {
+pub(crate) fn sanitize_provider_text(text: &str) -> String {
     let hidden = |c: char| {
         c.is_control()
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
     };
     let mut shown = String::new();
     for (count, c) in text.trim().chars().enumerate() {
-        if count == MAX_WORDS {
+        if count == MAX_PROVIDER_TEXT {
             shown.push('…');
             break;
         }

@@ -23,39 +23,39 @@ pub struct TokenEstimate {
 }
 
 /// Tokens are counted in twelfths, so that parts of them add up exactly.
-const TOKEN: u64 = 12;
+const TWELFTHS_PER_TOKEN: u64 = 12;
 /// Overhead of a message.
-const MESSAGE: u64 = 6 * TOKEN;
+const MESSAGE_OVERHEAD: u64 = 6 * TWELFTHS_PER_TOKEN;
 /// Overhead of a tool definition.
-const TOOL: u64 = 12 * TOKEN;
+const TOOL_OVERHEAD: u64 = 12 * TWELFTHS_PER_TOKEN;
 /// The most that a picture costs at the known providers.
-const PICTURE: u64 = 1_600;
+const IMAGE_TOKENS: u64 = 1_600;
 /// Bytes of sound for a token: 32 tokens a second (the most known) of speech at 32 kbit/s (the least in use).
-const SOUND_BYTES: u64 = 125;
+const AUDIO_BYTES_PER_TOKEN: u64 = 125;
 
 /// The tokens of a request's prompt: the system prompt, the messages, the tools.
 #[must_use]
 pub fn input_tokens(params: &CreateMessageParams) -> TokenEstimate {
     let (mut text, mut media) = (0, 0);
     if let Some(system) = &params.system_prompt {
-        text += MESSAGE + twelfths(system);
+        text += MESSAGE_OVERHEAD + twelfths(system);
     }
     for message in &params.messages {
-        text += MESSAGE;
+        text += MESSAGE_OVERHEAD;
         for block in &message.content {
             match block {
                 Block::Text(content) => text += twelfths(&content.text),
-                Block::Image(_) => media += PICTURE,
-                Block::Audio(audio) => media += bytes(&audio.data) / SOUND_BYTES + 1,
+                Block::Image(_) => media += IMAGE_TOKENS,
+                Block::Audio(audio) => media += bytes(&audio.data) / AUDIO_BYTES_PER_TOKEN + 1,
                 Block::ToolUse(tool_use) => {
-                    text += TOOL + twelfths(&tool_use.name) + twelfths(tool_use.input.as_str());
+                    text += TOOL_OVERHEAD + twelfths(&tool_use.name) + twelfths(tool_use.input.as_str());
                 }
                 Block::ToolResult(result) => {
-                    text += TOOL;
+                    text += TOOL_OVERHEAD;
                     for piece in pieces(result) {
                         match piece {
                             ResultPiece::Text(words) => text += twelfths(&words),
-                            ResultPiece::Image(..) | ResultPiece::Other(_) => media += PICTURE,
+                            ResultPiece::Image(..) | ResultPiece::Other(_) => media += IMAGE_TOKENS,
                         }
                     }
                 }
@@ -66,13 +66,16 @@ pub fn input_tokens(params: &CreateMessageParams) -> TokenEstimate {
     }
     for tool in &params.tools {
         let description = tool.description.as_deref().unwrap_or_default();
-        text += TOOL + twelfths(&tool.name) + twelfths(description) + twelfths(tool.input_schema.as_str());
+        text += TOOL_OVERHEAD
+            + twelfths(&tool.name)
+            + twelfths(description)
+            + twelfths(tool.input_schema.as_str());
     }
     // Providers put some words of their own before tools.
     if !params.tools.is_empty() {
         media += 350;
     }
-    let likely = text.div_ceil(TOKEN);
+    let likely = text.div_ceil(TWELFTHS_PER_TOKEN);
     TokenEstimate {
         likely: likely.saturating_add(media),
         high: likely.saturating_add(likely / 2).saturating_add(16).saturating_add(media),
@@ -82,7 +85,7 @@ pub fn input_tokens(params: &CreateMessageParams) -> TokenEstimate {
 /// The likely tokens of a text.
 #[must_use]
 pub fn text_tokens(text: &str) -> u64 {
-    twelfths(text).div_ceil(TOKEN)
+    twelfths(text).div_ceil(TWELFTHS_PER_TOKEN)
 }
 
 /// Words of Latin letters cost little, each sign and digit much, everything else about a token a character.
@@ -106,13 +109,13 @@ fn twelfths(text: &str) -> u64 {
         sum += match c {
             // A blank belongs to the word behind it.
             ' ' => 0,
-            '\n' | '\t' | '\r' => TOKEN / 2,
-            '0'..='9' => TOKEN * 5 / 6,
-            c if c.is_ascii() => TOKEN * 5 / 6,
+            '\n' | '\t' | '\r' => TWELFTHS_PER_TOKEN / 2,
+            '0'..='9' => TWELFTHS_PER_TOKEN * 5 / 6,
+            c if c.is_ascii() => TWELFTHS_PER_TOKEN * 5 / 6,
             // Letters of Latin with accents, Greek, Cyrillic and their neighbours.
-            '\u{80}'..='\u{58f}' => TOKEN * 5 / 6,
+            '\u{80}'..='\u{58f}' => TWELFTHS_PER_TOKEN * 5 / 6,
             // Han, kana, hangul and the like.
-            _ => TOKEN * 5 / 4,
+            _ => TWELFTHS_PER_TOKEN * 5 / 4,
         };
     }
     sum + of_word(word)
@@ -123,9 +126,9 @@ fn twelfths(text: &str) -> u64 {
 fn of_word(letters: u64) -> u64 {
     match letters {
         0 => 0,
-        1..=5 => TOKEN,
-        6..=16 => TOKEN + (letters - 5) * TOKEN / 6,
-        more => 3 * TOKEN + (more - 16) * TOKEN / 2,
+        1..=5 => TWELFTHS_PER_TOKEN,
+        6..=16 => TWELFTHS_PER_TOKEN + (letters - 5) * TWELFTHS_PER_TOKEN / 6,
+        more => 3 * TWELFTHS_PER_TOKEN + (more - 16) * TWELFTHS_PER_TOKEN / 2,
     }
 }
 

@@ -33,7 +33,7 @@ impl ToolNameMap {
         }
         for name in others {
             if !names.out.contains_key(name) {
-                let made = names.made_up(name, longest);
+                let made = names.make_wire_name(name, longest);
                 names.pair(name, made);
             }
         }
@@ -45,7 +45,7 @@ impl ToolNameMap {
         self.out.insert(name.to_owned(), on_the_wire);
     }
 
-    fn made_up(&self, name: &str, longest: usize) -> String {
+    fn make_wire_name(&self, name: &str, longest: usize) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
         let mut made: String = name.chars().map(plain).take(longest).collect();
         if !made.starts_with(|c: char| c.is_ascii_alphabetic()) {
@@ -64,13 +64,13 @@ impl ToolNameMap {
     }
 
     /// The name on the wire.
-    pub(crate) fn out<'a>(&'a self, name: &'a str) -> &'a str {
+    pub(crate) fn wire_name<'a>(&'a self, name: &'a str) -> &'a str {
         self.out.get(name).map_or(name, String::as_str)
     }
 
     /// Returns the tool's original name. A name that was never sent, because the model invented it, is returned
     /// unchanged.
-    pub(crate) fn back(&self, name: &str) -> String {
+    pub(crate) fn original_name(&self, name: &str) -> String {
         self.back.get(name).map_or(name, String::as_str).to_owned()
     }
 }
@@ -101,20 +101,23 @@ mod tests {
         let names = names(&tools);
         let mut sent = std::collections::BTreeSet::new();
         for tool in tools {
-            let out = names.out(tool);
+            let out = names.wire_name(tool);
             assert!(fits(out, 64), "{tool} is {out}");
-            assert_eq!(names.back(out), tool);
+            assert_eq!(names.original_name(out), tool);
             sent.insert(out.to_owned());
         }
         assert_eq!(sent.len(), tools.len() - 1, "one is there twice");
-        assert_eq!((names.out("a_b"), names.out("a_b_2"), names.out("a-b")), ("a_b", "a_b_2", "a-b"));
-        assert_eq!(names.back("made_up"), "made_up");
+        assert_eq!(
+            (names.wire_name("a_b"), names.wire_name("a_b_2"), names.wire_name("a-b")),
+            ("a_b", "a_b_2", "a-b")
+        );
+        assert_eq!(names.original_name("made_up"), "made_up");
     }
 
     #[test]
     fn names_used_earlier_in_the_conversation_count_too() {
         let used = hospes_model::ToolUseContent::new("1", "a.b", RawJson::empty_object());
         let params = CreateMessageParams::new(vec![SamplingMessage::assistant(used)], 1);
-        assert_eq!(ToolNameMap::of(&params, 64).out("a.b"), "a_b");
+        assert_eq!(ToolNameMap::of(&params, 64).wire_name("a.b"), "a_b");
     }
 }

@@ -78,12 +78,12 @@ impl<'a> PolicyAction<'a> {
     /// A call of a tool.
     #[must_use]
     pub fn tool(name: &'a str, effects: ToolEffectSet, arguments: &'a CallArguments) -> Self {
-        Self::Tool { name, effects, arguments, destinations: CallDestinations::of(arguments) }
+        Self::Tool { name, effects, arguments, destinations: CallDestinations::from_arguments(arguments) }
     }
 
     /// Kind of the action.
     #[must_use]
-    pub const fn about(&self) -> PolicyActionKind {
+    pub const fn kind(&self) -> PolicyActionKind {
         match self {
             Self::Tool { .. } => PolicyActionKind::Tool,
             Self::Prompt { .. } => PolicyActionKind::Prompt,

@@ -103,7 +103,7 @@ impl<'de> Visitor<'de> for StrictValueVisitor {
         let mut all = Map::new();
         let mut keys = HashSet::new();
         while let Some(key) = members.next_key::<String>()? {
-            if !keys.insert(folded(&key)) {
+            if !keys.insert(fold_case(&key)) {
                 return Err(de::Error::custom(format_args!("`{}` stands there twice", key.escape_debug())));
             }
             let StrictValue(value) = members.next_value()?;
@@ -114,7 +114,7 @@ impl<'de> Visitor<'de> for StrictValueVisitor {
 }
 
 /// The text as those read it that take no notice of case: `ſ` is an `s` too.
-fn folded(text: &str) -> String {
+fn fold_case(text: &str) -> String {
     text.to_uppercase().to_lowercase()
 }
 
@@ -153,12 +153,12 @@ impl ArgumentPointer {
         let mut found = FoundValues::default();
         let Some((first, rest)) = self.0.split_first() else { return found };
         let mut here: Vec<&Value> = Vec::new();
-        step_into(&arguments.0, first, doubt, &mut here, &mut found);
+        follow_segment(&arguments.0, first, doubt, &mut here, &mut found);
         for part in rest {
             let mut next = Vec::new();
             for value in here {
                 match value {
-                    Value::Object(members) => step_into(members, part, doubt, &mut next, &mut found),
+                    Value::Object(members) => follow_segment(members, part, doubt, &mut next, &mut found),
                     Value::Array(items) if part == "*" => next.extend(items),
                     Value::Array(items) => match part.parse().ok().and_then(|at: usize| items.get(at)) {
                         Some(item) => next.push(item),
@@ -170,21 +170,21 @@ impl ArgumentPointer {
             here = next;
         }
         for value in here {
-            spread(value, &mut found.values);
+            flatten_arrays(value, &mut found.values);
         }
         found
     }
 }
 
 /// The items of arrays in arrays too; an empty array is itself.
-fn spread<'a>(value: &'a Value, to: &mut Vec<&'a Value>) {
+fn flatten_arrays<'a>(value: &'a Value, to: &mut Vec<&'a Value>) {
     match value {
-        Value::Array(items) if !items.is_empty() => items.iter().for_each(|item| spread(item, to)),
+        Value::Array(items) if !items.is_empty() => items.iter().for_each(|item| flatten_arrays(item, to)),
         other => to.push(other),
     }
 }
 
-fn step_into<'a>(
+fn follow_segment<'a>(
     members: &'a Map<String, Value>,
     part: &str,
     doubt: AmbiguityBias,
@@ -199,8 +199,8 @@ fn step_into<'a>(
         to.push(value);
         return;
     }
-    let wanted = folded(part);
-    match members.iter().find(|(key, _)| folded(key) == wanted) {
+    let wanted = fold_case(part);
+    match members.iter().find(|(key, _)| fold_case(key) == wanted) {
         Some((_, value)) if doubt == AmbiguityBias::Counts => to.push(value),
         Some(_) => found.alike = true,
         None => found.missed = true,

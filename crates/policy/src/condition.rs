@@ -78,7 +78,7 @@ impl ArgumentCondition {
             },
             other => document::json(other).map(ArgumentConditionKind::Is),
         };
-        kind.map(Self).map_err(|what| of.wrong(key, &what, report)).ok()
+        kind.map(Self).map_err(|what| of.add_mistake_at_key(key, &what, report)).ok()
     }
 
     /// Returns true if the condition requires that the argument is absent.
@@ -107,7 +107,7 @@ impl ArgumentCondition {
             }
             AmbiguityBias::Counts => values.iter().any(|value| {
                 self.fits_one(value, doubt)
-                    || coerced(value).is_some_and(|value| self.fits_one(&value, doubt))
+                    || coerce_value(value).is_some_and(|value| self.fits_one(&value, doubt))
             }),
         }
     }
@@ -117,7 +117,7 @@ impl ArgumentCondition {
             ArgumentConditionKind::Patterns(patterns) => {
                 value.as_str().is_some_and(|text| patterns.fits(&TextReadings::new(text), doubt))
             }
-            ArgumentConditionKind::Is(wanted) => same(wanted, value),
+            ArgumentConditionKind::Is(wanted) => values_equal(wanted, value),
             ArgumentConditionKind::Tests(tests) => tests.fit(value, doubt),
         }
     }
@@ -148,17 +148,23 @@ impl ValueTests {
             at_least: section.number("at_least", report),
             at_most: section.number("at_most", report),
             regex: section.text("regex", report).and_then(|text| {
-                WholeTextRegex::new(&text).map_err(|what| section.wrong("regex", &what, report)).ok()
+                WholeTextRegex::new(&text)
+                    .map_err(|what| section.add_mistake_at_key("regex", &what, report))
+                    .ok()
             }),
             longer_than: section.count("longer_than", report),
             present: section.boolean("present", report),
         };
-        section.refuse_unknown(&[], report);
+        section.reject_unknown_keys(&[], report);
         if section.is_empty() {
-            section.wrong_whole("an empty condition has no effect; leave the argument out", report);
+            section.add_mistake_at_table("an empty condition has no effect; leave the argument out", report);
         }
         if tests.present == Some(false) && section.entries().count() > 1 {
-            section.wrong("present", "an argument that is not there cannot fit anything else", report);
+            section.add_mistake_at_key(
+                "present",
+                "an argument that is not there cannot fit anything else",
+                report,
+            );
         }
         (report.count() == before).then_some(tests)
     }
@@ -168,10 +174,10 @@ impl ValueTests {
         let of_text = |holds: &dyn Fn(&TextReadings<'_>) -> bool| text.as_ref().is_some_and(holds);
         let there = self.present.is_none() || doubt == AmbiguityBias::Counts || !value.is_null();
         there
-            && self.is.as_ref().is_none_or(|wanted| same(wanted, value))
+            && self.is.as_ref().is_none_or(|wanted| values_equal(wanted, value))
             && self.like.as_ref().is_none_or(|like| of_text(&|text| like.fits(text, doubt)))
-            && self.under.as_ref().is_none_or(|under| of_text(&|text| under.hold(text, doubt)))
-            && self.host.as_ref().is_none_or(|host| of_text(&|text| host.hold(text.raw(), doubt)))
+            && self.under.as_ref().is_none_or(|under| of_text(&|text| under.matches(text, doubt)))
+            && self.host.as_ref().is_none_or(|host| of_text(&|text| host.matches(text.raw(), doubt)))
             && self
                 .at_least
                 .as_ref()
@@ -227,7 +233,7 @@ impl WholeTextRegex {
 }
 
 /// The other thing that a lenient reader takes a value for: a string for a number or a boolean, and these for a string.
-fn coerced(value: &Value) -> Option<Value> {
+fn coerce_value(value: &Value) -> Option<Value> {
     match value {
         Value::String(text) if text.len() <= 64 => serde_json::from_str(text.trim())
             .ok()
@@ -238,7 +244,7 @@ fn coerced(value: &Value) -> Option<Value> {
 }
 
 /// Returns true if two values are equal. Numbers are compared by value, not by spelling.
-fn same(wanted: &Value, value: &Value) -> bool {
+fn values_equal(wanted: &Value, value: &Value) -> bool {
     match wanted {
         Value::Number(wanted) => compare(value, wanted).is_some_and(|order| order.is_eq()),
         wanted => wanted == value,

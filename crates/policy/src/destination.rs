@@ -7,14 +7,15 @@ use url::Url;
 use crate::arguments::CallArguments;
 use crate::folders::is_absolute;
 use crate::paths::{self, MAX_TEXT};
-use crate::strings::{LocatedString, strings_of};
+use crate::strings::{LocatedString, collect_strings};
 
 /// Maximum number of destinations of one call that are distinguished. A call with more does not match any rule that
 /// allows by destination.
 pub const MAX_DESTINATIONS: usize = 64;
 
 /// Arguments of these names hold the name of a host, also when nothing else shows it.
-const HOSTS: [&str; 7] = ["host", "hostname", "domain", "server", "address", "endpoint", "peer"];
+const HOST_ARGUMENT_NAMES: [&str; 7] =
+    ["host", "hostname", "domain", "server", "address", "endpoint", "peer"];
 
 /// Characters that separate the parts of a word.
 const PARTING: &str = "()[]{}|;,=:?&";
@@ -71,18 +72,18 @@ pub struct CallDestinations {
 impl CallDestinations {
     /// Looks through every string of the arguments, also for what stands inside a longer text, as in a command line.
     #[must_use]
-    pub fn of(arguments: &CallArguments) -> Self {
+    pub fn from_arguments(arguments: &CallArguments) -> Self {
         let mut all = Self::default();
         for (name, value) in arguments.as_map() {
-            all.look_into("", name);
-            all.look(name, value);
+            all.scan_text("", name);
+            all.scan_value(name, value);
         }
         all
     }
 
     /// The strings of the arguments, which these are the destinations of, with their readings; worked out once.
     pub(crate) fn strings(&self, arguments: &CallArguments) -> &[LocatedString] {
-        self.strings.get_or_init(|| strings_of(arguments))
+        self.strings.get_or_init(|| collect_strings(arguments))
     }
 
     /// Destinations found, in order and without duplicates.
@@ -97,14 +98,14 @@ impl CallDestinations {
         self.more
     }
 
-    fn look(&mut self, name: &str, value: &Value) {
+    fn scan_value(&mut self, name: &str, value: &Value) {
         match value {
-            Value::String(text) => self.look_into(name, text),
-            Value::Array(items) => items.iter().for_each(|item| self.look(name, item)),
+            Value::String(text) => self.scan_text(name, text),
+            Value::Array(items) => items.iter().for_each(|item| self.scan_value(name, item)),
             Value::Object(members) => {
                 for (name, value) in members {
-                    self.look_into("", name);
-                    self.look(name, value);
+                    self.scan_text("", name);
+                    self.scan_value(name, value);
                 }
             }
             _ => (),
@@ -112,10 +113,10 @@ impl CallDestinations {
     }
 
     /// Scans the text of a member, both as written and decoded.
-    fn look_into(&mut self, name: &str, text: &str) {
-        let named = HOSTS.iter().any(|host| name.eq_ignore_ascii_case(host));
+    fn scan_text(&mut self, name: &str, text: &str) {
+        let named = HOST_ARGUMENT_NAMES.iter().any(|host| name.eq_ignore_ascii_case(host));
         for text in paths::decodings(text) {
-            if named && let Some(host) = host_alone(&text) {
+            if named && let Some(host) = parse_lone_host(&text) {
                 self.add(host);
             }
             // The whole first: a path may have spaces.
@@ -126,18 +127,18 @@ impl CallDestinations {
                 if self.more {
                     return;
                 }
-                self.look_at(word);
+                self.scan_word(word);
             }
         }
     }
 
     /// A word may be one destination, or have some inside: `--to=a@b.c`, `user@host:/path`, `(https://a),(https://b)`.
-    fn look_at(&mut self, word: &str) {
+    fn scan_word(&mut self, word: &str) {
         if word.len() > MAX_TEXT {
             self.more = true;
             return;
         }
-        let whole = of_word(word);
+        let whole = parse_word(word);
         // A letter may go to many: `a@b.c,d@e.f` or `mailto:a@b.c?cc=d@e.f`.
         let of_many = word.contains([',', ';'])
             || word.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("mailto:"));
@@ -147,32 +148,32 @@ impl CallDestinations {
                 let part = part.strip_prefix('@').unwrap_or(part);
                 let rest =
                     part.strip_prefix("//").map(|rest| rest.split(['/', '?', '#']).next().unwrap_or(rest));
-                if let Some(found) = rest.map_or_else(|| of_word(part), host_alone) {
+                if let Some(found) = rest.map_or_else(|| parse_word(part), parse_lone_host) {
                     self.add(found);
                 } else if rest.is_none() {
                     // `a@b.c@d.e` is read from either end.
                     for host in part.split('@').skip(1).filter(|host| host.contains('.')) {
-                        if let Some(found) = host_alone(host) {
+                        if let Some(found) = parse_lone_host(host) {
                             self.add(found);
                         }
                     }
-                    self.look_at_relative(part);
+                    self.scan_relative_path(part);
                 }
             }
         }
-        self.look_at_server(word);
+        self.scan_server_name(word);
         if let Some(found) = whole {
             self.add(found);
         }
     }
 
     /// `.ssh/id` is a path, `db.internal/x` may be a host too, and `-I/usr/include` has one inside.
-    fn look_at_relative(&mut self, part: &str) {
+    fn scan_relative_path(&mut self, part: &str) {
         if !part.contains(['/', '\\']) {
             return;
         }
         self.add(Destination::Path(part.to_owned()));
-        self.look_at_server(part);
+        self.scan_server_name(part);
         if part.starts_with('-')
             && let Some(at) = part.find(['/', '~', '.', '$'])
         {
@@ -181,7 +182,7 @@ impl CallDestinations {
     }
 
     /// The host in `//host/x`, `\\\\host\\x` and `host.example/x`.
-    fn look_at_server(&mut self, word: &str) {
+    fn scan_server_name(&mut self, word: &str) {
         let turned = word.replace('\\', "/");
         let (first, doubled) = match turned.strip_prefix("//") {
             Some(rest) => (rest.trim_start_matches('/'), true),
@@ -192,7 +193,7 @@ impl CallDestinations {
         };
         let first = first.rsplit_once('@').map_or(first, |(_, host)| host);
         let named = doubled || first.trim_matches('.').contains('.') && !first.starts_with('.');
-        if named && let Some(host) = host_alone(first) {
+        if named && let Some(host) = parse_lone_host(first) {
             self.add(host);
         }
     }
@@ -209,7 +210,7 @@ impl CallDestinations {
     }
 }
 
-fn of_word(word: &str) -> Option<Destination> {
+fn parse_word(word: &str) -> Option<Destination> {
     if word.is_empty() {
         return None;
     }
@@ -223,7 +224,7 @@ fn of_word(word: &str) -> Option<Destination> {
         }
         if let Some(host) = url.host() {
             let scheme_port = url.port_or_known_default().filter(|_| url.port().is_none());
-            let name = bare(&host.to_string());
+            let name = strip_host_decoration(&host.to_string());
             return Some(Destination::Host { name, port: url.port(), scheme_port });
         }
         if url.scheme() == "mailto" {
@@ -240,12 +241,12 @@ fn of_mail(text: &str) -> Option<Destination> {
     let (user, host) = text.rsplit_once('@')?;
     // Of several in one word, each is looked at by itself.
     (!user.is_empty() && !user.contains(['@', ',', ';']) && host.contains('.'))
-        .then(|| host_alone(host))
+        .then(|| parse_lone_host(host))
         .flatten()
 }
 
 /// A host that stands alone, maybe with a port.
-pub(crate) fn host_alone(text: &str) -> Option<Destination> {
+pub(crate) fn parse_lone_host(text: &str) -> Option<Destination> {
     let text = text.trim();
     if text.is_empty() || text.contains(['/', '@', '?', '#', '\\']) || text.contains(char::is_whitespace) {
         return None;
@@ -255,11 +256,11 @@ pub(crate) fn host_alone(text: &str) -> Option<Destination> {
         if text.parse::<std::net::Ipv6Addr>().is_ok() { format!("[{text}]") } else { text.to_owned() };
     let url = Url::parse(&format!("http://{bracketed}/")).ok()?;
     let port = url.port().or_else(|| bracketed.ends_with(":80").then_some(80));
-    Some(Destination::Host { name: bare(&url.host()?.to_string()), port, scheme_port: None })
+    Some(Destination::Host { name: strip_host_decoration(&url.host()?.to_string()), port, scheme_port: None })
 }
 
 /// Without the brackets of an address and the dot at the end.
-pub(crate) fn bare(host: &str) -> String {
+pub(crate) fn strip_host_decoration(host: &str) -> String {
     host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_ascii_lowercase()
 }
 
@@ -276,7 +277,7 @@ mod tests {
     use super::*;
 
     fn found(arguments: &str) -> Vec<String> {
-        let all = CallDestinations::of(&CallArguments::read(arguments).unwrap());
+        let all = CallDestinations::from_arguments(&CallArguments::read(arguments).unwrap());
         let mut all: Vec<String> = all.found().iter().map(ToString::to_string).collect();
         all.sort();
         all
@@ -335,7 +336,7 @@ mod tests {
         #[test]
         fn nothing_in_a_text_panics(text in ".{0,80}") {
             let arguments = CallArguments::read(&serde_json::json!({ "host": text, "x": [text] }).to_string()).unwrap();
-            let _ = CallDestinations::of(&arguments);
+            let _ = CallDestinations::from_arguments(&arguments);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::destination::{Destination, bare, host_alone};
+use crate::destination::{Destination, parse_lone_host, strip_host_decoration};
 use crate::file::PolicyEnvironment;
 use crate::folders::{FolderSet, is_absolute};
 use crate::paths::TextReadings;
@@ -42,7 +42,8 @@ impl DestinationPattern {
                 }
                 _ => (text, None),
             };
-            let name = TextPattern::new(&ascii_labels(&bare(name))).map_err(|error| error.to_string())?;
+            let name = TextPattern::new(&ascii_labels(&strip_host_decoration(name)))
+                .map_err(|error| error.to_string())?;
             DestinationPatternKind::Host { name, port }
         };
         Ok(Self { text: text.to_owned(), kind })
@@ -68,7 +69,7 @@ impl DestinationPattern {
     }
 
     /// Returns true if a host that some reader finds matches, or may match.
-    pub(crate) fn may_be(&self, (host, at): &HostCandidate) -> bool {
+    pub(crate) fn may_match_host(&self, (host, at): &HostCandidate) -> bool {
         let DestinationPatternKind::Host { name, port } = &self.kind else { return false };
         (port.is_none() || at.is_none() || port == at)
             && (name.is_like(host) || readings::may_be(host, name.text()))
@@ -78,7 +79,7 @@ impl DestinationPattern {
     pub(crate) fn holds(&self, read: &DestinationCandidates) -> PatternMatch {
         let found = match &self.kind {
             DestinationPatternKind::Host { name, .. } => {
-                let at = read.hosts.iter().filter(|(host, _)| self.may_be(host));
+                let at = read.hosts.iter().filter(|(host, _)| self.may_match_host(host));
                 // A lone word is a host only where it is the one that the rule names.
                 let at =
                     at.map(
@@ -86,7 +87,8 @@ impl DestinationPattern {
                             if *word && name.is_wild() { PatternMatch::Maybe } else { PatternMatch::Yes }
                         },
                     );
-                let odd = read.odd.iter().any(|host| self.may_be(host)).then_some(PatternMatch::Maybe);
+                let odd =
+                    read.odd.iter().any(|host| self.may_match_host(host)).then_some(PatternMatch::Maybe);
                 at.chain(odd).max()
             }
             DestinationPatternKind::Folder(folders) => Some(folders.holds(read)),
@@ -117,7 +119,7 @@ fn named(text: &str) -> Option<Destination> {
     let bracketed =
         text.starts_with('[') && text.contains("::") || text.parse::<std::net::Ipv6Addr>().is_ok();
     let wild = text.contains(['*', '?', '{', '}', '!']) || text.contains('[') && !bracketed;
-    (!wild).then(|| host_alone(text)).flatten()
+    (!wild).then(|| parse_lone_host(text)).flatten()
 }
 
 impl fmt::Display for DestinationPattern {

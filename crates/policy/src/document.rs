@@ -127,28 +127,28 @@ impl<'a> TableSection<'a> {
     }
 
     /// Adds a mistake about a key; about the whole table where it does not have the key.
-    pub(crate) fn wrong(&self, key: &str, what: &str, report: &mut MistakeReport<'_>) {
+    pub(crate) fn add_mistake_at_key(&self, key: &str, what: &str, report: &mut MistakeReport<'_>) {
         let at = self.value(key).map_or(self.at, |value| value.span().start);
         let path = visible_line(&self.path);
         report.add(at, self.name.as_deref(), format!("`{path}{}`: {what}", quoted(key)));
     }
 
     /// Adds a mistake about the table itself.
-    pub(crate) fn wrong_whole(&self, what: &str, report: &mut MistakeReport<'_>) {
+    pub(crate) fn add_mistake_at_table(&self, what: &str, report: &mut MistakeReport<'_>) {
         let whole = self.path.trim_end_matches('.');
         let what = if whole.is_empty() { what.to_owned() } else { format!("`{}`: {what}", quoted(whole)) };
         report.add(self.at, self.name.as_deref(), what);
     }
 
-    fn wrong_type(&self, key: &str, expected: &str, report: &mut MistakeReport<'_>) {
+    fn add_type_mistake(&self, key: &str, expected: &str, report: &mut MistakeReport<'_>) {
         let found = self.value(key).map_or("nothing", |value| kind(value.get_ref()));
-        self.wrong(key, &format!("expected {expected}, found {found}"), report);
+        self.add_mistake_at_key(key, &format!("expected {expected}, found {found}"), report);
     }
 
     pub(crate) fn text(&mut self, key: &'static str, report: &mut MistakeReport<'_>) -> Option<String> {
         let value = self.get(key)?.get_ref();
         if value.as_str().is_none() {
-            self.wrong_type(key, "a text in quotes", report);
+            self.add_type_mistake(key, "a text in quotes", report);
         }
         value.as_str().map(str::to_owned)
     }
@@ -156,7 +156,7 @@ impl<'a> TableSection<'a> {
     pub(crate) fn boolean(&mut self, key: &'static str, report: &mut MistakeReport<'_>) -> Option<bool> {
         let value = self.get(key)?.get_ref();
         if value.as_bool().is_none() {
-            self.wrong_type(key, "true or false", report);
+            self.add_type_mistake(key, "true or false", report);
         }
         value.as_bool()
     }
@@ -168,7 +168,7 @@ impl<'a> TableSection<'a> {
         report: &mut MistakeReport<'_>,
     ) -> Option<serde_json::Value> {
         let value = self.get(key)?.get_ref();
-        json(value).map_err(|what| self.wrong(key, &what, report)).ok()
+        json(value).map_err(|what| self.add_mistake_at_key(key, &what, report)).ok()
     }
 
     pub(crate) fn number(
@@ -179,7 +179,7 @@ impl<'a> TableSection<'a> {
         match self.json(key, report)? {
             serde_json::Value::Number(number) => Some(number),
             _ => {
-                self.wrong_type(key, "a number", report);
+                self.add_type_mistake(key, "a number", report);
                 None
             }
         }
@@ -189,7 +189,7 @@ impl<'a> TableSection<'a> {
     pub(crate) fn count(&mut self, key: &'static str, report: &mut MistakeReport<'_>) -> Option<usize> {
         let number = self.number(key, report)?.as_u64().and_then(|number| usize::try_from(number).ok());
         if number.is_none() {
-            self.wrong(key, "expected a whole number from 0 on", report);
+            self.add_mistake_at_key(key, "expected a whole number from 0 on", report);
         }
         number
     }
@@ -199,9 +199,9 @@ impl<'a> TableSection<'a> {
         let value = self.get(key)?;
         let texts = texts(value.get_ref());
         match &texts {
-            None => self.wrong_type(key, "a text in quotes, or a list of them", report),
+            None => self.add_type_mistake(key, "a text in quotes, or a list of them", report),
             Some(texts) if texts.is_empty() => {
-                self.wrong(
+                self.add_mistake_at_key(
                     key,
                     "an empty list fits nothing; leave the key out if everything is to fit",
                     report,
@@ -216,7 +216,7 @@ impl<'a> TableSection<'a> {
     pub(crate) fn names(&mut self, key: &'static str, report: &mut MistakeReport<'_>) -> Option<Vec<String>> {
         let names = texts(self.get(key)?.get_ref());
         if names.is_none() {
-            self.wrong_type(key, "a list of texts such as `[\"git\"]`", report);
+            self.add_type_mistake(key, "a list of texts such as `[\"git\"]`", report);
         }
         names
     }
@@ -229,7 +229,7 @@ impl<'a> TableSection<'a> {
         make: impl FnOnce(&[String]) -> Result<T, String>,
     ) -> Option<T> {
         let texts = self.texts(key, report)?;
-        make(&texts).map_err(|what| self.wrong(key, &what, report)).ok()
+        make(&texts).map_err(|what| self.add_mistake_at_key(key, &what, report)).ok()
     }
 
     /// One of the words of a setting.
@@ -241,7 +241,7 @@ impl<'a> TableSection<'a> {
     ) -> Option<T> {
         let value = self.get(key)?.get_ref();
         let Some(text) = value.as_str() else {
-            self.wrong_type(key, &format!("one of {}", listed(words)), report);
+            self.add_type_mistake(key, &format!("one of {}", listed(words)), report);
             return None;
         };
         self.one_of(key, text, words, report)
@@ -271,7 +271,7 @@ impl<'a> TableSection<'a> {
             let meant = did_you_mean(text, words.iter().map(|(word, _)| *word));
             let then = if meant.is_empty() { "; expected" } else { " Expected" };
             let what = format!("unknown value `{}`{meant}{then} one of {}", quoted(text), listed(words));
-            self.wrong(key, &what, report);
+            self.add_mistake_at_key(key, &what, report);
         }
         found
     }
@@ -285,7 +285,7 @@ impl<'a> TableSection<'a> {
     ) -> Option<Self> {
         let value = self.get(key)?;
         let Some(entries) = value.get_ref().as_table() else {
-            self.wrong_type(key, expected, report);
+            self.add_type_mistake(key, expected, report);
             return None;
         };
         Some(self.inner(key, value.span().start, entries))
@@ -306,7 +306,7 @@ impl<'a> TableSection<'a> {
         let Some(value) = self.get(key) else { return Vec::new() };
         let Some(items) = value.get_ref().as_array() else {
             let form = format!("expected a list of tables, each below a line `[[{key}]]`, found");
-            self.wrong(key, &format!("{form} {}", kind(value.get_ref())), report);
+            self.add_mistake_at_key(key, &format!("{form} {}", kind(value.get_ref())), report);
             return Vec::new();
         };
         let mut tables = Vec::new();
@@ -318,14 +318,14 @@ impl<'a> TableSection<'a> {
                     let at = item.span().start;
                     tables.push(NumberedTable { number, at, section: TableSection::new(name, at, entries) });
                 }
-                None => self.wrong_type(key, &format!("a list of tables (`[[{key}]]`)"), report),
+                None => self.add_type_mistake(key, &format!("a list of tables (`[[{key}]]`)"), report),
             }
         }
         tables
     }
 
     /// Adds a mistake where more than one of these keys is there, of which a rule or label can have one.
-    pub(crate) fn refuse_together(&self, keys: &[&str], what: &str, report: &mut MistakeReport<'_>) {
+    pub(crate) fn reject_combination(&self, keys: &[&str], what: &str, report: &mut MistakeReport<'_>) {
         let mut there = keys.iter().filter(|key| self.has(key));
         let Some(first) = there.next() else { return };
         for second in there {
@@ -333,12 +333,16 @@ impl<'a> TableSection<'a> {
                 "a {what} is about a tool, a prompt or a resource, and this one has `{first}` already; \
                  write a {what} for each"
             );
-            self.wrong(second, &message, report);
+            self.add_mistake_at_key(second, &message, report);
         }
     }
 
     /// Adds a mistake for each key that was not asked for. `elsewhere` are keys of other tables, with where they belong.
-    pub(crate) fn refuse_unknown(&self, elsewhere: &[(&'static str, &str)], report: &mut MistakeReport<'_>) {
+    pub(crate) fn reject_unknown_keys(
+        &self,
+        elsewhere: &[(&'static str, &str)],
+        report: &mut MistakeReport<'_>,
+    ) {
         let unknown = self.entries.iter().filter(|(key, _)| !self.known.contains(&key.get_ref().as_ref()));
         for (key, _) in unknown {
             let name = key.get_ref().as_ref();

@@ -27,7 +27,7 @@ impl ToolEffectSet {
     /// Effects that a server declares for its tool. The policy determines if the server is trusted
     /// ([`Policy::decide`](crate::Policy::decide)).
     #[must_use]
-    pub fn said(annotations: Option<&ToolAnnotations>) -> Self {
+    pub fn from_annotations(annotations: Option<&ToolAnnotations>) -> Self {
         let worst = Self::unknown();
         let Some(said) = annotations else { return worst };
         let read_only = said.read_only_hint.unwrap_or(worst.read_only);
@@ -48,12 +48,12 @@ mod tests {
     fn of(set: impl FnOnce(&mut ToolAnnotations)) -> ToolEffectSet {
         let mut annotations = ToolAnnotations::new();
         set(&mut annotations);
-        ToolEffectSet::said(Some(&annotations))
+        ToolEffectSet::from_annotations(Some(&annotations))
     }
 
     #[test]
     fn what_is_not_said_is_taken_for_the_worst() {
-        assert_eq!(ToolEffectSet::said(None), ToolEffectSet::unknown());
+        assert_eq!(ToolEffectSet::from_annotations(None), ToolEffectSet::unknown());
         assert_eq!(of(|_| ()), ToolEffectSet::unknown());
         assert_eq!(
             of(|said| said.open_world_hint = Some(false)),

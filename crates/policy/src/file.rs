@@ -26,7 +26,7 @@ pub trait LinkResolver: fmt::Debug + Send + Sync {
     /// # Errors
     /// When there are more, or they cannot be read; a path with wildcards there may lead anywhere then. What is no folder, or
     /// not there, has none. Without an implementation nothing is known.
-    fn ways(&self, folder: &str, most: usize) -> Result<Vec<String>, std::io::Error> {
+    fn list_folders_and_links(&self, folder: &str, most: usize) -> Result<Vec<String>, std::io::Error> {
         let _unknown = (folder, most);
         Err(std::io::ErrorKind::Unsupported.into())
     }

@@ -114,14 +114,14 @@ impl LabelRule {
             untrusted: section.boolean("untrusted", report),
             outbound: section.boolean("outbound", report),
         };
-        section.refuse_unknown(&[], report);
+        section.reject_unknown_keys(&[], report);
         if !["private", "untrusted", "outbound"].into_iter().any(|key| section.has(key)) {
-            section.wrong_whole(
+            section.add_mistake_at_table(
                 "it sets none of `private`, `untrusted` and `outbound` (each true or false)",
                 report,
             );
         }
-        section.refuse_together(&["tool", "prompt", "resource"], "label", report);
+        section.reject_combination(&["tool", "prompt", "resource"], "label", report);
         (report.count() == before).then_some(label)
     }
 
@@ -163,7 +163,11 @@ impl LabelRule {
 }
 
 /// Resolves the labels of a request. The first matching rule decides each label; without one, `known` does.
-pub(crate) fn labelled(labels: &[LabelRule], asked: &PolicyRequest<'_>, known: FlowLabels) -> FlowLabels {
+pub(crate) fn resolve_labels(
+    labels: &[LabelRule],
+    asked: &PolicyRequest<'_>,
+    known: FlowLabels,
+) -> FlowLabels {
     let said = |key: fn(&LabelRule) -> Option<bool>, known: bool| {
         let said = labels.iter().filter_map(|label| Some((label, key(label)?)));
         let first = said.map(|(label, says)| {
@@ -259,7 +263,7 @@ mod tests {
                     PolicyRequest::new(server, PolicyAction::tool("x", ToolEffectSet::unknown(), &arguments));
                 policy.decide(&asked, jiff::Timestamp::now())
             };
-            let weighed = policy.weigh(verdict("a"), OPEN, read());
+            let weighed = policy.apply_data_flow(verdict("a"), OPEN, read());
             assert_eq!((weighed.decision, weighed.may_remember), (PolicyDecision::Ask, false));
             assert_eq!((weighed.strong, weighed.flow.as_ref()), (strong, Some(&read())));
             assert_eq!(
@@ -268,23 +272,23 @@ mod tests {
                  private data from `mail` and `files` and untrusted text from `web`, and this can send things out"
                     .replace("(line 1)", if setting.is_empty() { "(line 1)" } else { "(line 2)" })
             );
-            let weighed = policy.weigh(verdict("q"), OPEN, read());
+            let weighed = policy.apply_data_flow(verdict("q"), OPEN, read());
             assert_eq!((weighed.decision, weighed.may_remember), (PolicyDecision::Ask, false));
-            assert_eq!(policy.weigh(verdict("d"), OPEN, read()), verdict("d"));
+            assert_eq!(policy.apply_data_flow(verdict("d"), OPEN, read()), verdict("d"));
             for (labels, flow) in [
                 (FlowLabels { outbound: false, ..OPEN }, read()),
                 (OPEN, SessionFlow::new(Vec::new(), read().untrusted)),
                 (OPEN, SessionFlow::new(read().private, Vec::new())),
                 (OPEN, SessionFlow::default()),
             ] {
-                assert_eq!(policy.weigh(verdict("a"), labels, flow), verdict("a"));
+                assert_eq!(policy.apply_data_flow(verdict("a"), labels, flow), verdict("a"));
             }
         }
         let off = policy("data_flow = 'off'\n");
         let verdict =
             off.decide(&PolicyRequest::new("s", PolicyAction::Prompt { name: "p" }), jiff::Timestamp::now());
         assert_eq!(verdict.because, crate::DecisionReason::Ordinary(DefaultReason::Fetched));
-        assert_eq!(off.weigh(verdict.clone(), OPEN, read()), verdict);
+        assert_eq!(off.apply_data_flow(verdict.clone(), OPEN, read()), verdict);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::destination_pattern::{DestinationPattern, PatternMatch};
 use crate::file::{LinkResolver, PolicyEnvironment};
 use crate::paths::{self, TextReadings};
 use crate::pattern::AmbiguityBias;
-use crate::readings::{self, ANY, DestinationCandidates};
+use crate::readings::{self, ANY_TEXT, DestinationCandidates};
 use crate::wildcard_paths::WildcardPaths;
 
 /// Characters that separate the words of a command line or the paths of a list.
@@ -73,11 +73,11 @@ impl FolderSet {
     }
 
     /// Returns true if the text, which is known to be a path, is in one of the folders.
-    pub(crate) fn hold(&self, text: &TextReadings<'_>, doubt: AmbiguityBias) -> bool {
+    pub(crate) fn matches(&self, text: &TextReadings<'_>, doubt: AmbiguityBias) -> bool {
         match doubt {
             _ if text.is_too_long() => doubt == AmbiguityBias::Counts,
             AmbiguityBias::Refuses => {
-                !paths::is_far(text.raw()) && self.permit(paths::without_scheme(text.raw()))
+                !paths::is_remote_file_url(text.raw()) && self.permit(paths::without_scheme(text.raw()))
             }
             AmbiguityBias::Counts => {
                 let read = DestinationCandidates::of(text.raw());
@@ -94,7 +94,7 @@ impl FolderSet {
         let (spellings, complete) = readings::spellings(path);
         complete
             // What follows a blank or a separator is a path of its own to shells and lists.
-            && !path.split(SEPARATORS).skip(1).any(leads_away)
+            && !path.split(SEPARATORS).skip(1).any(may_leave_folder)
             && spellings.iter().all(|path| self.permit_one(path))
     }
 
@@ -107,7 +107,7 @@ impl FolderSet {
             || path.contains(['$', '`'])
             || readings::compatible(path).contains("..")
             || readings::compatible(path).matches(['/', '\\']).count() != turned.matches('/').count()
-            || paths::is_magic(&turned) && !self.folders.iter().any(|folder| paths::is_magic(folder))
+            || paths::is_process_view(&turned) && !self.folders.iter().any(|folder| paths::is_process_view(folder))
         {
             return false;
         }
@@ -128,7 +128,7 @@ impl FolderSet {
         is_inside(&resolved)
             && (spanned == resolved
                 || WildcardPaths::new(links.as_ref())
-                    .of(&spanned)
+                    .expand(&spanned)
                     .is_some_and(|paths| paths.iter().all(|path| is_inside(path))))
     }
 
@@ -152,8 +152,9 @@ impl FolderSet {
             return PatternMatch::Yes;
         }
         // What a variable holds may climb, and so may a name of two dots that a wildcard stands for.
-        let climbs = path.contains('/') && path.contains(ANY)
-            || path.split('/').any(readings::may_be_parent) && self.may_hold(&readings::climbed(path));
+        let climbs = path.contains('/') && path.contains(ANY_TEXT)
+            || path.split('/').any(readings::may_be_parent)
+                && self.may_hold(&readings::resolve_possible_parents(path));
         let is_magic =
             path.starts_with('/') && MAGIC.iter().any(|folder| readings::may_be_below(path, folder));
         if climbs || is_magic || self.may_hold_resolved(path) {
@@ -173,12 +174,12 @@ impl FolderSet {
         if is_absolute(path) {
             return self.lowered().any(|folder| readings::may_be_under(path, folder));
         }
-        if path.starts_with(ANY) && self.lowered().any(|folder| readings::may_be_under(path, folder)) {
+        if path.starts_with(ANY_TEXT) && self.lowered().any(|folder| readings::may_be_under(path, folder)) {
             return true;
         }
         // What begins with a name for some home, or a variable, is below that.
         let below = path
-            .strip_prefix(['~', '$', '%', ANY])
+            .strip_prefix(['~', '$', '%', ANY_TEXT])
             .map(|rest| rest.split_once('/').map_or("", |(_, rest)| rest));
         if let (Some(below), Some(home)) = (below, &self.home) {
             let whole = paths::resolved(&format!("{home}/{below}").replace('\\', "/").to_lowercase());
@@ -220,11 +221,11 @@ impl FolderSet {
         };
         let mut ways = WildcardPaths::new(links.as_ref());
         let mut held = PatternMatch::No;
-        for whole in read.written.iter().flat_map(|path| self.wholes(path)) {
+        for whole in read.written.iter().flat_map(|path| self.absolute_candidates(path)) {
             let lexical = paths::resolved(&whole);
             for path in [whole.as_str(), lexical.as_str()] {
-                match ways.of(path) {
-                    None if ways.is_spent() => return PatternMatch::Maybe,
+                match ways.expand(path) {
+                    None if ways.is_exhausted() => return PatternMatch::Maybe,
                     None => held = PatternMatch::Maybe,
                     Some(paths) if paths.iter().any(|path| is_there(path)) => return PatternMatch::Yes,
                     Some(_) => (),
@@ -238,7 +239,7 @@ impl FolderSet {
     }
 
     /// The absolute paths that a path may stand for.
-    fn wholes(&self, path: &str) -> Vec<String> {
+    fn absolute_candidates(&self, path: &str) -> Vec<String> {
         let path = paths::without_scheme(path.trim());
         let Some(path) = self.at_home(path) else { return Vec::new() };
         if is_absolute(&path) {
@@ -269,7 +270,7 @@ impl FolderSet {
 }
 
 /// Returns true if a part after a separator may lead to another folder. Plain names in the same folder do not.
-fn leads_away(part: &str) -> bool {
+fn may_leave_folder(part: &str) -> bool {
     part.starts_with(['/', '~', '\\', '-'])
         || part.contains("../")
         || part.contains(['/', '\\']) && part.contains("..")
@@ -278,9 +279,9 @@ fn leads_away(part: &str) -> bool {
 /// Resolved paths that file systems make of a path in lower case: as written, as Windows trims it, and without views of
 /// processes.
 pub(crate) fn readings_of(path: &str) -> Vec<String> {
-    let path = paths::without_marks(paths::without_scheme(path));
+    let path = paths::strip_windows_prefix(paths::without_scheme(path));
     let mut all = vec![paths::resolved(path)];
-    for other in [without_endings(path), paths::without_magic(path)] {
+    for other in [trim_windows_endings(path), paths::strip_process_view(path)] {
         let other = paths::resolved(&other);
         if !all.contains(&other) {
             all.push(other);
@@ -290,7 +291,7 @@ pub(crate) fn readings_of(path: &str) -> Vec<String> {
 }
 
 /// Without the dots, blanks and stream names that Windows drops at the end of each part.
-fn without_endings(path: &str) -> String {
+fn trim_windows_endings(path: &str) -> String {
     let parts = path.split('/').enumerate().map(|(at, part)| match part {
         "." | ".." => part,
         _ if at == 0 && part.len() == 2 && part.ends_with(':') => part,
@@ -322,9 +323,9 @@ impl HostSet {
     }
 
     /// Returns true if the text leads to one of the hosts. It is known to be a URL, a mail address or a host.
-    pub(crate) fn hold(&self, text: &str, doubt: AmbiguityBias) -> bool {
+    pub(crate) fn matches(&self, text: &str, doubt: AmbiguityBias) -> bool {
         match doubt {
-            AmbiguityBias::Refuses => match readings::exact(text) {
+            AmbiguityBias::Refuses => match readings::parse_exact(text) {
                 Ok(found @ Destination::Host { .. }) => self.0.iter().any(|place| place.permits(&found)),
                 _ => false,
             },
@@ -335,7 +336,7 @@ impl HostSet {
                         .hosts
                         .keys()
                         .chain(&read.odd)
-                        .any(|host| self.0.iter().any(|place| place.may_be(host)))
+                        .any(|host| self.0.iter().any(|place| place.may_match_host(host)))
             }
         }
     }

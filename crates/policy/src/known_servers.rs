@@ -120,7 +120,7 @@ impl Policy {
         let mut found = Vec::new();
         for name in self.trusted() {
             if !servers.iter().any(|server| server.name == *name) {
-                let message = format!("`trusted`: {}", no_server(name, servers));
+                let message = format!("`trusted`: {}", unknown_server_message(name, servers));
                 found.push(UnmatchedPart { line: self.trusted_line(), message });
             }
         }
@@ -145,7 +145,7 @@ impl RuleSelector<'_> {
         let mut found = Vec::new();
         for pattern in self.server.into_iter().flat_map(TextPatterns::each) {
             if !servers.iter().any(|server| pattern.fits(&TextReadings::new(&server.name), self.doubt)) {
-                found.push(format!("`server`: {}", no_server(pattern.text(), servers)));
+                found.push(format!("`server`: {}", unknown_server_message(pattern.text(), servers)));
             }
         }
         let here: Vec<&KnownServer> =
@@ -170,7 +170,7 @@ impl RuleSelector<'_> {
     /// The effects of servers that are not trusted count as the worst, whatever they say.
     fn untrusted(&self, policy: &Policy, here: &[&KnownServer]) -> Option<String> {
         let wanted = self.effects?;
-        let (key, value) = wanted.against(ToolEffectSet::unknown())?;
+        let (key, value) = wanted.first_mismatch(ToolEffectSet::unknown())?;
         let trusted: Vec<&&KnownServer> = here.iter().filter(|server| policy.trusts(&server.name)).collect();
         if trusted.is_empty() {
             return Some(format!(
@@ -185,9 +185,9 @@ impl RuleSelector<'_> {
         let mut tools = trusted.iter().map(|server| server.offers.as_ref().map(|offers| &offers.tools));
         let fits_none = tools.all(|tools| {
             tools.is_some_and(|tools| {
-                !tools
-                    .iter()
-                    .any(|tool| self.fits(self.tool, &tool.name) && wanted.against(tool.effects).is_none())
+                !tools.iter().any(|tool| {
+                    self.fits(self.tool, &tool.name) && wanted.first_mismatch(tool.effects).is_none()
+                })
             })
         });
         let of = names(trusted.iter().map(|server| &*server.name), "or");
@@ -212,7 +212,7 @@ impl RuleSelector<'_> {
         };
         let unmatched = patterns.each().filter(fits_none);
         let message = |pattern: &TextPattern| {
-            let hint = meant(pattern.text(), known, &format!("{key}s"));
+            let hint = suggest_name(pattern.text(), known, &format!("{key}s"));
             format!("`{key}`: no {key} of {of} fits `{}`{hint}", quoted(pattern.text()))
         };
         unmatched.map(message).collect()
@@ -234,7 +234,7 @@ impl RuleSelector<'_> {
             let known: Vec<&str> = known.into_iter().flatten().map(String::as_str).collect();
             if !known.contains(&name) {
                 let of = names(tools.iter().map(|tool| &*tool.name), "or");
-                let hint = meant(name, &known, "arguments");
+                let hint = suggest_name(name, &known, "arguments");
                 found.push(format!("`arguments.{}`: {of} has no such argument{hint}", quoted(key)));
             }
         }
@@ -242,14 +242,14 @@ impl RuleSelector<'_> {
     }
 }
 
-fn no_server(name: &str, servers: &[KnownServer]) -> String {
+fn unknown_server_message(name: &str, servers: &[KnownServer]) -> String {
     let known: Vec<&str> = servers.iter().map(|server| &*server.name).collect();
-    let hint = meant(name, &known, "servers");
+    let hint = suggest_name(name, &known, "servers");
     format!("no server of the configuration is called `{}`{hint}", quoted(name))
 }
 
 /// The name that was probably meant, else all there are.
-fn meant(pattern: &str, known: &[&str], what: &str) -> String {
+fn suggest_name(pattern: &str, known: &[&str], what: &str) -> String {
     let bare = pattern.trim_matches(['*', '?', '_', '-', '.']);
     match nearest(bare, known.iter().copied()) {
         Some(meant) => format!("; did you mean `{}`?", quoted(meant)),

@@ -40,8 +40,9 @@ impl<'a> TextReadings<'a> {
             let mut all = Vec::new();
             for reading in self.readings() {
                 let turned = without_scheme(reading.trim()).replace('\\', "/").to_lowercase();
-                let path = without_marks(&turned);
-                let path = if is_driven(path.get(1..).unwrap_or_default()) { &path[1..] } else { path };
+                let path = strip_windows_prefix(&turned);
+                let path =
+                    if starts_with_drive(path.get(1..).unwrap_or_default()) { &path[1..] } else { path };
                 let path = resolved(path);
                 if !all.contains(&path) {
                     all.push(path);
@@ -53,12 +54,12 @@ impl<'a> TextReadings<'a> {
 }
 
 /// Without the `//?/` and `//./` that Windows lets stand before a path.
-pub(crate) fn without_marks(path: &str) -> &str {
+pub(crate) fn strip_windows_prefix(path: &str) -> &str {
     path.strip_prefix("//?/").or_else(|| path.strip_prefix("//./")).unwrap_or(path)
 }
 
 /// Returns true if a text begins with a drive: `C:/`.
-fn is_driven(text: &str) -> bool {
+fn starts_with_drive(text: &str) -> bool {
     matches!(text.as_bytes(), [letter, b':', b'/', ..] if letter.is_ascii_alphabetic())
 }
 
@@ -99,16 +100,16 @@ pub fn is_hidden(character: char) -> bool {
 /// The text with everything that hides in it made visible: `\u{202e}` stands there as just that. Line ends and tabs stay.
 #[must_use]
 pub fn visible(text: &str) -> String {
-    shown(text, |character| is_hidden(character) && !matches!(character, '\n' | '\t'))
+    escape_hidden(text, |character| is_hidden(character) && !matches!(character, '\n' | '\t'))
 }
 
 /// Escapes hidden characters as [`visible`] does, and also line ends and tabs, for text that must stay on one line.
 #[must_use]
 pub fn visible_line(text: &str) -> String {
-    shown(text, is_hidden)
+    escape_hidden(text, is_hidden)
 }
 
-fn shown(text: &str, hides: impl Fn(char) -> bool) -> String {
+fn escape_hidden(text: &str, hides: impl Fn(char) -> bool) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
         if hides(character) {
@@ -126,7 +127,7 @@ pub(crate) fn without_hidden(text: &str) -> String {
 }
 
 /// Returns whether a path with forward slashes leads through a process's own view of the disk, or to its open files.
-pub(crate) fn is_magic(path: &str) -> bool {
+pub(crate) fn is_process_view(path: &str) -> bool {
     let path = resolved(path).to_lowercase();
     let mut parts = path.split('/').skip(1);
     match (parts.next(), parts.next()) {
@@ -141,10 +142,10 @@ pub(crate) fn is_magic(path: &str) -> bool {
 }
 
 /// The path without the `/proc/PID/root` and `/proc/PID/cwd` that it may begin with, again and again.
-pub(crate) fn without_magic(path: &str) -> String {
+pub(crate) fn strip_process_view(path: &str) -> String {
     let mut path = path.to_owned();
     // What is left gets shorter each time.
-    while is_magic(&path) {
+    while is_process_view(&path) {
         let parts: Vec<&str> = path.split('/').collect();
         let Some(at) = parts.iter().position(|part| matches!(*part, "root" | "cwd" | "fd")) else { break };
         let from = if parts[at] == "fd" { at + 2 } else { at + 1 };
@@ -192,7 +193,7 @@ pub(crate) fn readings(text: &str) -> Vec<String> {
         }
     };
     for decoding in decodings(text) {
-        add(resolved(without_marks(&decoding.replace('\\', "/"))));
+        add(resolved(strip_windows_prefix(&decoding.replace('\\', "/"))));
         if let Ok(url) = Url::parse(&decoding) {
             if url.scheme() == "file" {
                 add(format!("file://{}", resolved(&decoded(url.path()))));
@@ -247,7 +248,7 @@ pub(crate) fn without_scheme(text: &str) -> &str {
 }
 
 /// Returns true if a text is a `file` URL of another machine, or one with a query or fragment.
-pub(crate) fn is_far(text: &str) -> bool {
+pub(crate) fn is_remote_file_url(text: &str) -> bool {
     strip_scheme(text).is_some_and(|rest| {
         let host = rest.strip_prefix("//").map(|rest| rest.split('/').next().unwrap_or_default());
         host.is_some_and(|host| !host.is_empty() && !host.eq_ignore_ascii_case("localhost"))

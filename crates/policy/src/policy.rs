@@ -8,13 +8,13 @@ use crate::arguments::CallArgumentsError;
 use crate::document::{MistakeReport, TableSection, line_of};
 use crate::effects::ToolEffectSet;
 use crate::file::{PolicyEnvironment, PolicyError};
-use crate::flow::{DataFlowPolicy, FlowLabels, LabelRule, SessionFlow, labelled};
+use crate::flow::{DataFlowPolicy, FlowLabels, LabelRule, SessionFlow, resolve_labels};
 use crate::known_servers::RuleSelector;
 use crate::rule::{PolicyRule, UnmetCondition};
 use crate::verdict::{DecisionReason, DefaultReason, PolicyDecision, PolicyVerdict};
 
 /// Keys of rules and labels that may have been written at the top of the file.
-const IN_RULES: [(&str, &str); 6] = [
+const MISPLACED_RULE_KEYS: [(&str, &str); 6] = [
     ("decide", IN_A_RULE),
     ("server", IN_A_RULE),
     ("tool", IN_A_RULE),
@@ -61,7 +61,7 @@ pub struct RuleEvaluation<'p> {
 impl Policy {
     /// Without rules: what is ordinary is done.
     #[must_use]
-    pub fn ordinary() -> Self {
+    pub fn without_rules() -> Self {
         Self {
             rules: Vec::new(),
             trusted: Vec::new(),
@@ -80,7 +80,7 @@ impl Policy {
     pub fn read(text: &str, reading: &PolicyEnvironment) -> Result<Self, PolicyError> {
         let mut report = MistakeReport::new(text);
         let Some(file) = report.parse() else {
-            return report.finish().map(|()| Self::ordinary());
+            return report.finish().map(|()| Self::without_rules());
         };
         let mut top = TableSection::new(None, 0, file.get_ref());
         let trusted = top.names("trusted", &mut report).unwrap_or_default();
@@ -95,7 +95,7 @@ impl Policy {
             let place = (one.number, line_of(text, one.at));
             labels.extend(LabelRule::parse(place, &mut one.section, &mut report));
         }
-        top.refuse_unknown(&IN_RULES, &mut report);
+        top.reject_unknown_keys(&MISPLACED_RULE_KEYS, &mut report);
         report.finish()?;
         Ok(Self { rules, trusted, trusted_line, data_flow, labels, version: Sha256::digest(text).into() })
     }
@@ -136,17 +136,17 @@ impl Policy {
     /// Decides on a request.
     #[must_use]
     pub fn decide(&self, asked: &PolicyRequest<'_>, now: Timestamp) -> PolicyVerdict {
-        let effects = self.believed(asked);
+        let effects = self.trusted_effects(asked);
         self.rules
             .iter()
             .find_map(|rule| Some((rule, rule.fits(asked, effects, now).ok()?)))
-            .map_or_else(|| ordinary(&asked.action, effects), |(rule, fit)| rule.verdict_of(fit))
+            .map_or_else(|| default_verdict(&asked.action, effects), |(rule, fit)| rule.verdict_of(fit))
     }
 
     /// Decides on a request and explains the decision rule by rule.
     #[must_use]
     pub fn explain(&self, asked: &PolicyRequest<'_>, now: Timestamp) -> PolicyExplanation<'_> {
-        let effects = self.believed(asked);
+        let effects = self.trusted_effects(asked);
         let mut steps = Vec::new();
         for rule in &self.rules {
             match rule.fits(asked, effects, now) {
@@ -157,7 +157,7 @@ impl Policy {
                 }
             }
         }
-        PolicyExplanation { steps, verdict: ordinary(&asked.action, effects) }
+        PolicyExplanation { steps, verdict: default_verdict(&asked.action, effects) }
     }
 
     /// Setting for sessions that have read private data and untrusted text.
@@ -170,15 +170,20 @@ impl Policy {
     /// server, if any. Declarations of a server count only if it is trusted.
     #[must_use]
     pub fn labels(&self, asked: &PolicyRequest<'_>, known: Option<FlowLabels>) -> FlowLabels {
-        let open = self.believed(asked).open_world;
+        let open = self.trusted_effects(asked).open_world;
         let known = known.unwrap_or(FlowLabels { private: false, untrusted: open, outbound: open });
-        labelled(&self.labels, asked, known)
+        resolve_labels(&self.labels, asked, known)
     }
 
     /// Applies the data flow of a session to a verdict. A call with these labels that could send private data out needs
     /// an approval each time. Denied calls stay denied.
     #[must_use]
-    pub fn weigh(&self, mut verdict: PolicyVerdict, labels: FlowLabels, flow: SessionFlow) -> PolicyVerdict {
+    pub fn apply_data_flow(
+        &self,
+        mut verdict: PolicyVerdict,
+        labels: FlowLabels,
+        flow: SessionFlow,
+    ) -> PolicyVerdict {
         let is_of_no_concern =
             self.data_flow == DataFlowPolicy::Off || !labels.outbound || !flow.is_tainted();
         if is_of_no_concern || verdict.decision == PolicyDecision::Deny {
@@ -197,7 +202,7 @@ impl Policy {
 
     /// Verdict on arguments that have more than one reading; no rule is evaluated.
     #[must_use]
-    pub fn unreadable(error: &CallArgumentsError) -> PolicyVerdict {
+    pub fn deny_unreadable(error: &CallArgumentsError) -> PolicyVerdict {
         PolicyVerdict {
             decision: PolicyDecision::Deny,
             because: DecisionReason::Unreadable(error.to_string()),
@@ -209,7 +214,7 @@ impl Policy {
     }
 
     /// The effects of the tool, if there is one, as far as its server is trusted.
-    fn believed(&self, asked: &PolicyRequest<'_>) -> ToolEffectSet {
+    fn trusted_effects(&self, asked: &PolicyRequest<'_>) -> ToolEffectSet {
         match asked.action {
             PolicyAction::Tool { effects, .. } if self.trusts(asked.server) => effects,
             _ => ToolEffectSet::unknown(),
@@ -218,7 +223,7 @@ impl Policy {
 }
 
 /// Default verdict if no rule matches.
-fn ordinary(action: &PolicyAction<'_>, effects: ToolEffectSet) -> PolicyVerdict {
+fn default_verdict(action: &PolicyAction<'_>, effects: ToolEffectSet) -> PolicyVerdict {
     let (decision, ordinary) = match action {
         PolicyAction::Tool { .. } if effects.read_only && !effects.open_world => {
             (PolicyDecision::Allow, DefaultReason::Harmless)

@@ -193,7 +193,7 @@ impl PolicyRule {
             return Err(UnmetCondition { key: "until".to_owned(), wanted: format!("to come: {written}") });
         }
         if let Some(about) = &self.about
-            && !about.contains(&asked.action.about())
+            && !about.contains(&asked.action.kind())
         {
             let names: Vec<String> = about.iter().map(ToString::to_string).collect();
             return Err(UnmetCondition { key: "about".to_owned(), wanted: names.join(" or ") });
@@ -220,7 +220,7 @@ impl PolicyRule {
         effects: ToolEffectSet,
         doubt: AmbiguityBias,
     ) -> Result<RuleFit, UnmetCondition> {
-        let said = self.effects.map(|said| said.against(effects));
+        let said = self.effects.map(|said| said.first_mismatch(effects));
         let call = match action {
             PolicyAction::Tool { arguments, .. } => Some(arguments),
             _ => None,
@@ -242,9 +242,11 @@ impl PolicyRule {
         let Some(places) = &self.destinations else { return Ok(RuleFit::Whole) };
         let standing = match action {
             PolicyAction::Tool { destinations, arguments, .. } => {
-                strings::are_at(places, destinations.strings(arguments), doubt)
+                strings::match_destinations(places, destinations.strings(arguments), doubt)
             }
-            PolicyAction::Resource { uri } => strings::are_at(places, &strings::strings_of_uri(uri), doubt),
+            PolicyAction::Resource { uri } => {
+                strings::match_destinations(places, &strings::collect_uri_strings(uri), doubt)
+            }
             _ => DestinationMatch::Elsewhere(None),
         };
         match standing {
@@ -294,7 +296,7 @@ impl PolicyRule {
 
 impl RequiredEffects {
     /// The first effect that is not as said, and what was said.
-    pub(crate) fn against(self, effects: ToolEffectSet) -> Option<(&'static str, bool)> {
+    pub(crate) fn first_mismatch(self, effects: ToolEffectSet) -> Option<(&'static str, bool)> {
         [
             ("read_only", self.read_only, effects.read_only),
             ("destructive", self.destructive, effects.destructive),

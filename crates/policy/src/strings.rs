@@ -22,7 +22,7 @@ pub(crate) enum DestinationMatch {
 
 /// Matches the strings of a call against destinations. An allow rule needs at least one string and all of them to
 /// match; a deny rule needs any.
-pub(crate) fn are_at(
+pub(crate) fn match_destinations(
     places: &[DestinationPattern],
     strings: &[LocatedString],
     doubt: AmbiguityBias,
@@ -87,7 +87,7 @@ struct StringReadings {
 }
 
 /// The strings of a call's arguments, with their readings: at most [`MAX_STRINGS`], and then one that is unclear.
-pub(crate) fn strings_of(arguments: &CallArguments) -> Vec<LocatedString> {
+pub(crate) fn collect_strings(arguments: &CallArguments) -> Vec<LocatedString> {
     let mut all = Vec::new();
     for (name, value) in arguments.as_map() {
         locate("arguments", name, true, &mut all);
@@ -97,7 +97,7 @@ pub(crate) fn strings_of(arguments: &CallArguments) -> Vec<LocatedString> {
 }
 
 /// Strings of the URI of a resource, with their readings.
-pub(crate) fn strings_of_uri(uri: &str) -> Vec<LocatedString> {
+pub(crate) fn collect_uri_strings(uri: &str) -> Vec<LocatedString> {
     let mut all = Vec::new();
     locate("resource", uri, false, &mut all);
     all
@@ -126,8 +126,11 @@ fn locate(at: &str, text: &str, is_name: bool, to: &mut Vec<LocatedString>) {
         to.push(LocatedString { at: at.to_owned(), text: String::new(), read });
         return;
     }
-    let read =
-        StringReadings { exact: readings::exact(text), candidates: DestinationCandidates::of(text), is_name };
+    let read = StringReadings {
+        exact: readings::parse_exact(text),
+        candidates: DestinationCandidates::of(text),
+        is_name,
+    };
     to.push(LocatedString { at: at.to_owned(), text: text.to_owned(), read });
 }
 
@@ -159,8 +162,11 @@ mod tests {
         let reading = PolicyEnvironment::at_home("/home/me");
         let places: Vec<DestinationPattern> =
             places.iter().map(|place| DestinationPattern::new(place, &reading).unwrap()).collect();
-        let strings = strings_of(&CallArguments::read(arguments).unwrap());
-        matches!(are_at(&places, &strings, doubt), DestinationMatch::There | DestinationMatch::Unclear(_))
+        let strings = collect_strings(&CallArguments::read(arguments).unwrap());
+        matches!(
+            match_destinations(&places, &strings, doubt),
+            DestinationMatch::There | DestinationMatch::Unclear(_)
+        )
     }
 
     #[test]

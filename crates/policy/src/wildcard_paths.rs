@@ -6,7 +6,7 @@ use crate::readings;
 /// Maximum number of names in one folder, and of paths that one string with wildcards expands to.
 const MAX_NAMES: usize = 256;
 /// Maximum number of folders that are listed, and of paths that are followed, for one rule and one call.
-const MAX_LOOKS: usize = 512;
+const MAX_LOOKUPS: usize = 512;
 
 /// The paths that strings with wildcards stand for, within bounds.
 pub(crate) struct WildcardPaths<'a> {
@@ -20,13 +20,13 @@ impl<'a> WildcardPaths<'a> {
     }
 
     /// Returns true if the lookup limit is exceeded; nothing more is expanded then.
-    pub(crate) fn is_spent(&self) -> bool {
-        self.looks > MAX_LOOKS
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.looks > MAX_LOOKUPS
     }
 
     /// Expands an absolute path to those that exist as links or folders; a path without wildcards is returned
     /// unchanged. Returns `None` if they are unknown or too many.
-    pub(crate) fn of(&mut self, path: &str) -> Option<Vec<String>> {
+    pub(crate) fn expand(&mut self, path: &str) -> Option<Vec<String>> {
         let mut all = vec![String::new()];
         for part in path.split('/').skip(1) {
             if !readings::is_wild(part) {
@@ -40,19 +40,19 @@ impl<'a> WildcardPaths<'a> {
             for one in &all {
                 self.looks += 1;
                 let folder = if one.is_empty() { "/" } else { one };
-                let names = self.links.ways(folder, MAX_NAMES).ok()?;
+                let names = self.links.list_folders_and_links(folder, MAX_NAMES).ok()?;
                 // Wildcards know classes and case that are not known here.
                 let names = names
                     .into_iter()
                     .filter(|name| readings::may_be(&part.to_lowercase(), &name.to_lowercase()));
                 next.extend(names.map(|name| format!("{one}/{name}")));
-                if next.len() > MAX_NAMES || self.looks > MAX_LOOKS {
+                if next.len() > MAX_NAMES || self.looks > MAX_LOOKUPS {
                     return None;
                 }
             }
             all = next;
         }
         self.looks += all.len();
-        (self.looks <= MAX_LOOKS).then_some(all)
+        (self.looks <= MAX_LOOKUPS).then_some(all)
     }
 }

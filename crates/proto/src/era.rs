@@ -20,7 +20,7 @@ use hospes_model::{Era, Revision, RpcError, code};
 use serde::Deserialize;
 
 /// Time to wait for the response of a modern server to a probe.
-pub const PROBE_PATIENCE: Duration = Duration::from_secs(4);
+pub const PROBE_TIMEOUT: Duration = Duration::from_secs(4);
 /// Maximum number of times that a server may name another revision instead of answering.
 pub const MAX_RETRIES: u32 = 3;
 
@@ -155,7 +155,7 @@ impl Negotiation {
     /// Begins. `pinned` allows one revision only; `known` is the era that was found the last time.
     #[must_use]
     pub fn new(pinned: Option<Revision>, known: Option<Era>) -> Self {
-        let step = first(pinned, known);
+        let step = first_step(pinned, known);
         Self { pinned, known, step, retries: 0, respawned: false, probe: None, sse: SseFallback::Untried }
     }
 
@@ -172,7 +172,7 @@ impl Negotiation {
 
     /// Returns true if the older HTTP+SSE transport is in use.
     #[must_use]
-    pub fn over_sse(&self) -> bool {
+    pub fn is_over_sse(&self) -> bool {
         self.sse == SseFallback::Open
     }
 
@@ -206,7 +206,7 @@ impl Negotiation {
                 NegotiationStep::Failed(NegotiationError::Unauthorized(*status))
             }
             (_, SseFallback::Tried(status)) => NegotiationStep::Failed(NegotiationError::NoTransport(status)),
-            _ => first(self.pinned, None),
+            _ => first_step(self.pinned, None),
         }
     }
 
@@ -347,7 +347,7 @@ impl Negotiation {
 }
 
 /// Returns the first step of the negotiation.
-fn first(pinned: Option<Revision>, known: Option<Era>) -> NegotiationStep {
+fn first_step(pinned: Option<Revision>, known: Option<Era>) -> NegotiationStep {
     match (pinned, known) {
         (Some(revision), _) if revision.is_legacy() => initialize_in(revision, ResponseWait::Full),
         (Some(revision), _) => NegotiationStep::Discover { revision, patience: ResponseWait::Full },

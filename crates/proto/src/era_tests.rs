@@ -284,7 +284,7 @@ fn the_oldest_transport_is_tried_where_the_newer_one_is_not_spoken() {
             ],
         );
         assert_eq!(steps[3..], [opened.clone(), agreed(Revision::V2024_11_05)]);
-        assert!(negotiation.over_sse());
+        assert!(negotiation.is_over_sse());
         for refused in
             [NegotiationOutcome::Status(405), NegotiationOutcome::Status(200), NegotiationOutcome::Silence]
         {
@@ -346,7 +346,7 @@ fn a_remembered_transport_is_tried_first_and_may_prove_wrong() {
     assert_eq!(run(sse(), &[NegotiationOutcome::SseOpened]).0[1], initialize(ResponseWait::Full));
     let (steps, negotiation) = run(sse(), &[NegotiationOutcome::Status(405), discovered(&["2026-07-28"])]);
     assert_eq!(steps[1..], [discover(ResponseWait::Probe), agreed(MODERN)]);
-    assert!(!negotiation.over_sse());
+    assert!(!negotiation.is_over_sse());
     let gone =
         [NegotiationOutcome::Status(404), NegotiationOutcome::Status(404), NegotiationOutcome::Status(404)];
     assert_eq!(

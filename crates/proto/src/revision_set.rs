@@ -33,7 +33,7 @@ impl RevisionSet {
 
     /// Those that are in both sets.
     #[must_use]
-    pub const fn and(self, other: Self) -> Self {
+    pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
@@ -45,7 +45,7 @@ impl RevisionSet {
 
     /// Returns true if the set has a revision of this era.
     #[must_use]
-    pub fn speaks(self, era: Era) -> bool {
+    pub fn has_era(self, era: Era) -> bool {
         self.latest_of(era).is_some()
     }
 
@@ -68,7 +68,7 @@ impl RevisionSet {
 
     /// The revision of this name, if it is in the set.
     #[must_use]
-    pub fn named(self, name: &str) -> Option<Revision> {
+    pub fn find_by_name(self, name: &str) -> Option<Revision> {
         name.parse().ok().filter(|r| self.contains(*r))
     }
 
@@ -82,18 +82,18 @@ impl RevisionSet {
     /// the latest (VER-03..05). `None` if it supports no legacy revision.
     #[must_use]
     pub fn negotiate(self, requested: &str) -> Option<Revision> {
-        self.named(requested).filter(|r| r.is_legacy()).or_else(|| self.latest_of(Era::Legacy))
+        self.find_by_name(requested).filter(|r| r.is_legacy()).or_else(|| self.latest_of(Era::Legacy))
     }
 
     /// The error for a version that is not spoken: `-32022` with what is.
     #[must_use]
-    pub fn unsupported(self, requested: &str) -> RpcError {
+    pub fn unsupported_version_error(self, requested: &str) -> RpcError {
         #[derive(Serialize)]
         struct VersionErrorData<'a> {
             supported: Vec<Revision>,
             requested: &'a str,
         }
-        let modern = self.and(Self::of_era(Era::Modern));
+        let modern = self.intersection(Self::of_era(Era::Modern));
         let supported = if modern.is_empty() { self } else { modern };
         RpcError::new(code::UNSUPPORTED_VERSION, "unsupported protocol version")
             .with_data(&VersionErrorData { supported: supported.iter().collect(), requested })
@@ -133,18 +133,18 @@ mod tests {
     /// covers: VER-12
     #[test]
     fn the_refusal_of_a_version_names_those_spoken() {
-        let error = RevisionSet::ALL.unsupported("v999.0.0");
+        let error = RevisionSet::ALL.unsupported_version_error("v999.0.0");
         assert_eq!(error.code, -32022);
         assert_eq!(error.data.unwrap().as_str(), r#"{"supported":["2026-07-28"],"requested":"v999.0.0"}"#);
-        let error = RevisionSet::only(V2024_11_05).unsupported("2026-07-28");
+        let error = RevisionSet::only(V2024_11_05).unsupported_version_error("2026-07-28");
         assert_eq!(error.data.unwrap().as_str(), r#"{"supported":["2024-11-05"],"requested":"2026-07-28"}"#);
     }
 
     #[test]
     fn sets_do_what_sets_do() {
         let legacy = RevisionSet::of_era(Era::Legacy);
-        assert!(legacy.speaks(Era::Legacy) && !legacy.speaks(Era::Modern));
-        assert_eq!(legacy.and(RevisionSet::only(V2026_07_28)), RevisionSet(0));
+        assert!(legacy.has_era(Era::Legacy) && !legacy.has_era(Era::Modern));
+        assert_eq!(legacy.intersection(RevisionSet::only(V2026_07_28)), RevisionSet(0));
         assert_eq!(legacy.latest_common(Era::Legacy, &["x", "2025-06-18", "2024-11-05"]), Some(V2025_06_18));
         assert_eq!(legacy.latest_common(Era::Modern, &["2026-07-28"]), None);
         assert_eq!(format!("{:?}", RevisionSet::only(V2024_11_05)), "{V2024_11_05}");

@@ -30,7 +30,7 @@ fn legacy() -> RevisionSet {
 /// The methods that the client sent.
 fn sent(pair: &MemoryPair) -> Vec<String> {
     let of = |entry: &hospes_testkit::RecordedMessage| {
-        entry.asks().map(|(_, method)| method).or_else(|| entry.tells())
+        entry.request_parts().map(|(_, method)| method).or_else(|| entry.notification_method())
     };
     pair.record.of(PairSide::Client).filter_map(of).collect()
 }
@@ -188,12 +188,12 @@ fn a_legacy_server_asks_once_the_client_is_ready_and_not_for_ever() {
     pair.advance(SECOND * 11);
     assert!(!pair.server.was_answered(question));
     assert_eq!(
-        pair.record.of(PairSide::Server).filter_map(|e| e.tells()).collect::<Vec<_>>(),
+        pair.record.of(PairSide::Server).filter_map(|e| e.notification_method()).collect::<Vec<_>>(),
         ["notifications/cancelled"]
     );
     pair.settle();
     assert!(!pair.server.was_answered(question));
-    assert_eq!(pair.server.session().strays(), 1);
+    assert_eq!(pair.server.session().stray_response_count(), 1);
 }
 
 /// covers: MSG-23 MSG-24 STDIO-16 STDIO-17

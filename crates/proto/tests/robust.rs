@@ -108,8 +108,8 @@ proptest! {
             && let Ok(Frame::Single(message)) = message::decode(body.as_bytes())
         {
             let facts = match &message {
-                JsonRpcMessage::Request(request) => RoutingFields::of(&Method::from_name(&request.method), request.params),
-                JsonRpcMessage::Notification(note) => RoutingFields::of(&Method::from_name(&note.method), note.params),
+                JsonRpcMessage::Request(request) => RoutingFields::from_params(&Method::from_name(&request.method), request.params),
+                JsonRpcMessage::Notification(note) => RoutingFields::from_params(&Method::from_name(&note.method), note.params),
                 JsonRpcMessage::Response(_) => RoutingFields::default(),
             };
             if let Err(rejection) = rules.route(&head, &message, &facts) {
@@ -126,9 +126,9 @@ proptest! {
         let raw = RawJson::parse(text.clone()).unwrap();
         let _ = RequestDigest::of("tools/call", text.as_bytes());
         let value: Box<serde_json::value::RawValue> = raw.decode().unwrap();
-        let facts = RoutingFields::of(&Method::ToolsCall, Some(&value));
+        let facts = RoutingFields::from_params(&Method::ToolsCall, Some(&value));
         let _ = facts.check(hospes_proto::RevisionSet::ALL);
-        if let Ok(mirror) = HeaderParams::of(&raw) {
+        if let Ok(mirror) = HeaderParams::from_schema(&raw) {
             let mut headers = HeaderMap::new();
             mirror.add_headers(Some(&value), &mut headers);
             // What we send is what we accept.
@@ -164,8 +164,8 @@ fn deep_nesting_overflows_no_stack() {
         let text = format!("{}1{}", open.repeat(200_000), close.repeat(200_000));
         let raw = RawJson::parse(text).unwrap();
         let value: Box<serde_json::value::RawValue> = raw.decode().unwrap();
-        let _ = RoutingFields::of(&Method::ToolsCall, Some(&value));
-        let _ = HeaderParams::of(&raw);
+        let _ = RoutingFields::from_params(&Method::ToolsCall, Some(&value));
+        let _ = HeaderParams::from_schema(&raw);
         let _ = RequestDigest::of("m", raw.as_bytes());
     }
 }

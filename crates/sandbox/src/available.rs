@@ -17,16 +17,16 @@ pub(crate) fn choose(profile: &SandboxProfile) -> Result<(SandboxMechanism, Opti
         SandboxKind::Off => Ok((SandboxMechanism::Nothing, None)),
         SandboxKind::Auto if !profile.is_demanding() => Ok((SandboxMechanism::Nothing, None)),
         SandboxKind::Bubblewrap => {
-            let found = works().map_err(SandboxError::Bubblewrap)?;
+            let found = probe_bubblewrap().map_err(SandboxError::Bubblewrap)?;
             Ok((SandboxMechanism::Bubblewrap, Some(found)))
         }
         SandboxKind::Landlock => {
-            kernel().map_err(SandboxError::Landlock)?;
+            check_kernel().map_err(SandboxError::Landlock)?;
             Ok((SandboxMechanism::Landlock, None))
         }
-        SandboxKind::Auto => match works() {
+        SandboxKind::Auto => match probe_bubblewrap() {
             Ok(found) => Ok((SandboxMechanism::Bubblewrap, Some(found))),
-            Err(bubblewrap) => match kernel() {
+            Err(bubblewrap) => match check_kernel() {
                 Ok(()) => Ok((SandboxMechanism::Landlock, None)),
                 Err(landlock) => Err(SandboxError::Neither { bubblewrap, landlock }),
             },
@@ -35,7 +35,7 @@ pub(crate) fn choose(profile: &SandboxProfile) -> Result<(SandboxMechanism, Opti
 }
 
 /// Bubblewrap that has shown that it can do all that a profile may demand.
-fn works() -> Result<PathBuf, String> {
+fn probe_bubblewrap() -> Result<PathBuf, String> {
     let mut known = BUBBLEWRAP.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if let Some(found) = known.as_ref().filter(|found| found.is_file()) {
         return Ok(found.clone());
@@ -65,7 +65,7 @@ fn works() -> Result<PathBuf, String> {
 }
 
 /// Landlock and seccomp of this kernel.
-fn kernel() -> Result<(), String> {
-    landlock::works()?;
-    seccomp::works()
+fn check_kernel() -> Result<(), String> {
+    landlock::check_support()?;
+    seccomp::check_support()
 }

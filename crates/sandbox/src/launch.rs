@@ -78,7 +78,7 @@ impl SandboxHelper {
 
     /// Returns true if servers are started by a helper on this system.
     #[must_use]
-    pub fn is_of_use() -> bool {
+    pub fn is_supported() -> bool {
         cfg!(target_os = "linux")
     }
 }

@@ -79,7 +79,7 @@ pub(crate) async fn within(server: &Server, params: &Value, roots: &[String]) ->
     let roots: Vec<Value> = roots.iter().map(|uri| json!({ "uri": uri })).collect();
     let answer = (questions.requests[0].0.clone(), json!({ "roots": roots }).into());
     let mut round = questions.round;
-    round.answered([answer]);
+    round.record_answers([answer]);
     match call(round).await {
         Outcome::Complete(reply) => json_of(&reply, &method),
         other => panic!("{other:?}"),

@@ -27,7 +27,7 @@ pub enum StoreError {
         source: io::Error,
     },
     /// The key's file holds no key.
-    #[error("{} is not a key: wanted {} bytes in hexadecimal", .0.display(), crate::key::LENGTH)]
+    #[error("{} is not a key: wanted {} bytes in hexadecimal", .0.display(), crate::key::KEY_BYTES)]
     NotAKey(PathBuf),
     /// Others than the owner may read a file that is the owner's alone, or it is a link.
     #[error("{} must be a file that its owner alone may read and write (chmod 600)", .0.display())]

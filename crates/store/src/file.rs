@@ -55,7 +55,7 @@ fn tighten(_: &std::fs::File, _: &Path) -> std::io::Result<()> {
 }
 
 /// Opens a file that is there, only to look at it.
-pub(crate) fn look(file: &Path) -> rusqlite::Result<Connection> {
+pub(crate) fn open_read_only(file: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     Ok(connection)

@@ -13,7 +13,7 @@ use crate::error::StoreError;
 use crate::file::{is_private, private};
 
 /// Bytes of a key.
-pub(crate) const LENGTH: usize = 32;
+pub(crate) const KEY_BYTES: usize = 32;
 
 /// A nonce's bytes, which stand before what was sealed.
 const NONCE: usize = 12;
@@ -30,20 +30,20 @@ impl AuditKeys {
         read(file, may_make).map(|bytes| Self::from_bytes(&bytes))
     }
 
-    pub(crate) fn from_bytes(bytes: &[u8; LENGTH]) -> Self {
-        let derived = |purpose: &str| derived("hospes audit", bytes, purpose);
+    pub(crate) fn from_bytes(bytes: &[u8; KEY_BYTES]) -> Self {
+        let derived = |purpose: &str| derive_key("hospes audit", bytes, purpose);
         let chain = hmac::Key::new(hmac::HMAC_SHA256, &*derived("chain"));
         Self { chain, seal: SealCipher::new(&derived("arguments")) }
     }
 
     /// Binds parts together; each counts with its length, so that nothing can be moved from one to the next.
-    pub(crate) fn bind(&self, parts: &[&[u8]]) -> [u8; LENGTH] {
+    pub(crate) fn bind(&self, parts: &[&[u8]]) -> [u8; KEY_BYTES] {
         let mut context = hmac::Context::with_key(&self.chain);
         for part in parts {
             context.update(&(part.len() as u64).to_be_bytes());
             context.update(part);
         }
-        let mut bound = [0; LENGTH];
+        let mut bound = [0; KEY_BYTES];
         bound.copy_from_slice(context.sign().as_ref());
         bound
     }
@@ -61,7 +61,7 @@ impl AuditKeys {
 pub(crate) struct SealCipher(RandomizedNonceKey);
 
 impl SealCipher {
-    pub(crate) fn new(key: &[u8; LENGTH]) -> Self {
+    pub(crate) fn new(key: &[u8; KEY_BYTES]) -> Self {
         Self(RandomizedNonceKey::new(&AES_256_GCM, key).expect("the length is the algorithm's"))
     }
 
@@ -88,9 +88,9 @@ impl SealCipher {
 }
 
 /// A key for one purpose, made of another.
-pub(crate) fn derived(whose: &str, key: &[u8; LENGTH], purpose: &str) -> Zeroizing<[u8; LENGTH]> {
+pub(crate) fn derive_key(whose: &str, key: &[u8; KEY_BYTES], purpose: &str) -> Zeroizing<[u8; KEY_BYTES]> {
     let secret = hkdf::Salt::new(hkdf::HKDF_SHA256, whose.as_bytes()).extract(key);
-    let mut derived = Zeroizing::new([0; LENGTH]);
+    let mut derived = Zeroizing::new([0; KEY_BYTES]);
     secret
         .expand(&[purpose.as_bytes()], hkdf::HKDF_SHA256)
         .and_then(|okm| okm.fill(&mut *derived))
@@ -99,7 +99,7 @@ pub(crate) fn derived(whose: &str, key: &[u8; LENGTH], purpose: &str) -> Zeroizi
 }
 
 /// The key in this file, which is made if it is not there and `may_make`.
-pub(crate) fn read(file: &Path, may_make: bool) -> Result<Zeroizing<[u8; LENGTH]>, StoreError> {
+pub(crate) fn read(file: &Path, may_make: bool) -> Result<Zeroizing<[u8; KEY_BYTES]>, StoreError> {
     let failed = |source| StoreError::File { file: file.to_owned(), source };
     match fs::symlink_metadata(file) {
         Ok(found) if !is_private(&found) => return Err(StoreError::Exposed(file.to_owned())),
@@ -122,7 +122,7 @@ impl fmt::Debug for AuditKeys {
 
 /// Whole or not at all: written beside, then given its name, unless another process was first.
 fn make(file: &Path) -> io::Result<()> {
-    let mut bytes = Zeroizing::new([0_u8; LENGTH]);
+    let mut bytes = Zeroizing::new([0_u8; KEY_BYTES]);
     rand::fill(&mut *bytes).map_err(|_| io::Error::other("the system gives no random bytes"))?;
     let text = Zeroizing::new(to_hex(&*bytes) + "\n");
     let beside = file.with_extension(format!("{}.new", std::process::id()));
@@ -141,9 +141,9 @@ pub(crate) fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-pub(crate) fn from_hex(text: &str) -> Option<Zeroizing<[u8; LENGTH]>> {
-    let mut bytes = Zeroizing::new([0; LENGTH]);
-    if text.len() != 2 * LENGTH || !text.is_ascii() {
+pub(crate) fn from_hex(text: &str) -> Option<Zeroizing<[u8; KEY_BYTES]>> {
+    let mut bytes = Zeroizing::new([0; KEY_BYTES]);
+    if text.len() != 2 * KEY_BYTES || !text.is_ascii() {
         return None;
     }
     for (index, byte) in bytes.iter_mut().enumerate() {

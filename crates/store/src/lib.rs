@@ -28,7 +28,7 @@ mod key;
 mod state;
 
 pub use audit::{
-    AuditEntry, AuditEntryKind, AuditLog, AuditOutcome, AuditPosition, AuditQuery, DEFAULT_QUEUE,
+    AuditEntry, AuditEntryKind, AuditLog, AuditOutcome, AuditPosition, AuditQuery, DEFAULT_QUEUE_CAPACITY,
     GatheredEntry, ParsePositionError, PendingWrite, RecordedEntry, TamperEvidence, VerifiedLog,
 };
 pub use error::StoreError;

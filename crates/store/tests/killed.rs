@@ -69,7 +69,7 @@ fn write(folder: &Path) {
         loop {
             for _ in 0..3 {
                 audit
-                    .note(AuditEntry::new(AuditEntryKind::Server))
+                    .enqueue(AuditEntry::new(AuditEntryKind::Server))
                     .await
                     .expect("what came before was written");
             }

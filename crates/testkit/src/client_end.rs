@@ -10,7 +10,7 @@ use hospes_model::{
     RawJson, RequestId, Revision, RootsCapability, RpcError, meta_key,
 };
 use hospes_proto::era::{
-    NegotiatedRevision, Negotiation, NegotiationError, NegotiationOutcome, NegotiationStep, PROBE_PATIENCE,
+    NegotiatedRevision, Negotiation, NegotiationError, NegotiationOutcome, NegotiationStep, PROBE_TIMEOUT,
     ResponseWait,
 };
 use hospes_proto::session::{ClientSession, ElapsedLimit, TimeLimits};
@@ -130,7 +130,7 @@ impl ClientEnd {
     /// Returns the number of answers without a matching request.
     #[must_use]
     pub fn strays(&self) -> u64 {
-        self.session.stray_answers()
+        self.session.stray_response_count()
     }
 
     /// The progress that was told, by call.
@@ -185,7 +185,7 @@ impl ClientEnd {
 
     fn begin_step(&mut self, now: Instant, patience: ResponseWait, method: &Method, params: &Value) {
         let timeout = match patience {
-            ResponseWait::Probe => PROBE_PATIENCE,
+            ResponseWait::Probe => PROBE_TIMEOUT,
             ResponseWait::Half => self.connect_timeout / 2,
             ResponseWait::Full => self.connect_timeout,
         };

@@ -48,7 +48,7 @@ impl RecordedMessage {
 
     /// The id and method that it asks, if it is a request.
     #[must_use]
-    pub fn asks(&self) -> Option<(RequestId, String)> {
+    pub fn request_parts(&self) -> Option<(RequestId, String)> {
         match message::decode(&self.text) {
             Ok(Frame::Single(JsonRpcMessage::Request(request))) => {
                 Some((request.id, request.method.into_owned()))
@@ -59,7 +59,7 @@ impl RecordedMessage {
 
     /// The method that it tells, if it is a notification.
     #[must_use]
-    pub fn tells(&self) -> Option<String> {
+    pub fn notification_method(&self) -> Option<String> {
         match message::decode(&self.text) {
             Ok(Frame::Single(JsonRpcMessage::Notification(notification))) => {
                 Some(notification.method.into_owned())

@@ -124,14 +124,14 @@ impl PeerScript {
 
     /// Returns true if the script is to close the connection now.
     #[must_use]
-    pub fn hangs_up(&self) -> bool {
+    pub fn wants_hang_up(&self) -> bool {
         matches!(self.steps.front(), Some(ScriptStep::End))
     }
 
     /// Returns true if nothing is left to send or to wait for.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.steps.is_empty() || self.hangs_up()
+        self.steps.is_empty() || self.wants_hang_up()
     }
 
     fn next(&mut self) {

@@ -116,7 +116,7 @@ impl ServerEnd {
     /// # Errors
     /// When it must not be asked now.
     pub fn ask(&mut self, now: Instant, limits: TimeLimits) -> Result<i64, ClientRequestError> {
-        let id = self.session.ask(now, &Method::RootsList, limits, ())?;
+        let id = self.session.begin_client_request(now, &Method::RootsList, limits, ())?;
         self.asked.insert(id, false);
         let mut out = Vec::new();
         let _ =
@@ -190,21 +190,22 @@ impl ServerEnd {
 
     fn handle_request(&mut self, request: &JsonRpcRequest<'_>) {
         let method = Method::from_name(&request.method);
-        let facts = RoutingFields::of(&method, request.params);
-        if facts.modern && self.revisions.speaks(Era::Modern) {
+        let facts = RoutingFields::from_params(&method, request.params);
+        if facts.modern && self.revisions.has_era(Era::Modern) {
             match facts.check(self.revisions) {
                 Ok(revision) => self.serve_modern(request, &method, revision),
                 Err(error) => self.refuse(Some(&request.id), &error),
             }
-        } else if self.session.opened().is_none() && !matches!(method, Method::Ping | Method::Initialize) {
-            self.surprise(request);
+        } else if self.session.initialized().is_none() && !matches!(method, Method::Ping | Method::Initialize)
+        {
+            self.handle_early_request(request);
         } else {
             self.serve_legacy(request, &method);
         }
     }
 
     /// A request before the handshake.
-    fn surprise(&mut self, request: &JsonRpcRequest<'_>) {
+    fn handle_early_request(&mut self, request: &JsonRpcRequest<'_>) {
         match self.manner {
             UnknownMethodManner::Proper => self.serve_legacy(request, &Method::from_name(&request.method)),
             UnknownMethodManner::Exits => self.exit(),

@@ -35,7 +35,7 @@ const OURS: &str = "hospes";
 /// The gateway with everything that stands between a person and a server.
 const GUARDED: &str = "hospes-guarded";
 /// Maximum number of processors that other programs may use in the median sample for rates and tails to be judged.
-const BUSY: f64 = 0.5;
+const MAX_BUSY_PROCESSORS: f64 = 0.5;
 
 const fn row(
     name: &'static str,
@@ -181,7 +181,7 @@ impl ComparisonRow {
     /// on them, and ratios can even exceed the possible.
     fn holds(&self, results: &BenchResults) -> bool {
         !matches!(self.figure, SampleFigure::Rate | SampleFigure::P99)
-            || results.foreign().is_none_or(|busy| busy <= BUSY)
+            || results.foreign().is_none_or(|busy| busy <= MAX_BUSY_PROCESSORS)
     }
 
     fn verdict(&self, ours: Option<f64>) -> &'static str {

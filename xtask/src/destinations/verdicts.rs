@@ -8,10 +8,10 @@ use crate::report::{PartOutcome, say};
 
 /// Readers that open the path of a URL whatever its scheme and host are. A permission for a host says nothing about them, which
 /// `docs/threats.md` says; a denial has to know what they do.
-const OF_PATHS: [&str; 2] = ["open of a URL", "readFile of a URL's path"];
+const PATH_READERS: [&str; 2] = ["open of a URL", "readFile of a URL's path"];
 
 /// Maximum number of faults printed.
-const SHOWN: usize = 40;
+const MAX_PRINTED_FAULTS: usize = 40;
 
 /// Decision of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,8 @@ impl ReachedPlaces {
 
     /// Returns a description of a reader's access to a place that the rule must prevent.
     fn fault(&self, spelling: usize, rule: &DestinationRule) -> Option<String> {
-        let counts = |reader: &String| rule.is_denial || !OF_PATHS.iter().any(|one| reader.starts_with(one));
+        let counts =
+            |reader: &String| rule.is_denial || !PATH_READERS.iter().any(|one| reader.starts_with(one));
         let places = self.0.get(&spelling)?.iter().filter(|(place, _)| rule.forbids(place));
         let mut hits =
             places.filter_map(|(place, readers)| Some((place, readers.iter().find(|one| counts(one))?)));
@@ -146,7 +147,7 @@ impl DestinationTally {
     }
 
     pub(super) fn outcome(&self) -> PartOutcome {
-        for fault in self.faults.iter().take(SHOWN) {
+        for fault in self.faults.iter().take(MAX_PRINTED_FAULTS) {
             say!("  {fault}");
         }
         match self.faults.as_slice() {
@@ -160,7 +161,7 @@ impl DestinationTally {
 
 /// Returns the decisions of a naive judge that takes texts literally: the host follows `://`, and a path begins with
 /// its folder.
-pub(super) fn naive(
+pub(super) fn naive_decisions(
     spellings: &[DestinationSpelling],
     rules: &[DestinationRule],
     world: &DestinationFixture,

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use crate::paths;
 
 /// File with the results of an area, kept from one run to the next.
-const KEPT: &str = "record.json";
+const RECORD_FILE: &str = "record.json";
 
 /// Result of a mutant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(crate) struct MutationRecord(BTreeMap<String, String>);
 impl MutationRecord {
     /// Forgets earlier runs of the area.
     pub(crate) fn forget(folder: &Path) -> Result<()> {
-        let path = folder.join(KEPT);
+        let path = folder.join(RECORD_FILE);
         if path.exists() {
             fs::remove_file(&path).with_context(|| format!("removing {}", path.display()))?;
         }
@@ -49,14 +49,14 @@ impl MutationRecord {
     /// Adds what became of a mutant, and keeps it for the next run.
     pub(crate) fn add(&mut self, folder: &Path, name: &str, became: MutantOutcome) -> Result<()> {
         self.0.insert(name.to_owned(), became.name().to_owned());
-        let path = folder.join(KEPT);
+        let path = folder.join(RECORD_FILE);
         fs::write(&path, serde_json::to_string_pretty(&self.0)?)
             .with_context(|| format!("writing {}", path.display()))
     }
 
     /// Reads the results of the area; `None` before its first run.
     pub(crate) fn read(folder: &Path) -> Result<Option<Self>> {
-        let path = folder.join(KEPT);
+        let path = folder.join(RECORD_FILE);
         if !path.exists() {
             return Ok(None);
         }

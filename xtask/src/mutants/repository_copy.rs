@@ -15,9 +15,9 @@ use crate::paths;
 use crate::process;
 
 /// Maximum processor time of a mutant's tests, in seconds, so that a busy machine has no effect.
-const SECONDS: u32 = 10;
+const CPU_SECONDS_LIMIT: u32 = 10;
 /// Maximum memory of the tests, in KiB, because an endless loop may fill memory.
-const MEMORY: u32 = 4 << 20;
+const MEMORY_LIMIT_KIB: u32 = 4 << 20;
 /// Maximum elapsed time of the tests.
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -148,11 +148,13 @@ impl RepositoryCopy {
 
     /// Runs tests with this mutant alive, one program after the other until one fails.
     pub(crate) fn test(&self, tests: &[PathBuf], package: &str, mutant: u32) -> Result<TestRunEnd> {
-        let schemas = paths::shared().join("spec/schema").canonicalize().ok();
+        let schemas = paths::shared_documents().join("spec/schema").canonicalize().ok();
         for test in tests {
             let mut command = Command::new("sh");
             let script = r#"ulimit -S -t "$1"; ulimit -v "$2"; exec "$3" --quiet"#;
-            command.args(["-c", script, "sh", &SECONDS.to_string(), &MEMORY.to_string()]).arg(test);
+            command
+                .args(["-c", script, "sh", &CPU_SECONDS_LIMIT.to_string(), &MEMORY_LIMIT_KIB.to_string()])
+                .arg(test);
             command.current_dir(self.folder.join(package)).envs(SETTINGS);
             command.env(switch::VARIABLE, mutant.to_string());
             // The copy stands elsewhere, where the schemas are not beside it.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::application::beside_the_packages;
 use super::inspector::InspectorEra;
-use super::{PeerChecks, WAIT, start};
+use super::{PeerChecks, START_WAIT_SECONDS, start};
 use crate::process;
 use crate::tools::NodeTools;
 
@@ -48,7 +48,17 @@ pub(super) fn examine(node: &NodeTools, folder: &Path, checks: &mut PeerChecks) 
         node,
         folder,
         "peers apps",
-        &["up", "--config", &config, "--listen", "127.0.0.1:0", "--console", "off", "--start-wait", WAIT],
+        &[
+            "up",
+            "--config",
+            &config,
+            "--listen",
+            "127.0.0.1:0",
+            "--console",
+            "off",
+            "--start-wait",
+            START_WAIT_SECONDS,
+        ],
     )?;
     for era in [InspectorEra::Modern, InspectorEra::Legacy] {
         // What servers declare is known once they have been started; an application that connects before hears nothing of

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::application::{self, CallAnswer, PeerCall};
 use super::inspector::InspectorEra;
-use super::{PeerChecks, START_LIMIT, WAIT, contains, start_with};
+use super::{PeerChecks, START_LIMIT, START_WAIT_SECONDS, contains, start_with};
 use crate::paths;
 use crate::process::BackgroundServer;
 use crate::tools::{NodeTools, PythonTools};
@@ -65,7 +65,7 @@ pub(super) fn examine(node: &NodeTools, folder: &Path, checks: &mut PeerChecks) 
                 command.env("XDG_STATE_HOME", &state);
             };
             let config = config.to_string_lossy();
-            let arguments = ["up", "--config", &config, "--start-wait", WAIT];
+            let arguments = ["up", "--config", &config, "--start-wait", START_WAIT_SECONDS];
             let arguments = [&arguments[..], &["--listen", "127.0.0.1:0", "--console", "off"]].concat();
             start_with(node, folder, &format!("peers python {}", first.0), &arguments, set)
         };
@@ -87,7 +87,7 @@ fn over_stdio(state: &Path, config: &Path) -> Result<Value> {
     let state = format!("XDG_STATE_HOME={}", state.display());
     Ok(json!({
         "command": "env",
-        "args": [state, paths::program("hospes")?, "stdio", "--config", config, "--start-wait", WAIT],
+        "args": [state, paths::program("hospes")?, "stdio", "--config", config, "--start-wait", START_WAIT_SECONDS],
     }))
 }
 

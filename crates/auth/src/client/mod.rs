@@ -26,8 +26,8 @@ pub use settings::{
 };
 pub use sign_in::{BrowserSignIn, DeferredSignIn, DeviceCodeSignIn, SignInHandler, UnattendedSignIn};
 pub use store::{
-    CredentialStore, FileCredentialStore, MemoryCredentialStore, StoreKey, StoredTokens, examine,
-    shown_endpoint,
+    CredentialStore, FileCredentialStore, MemoryCredentialStore, StoreKey, StoredTokens,
+    check_store_conformance, shown_endpoint,
 };
 #[cfg(feature = "keyring")]
 pub use store::{KeyringError, SystemKeyring};

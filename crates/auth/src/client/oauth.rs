@@ -124,7 +124,7 @@ impl OAuthClient {
     /// # Errors
     /// Why it came to nothing.
     pub async fn sign_in(&self, challenge: Option<Challenge>) -> Result<Arc<TokenSet>, FlowError> {
-        let turn = self.turn().await;
+        let turn = self.lock_authorization().await;
         match self.authorize(&turn, challenge, Scopes::none()).await? {
             AuthorizeResult::Tokens(tokens) => Ok(tokens),
             AuthorizeResult::Later(url) => Err(FlowError::Visit(url)),
@@ -136,10 +136,10 @@ impl OAuthClient {
     /// # Errors
     /// When the store fails.
     pub async fn sign_out(&self) -> Result<(), FlowError> {
-        let turn = self.turn().await;
+        let turn = self.lock_authorization().await;
         self.load().await?;
         let this = self.clone();
-        Self::to_the_end(&turn, async move { this.give_up().await.1 }).await
+        Self::run_to_completion(&turn, async move { this.take_for_sign_out().await.1 }).await
     }
 
     /// Reloads the stored tokens: another program may have signed in or out, or as another user. Does nothing while new
@@ -151,7 +151,7 @@ impl OAuthClient {
         self.load().await?;
         // Whoever is getting new ones has not kept them yet.
         let Ok(_turn) = self.0.turn.try_lock() else { return Ok(()) };
-        let kept = self.kept_document().await?.and_then(|document| self.read_tokens(&document));
+        let kept = self.read_stored_document().await?.and_then(|document| self.read_tokens(&document));
         let mut held = self.held();
         let is_same = match (&held.tokens, &kept) {
             (Some(held), Some(kept)) => held.access.expose_secret() == kept.access.expose_secret(),
@@ -169,7 +169,7 @@ impl OAuthClient {
     /// # Errors
     /// When nothing like it is waited for, or it comes to nothing.
     pub async fn finish(&self, redirected: &str) -> Result<Arc<TokenSet>, FlowError> {
-        let turn = self.turn().await;
+        let turn = self.lock_authorization().await;
         let state = Url::parse(redirected).ok().and_then(|url| {
             url.query_pairs().find(|(name, _)| name == "state").map(|(_, state)| state.into_owned())
         });
@@ -179,7 +179,7 @@ impl OAuthClient {
         self.redeem(&turn, flow).await
     }
 
-    async fn turn(&self) -> AuthorizationLock {
+    async fn lock_authorization(&self) -> AuthorizationLock {
         Arc::new(Arc::clone(&self.0.turn).lock_owned().await)
     }
 
@@ -192,8 +192,8 @@ impl OAuthClient {
     }
 
     /// Returns true if tokens are obtained without a user.
-    fn asks_nobody(&self) -> bool {
-        !self.0.settings.grant.asks_a_person()
+    fn is_unattended(&self) -> bool {
+        !self.0.settings.grant.needs_user()
     }
 }
 

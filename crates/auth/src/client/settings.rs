@@ -11,7 +11,7 @@ use crate::metadata::{
 use crate::{ClientId, Issuer, RedirectUri, Scopes};
 
 /// Redirect URIs of browsers on the same machine; the port is known only at run time.
-const HERE: [&str; 2] = ["http://127.0.0.1/callback", "http://localhost/callback"];
+const LOOPBACK_REDIRECTS: [&str; 2] = ["http://127.0.0.1/callback", "http://localhost/callback"];
 
 /// Discovery for servers of 2025-03-26, which publish no resource metadata.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub enum GrantType {
 impl GrantType {
     /// Returns true if the grant needs a user.
     #[must_use]
-    pub fn asks_a_person(&self) -> bool {
+    pub fn needs_user(&self) -> bool {
         matches!(self, Self::Code | Self::Device)
     }
 }
@@ -195,7 +195,7 @@ impl OAuthClientSettings {
             return Err(InvalidDocument::NoKeys);
         }
         let redirect_uris = match redirect_uris.is_empty() {
-            true => HERE.iter().filter_map(|text| RedirectUri::new(*text).ok()).collect(),
+            true => LOOPBACK_REDIRECTS.iter().filter_map(|text| RedirectUri::new(*text).ok()).collect(),
             false => redirect_uris,
         };
         let is_open = |uri: &&RedirectUri| !uri.url().is_some_and(|url| is_secure(&url));

@@ -19,7 +19,7 @@ use super::tokens::{AccessTokenType, TokenSet};
 use crate::exchange::without_query;
 use crate::{ErrorBody, ErrorCode, FetchRequest, FetchResponse, Issuer, Resource, Scopes, Seed, shown};
 
-pub(super) const WHAT: &str = "the token endpoint";
+pub(super) const TOKEN_ENDPOINT_NAME: &str = "the token endpoint";
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
 /// Parameters of a token request.
@@ -74,7 +74,7 @@ impl TokenRequest {
         before: Option<&TokenSet>,
         now: u64,
     ) -> Result<TokenSet, FlowError> {
-        let granted: TokenResponse = read_success(WHAT, response, &self.token_endpoint)?;
+        let granted: TokenResponse = read_success(TOKEN_ENDPOINT_NAME, response, &self.token_endpoint)?;
         let kind = match granted.token_type.to_ascii_lowercase().as_str() {
             "bearer" => AccessTokenType::Bearer,
             "dpop" if self.proof_key.is_some() => AccessTokenType::Dpop,

@@ -17,9 +17,9 @@ use crate::exchange::without_query;
 use crate::{FetchRequest, FetchResponse};
 
 /// Maximum duration of a whole request.
-const TOTAL: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum time to establish a connection.
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// HTTP client for URLs from untrusted parties. The address that is checked is the address that is dialled. Redirects
 /// are not followed, proxies of the environment are ignored, and connections are not reused. A response is limited to
@@ -63,8 +63,12 @@ impl GuardedClient {
     fn sender(&self) -> Result<EgressSender, FetchError> {
         let make = || {
             let tls = hospes::client::tls_config(&self.ca_files).map_err(FetchError::Trust)?;
-            let connector =
-                hospes_egress::connector(Arc::clone(&self.egress), Arc::clone(&self.lookup), tls, CONNECT);
+            let connector = hospes_egress::build_connector(
+                Arc::clone(&self.egress),
+                Arc::clone(&self.lookup),
+                tls,
+                CONNECT_TIMEOUT,
+            );
             // A kept connection would be used without its address being looked at again.
             Ok(Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector))
         };
@@ -80,7 +84,7 @@ impl GuardedClient {
         self.egress.check(&request.url)?;
         let shown = without_query(&request.url);
         let (method, max) = (request.method.clone(), request.max_bytes);
-        let answer = tokio::time::timeout(TOTAL, self.send(request, max)).await;
+        let answer = tokio::time::timeout(REQUEST_TIMEOUT, self.send(request, max)).await;
         let answer = answer.unwrap_or(Err(FetchError::Timeout));
         match &answer {
             Ok(response) => tracing::debug!(%method, url = shown, status = %response.status, "asked"),
@@ -96,7 +100,8 @@ impl GuardedClient {
         *sent.headers_mut() = request.headers;
         let agent = HeaderValue::from_static(concat!("hospes/", env!("CARGO_PKG_VERSION")));
         sent.headers_mut().insert(USER_AGENT, agent);
-        let answer = self.sender()?.request(sent).await.map_err(|error| hospes_egress::send_error(&error))?;
+        let answer =
+            self.sender()?.request(sent).await.map_err(|error| hospes_egress::classify_send_error(&error))?;
         let (head, mut body) = answer.into_parts();
         if head.status == StatusCode::OK && !is_json(&head.headers) {
             return Ok(FetchResponse { status: head.status, headers: head.headers, body: Bytes::new() });

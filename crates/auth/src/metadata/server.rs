@@ -158,7 +158,7 @@ impl AuthorizationServerMetadata {
     ///
     /// # Errors
     /// Why it is not to be asked.
-    pub fn check_code(&self) -> Result<(), ServerMetadataError> {
+    pub fn check_code_flow(&self) -> Result<(), ServerMetadataError> {
         self.authorization_url()?;
         self.token_url()?;
         if self
@@ -178,7 +178,7 @@ impl AuthorizationServerMetadata {
     ///
     /// # Errors
     /// What is here.
-    pub fn check_place(&self, endpoint: &Url) -> Result<(), ServerMetadataError> {
+    pub fn check_not_loopback(&self, endpoint: &Url) -> Result<(), ServerMetadataError> {
         if super::is_loopback(endpoint) {
             return Ok(());
         }
@@ -262,13 +262,13 @@ mod tests {
         let mut server = named("https://as");
         server.authorization_endpoint = Some("https://elsewhere.example/authorize?x=1".into());
         server.token_endpoint = Some("https://as/token".into());
-        assert_eq!(server.check_code(), Err(ServerMetadataError::NoPkce(server.issuer.clone())));
+        assert_eq!(server.check_code_flow(), Err(ServerMetadataError::NoPkce(server.issuer.clone())));
         server.code_challenge_methods_supported = Some(vec!["plain".into()]);
-        assert_eq!(server.check_code(), Err(ServerMetadataError::NoPkce(server.issuer.clone())));
+        assert_eq!(server.check_code_flow(), Err(ServerMetadataError::NoPkce(server.issuer.clone())));
         server.code_challenge_methods_supported = Some(vec!["plain".into(), "S256".into()]);
-        assert_eq!(server.check_code(), Ok(()));
+        assert_eq!(server.check_code_flow(), Ok(()));
         server.response_types_supported = Some(vec!["token".into()]);
-        assert_eq!(server.check_code(), Err(ServerMetadataError::NoCode(server.issuer.clone())));
+        assert_eq!(server.check_code_flow(), Err(ServerMetadataError::NoCode(server.issuer.clone())));
     }
 
     #[test]

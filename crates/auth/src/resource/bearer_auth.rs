@@ -34,7 +34,7 @@ use crate::secret::fingerprint;
 use crate::server::AuthStoreError;
 
 pub use builder::BearerAuthBuilder;
-use presented_token::{TokenScheme, token};
+use presented_token::{TokenScheme, extract_token};
 
 /// Time for which clients may cache the metadata.
 pub const DEFAULT_METADATA_AGE: Duration = Duration::from_secs(300);
@@ -112,25 +112,25 @@ impl BearerAuth {
     /// The response to a request that does not come through.
     pub async fn check<B>(&self, request: &mut Request<B>) -> Result<(), Response<Bytes>> {
         let checked = self.admit(request).await;
-        let principal = checked.map_err(|refused| self.refuse(&refused, request.uri().path()))?;
-        self.introduce(principal, request);
+        let principal = checked.map_err(|refused| self.refusal_response(&refused, request.uri().path()))?;
+        self.attach_principal(principal, request);
         Ok(())
     }
 
-    pub(super) fn refuse(&self, refused: &BearerAuthError, path: &str) -> Response<Bytes> {
+    pub(super) fn refusal_response(&self, refused: &BearerAuthError, path: &str) -> Response<Bytes> {
         tracing::info!(path, ?refused, "a request was refused");
         refused.response(self.0.location(path), &self.0.scopes, self.0.schemes)
     }
 
     /// Collects all scopes that the calls of a refused request need, so that the client asks its user only once. A body
     /// that cannot be read in time adds none.
-    pub(super) async fn needed<B: Body>(&self, method: &Method, body: B) -> Scopes
+    pub(super) async fn collect_needed_scopes<B: Body>(&self, method: &Method, body: B) -> Scopes
     where
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         let rules = &self.0.rules;
-        let always = rules.for_all().clone();
-        if !rules.differ() || method != Method::POST {
+        let always = rules.always_required().clone();
+        if !rules.vary_by_call() || method != Method::POST {
             return always;
         }
         let body = Limited::new(body, MAX_READ_FOR_SCOPES).collect();
@@ -138,7 +138,8 @@ impl BearerAuth {
         let body = body.to_bytes();
         let needed = |message: &JsonRpcMessage<'_>| {
             let JsonRpcMessage::Request(request) = message else { return Scopes::none() };
-            let params = request.params.map_or_else(RawJson::empty_object, |raw| RawJson::within(&body, raw));
+            let params =
+                request.params.map_or_else(RawJson::empty_object, |raw| RawJson::slice_of(&body, raw));
             rules.needed(&hospes_model::Method::from_name(&request.method), &Params::new(params))
         };
         match message::decode(&body) {
@@ -152,7 +153,7 @@ impl BearerAuth {
     }
 
     pub(super) async fn admit<B>(&self, request: &Request<B>) -> Result<TokenPrincipal, BearerAuthError> {
-        let (scheme, token) = token(request)?;
+        let (scheme, token) = extract_token(request)?;
         let inner = &self.0;
         let now = inner.clock.now();
         let principal = match inner.verify.verify(token, now).await {
@@ -164,8 +165,8 @@ impl BearerAuth {
         };
         match (&principal.proof_key, scheme) {
             (Some(key), TokenScheme::Dpop) => {
-                let proof = self.proof(request, token, key, now)?;
-                self.use_proof(&proof, now).await?;
+                let proof = self.check_proof(request, token, key, now)?;
+                self.claim_proof(&proof, now).await?;
             }
             (None, TokenScheme::Bearer)
                 if inner.schemes != AcceptedSchemes::Dpop || inner.is_exempt(&principal) => {}
@@ -175,7 +176,7 @@ impl BearerAuth {
                 return Err(BearerAuthError::Token(VerifyTokenError::Invalid));
             }
         }
-        let always = inner.rules.for_all();
+        let always = inner.rules.always_required();
         if !inner.rules.covers(&principal.scopes, always) {
             return Err(BearerAuthError::Scopes(always.clone()));
         }
@@ -183,7 +184,7 @@ impl BearerAuth {
     }
 
     /// Checks that the sender of `token` has the key that it is bound to (RFC 9449, section 7).
-    fn proof<B>(
+    fn check_proof<B>(
         &self,
         request: &Request<B>,
         token: &str,
@@ -206,7 +207,7 @@ impl BearerAuth {
         Ok(proof)
     }
 
-    async fn use_proof(&self, proof: &DpopProof, now: u64) -> Result<(), BearerAuthError> {
+    async fn claim_proof(&self, proof: &DpopProof, now: u64) -> Result<(), BearerAuthError> {
         let lost = |error: AuthStoreError| {
             tracing::error!(%error, "it could not be looked up whether a proof is new");
             BearerAuthError::Token(VerifyTokenError::Unavailable)
@@ -214,7 +215,7 @@ impl BearerAuth {
         if let Some(nonces) = &self.0.nonces
             && !nonces.check(proof, now).await.map_err(lost)?
         {
-            return Err(BearerAuthError::Nonce(nonces.make(now).await.map_err(lost)?));
+            return Err(BearerAuthError::Nonce(nonces.issue(now).await.map_err(lost)?));
         }
         if !self.0.used.claim(proof, now).await.map_err(lost)? {
             return Err(BearerAuthError::Proof("the proof was used before"));
@@ -222,7 +223,7 @@ impl BearerAuth {
         Ok(())
     }
 
-    pub(super) fn introduce<B>(&self, principal: TokenPrincipal, request: &mut Request<B>) {
+    pub(super) fn attach_principal<B>(&self, principal: TokenPrincipal, request: &mut Request<B>) {
         request.headers_mut().remove(AUTHORIZATION);
         request.headers_mut().remove(DPOP);
         let path = request.uri().path().to_owned();
@@ -235,7 +236,7 @@ impl BearerAuth {
                 extensions.insert(StreamDeadline(end));
             }
         }
-        if self.0.rules.differ() {
+        if self.0.rules.vary_by_call() {
             let (inner, scopes) = (Arc::clone(&self.0), principal.scopes.clone());
             let location = inner.location(&path).to_owned();
             extensions.insert(CallGuard::for_all(move |calls| {
@@ -277,30 +278,30 @@ impl HttpMiddleware for BearerAuth {
             if !endpoint.serves(request.uri().path()) || Self::is_preflight(request) {
                 return None;
             }
-            let head = head(request);
+            let head = clone_head(request);
             if endpoint.admit_sender(&head).is_err() {
                 // The endpoint says so: a page that may not ask is told of no tokens.
                 return None;
             }
             let refused = match self.admit(request).await {
                 Ok(principal) => {
-                    self.introduce(principal, request);
+                    self.attach_principal(principal, request);
                     return None;
                 }
-                Err(BearerAuthError::Scopes(_)) => {
-                    BearerAuthError::Scopes(self.needed(&head.method, request.body_mut()).await)
-                }
+                Err(BearerAuthError::Scopes(_)) => BearerAuthError::Scopes(
+                    self.collect_needed_scopes(&head.method, request.body_mut()).await,
+                ),
                 Err(refused) => refused,
             };
-            let mut refusal = self.refuse(&refused, request.uri().path());
-            endpoint.show(&head, &mut refusal);
+            let mut refusal = self.refusal_response(&refused, request.uri().path());
+            endpoint.add_cors_headers(&head, &mut refusal);
             Some(refusal)
         })
     }
 }
 
 /// Copies the parts of a request that the endpoint needs to check its origin.
-fn head<B>(request: &Request<B>) -> Parts {
+fn clone_head<B>(request: &Request<B>) -> Parts {
     let mut head = Request::new(()).into_parts().0;
     head.method = request.method().clone();
     head.uri = request.uri().clone();

@@ -26,15 +26,15 @@ use crate::{ClientId, FetchRequest, Issuer, Resource, Scopes};
 
 /// Time for which a response is cached, in seconds: of an active token, but not beyond its expiry, and of an inactive
 /// token.
-const GOOD_SECONDS: u64 = 60;
-const BAD_SECONDS: u64 = 5;
+const ACTIVE_CACHE_SECONDS: u64 = 60;
+const INACTIVE_CACHE_SECONDS: u64 = 5;
 /// Maximum number of cached responses for active tokens (limit `max_introspections`) and for inactive tokens (limit
 /// `max_bad_introspections`). Inactive ones never evict active ones. At the cap, the oldest entry is evicted.
-const MAX_GOOD: usize = 16 * 1024;
-const MAX_BAD: usize = 4 * 1024;
+const MAX_ACTIVE_ENTRIES: usize = 16 * 1024;
+const MAX_INACTIVE_ENTRIES: usize = 4 * 1024;
 /// Maximum number of concurrent introspection requests: the limit `max_introspections_at_once`. Further requests wait
 /// for at most [`TURN_TIMEOUT`].
-const MAX_AT_ONCE: usize = 32;
+const MAX_CONCURRENT_REQUESTS: usize = 32;
 const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Asks the issuer about each token.
@@ -100,11 +100,11 @@ impl IntrospectionVerifier {
             fetch: Arc::new(fetch),
             client_for_subject: false,
             answers: Mutex::new(IntrospectionCache {
-                good: BoundedCache::new(MAX_GOOD),
-                bad: BoundedCache::new(MAX_BAD),
+                good: BoundedCache::new(MAX_ACTIVE_ENTRIES),
+                bad: BoundedCache::new(MAX_INACTIVE_ENTRIES),
             }),
             under_way: SingleFlight::default(),
-            turns: Semaphore::new(MAX_AT_ONCE),
+            turns: Semaphore::new(MAX_CONCURRENT_REQUESTS),
         }
     }
 
@@ -122,14 +122,19 @@ impl IntrospectionVerifier {
         if let Some(known) = self.known(&key, now) {
             return known;
         }
-        self.under_way.ask(key, || self.ask(token, key, now)).await
+        self.under_way.run_once(key, || self.introspect(token, key, now)).await
     }
 
     fn known(&self, key: &TokenHash, now: u64) -> Option<Result<TokenPrincipal, VerifyTokenError>> {
         self.answers().known(key, now)
     }
 
-    async fn ask(&self, token: &str, key: TokenHash, now: u64) -> Result<TokenPrincipal, VerifyTokenError> {
+    async fn introspect(
+        &self,
+        token: &str,
+        key: TokenHash,
+        now: u64,
+    ) -> Result<TokenPrincipal, VerifyTokenError> {
         // Since it was last looked for, an answer may have come.
         if let Some(known) = self.known(&key, now) {
             return known;
@@ -160,11 +165,11 @@ impl IntrospectionVerifier {
         let found = self.principal(token, said.map_err(|_| VerifyTokenError::Unavailable)?, now);
         let mut answers = self.answers();
         let Some(principal) = found else {
-            answers.bad.put(key, now + BAD_SECONDS);
+            answers.bad.insert(key, now + INACTIVE_CACHE_SECONDS);
             return Err(VerifyTokenError::Invalid);
         };
-        let until = principal.expires_at.unwrap_or(u64::MAX).min(now + GOOD_SECONDS);
-        answers.good.put(key, (principal.clone(), until));
+        let until = principal.expires_at.unwrap_or(u64::MAX).min(now + ACTIVE_CACHE_SECONDS);
+        answers.good.insert(key, (principal.clone(), until));
         Ok(principal)
     }
 
@@ -193,7 +198,7 @@ impl IntrospectionVerifier {
         principal.proof_key = bound.map(|bound| bound.jkt);
         principal.token_id = said.jti.unwrap_or_else(|| fingerprint(token));
         // What lives on the token lasts until it is asked about again.
-        principal.expires_at = Some(said.exp.unwrap_or(now + GOOD_SECONDS));
+        principal.expires_at = Some(said.exp.unwrap_or(now + ACTIVE_CACHE_SECONDS));
         Some(principal)
     }
 

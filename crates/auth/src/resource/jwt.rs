@@ -125,7 +125,7 @@ pub(crate) struct ConfirmationClaim {
 
 /// Returns the claims of a JWT that is signed with one of `keys` by one of `algorithms` and is of a type that `is_type`
 /// accepts. The claims themselves are not checked.
-pub(crate) fn read_signed<C: DeserializeOwned>(
+pub(crate) fn verify_signed_jwt<C: DeserializeOwned>(
     token: &str,
     keys: &JwkSet,
     algorithms: &[Algorithm],
@@ -146,7 +146,7 @@ pub(crate) fn read_signed<C: DeserializeOwned>(
     if !is_type(header.typ.as_deref()) {
         return Err(VerifyJwtError::Invalid("it does not say to be what it should be"));
     }
-    let jwk = find(keys, &header).ok_or(VerifyJwtError::UnknownKey)?;
+    let jwk = find_key(keys, &header).ok_or(VerifyJwtError::UnknownKey)?;
     let key = DecodingKey::from_jwk(jwk).map_err(|_| VerifyJwtError::Invalid("its key cannot be used"))?;
     let mut validation = Validation::new(header.alg);
     // What it says is for the caller to check, by our clock.
@@ -175,7 +175,7 @@ pub fn check_jwt(
     now: u64,
 ) -> Result<TokenPrincipal, VerifyJwtError> {
     let is_type = |kind: Option<&str>| rules.any_type || kind.is_some_and(is_access_token);
-    let claims: AccessTokenClaims = read_signed(token, keys, &rules.algorithms, is_type)?;
+    let claims: AccessTokenClaims = verify_signed_jwt(token, keys, &rules.algorithms, is_type)?;
     if claims.iss != rules.issuer {
         return Err(VerifyJwtError::Invalid("it was made out by somebody else"));
     }
@@ -224,7 +224,7 @@ fn is_access_token(kind: &str) -> bool {
 }
 
 /// The key that a token names; where it names none, the only one there is.
-fn find<'a>(keys: &'a JwkSet, header: &Header) -> Option<&'a Jwk> {
+fn find_key<'a>(keys: &'a JwkSet, header: &Header) -> Option<&'a Jwk> {
     let fits = |key: &&Jwk| {
         let common = &key.common;
         common.key_algorithm.is_none_or(|algorithm| algorithm == header.alg.into())

@@ -60,15 +60,15 @@ where
                 let (parts, body) = request.into_parts();
                 let mut head = Request::from_parts(parts, ());
                 match guard.admit(&head).await {
-                    Ok(principal) => guard.introduce(principal, &mut head),
+                    Ok(principal) => guard.attach_principal(principal, &mut head),
                     Err(refused) => {
                         let refused = match refused {
-                            BearerAuthError::Scopes(_) => {
-                                BearerAuthError::Scopes(guard.needed(head.method(), body).await)
-                            }
+                            BearerAuthError::Scopes(_) => BearerAuthError::Scopes(
+                                guard.collect_needed_scopes(head.method(), body).await,
+                            ),
                             refused => refused,
                         };
-                        return Ok(guard.refuse(&refused, head.uri().path()).map(R::from));
+                        return Ok(guard.refusal_response(&refused, head.uri().path()).map(R::from));
                     }
                 }
                 request = Request::from_parts(head.into_parts().0, body);

@@ -21,7 +21,7 @@ pub use crate::proofs::ProofReplayCache;
 pub use bearer_auth::{BearerAuth, BearerAuthBuilder, DEFAULT_METADATA_AGE};
 pub use bearer_error::{AcceptedSchemes, BearerAuthError};
 pub use introspection::IntrospectionVerifier;
-pub(crate) use jwt::read_signed;
+pub(crate) use jwt::verify_signed_jwt;
 pub use jwt::{ALGORITHMS, JwtRules, VerifyJwtError, check_jwt};
 pub use jwt_verifier::JwtVerifier;
 pub use layer::BearerAuthService;

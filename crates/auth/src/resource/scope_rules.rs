@@ -60,7 +60,7 @@ impl ScopeRules {
     /// percent-encoded.
     #[must_use]
     pub fn resource(self, uri: &str, scopes: Scopes) -> Self {
-        self.name("resources/read", &plain(uri), scopes)
+        self.name("resources/read", &percent_decode(uri), scopes)
     }
 
     /// Declares that `scope` includes these scopes.
@@ -84,13 +84,13 @@ impl ScopeRules {
 
     /// Returns the scopes that every request needs.
     #[must_use]
-    pub fn for_all(&self) -> &Scopes {
+    pub fn always_required(&self) -> &Scopes {
         &self.always
     }
 
     /// Returns true if calls differ in the scopes that they need.
     #[must_use]
-    pub fn differ(&self) -> bool {
+    pub fn vary_by_call(&self) -> bool {
         !self.methods.is_empty() || !self.named.is_empty() || self.more.is_some()
     }
 
@@ -107,14 +107,14 @@ impl ScopeRules {
             Method::ToolsCall => ("tools/call", name().into_iter().collect()),
             Method::PromptsGet => ("prompts/get", name().into_iter().collect()),
             Method::ResourcesRead | Method::ResourcesSubscribe => {
-                ("resources/read", view.uri.iter().map(|uri| plain(uri).into()).collect())
+                ("resources/read", view.uri.iter().map(|uri| percent_decode(uri).into()).collect())
             }
             // Params that cannot be read open no stream.
             Method::SubscriptionsListen => {
                 let listen = params.decode::<SubscriptionsListenParams>().ok();
                 let uris = listen.map(|listen| listen.notifications.resource_subscriptions);
                 let uris = uris.unwrap_or_default();
-                ("resources/read", uris.iter().map(|uri| plain(uri).into()).collect())
+                ("resources/read", uris.iter().map(|uri| percent_decode(uri).into()).collect())
             }
             _ => ("", Vec::new()),
         };
@@ -148,7 +148,7 @@ impl ScopeRules {
 }
 
 /// A URI without percent-encoding, for comparison: to take two for one asks for more scopes, never for fewer.
-fn plain(uri: &str) -> String {
+fn percent_decode(uri: &str) -> String {
     let mut rest = uri.as_bytes();
     let mut plain = Vec::with_capacity(rest.len());
     while let [first, after @ ..] = rest {
@@ -198,8 +198,8 @@ mod tests {
         let text = r#"{"notifications":{"resourceSubscriptions":["file:///other","file:///srv/%61%20b"]}}"#;
         let listen = Params::new(hospes_model::RawJson::parse(text.to_owned()).unwrap());
         assert_eq!(rules.needed(&Method::SubscriptionsListen, &listen), Scopes::parse("files"));
-        assert_eq!(plain("100%"), "100%");
-        assert_eq!(plain("%4"), "%4");
-        assert_eq!(plain("%zz%2"), "%zz%2");
+        assert_eq!(percent_decode("100%"), "100%");
+        assert_eq!(percent_decode("%4"), "%4");
+        assert_eq!(percent_decode("%zz%2"), "%zz%2");
     }
 }

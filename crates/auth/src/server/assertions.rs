@@ -5,15 +5,17 @@ use std::sync::{Arc, PoisonError};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::authorize::{resource, scopes};
-use super::clients::{ClientAuthMethod, ClientKeys, ClientOrigin, RegisteredClient, unchecked};
+use super::authorize::{resolve_resource, resolve_scopes};
+use super::clients::{
+    ClientAuthMethod, ClientKeys, ClientOrigin, RegisteredClient, decode_unverified_claims,
+};
 use super::form::RequestForm;
 use super::tokens::{GrantSource, GrantedAccess, TokenRequestError, TokenRequester, refuse};
 use super::{AuthServer, hash, random_text};
 use crate::clock::CLOCK_SKEW;
 use crate::fetch::HttpFetch;
 use crate::keys::{JwksLocation, PublishedKeys};
-use crate::resource::{ALGORITHMS, VerifyJwtError, VerifyTokenError, read_signed};
+use crate::resource::{ALGORITHMS, VerifyJwtError, VerifyTokenError, verify_signed_jwt};
 use crate::{ClientId, ErrorCode, Issuer, Scopes};
 
 /// Maximum lifetime of an assertion, in seconds.
@@ -68,7 +70,7 @@ impl AuthServer {
     }
 
     /// Returns true if the assertion authenticates the client.
-    pub(super) async fn has_signed(
+    pub(super) async fn verify_client_assertion(
         &self,
         client: &RegisteredClient,
         assertion: &str,
@@ -80,7 +82,7 @@ impl AuthServer {
         let check = |keys: &_| -> Result<PresentedAssertionClaims, VerifyJwtError> {
             let is_type =
                 |kind: Option<&str>| matches!(kind, None | Some("JWT" | "client-authentication+jwt"));
-            let claims: PresentedAssertionClaims = read_signed(assertion, keys, &ALGORITHMS, is_type)?;
+            let claims: PresentedAssertionClaims = verify_signed_jwt(assertion, keys, &ALGORITHMS, is_type)?;
             let id = client.id.as_str();
             if claims.iss != id || claims.sub != id {
                 return Err(VerifyJwtError::Invalid("it is about somebody else"));
@@ -103,7 +105,9 @@ impl AuthServer {
             None => return Ok(false),
         };
         match checked {
-            Ok(claims) => self.is_new(&format!("{} signs", client.id), &claims.jti, claims.exp).await,
+            Ok(claims) => {
+                self.claim_assertion_id(&format!("{} signs", client.id), &claims.jti, claims.exp).await
+            }
             Err(VerifyTokenError::Unavailable) => Err(TokenRequestError::Later),
             Err(flaw) => {
                 tracing::info!(client = %client.id, %flaw, "a client's assertion was refused");
@@ -122,9 +126,9 @@ impl AuthServer {
         if let Some(keys) = all.get(&(is_known, url.to_owned())) {
             return Some(keys.clone());
         }
-        let fetch = if is_known { Arc::clone(fetch) } else { self.0.documents.in_turn(fetch) };
+        let fetch = if is_known { Arc::clone(fetch) } else { self.0.documents.limit_fetch(fetch) };
         let keys = PublishedKeys::new(place, fetch);
-        all.put((is_known, url.to_owned()), keys.clone());
+        all.insert((is_known, url.to_owned()), keys.clone());
         Some(keys)
     }
 
@@ -146,12 +150,13 @@ impl AuthServer {
             return refuse(ErrorCode::InvalidRequest, "assertion is missing");
         };
         let now = self.now();
-        let said = unchecked(assertion).and_then(|claims| claims["iss"].as_str().map(str::to_owned));
+        let said =
+            decode_unverified_claims(assertion).and_then(|claims| claims["iss"].as_str().map(str::to_owned));
         let trusted = self.0.trusted.iter().find(|known| Some(known.issuer.as_str()) == said.as_deref());
         let Some(trusted) = trusted else { return refuse(ErrorCode::InvalidGrant, bad) };
         let check = |keys: &_| -> Result<IdentityAssertionClaims, VerifyJwtError> {
             let is_type = |kind: Option<&str>| kind == Some("oauth-id-jag+jwt");
-            let claims: IdentityAssertionClaims = read_signed(assertion, keys, &ALGORITHMS, is_type)?;
+            let claims: IdentityAssertionClaims = verify_signed_jwt(assertion, keys, &ALGORITHMS, is_type)?;
             if claims.iss != trusted.issuer || claims.aud != self.settings().issuer.as_str() {
                 return Err(VerifyJwtError::Invalid("it was made out by or for somebody else"));
             }
@@ -172,18 +177,19 @@ impl AuthServer {
                 return refuse(ErrorCode::InvalidGrant, bad);
             }
         };
-        let Some(granted) = resource(Some(&claims.resource), self.settings()) else {
+        let Some(granted) = resolve_resource(Some(&claims.resource), self.settings()) else {
             return refuse(ErrorCode::InvalidGrant, bad);
         };
         self.check_resource(form, &granted)?;
         // Of what it says, what is known here and the client may have; and no more than is asked for.
         let allowed = match &claims.scope {
             Some(said) => {
-                let known =
-                    said.iter().filter(|scope| scopes(Some(scope), client, self.settings()).is_some());
+                let known = said
+                    .iter()
+                    .filter(|scope| resolve_scopes(Some(scope), client, self.settings()).is_some());
                 known.collect::<Scopes>()
             }
-            None => scopes(None, client, self.settings()).unwrap_or_default(),
+            None => resolve_scopes(None, client, self.settings()).unwrap_or_default(),
         };
         let scopes = match form.get("scope").map(Scopes::parse) {
             Some(asked) if !allowed.contains_all(&asked) => {
@@ -192,7 +198,7 @@ impl AuthServer {
             Some(asked) if !asked.is_empty() => asked,
             _ => allowed,
         };
-        if !self.is_new(trusted.issuer.as_str(), &claims.jti, claims.exp).await? {
+        if !self.claim_assertion_id(trusted.issuer.as_str(), &claims.jti, claims.exp).await? {
             tracing::warn!(client = %client.id, issuer = %trusted.issuer, "an assertion was used again");
             return refuse(ErrorCode::InvalidGrant, bad);
         }
@@ -205,11 +211,11 @@ impl AuthServer {
             by: GrantSource::Assertion { issuer: claims.iss.to_string() },
         };
         // Without a refresh token: whether the user is still there, the provider says.
-        self.issue(asker, &given, &given.scopes, &random_text(), None).await
+        self.issue_tokens(asker, &given, &given.scopes, &random_text(), None).await
     }
 
     /// Claims the identifier of an assertion; false if it was used before.
-    async fn is_new(&self, of: &str, id: &str, until: u64) -> Result<bool, TokenRequestError> {
+    async fn claim_assertion_id(&self, of: &str, id: &str, until: u64) -> Result<bool, TokenRequestError> {
         let key = format!("assertion {}", hash(&format!("{of} {id}")));
         Ok(self.store().claim(&key, "", until + 2 * CLOCK_SKEW, self.now()).await?)
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use url::form_urlencoded::Serializer;
 
-use super::clients::{CODE, ClientOrigin, RegisteredClient};
+use super::clients::{AUTHORIZATION_CODE_GRANT, ClientOrigin, RegisteredClient};
 use super::form::RequestForm;
 use super::redirects;
 use super::settings::{AuthServerSettings, OFFLINE};
@@ -67,7 +67,7 @@ pub(super) fn check_redirect(
 }
 
 /// All the rest of a request.
-pub(super) fn check(
+pub(super) fn check_authorization_request(
     form: &RequestForm,
     client: RegisteredClient,
     redirect_uri: RedirectUri,
@@ -75,7 +75,7 @@ pub(super) fn check(
 ) -> Result<AuthorizationRequest, AuthorizationRequestError> {
     let state = form.get("state").filter(|state| state.len() <= MAX_STATE).map(str::to_owned);
     let refuse = |code: ErrorCode, why: &str| {
-        let to = answer(
+        let to = redirect_url(
             &redirect_uri,
             settings,
             state.as_deref(),
@@ -103,7 +103,7 @@ pub(super) fn check(
     if form.get("request").is_some() || form.get("request_uri").is_some() {
         return refuse(ErrorCode::InvalidRequest, "request objects are not read");
     }
-    if !client.may(CODE) {
+    if !client.may_use_grant(AUTHORIZATION_CODE_GRANT) {
         return refuse(ErrorCode::UnauthorizedClient, "the client may not ask for codes");
     }
     // Without a method the challenge is `plain` (RFC 7636, section 4.3).
@@ -113,10 +113,10 @@ pub(super) fn check(
     let Some(challenge) = form.get("code_challenge").filter(|challenge| is_challenge(challenge)) else {
         return refuse(ErrorCode::InvalidRequest, "code_challenge is missing or malformed");
     };
-    let Some(resource) = resource(form.get("resource"), settings) else {
+    let Some(resource) = resolve_resource(form.get("resource"), settings) else {
         return refuse(ErrorCode::InvalidTarget, "the resource is not one of this server's");
     };
-    let Some(scopes) = scopes(form.get("scope"), &client, settings) else {
+    let Some(scopes) = resolve_scopes(form.get("scope"), &client, settings) else {
         return refuse(ErrorCode::InvalidScope, "a scope is not known, or not for this client");
     };
     let key = form.get("dpop_jkt").map(str::to_owned);
@@ -133,7 +133,7 @@ fn is_challenge(text: &str) -> bool {
 }
 
 /// The resource that is meant, as the configuration writes it. Clients of 2025-03-26 name none.
-pub(super) fn resource(asked: Option<&str>, settings: &AuthServerSettings) -> Option<Resource> {
+pub(super) fn resolve_resource(asked: Option<&str>, settings: &AuthServerSettings) -> Option<Resource> {
     let Some(asked) = asked else {
         return match &*settings.resources {
             [first, rest @ ..] if rest.is_empty() || settings.first_if_unnamed => Some(first.clone()),
@@ -148,7 +148,7 @@ pub(super) fn resource(asked: Option<&str>, settings: &AuthServerSettings) -> Op
 }
 
 /// The scopes that are meant.
-pub(super) fn scopes(
+pub(super) fn resolve_scopes(
     asked: Option<&str>,
     client: &RegisteredClient,
     settings: &AuthServerSettings,
@@ -168,7 +168,7 @@ pub(super) fn scopes(
 
 /// Returns the redirect URL of an authorization response: the registered URI with the response parameters appended. It
 /// names the issuer (RFC 9207), also for errors.
-pub(super) fn answer(
+pub(super) fn redirect_url(
     redirect_uri: &RedirectUri,
     settings: &AuthServerSettings,
     state: Option<&str>,

@@ -51,7 +51,7 @@ impl AuthBrowserSession {
     }
 
     /// Returns the key of the session in records: the hash of its secret.
-    pub(super) fn mark(&self) -> String {
+    pub(super) fn session_key(&self) -> String {
         hash(&self.secret)
     }
 
@@ -61,7 +61,7 @@ impl AuthBrowserSession {
         URL_SAFE_NO_PAD.encode(hmac::sign(&key, request.as_bytes()))
     }
 
-    pub(super) fn checks(&self, request: &str, shown: &str) -> bool {
+    pub(super) fn verify_csrf(&self, request: &str, shown: &str) -> bool {
         bool::from(self.csrf(request).as_bytes().ct_eq(shown.as_bytes()))
     }
 }
@@ -90,8 +90,8 @@ impl AuthServer {
         let known = record.and_then(|record| serde_json::from_str::<BrowserRecord>(&record.value).ok());
         let still = |record: &BrowserRecord| {
             let mark = match (self.provider(), &record.visitor) {
-                (Some(provider), Some(_)) => Some(provider.mark_of_users()),
-                (None, None) => self.0.sign_in.mark(&record.user),
+                (Some(provider), Some(_)) => Some(provider.sign_in_digest()),
+                (None, None) => self.0.sign_in.credential_digest(&record.user),
                 // Users sign in in another way by now.
                 _ => None,
             };
@@ -106,7 +106,7 @@ impl AuthServer {
     }
 
     /// Remembers who has signed in at the provider for one page, for as long as that takes, under a new secret.
-    pub(super) async fn visited(
+    pub(super) async fn remember_visitor(
         &self,
         provider: &super::SignInProvider,
         before: &AuthBrowserSession,
@@ -117,26 +117,26 @@ impl AuthServer {
         let until = self.now() + 2 * self.settings().lifetimes.pending.as_secs();
         let value = encode(&BrowserRecord {
             user: visitor.principal.clone(),
-            mark: Some(provider.mark_of_users()),
+            mark: Some(provider.sign_in_digest()),
             visitor: Some(visitor),
         });
-        self.store().put(AuthRecord::new(RecordKind::Browser, browser.mark(), value, until)).await?;
-        self.store().forget(RecordKind::Browser, &before.mark()).await?;
+        self.store().put(AuthRecord::new(RecordKind::Browser, browser.session_key(), value, until)).await?;
+        self.store().forget(RecordKind::Browser, &before.session_key()).await?;
         Ok(browser)
     }
 
     /// Signs a user in under a new secret, so that a secret planted before (session fixation) is useless.
-    pub(super) async fn signed_in(
+    pub(super) async fn start_session(
         &self,
         before: &AuthBrowserSession,
         user: &str,
     ) -> Result<AuthBrowserSession, AuthStoreError> {
         let browser = AuthBrowserSession::new(Some(user.to_owned()));
         let until = self.now() + self.settings().lifetimes.browser.as_secs();
-        let mark = self.0.sign_in.mark(user);
+        let mark = self.0.sign_in.credential_digest(user);
         let value = encode(&BrowserRecord { user: user.to_owned(), mark, visitor: None });
-        self.store().put(AuthRecord::new(RecordKind::Browser, browser.mark(), value, until)).await?;
-        self.store().forget(RecordKind::Browser, &before.mark()).await?;
+        self.store().put(AuthRecord::new(RecordKind::Browser, browser.session_key(), value, until)).await?;
+        self.store().forget(RecordKind::Browser, &before.session_key()).await?;
         tracing::info!(user, "somebody has signed in");
         Ok(browser)
     }

@@ -14,7 +14,7 @@ use url::Url;
 
 use super::form::RequestForm;
 use super::hash;
-use crate::proofs::PRIVATE;
+use crate::proofs::PRIVATE_JWK_MEMBERS;
 use crate::resource::MAX_TOKEN_LENGTH;
 use crate::{ClientId, RedirectUri, Resource, Scopes};
 
@@ -81,10 +81,10 @@ impl ClientAuthMethod {
 }
 
 /// Grant types that clients may use at the token endpoint.
-pub(super) const CODE: &str = "authorization_code";
-pub(super) const REFRESH: &str = "refresh_token";
-pub(super) const CREDENTIALS: &str = "client_credentials";
-pub(super) const ASSERTION: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+pub(super) const AUTHORIZATION_CODE_GRANT: &str = "authorization_code";
+pub(super) const REFRESH_TOKEN_GRANT: &str = "refresh_token";
+pub(super) const CLIENT_CREDENTIALS_GRANT: &str = "client_credentials";
+pub(super) const JWT_BEARER_GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
 /// Public keys of a client that authenticates by signature, or their location.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,7 +115,10 @@ impl ClientKeys {
                 "jwks has to hold between 1 and 16 keys (limit max_client_key_set)",
             ));
         }
-        if all.iter().any(|key| key["kty"] == "oct" || PRIVATE.iter().any(|name| key.get(name).is_some())) {
+        if all
+            .iter()
+            .any(|key| key["kty"] == "oct" || PRIVATE_JWK_MEMBERS.iter().any(|name| key.get(name).is_some()))
+        {
             return Err(InvalidClientKeys("jwks holds a key that is not public"));
         }
         let set =
@@ -124,7 +127,10 @@ impl ClientKeys {
     }
 
     /// Reads the keys in client metadata (RFC 7591, section 2): either `jwks` or `jwks_uri`.
-    pub(super) fn said(jwks: Option<&Value>, jwks_uri: Option<&str>) -> Result<Self, InvalidClientKeys> {
+    pub(super) fn from_metadata(
+        jwks: Option<&Value>,
+        jwks_uri: Option<&str>,
+    ) -> Result<Self, InvalidClientKeys> {
         match (jwks, jwks_uri.map(Url::parse)) {
             (Some(set), None) => Self::from_jwks(set),
             (None, Some(Ok(url))) if url.scheme() == "https" => Ok(Self::At(url.into())),
@@ -177,7 +183,7 @@ impl RegisteredClient {
             auth: ClientAuthMethod::None,
             secret: None,
             keys: None,
-            grants: vec![CODE.to_owned(), REFRESH.to_owned()],
+            grants: vec![AUTHORIZATION_CODE_GRANT.to_owned(), REFRESH_TOKEN_GRANT.to_owned()],
             scopes: None,
             serves: Vec::new(),
             origin: ClientOrigin::Configured,
@@ -189,7 +195,7 @@ impl RegisteredClient {
     pub fn confidential(id: ClientId, secret: &str, redirect_uris: Vec<RedirectUri>) -> Self {
         let mut client =
             Self::public(id, redirect_uris).with_secret(secret, ClientAuthMethod::ClientSecretBasic);
-        client.grants.push(CREDENTIALS.to_owned());
+        client.grants.push(CLIENT_CREDENTIALS_GRANT.to_owned());
         client
     }
 
@@ -198,7 +204,7 @@ impl RegisteredClient {
     pub fn signing(id: ClientId, keys: ClientKeys, redirect_uris: Vec<RedirectUri>) -> Self {
         let mut client = Self::public(id, redirect_uris);
         (client.auth, client.keys) = (ClientAuthMethod::PrivateKeyJwt, Some(keys));
-        client.grants.push(CREDENTIALS.to_owned());
+        client.grants.push(CLIENT_CREDENTIALS_GRANT.to_owned());
         client
     }
 
@@ -206,7 +212,7 @@ impl RegisteredClient {
     /// [`AuthServer::trust`](super::AuthServer::trust).
     #[must_use]
     pub fn with_assertions(mut self) -> Self {
-        self.grants.push(ASSERTION.to_owned());
+        self.grants.push(JWT_BEARER_GRANT.to_owned());
         self
     }
 
@@ -231,7 +237,7 @@ impl RegisteredClient {
         self
     }
 
-    pub(super) fn may(&self, grant: &str) -> bool {
+    pub(super) fn may_use_grant(&self, grant: &str) -> bool {
         self.grants.iter().any(|known| known == grant)
     }
 
@@ -289,7 +295,8 @@ impl PresentedCredentials {
             if form.get("client_assertion_type") != Some(CLIENT_ASSERTION) {
                 return Err(ClientCredentialsError::Malformed("no such client_assertion_type is read"));
             }
-            let said = unchecked(assertion).and_then(|claims| claims["sub"].as_str().map(str::to_owned));
+            let said = decode_unverified_claims(assertion)
+                .and_then(|claims| claims["sub"].as_str().map(str::to_owned));
             let name = said.ok_or(ClientCredentialsError::Malformed(
                 "client_assertion says of no client that it is it",
             ))?;
@@ -329,7 +336,7 @@ impl PresentedCredentials {
 
     /// Returns true if the credentials match the client's. The way in which a secret is sent does not matter, because
     /// clients often use another one than they registered. Assertions are verified elsewhere.
-    pub(super) fn are_of(&self, client: &RegisteredClient) -> bool {
+    pub(super) fn belong_to(&self, client: &RegisteredClient) -> bool {
         match (&client.secret, &self.secret) {
             (None, None) => client.auth == ClientAuthMethod::None,
             (Some(known), Some(shown)) => bool::from(known.as_bytes().ct_eq(hash(shown).as_bytes())),
@@ -339,7 +346,7 @@ impl PresentedCredentials {
 }
 
 /// Returns the unverified claims of a JWT, to find the keys that verify it.
-pub(super) fn unchecked(token: &str) -> Option<Value> {
+pub(super) fn decode_unverified_claims(token: &str) -> Option<Value> {
     let claims = token.split('.').nth(1).filter(|_| token.len() <= MAX_TOKEN_LENGTH)?;
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()
 }

@@ -10,7 +10,10 @@ use http::header::{CACHE_CONTROL, LOCATION, REFERRER_POLICY, RETRY_AFTER, SET_CO
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode};
 
-use super::authorize::{AuthorizationRequest, AuthorizationRequestError, answer, check, check_redirect};
+use super::authorize::{
+    AuthorizationRequest, AuthorizationRequestError, check_authorization_request, check_redirect,
+    redirect_url,
+};
 use super::browser::AuthBrowserSession;
 use super::clients::{ClientOrigin, RegisteredClient};
 use super::documents::ClientLookup;
@@ -36,7 +39,7 @@ impl AuthServer {
         let unknown = || {
             let text = "It may have signed in here long ago, or at another host. Begin again from the application; if that \
                         does not help, remove this address from it and add it anew.";
-            Ok(self.problem("This application is not known here", text))
+            Ok(self.problem_page("This application is not known here", text))
         };
         let Some(id) = form.get("client_id").and_then(|id| ClientId::new(id).ok()) else { return unknown() };
         let client = match self.client(&id).await? {
@@ -47,16 +50,18 @@ impl AuthServer {
             }
             // Not to where it says: who it is cannot be known.
             ClientLookup::Unavailable => {
-                return Ok(self.later("The page that says who the application is cannot be read now."));
+                return Ok(
+                    self.unavailable_page("The page that says who the application is cannot be read now.")
+                );
             }
         };
-        let checked =
-            check_redirect(form, &client).and_then(|redirect| check(form, client, redirect, self.settings()));
+        let checked = check_redirect(form, &client)
+            .and_then(|redirect| check_authorization_request(form, client, redirect, self.settings()));
         let asked = match checked {
             Ok(asked) => asked,
             Err(AuthorizationRequestError::Page(why)) => {
                 tracing::info!(client = %id, why, "an authorization request was refused");
-                return Ok(self.problem("This request is not in order", why));
+                return Ok(self.problem_page("This request is not in order", why));
             }
             Err(AuthorizationRequestError::Client { to, code }) => {
                 tracing::info!(client = %id, error = %code, "an authorization request was refused");
@@ -68,13 +73,17 @@ impl AuthServer {
             && let Some(user) = &browser.user
             && self.has_consented(user, &asked).await?
         {
-            return self.give_code(user, &asked).await;
+            return self.issue_code(user, &asked).await;
         }
-        self.begin(SignInPurpose::Authorization(Box::new(asked)), &browser).await
+        self.start_sign_in(SignInPurpose::Authorization(Box::new(asked)), &browser).await
     }
 
     /// Starts a sign-in for this purpose and returns its first page.
-    pub(super) async fn begin(&self, errand: SignInPurpose, browser: &AuthBrowserSession) -> PageResult {
+    pub(super) async fn start_sign_in(
+        &self,
+        errand: SignInPurpose,
+        browser: &AuthBrowserSession,
+    ) -> PageResult {
         let request = random_text();
         self.put_pending(&request, &errand, browser).await?;
         let response = self.next_page(&request, &errand, browser, None);
@@ -85,7 +94,7 @@ impl AuthServer {
     pub(super) async fn take_sign_in(&self, parts: &Parts, form: &RequestForm) -> PageResult {
         let before = self.browser(&parts.headers).await?;
         let Some((request, errand)) = self.pending(form, &before).await? else {
-            return Ok(self.too_late());
+            return Ok(self.expired_page());
         };
         let has_users = self.0.sign_in.has_users();
         let from = self.sender(parts);
@@ -94,7 +103,7 @@ impl AuthServer {
         if let Err(wait) = self.0.sign_ins.check_name(&name, from) {
             let user = crate::shown(form.get("user").unwrap_or(OWNER));
             tracing::warn!(user, ?from, "too many attempts to sign in");
-            return Ok(self.too_often("Too many attempts for this name.", wait));
+            return Ok(self.rate_limited_page("Too many attempts for this name.", wait));
         }
         let user = match (form.get("user"), form.get("password"), form.get("code")) {
             (Some(user), Some(password), _) if has_users => {
@@ -116,8 +125,8 @@ impl AuthServer {
             return Ok(response);
         };
         // Sign-ins that succeed do not count.
-        self.0.sign_ins.succeeded(&name, from);
-        let browser = self.signed_in(&before, &user).await?;
+        self.0.sign_ins.record_success(&name, from);
+        let browser = self.start_session(&before, &user).await?;
         let response = match &errand {
             SignInPurpose::Authorization(_) => {
                 self.put_pending(&request, &errand, &browser).await?;
@@ -136,28 +145,28 @@ impl AuthServer {
     pub(super) async fn decide(&self, parts: &Parts, form: &RequestForm) -> PageResult {
         let browser = self.browser(&parts.headers).await?;
         let pending = self.pending(form, &browser).await?;
-        let Some((request, _)) = pending else { return Ok(self.too_late()) };
+        let Some((request, _)) = pending else { return Ok(self.expired_page()) };
         let user = match (self.provider(), &browser.user) {
             // Who it is, the other will say.
             (Some(_), _) => "a user",
             (None, Some(user)) => user,
-            (None, None) => return Ok(self.too_late()),
+            (None, None) => return Ok(self.expired_page()),
         };
         // Once: a page that is sent again decides nothing.
         let TakeRecordResult::First(record) =
             self.store().take(RecordKind::Pending, &hash(&request), self.now()).await?
         else {
-            return Ok(self.too_late());
+            return Ok(self.expired_page());
         };
         let Ok(PendingRecord { errand: SignInPurpose::Authorization(asked), .. }) =
             serde_json::from_str(&record.value)
         else {
-            return Ok(self.too_late());
+            return Ok(self.expired_page());
         };
         let asked = *asked;
         if form.get("decision") != Some("allow") {
             tracing::info!(user, client = %asked.client.id, "a user said no");
-            let to = answer(
+            let to = redirect_url(
                 &asked.redirect_uri,
                 self.settings(),
                 asked.state.as_deref(),
@@ -167,10 +176,10 @@ impl AuthServer {
         }
         tracing::info!(user, client = %asked.client.id, scopes = %asked.scopes, "a user has agreed");
         if let Some(provider) = self.provider() {
-            return self.send_away(provider, SignInPurpose::Authorization(Box::new(asked))).await;
+            return self.redirect_to_provider(provider, SignInPurpose::Authorization(Box::new(asked))).await;
         }
-        self.remember(user, &asked).await?;
-        self.give_code(user, &asked).await
+        self.remember_consent(user, &asked).await?;
+        self.issue_code(user, &asked).await
     }
 
     /// Returns the next page of a pending request.
@@ -186,9 +195,9 @@ impl AuthServer {
         let is_known = provider.is_some() || browser.user.is_some();
         let (asked, why) = match errand {
             SignInPurpose::Authorization(asked) => {
-                (asked, format!("{} wants to connect.", name(&asked.client)))
+                (asked, format!("{} wants to connect.", client_label(&asked.client)))
             }
-            SignInPurpose::Connection(_) if is_known => return self.too_late(),
+            SignInPurpose::Connection(_) if is_known => return self.expired_page(),
             SignInPurpose::Connection(_) => {
                 return self.sign_in_page(
                     request,
@@ -198,7 +207,7 @@ impl AuthServer {
                 );
             }
         };
-        let client = name(&asked.client);
+        let client = client_label(&asked.client);
         if !is_known {
             return self.sign_in_page(request, &csrf, &why, problem);
         }
@@ -210,7 +219,7 @@ impl AuthServer {
             (Some(host), Some(port)) => format!("{host}:{port}"),
             (host, _) => host.unwrap_or_default().to_owned(),
         });
-        let scopes = asked.scopes.iter().map(|scope| (scope, self.words(scope))).collect();
+        let scopes = asked.scopes.iter().map(|scope| (scope, self.describe_scope(scope))).collect();
         let template = ConsentPage {
             base: self.base(),
             request,
@@ -221,7 +230,7 @@ impl AuthServer {
             host: &host,
             loopback: redirect.as_ref().is_some_and(is_loopback),
             link: is_private_use.then(|| asked.redirect_uri.as_str()),
-            anybody: !redirects::is_certain(&asked.redirect_uri),
+            anybody: !redirects::has_certain_recipient(&asked.redirect_uri),
             resource: asked.resource.as_str(),
             scopes,
             user: browser.user.as_deref().filter(|_| provider.is_none()),
@@ -238,7 +247,7 @@ impl AuthServer {
         page(StatusCode::OK, &SignInPage { base: self.base(), request, csrf, why, users, problem })
     }
 
-    fn words<'a>(&'a self, scope: &'a str) -> &'a str {
+    fn describe_scope<'a>(&'a self, scope: &'a str) -> &'a str {
         if scope == OFFLINE {
             return "Go on while you are away";
         }
@@ -247,12 +256,12 @@ impl AuthServer {
     }
 
     /// Sends the browser back with a code.
-    async fn give_code(&self, user: &str, asked: &AuthorizationRequest) -> PageResult {
-        self.give_code_of(user, asked, random_text(), None).await
+    async fn issue_code(&self, user: &str, asked: &AuthorizationRequest) -> PageResult {
+        self.issue_code_for_grant(user, asked, random_text(), None).await
     }
 
     /// Issues a code for an existing grant, which ends at `end`.
-    pub(super) async fn give_code_of(
+    pub(super) async fn issue_code_for_grant(
         &self,
         user: &str,
         asked: &AuthorizationRequest,
@@ -263,7 +272,7 @@ impl AuthServer {
         let lifetimes = &self.settings().lifetimes;
         let by = match end {
             Some(_) => GrantSource::Upstream,
-            None => GrantSource::User { mark: self.0.sign_in.mark(user).unwrap_or_default() },
+            None => GrantSource::User { mark: self.0.sign_in.credential_digest(user).unwrap_or_default() },
         };
         let given = GrantedAccess {
             subject: user.to_owned(),
@@ -281,7 +290,8 @@ impl AuthServer {
         });
         let until = self.now() + lifetimes.code.as_secs().min(60);
         self.store().put(AuthRecord::new(RecordKind::Code, hash(&code), value, until).of(grant)).await?;
-        let to = answer(&asked.redirect_uri, self.settings(), asked.state.as_deref(), &[("code", &code)]);
+        let to =
+            redirect_url(&asked.redirect_uri, self.settings(), asked.state.as_deref(), &[("code", &code)]);
         Ok(redirect(&to))
     }
 
@@ -297,35 +307,38 @@ impl AuthServer {
         response
     }
 
-    pub(super) fn problem(&self, title: &str, text: &str) -> Response<Bytes> {
+    pub(super) fn problem_page(&self, title: &str, text: &str) -> Response<Bytes> {
         page(StatusCode::BAD_REQUEST, &MessagePage { base: self.base(), title, text, is_problem: true })
     }
 
     /// A page for what may work in a moment.
-    pub(super) fn later(&self, text: &str) -> Response<Bytes> {
-        let mut response = self.problem("Not now", text);
+    pub(super) fn unavailable_page(&self, text: &str) -> Response<Bytes> {
+        let mut response = self.problem_page("Not now", text);
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
         response
     }
 
     /// Returns the page for a rate limit, with the time to wait.
-    pub(super) fn too_often(&self, why: &str, wait: Duration) -> Response<Bytes> {
+    pub(super) fn rate_limited_page(&self, why: &str, wait: Duration) -> Response<Bytes> {
         let seconds = wait.as_secs().max(1);
         let unit = if seconds == 1 { "second" } else { "seconds" };
         let text = format!("{why} Go back and try again in {seconds} {unit}.");
-        let mut response = self.problem("Too many attempts", &text);
+        let mut response = self.problem_page("Too many attempts", &text);
         *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         response
     }
 
-    pub(super) fn too_late(&self) -> Response<Bytes> {
-        self.problem("This page is no longer good", "Go back to the application and begin again from there.")
+    pub(super) fn expired_page(&self) -> Response<Bytes> {
+        self.problem_page(
+            "This page is no longer good",
+            "Go back to the application and begin again from there.",
+        )
     }
 }
 
-fn name(client: &RegisteredClient) -> String {
+fn client_label(client: &RegisteredClient) -> String {
     client.name.as_deref().map_or_else(|| crate::shown(client.id.as_str()), crate::shown)
 }
 

@@ -10,7 +10,8 @@ use tokio::sync::Semaphore;
 use url::Url;
 
 use super::clients::{
-    CODE, ClientAuthMethod, ClientKeys, ClientOrigin, InvalidClientKeys, REFRESH, RegisteredClient,
+    AUTHORIZATION_CODE_GRANT, ClientAuthMethod, ClientKeys, ClientOrigin, InvalidClientKeys,
+    REFRESH_TOKEN_GRANT, RegisteredClient,
 };
 use super::limits::PartyRateLimit;
 use super::redirects;
@@ -29,7 +30,7 @@ const MAX_AGE: u64 = 24 * 3600;
 const MAX_DOCUMENTS: usize = 1024;
 /// Maximum number of concurrent fetches (limit `max_documents_at_once`), beyond which requests wait; and maximum number
 /// of fetches per host and minute (limit `max_documents_from_host`).
-const MAX_AT_ONCE: usize = 16;
+const MAX_CONCURRENT_FETCHES: usize = 16;
 const MAX_FROM_HOST: u32 = 60;
 /// Maximum time of one fetch, including its wait.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -44,18 +45,18 @@ fn location(id: &ClientId, trusted: &TrustedDocuments) -> Result<Url, &'static s
     let url = document_url(id)?;
     match trusted {
         TrustedDocuments::Any => Ok(url),
-        TrustedDocuments::Hosts(hosts) if hosts.iter().any(|host| is_at(&url, host)) => Ok(url),
+        TrustedDocuments::Hosts(hosts) if hosts.iter().any(|host| is_at_host(&url, host)) => Ok(url),
         TrustedDocuments::Hosts(_) | TrustedDocuments::None => Err("its host is not trusted"),
     }
 }
 
 /// Returns true if a URL is at this host: at the given port, else at the default port.
-fn is_at(url: &Url, host: &str) -> bool {
+fn is_at_host(url: &Url, host: &str) -> bool {
     Url::parse(&format!("https://{host}/")).is_ok_and(|known| known.origin() == url.origin())
 }
 
 /// The client that a document describes.
-fn read(
+fn parse_client_document(
     id: &ClientId,
     response: &FetchResponse,
     settings: &AuthServerSettings,
@@ -82,7 +83,7 @@ fn read(
     let keys = match metadata.token_endpoint_auth_method.as_deref() {
         None | Some("none") => None,
         Some("private_key_jwt") => {
-            let said = ClientKeys::said(metadata.jwks.as_ref(), metadata.jwks_uri.as_deref());
+            let said = ClientKeys::from_metadata(metadata.jwks.as_ref(), metadata.jwks_uri.as_deref());
             Some(said.map_err(|InvalidClientKeys(why)| why)?)
         }
         Some(method) if method.starts_with("client_secret") => {
@@ -104,7 +105,7 @@ fn read(
     if metadata.redirect_uris.is_empty() {
         return Err("no redirect of it is https, this machine, or one that the configuration accepts");
     }
-    let grants = metadata.grant_types.unwrap_or_else(|| vec![CODE.to_owned()]);
+    let grants = metadata.grant_types.unwrap_or_else(|| vec![AUTHORIZATION_CODE_GRANT.to_owned()]);
     Ok(RegisteredClient {
         id: id.clone(),
         name: Some(name),
@@ -113,7 +114,10 @@ fn read(
         auth: if keys.is_some() { ClientAuthMethod::PrivateKeyJwt } else { ClientAuthMethod::None },
         secret: None,
         keys,
-        grants: grants.into_iter().filter(|grant| grant == CODE || grant == REFRESH).collect(),
+        grants: grants
+            .into_iter()
+            .filter(|grant| grant == AUTHORIZATION_CODE_GRANT || grant == REFRESH_TOKEN_GRANT)
+            .collect(),
         scopes: metadata.scope,
         serves: Vec::new(),
         origin: ClientOrigin::Document,
@@ -122,7 +126,7 @@ fn read(
 
 /// Returns two numbers of seconds: for which a document is fresh, and for which it may be used if a new one cannot be
 /// fetched. Follows RFC 9111 and RFC 5861, as far as they apply here.
-fn lifetime(headers: &HeaderMap) -> (u64, u64) {
+fn cache_lifetimes(headers: &HeaderMap) -> (u64, u64) {
     let lines = headers.get_all(CACHE_CONTROL).iter().filter_map(|line| line.to_str().ok());
     let mut age = None;
     let mut last = MAX_AGE;
@@ -214,7 +218,7 @@ impl Default for ClientDocumentCache {
             kept: Mutex::new(BoundedCache::new(MAX_DOCUMENTS)),
             under_way: SingleFlight::default(),
             turns: Arc::new(FetchLimits {
-                at_once: Semaphore::new(MAX_AT_ONCE),
+                at_once: Semaphore::new(MAX_CONCURRENT_FETCHES),
                 hosts: PartyRateLimit::per_minute(MAX_FROM_HOST),
             }),
         }
@@ -223,7 +227,7 @@ impl Default for ClientDocumentCache {
 
 impl ClientDocumentCache {
     /// Wraps `fetch` so that other URLs in clients' documents are fetched under the limits of the documents.
-    pub(super) fn in_turn(&self, fetch: &Arc<dyn HttpFetch>) -> Arc<dyn HttpFetch> {
+    pub(super) fn limit_fetch(&self, fetch: &Arc<dyn HttpFetch>) -> Arc<dyn HttpFetch> {
         Arc::new(LimitedFetch(Arc::clone(&self.turns), Arc::clone(fetch)))
     }
 
@@ -239,13 +243,13 @@ impl ClientDocumentCache {
             Ok(url) => url,
             Err(why) => return refused(id, why),
         };
-        if let Some(client) = self.kept(id, |kept| kept.fresh > now) {
+        if let Some(client) = self.cached_client(id, |kept| kept.fresh > now) {
             return client;
         }
-        self.under_way.ask(id.clone(), || self.look(id, url, fetch, settings, now)).await
+        self.under_way.run_once(id.clone(), || self.fetch_or_cached(id, url, fetch, settings, now)).await
     }
 
-    async fn look(
+    async fn fetch_or_cached(
         &self,
         id: &ClientId,
         url: Url,
@@ -254,12 +258,12 @@ impl ClientDocumentCache {
         now: u64,
     ) -> ClientLookup {
         // Since it was last looked for, it may have come.
-        if let Some(client) = self.kept(id, |kept| kept.fresh > now) {
+        if let Some(client) = self.cached_client(id, |kept| kept.fresh > now) {
             return client;
         }
         match self.fetch(id, url, fetch, settings, now).await {
             ClientLookup::Unavailable => {
-                self.kept(id, |kept| kept.last > now).unwrap_or(ClientLookup::Unavailable)
+                self.cached_client(id, |kept| kept.last > now).unwrap_or(ClientLookup::Unavailable)
             }
             found => found,
         }
@@ -278,7 +282,7 @@ impl ClientDocumentCache {
             Err(error) => {
                 tracing::info!(client = %id, %error, "a client's document was not fetched");
                 return match error.downcast_ref::<FetchError>() {
-                    Some(FetchError::Forbidden(_) | FetchError::TooLarge { .. }) => self.gone(id),
+                    Some(FetchError::Forbidden(_) | FetchError::TooLarge { .. }) => self.drop_cached(id),
                     _ => ClientLookup::Unavailable,
                 };
             }
@@ -287,22 +291,26 @@ impl ClientDocumentCache {
             tracing::info!(client = %id, status = %response.status, "a client's document was not to be had");
             return ClientLookup::Unavailable;
         }
-        match read(id, &response, settings) {
+        match parse_client_document(id, &response, settings) {
             Ok(client) => {
-                let (fresh, last) = lifetime(&response.headers);
+                let (fresh, last) = cache_lifetimes(&response.headers);
                 let kept =
                     CachedClientDocument { client: client.clone(), fresh: now + fresh, last: now + last };
-                self.all().put(id.clone(), kept);
+                self.all().insert(id.clone(), kept);
                 ClientLookup::Client(Box::new(client))
             }
             Err(why) => {
-                self.gone(id);
+                self.drop_cached(id);
                 refused(id, why)
             }
         }
     }
 
-    fn kept(&self, id: &ClientId, will_do: impl Fn(&CachedClientDocument) -> bool) -> Option<ClientLookup> {
+    fn cached_client(
+        &self,
+        id: &ClientId,
+        will_do: impl Fn(&CachedClientDocument) -> bool,
+    ) -> Option<ClientLookup> {
         let all = self.all();
         all.get(id)
             .filter(|kept| will_do(kept))
@@ -310,7 +318,7 @@ impl ClientDocumentCache {
     }
 
     /// Its owner has taken the document back, or made it unfit.
-    fn gone(&self, id: &ClientId) -> ClientLookup {
+    fn drop_cached(&self, id: &ClientId) -> ClientLookup {
         self.all().remove(id);
         ClientLookup::Nobody
     }

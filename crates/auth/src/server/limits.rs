@@ -15,7 +15,12 @@ const MAX_PARTIES: usize = 16 * 1024;
 
 /// The cell-rate rule: `due` is when one who came evenly would come next. Later than `now` by more than a burst is too
 /// often; the answer is then how long to wait.
-pub(super) fn pace(due: &mut Instant, now: Instant, interval: Duration, burst: u32) -> Result<(), Duration> {
+pub(super) fn check_pace(
+    due: &mut Instant,
+    now: Instant,
+    interval: Duration,
+    burst: u32,
+) -> Result<(), Duration> {
     let next = (*due).max(now) + interval;
     let ahead = next.saturating_duration_since(now);
     match ahead.checked_sub(interval * burst) {
@@ -47,14 +52,14 @@ impl<K: Clone + Eq + Hash> PartyRateLimit<K> {
         let now = Instant::now();
         let mut known = self.due.lock().unwrap_or_else(PoisonError::into_inner);
         let mut due = known.get(&party).copied().unwrap_or(now);
-        let paced = pace(&mut due, now, self.interval(), self.per_minute);
-        known.put(party, due);
+        let paced = check_pace(&mut due, now, self.interval(), self.per_minute);
+        known.insert(party, due);
         paced
     }
 
     /// That time does not count: it was not what the limit is for. It counted until now, so that of many at once no more
     /// are let in.
-    pub(super) fn give_back(&self, party: &K) {
+    pub(super) fn uncount(&self, party: &K) {
         let mut known = self.due.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(due) = known.get_mut(party) {
             *due = due.checked_sub(self.interval()).unwrap_or(*due);
@@ -68,7 +73,7 @@ impl<K: Clone + Eq + Hash> PartyRateLimit<K> {
 
 /// Factor of the broader limits: failures from one address with any name, or with one name from anywhere, relative to
 /// one name from one address.
-const BROADER: u32 = 10;
+const BROAD_LIMIT_FACTOR: u32 = 10;
 
 /// Limits of failed sign-ins. The tight one is for a name and an address together. Thus an attacker locks out no user
 /// at other addresses, and no other name at the same address. The two broader ones limit guesses from one address at
@@ -84,7 +89,7 @@ pub(super) struct SignInLimits {
 
 impl SignInLimits {
     pub(super) fn per_minute(times: u32) -> Self {
-        let broader = times.saturating_mul(BROADER);
+        let broader = times.saturating_mul(BROAD_LIMIT_FACTOR);
         Self {
             addresses: PartyRateLimit::per_minute(broader),
             names: PartyRateLimit::per_minute(broader),
@@ -115,21 +120,21 @@ impl SignInLimits {
     }
 
     /// Removes the count of an attempt that succeeded.
-    pub(super) fn succeeded(&self, name: &str, from: Option<IpAddr>) {
+    pub(super) fn record_success(&self, name: &str, from: Option<IpAddr>) {
         let both = (name.to_owned(), from);
-        self.addresses.give_back(&from);
-        self.both.give_back(&both);
+        self.addresses.uncount(&from);
+        self.both.uncount(&both);
         let mut succeeded = self.succeeded.lock().unwrap_or_else(PoisonError::into_inner);
         let is_counted = succeeded.get(&both).is_none();
-        succeeded.put(both, ());
+        succeeded.insert(both, ());
         if is_counted {
-            self.names.give_back(&name.to_owned());
+            self.names.uncount(&name.to_owned());
         }
     }
 }
 
 /// Returns the address that counts for rate limits: of IPv6 the /64 network.
-pub(super) fn party(address: IpAddr) -> IpAddr {
+pub(super) fn rate_limit_address(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();
@@ -154,7 +159,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(6)).await;
         assert_eq!(limit.check("ann"), Ok(()));
         assert!(limit.check("ann").is_err());
-        limit.give_back(&"ann");
+        limit.uncount(&"ann");
         assert_eq!(limit.check("ann"), Ok(()));
         let limit = PartyRateLimit::per_minute(1);
         for number in 0..=MAX_PARTIES {
@@ -166,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_whole_network_is_one_party() {
-        let party = |text: &str| party(text.parse().unwrap());
+        let party = |text: &str| rate_limit_address(text.parse().unwrap());
         assert_eq!(party("2001:db8:1:2:3::4"), party("2001:db8:1:2:ffff::1"));
         assert_ne!(party("2001:db8:1:2::1"), party("2001:db8:1:3::1"));
         assert_eq!(party("::ffff:192.0.2.1"), party("192.0.2.1"));

@@ -25,7 +25,7 @@ impl AuthServer {
 impl OwnTokenVerifier {
     async fn check(&self, token: &str, now: u64) -> Result<TokenPrincipal, VerifyTokenError> {
         let server = &self.server;
-        let found = server.access(token, now).await.map_err(|error| {
+        let found = server.find_access_token(token, now).await.map_err(|error| {
             tracing::warn!(?error, "a token could not be looked up");
             VerifyTokenError::Unavailable
         })?;
@@ -34,7 +34,7 @@ impl OwnTokenVerifier {
         if !self.resources.contains(resource) || !server.settings().resources.contains(resource) {
             return Err(VerifyTokenError::Invalid);
         }
-        if !server.is_there(&record.given) {
+        if !server.is_source_valid(&record.given) {
             return Err(VerifyTokenError::Invalid);
         }
         if record.given.by == GrantSource::Upstream {

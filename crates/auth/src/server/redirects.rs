@@ -84,7 +84,7 @@ pub fn matches(registered: &RedirectUri, asked: &RedirectUri) -> bool {
 
 /// Returns true if the recipient is certain: the owner of the host, over https. On the user's own machine any program
 /// can listen at a port or claim a scheme.
-pub(super) fn is_certain(uri: &RedirectUri) -> bool {
+pub(super) fn has_certain_recipient(uri: &RedirectUri) -> bool {
     uri.url().is_some_and(|url| url.scheme() == "https" && !is_loopback(&url))
 }
 

@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::clients::{
-    CODE, ClientAuthMethod, ClientKeys, ClientOrigin, InvalidClientKeys, REFRESH, RegisteredClient,
+    AUTHORIZATION_CODE_GRANT, ClientAuthMethod, ClientKeys, ClientOrigin, InvalidClientKeys,
+    REFRESH_TOKEN_GRANT, RegisteredClient,
 };
 use super::store::{AuthRecord, AuthStoreError, RecordKind};
 use super::tokens::encode;
@@ -15,7 +16,7 @@ use crate::{ClientId, ErrorBody, ErrorCode, RedirectUri, Scopes, shown};
 const MAX_REDIRECTS: usize = 16;
 
 /// The reason for leaving out a private-use redirect, with what can be done.
-const NOT_KNOWN: &str = "its scheme is not that of a well-known application; whoever runs this host can allow it with \
+const UNKNOWN_SCHEME_REASON: &str = "its scheme is not that of a well-known application; whoever runs this host can allow it with \
                          `redirect_uris` under [auth]";
 
 /// Reasons a client is not registered.
@@ -38,7 +39,7 @@ impl AuthServer {
         let Ok(mut document) = serde_json::from_slice::<Value>(body) else {
             return refuse(ErrorCode::InvalidClientMetadata, "the metadata is no JSON document");
         };
-        let left_out = self.take_acceptable(&mut document)?;
+        let left_out = self.retain_accepted_redirects(&mut document)?;
         let Ok(mut metadata) = serde_json::from_value::<ClientMetadata>(document) else {
             return refuse(ErrorCode::InvalidClientMetadata, "a member of the metadata is malformed");
         };
@@ -80,7 +81,10 @@ impl AuthServer {
 
     /// Leaves in the metadata only those redirects that a client may have here; the others. A client may run in several
     /// places and name a redirect for each, so one that is not accepted does not spoil the rest (RFC 7591, section 3.2.1).
-    fn take_acceptable(&self, document: &mut Value) -> Result<Vec<RejectedRedirect>, RegisterClientError> {
+    fn retain_accepted_redirects(
+        &self,
+        document: &mut Value,
+    ) -> Result<Vec<RejectedRedirect>, RegisterClientError> {
         let Some(list) = document.get_mut("redirect_uris").and_then(Value::as_array_mut) else {
             return refuse(ErrorCode::InvalidRedirectUri, "redirect_uris is missing, or no array");
         };
@@ -98,7 +102,7 @@ impl AuthServer {
             };
             let reason = match RedirectUri::new(text) {
                 Ok(uri) if self.settings().accepts_redirect(&uri) => None,
-                Ok(uri) if redirects::is_private_use(&uri) => Some(NOT_KNOWN.to_owned()),
+                Ok(uri) if redirects::is_private_use(&uri) => Some(UNKNOWN_SCHEME_REASON.to_owned()),
                 Ok(uri) if uri.url().is_some_and(|url| redirects::is_forbidden(&url)) => {
                     // No part of an application has such a redirect: whoever asks for it is up to no good.
                     let why = format!("{} has a scheme that no application is opened by", shown(text));
@@ -133,7 +137,7 @@ impl AuthServer {
             return refuse(ErrorCode::InvalidClientMetadata, why);
         };
         let keys = match method {
-            ClientAuthMethod::PrivateKeyJwt => Some(self.said_keys(metadata)?),
+            ClientAuthMethod::PrivateKeyJwt => Some(self.read_client_keys(metadata)?),
             // What nobody will look at is not kept either.
             _ => {
                 (metadata.jwks, metadata.jwks_uri) = (None, None);
@@ -141,11 +145,11 @@ impl AuthServer {
             }
         };
         metadata.token_endpoint_auth_method = Some(method.name().to_owned());
-        let code_only = || vec![CODE.to_owned()];
+        let code_only = || vec![AUTHORIZATION_CODE_GRANT.to_owned()];
         let mut grants = metadata.grant_types.take().unwrap_or_else(code_only);
         // What else it wants it does not get, and reads so in the answer.
-        grants.retain(|grant| grant == CODE || grant == REFRESH);
-        if !grants.iter().any(|grant| grant == CODE) {
+        grants.retain(|grant| grant == AUTHORIZATION_CODE_GRANT || grant == REFRESH_TOKEN_GRANT);
+        if !grants.iter().any(|grant| grant == AUTHORIZATION_CODE_GRANT) {
             return refuse(ErrorCode::InvalidClientMetadata, "grant_types must contain authorization_code");
         }
         metadata.grant_types = Some(grants);
@@ -163,8 +167,8 @@ impl AuthServer {
     }
 
     /// The keys that a client says it signs with.
-    fn said_keys(&self, metadata: &ClientMetadata) -> Result<ClientKeys, RegisterClientError> {
-        match ClientKeys::said(metadata.jwks.as_ref(), metadata.jwks_uri.as_deref()) {
+    fn read_client_keys(&self, metadata: &ClientMetadata) -> Result<ClientKeys, RegisterClientError> {
+        match ClientKeys::from_metadata(metadata.jwks.as_ref(), metadata.jwks_uri.as_deref()) {
             Ok(ClientKeys::At(_)) if self.0.fetch.is_none() => {
                 refuse(ErrorCode::InvalidClientMetadata, "no jwks_uri is fetched here: give jwks")
             }

@@ -18,7 +18,7 @@ use url::Url;
 use super::AuthServer;
 use super::clients::ClientAuthMethod;
 use super::form::RequestForm;
-use super::limits::party;
+use super::limits::rate_limit_address;
 use super::pages::STYLE;
 use super::registration::RegisterClientError;
 use super::settings::{AccessTokenFormat, OFFLINE, TrustedDocuments};
@@ -68,7 +68,7 @@ impl AuthRoute {
     }
 
     /// Returns true if only forms of this server's own pages are accepted there.
-    const fn is_for_people(self) -> bool {
+    const fn is_browser_form(self) -> bool {
         matches!(self, Self::SignIn | Self::Consent | Self::Connect)
     }
 
@@ -78,7 +78,7 @@ impl AuthRoute {
     }
 
     /// Returns true for routes of programs, also in browsers (CORS), which never use cookies.
-    const fn is_for_programs(self) -> bool {
+    const fn allows_cors(self) -> bool {
         matches!(
             self,
             Self::Metadata | Self::Keys | Self::Token | Self::Register | Self::Revoke | Self::Document
@@ -168,7 +168,7 @@ impl AuthServer {
     pub async fn answer(&self, parts: &Parts, body: &[u8]) -> Option<Response<Bytes>> {
         let route = self.route(parts.uri.path())?;
         let mut response = self.answer_route(route, parts, body).await;
-        if route.is_for_programs() {
+        if route.allows_cors() {
             let headers = response.headers_mut();
             headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
             headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(route.methods()));
@@ -182,15 +182,15 @@ impl AuthServer {
     }
 
     async fn answer_route(&self, route: AuthRoute, parts: &Parts, body: &[u8]) -> Response<Bytes> {
-        if !self.is_meant(parts) {
+        if !self.names_issuer_host(parts) {
             tracing::warn!(path = parts.uri.path(), "a request named another host");
             return empty(StatusCode::MISDIRECTED_REQUEST);
         }
-        if route.is_for_people() && self.is_from_elsewhere(parts) {
+        if route.is_browser_form() && self.is_cross_origin(parts) {
             tracing::warn!(path = parts.uri.path(), "a page of another origin sent a form");
             return empty(StatusCode::FORBIDDEN);
         }
-        if parts.method == Method::OPTIONS && route.is_for_programs() {
+        if parts.method == Method::OPTIONS && route.allows_cors() {
             return empty(StatusCode::NO_CONTENT);
         }
         if !route.takes(&parts.method) {
@@ -201,9 +201,9 @@ impl AuthServer {
         if let Err(error) = self.sweep().await {
             tracing::warn!(%error, "what has run out was not dropped");
         }
-        if let Err(wait) = self.pace(route, self.sender(parts)) {
+        if let Err(wait) = self.check_rate_limit(route, self.sender(parts)) {
             if route == AuthRoute::SignIn {
-                return self.too_often("Too many attempts to sign in from this address.", wait);
+                return self.rate_limited_page("Too many attempts to sign in from this address.", wait);
             }
             let mut response = oauth_error(
                 StatusCode::TOO_MANY_REQUESTS,
@@ -234,16 +234,22 @@ impl AuthServer {
                 headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
                 response
             }
-            AuthRoute::Authorize => self.or_page(self.authorize(parts, &form).await),
-            AuthRoute::SignIn => self.or_page(self.take_sign_in(parts, &form).await),
-            AuthRoute::Upstream => self.or_page(self.come_back(parts, &form).await),
-            AuthRoute::Connect => self.or_page(self.connect(parts, &form).await),
-            AuthRoute::Consent => self.or_page(self.decide(parts, &form).await),
-            AuthRoute::Token => or_error(self.redeem(parts, &form).await.map(|token| secret(&token))),
-            AuthRoute::Introspect => or_error(self.introspect(parts, &form).await.map(|said| secret(&said))),
-            AuthRoute::Revoke => {
-                or_error(self.revoke(parts, &form).await.map(|()| secret(&serde_json::json!({}))))
+            AuthRoute::Authorize => self.page_or_unavailable(self.authorize(parts, &form).await),
+            AuthRoute::SignIn => self.page_or_unavailable(self.take_sign_in(parts, &form).await),
+            AuthRoute::Upstream => {
+                self.page_or_unavailable(self.handle_provider_callback(parts, &form).await)
             }
+            AuthRoute::Connect => self.page_or_unavailable(self.connect(parts, &form).await),
+            AuthRoute::Consent => self.page_or_unavailable(self.decide(parts, &form).await),
+            AuthRoute::Token => token_endpoint_response(
+                self.handle_token_request(parts, &form).await.map(|token| uncached_json(&token)),
+            ),
+            AuthRoute::Introspect => {
+                token_endpoint_response(self.introspect(parts, &form).await.map(|said| uncached_json(&said)))
+            }
+            AuthRoute::Revoke => token_endpoint_response(
+                self.revoke(parts, &form).await.map(|()| uncached_json(&serde_json::json!({}))),
+            ),
             AuthRoute::Register if !has_type(parts, "application/json") => {
                 let body = ErrorBody::new(ErrorCode::InvalidClientMetadata, "the body has to be JSON");
                 oauth_error(StatusCode::BAD_REQUEST, &body)
@@ -258,7 +264,7 @@ impl AuthServer {
 
     /// Returns true if a request names the issuer's host. A page whose name was rebound to this address (DNS rebinding)
     /// would otherwise share our origin and could use our pages.
-    fn is_meant(&self, parts: &Parts) -> bool {
+    fn names_issuer_host(&self, parts: &Parts) -> bool {
         let Some(own) = self.settings().issuer.url() else { return false };
         let mut named = parts.headers.get_all(HOST).iter();
         let host = match (parts.uri.authority(), named.next(), named.next()) {
@@ -272,7 +278,7 @@ impl AuthServer {
     }
 
     /// Returns true if a form was sent by a page of another origin.
-    fn is_from_elsewhere(&self, parts: &Parts) -> bool {
+    fn is_cross_origin(&self, parts: &Parts) -> bool {
         if parts.method != Method::POST {
             return false;
         }
@@ -288,7 +294,7 @@ impl AuthServer {
         }
     }
 
-    fn pace(&self, route: AuthRoute, from: Option<IpAddr>) -> Result<(), Duration> {
+    fn check_rate_limit(&self, route: AuthRoute, from: Option<IpAddr>) -> Result<(), Duration> {
         match route {
             AuthRoute::Token | AuthRoute::Revoke | AuthRoute::Introspect => self.0.tokens.check(from),
             AuthRoute::Register => self.0.registrations.check(from),
@@ -302,13 +308,13 @@ impl AuthServer {
     /// did not come from a socket.
     pub(super) fn sender(&self, parts: &Parts) -> Option<IpAddr> {
         let peer = parts.extensions.get::<RemoteAddress>()?.0.ip();
-        Some(party(self.0.proxies.client(peer, &parts.headers)))
+        Some(rate_limit_address(self.0.proxies.client(peer, &parts.headers)))
     }
 
-    fn or_page(&self, page: Result<Response<Bytes>, AuthStoreError>) -> Response<Bytes> {
+    fn page_or_unavailable(&self, page: Result<Response<Bytes>, AuthStoreError>) -> Response<Bytes> {
         page.unwrap_or_else(|error| {
             tracing::error!(%error, "an authorization request failed");
-            self.later("The server cannot look anything up.")
+            self.unavailable_page("The server cannot look anything up.")
         })
     }
 
@@ -341,7 +347,7 @@ pub struct AuthServerFront<F> {
 
 impl AuthServer {
     /// This server, on the socket of an endpoint that `front` stands before.
-    pub fn beside<F: HttpMiddleware>(self, front: F) -> AuthServerFront<F> {
+    pub fn in_front_of<F: HttpMiddleware>(self, front: F) -> AuthServerFront<F> {
         AuthServerFront { server: self, front }
     }
 }
@@ -381,7 +387,7 @@ fn json(status: StatusCode, value: &impl Serialize, cache: &'static str) -> Resp
     response
 }
 
-fn secret(value: &serde_json::Value) -> Response<Bytes> {
+fn uncached_json(value: &serde_json::Value) -> Response<Bytes> {
     json(StatusCode::OK, value, "no-store")
 }
 
@@ -391,17 +397,17 @@ fn oauth_error(status: StatusCode, body: &ErrorBody) -> Response<Bytes> {
 
 fn store_error(error: &AuthStoreError) -> Response<Bytes> {
     tracing::error!(%error, "a request to the authorization server failed");
-    later()
+    unavailable()
 }
 
-fn later() -> Response<Bytes> {
+fn unavailable() -> Response<Bytes> {
     let mut response =
         oauth_error(StatusCode::SERVICE_UNAVAILABLE, &ErrorBody::from(ErrorCode::TemporarilyUnavailable));
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
     response
 }
 
-fn or_error(done: Result<Response<Bytes>, TokenRequestError>) -> Response<Bytes> {
+fn token_endpoint_response(done: Result<Response<Bytes>, TokenRequestError>) -> Response<Bytes> {
     match done {
         Ok(response) => response,
         Err(TokenRequestError::Refused(body)) => {
@@ -416,7 +422,7 @@ fn or_error(done: Result<Response<Bytes>, TokenRequestError>) -> Response<Bytes>
             }
             response
         }
-        Err(TokenRequestError::Later) => later(),
+        Err(TokenRequestError::Later) => unavailable(),
         Err(TokenRequestError::Nonce(nonce)) => {
             let body =
                 ErrorBody::new(ErrorCode::UseDpopNonce, "the proof has to carry the nonce of this answer");

@@ -57,7 +57,7 @@ pub(crate) struct ServerKey {
 
 impl ServerKey {
     /// Returns the key in use that all nodes choose.
-    pub(crate) fn in_use(keys: &[Self], now: u64) -> Option<&Self> {
+    pub(crate) fn find_current(keys: &[Self], now: u64) -> Option<&Self> {
         keys.iter().filter(|key| key.is_used(now)).min_by(|one, other| one.order().cmp(&other.order()))
     }
 
@@ -96,7 +96,7 @@ impl ServerKeyStore {
         for record in self.store.list(kind, now, MAX_KEYS).await? {
             let known: Option<KeyRecord> = serde_json::from_str(&record.value).ok();
             let secret = known.as_ref().and_then(|known| match (known.sealed, &self.seal) {
-                (true, seal) => seal.as_ref()?.open(&about(kind, &record.key), &known.document),
+                (true, seal) => seal.as_ref()?.open(&seal_context(kind, &record.key), &known.document),
                 (false, _) => URL_SAFE_NO_PAD.decode(&known.document).ok().map(Zeroizing::new),
             });
             let (Some(known), Some(secret)) = (known, secret) else {
@@ -105,7 +105,7 @@ impl ServerKeyStore {
             };
             let key = ServerKey { id: record.key, secret, from: known.from, to: known.to };
             if !known.sealed && self.seal.is_some() {
-                self.keep(kind, &key, record.until).await?;
+                self.store_key(kind, &key, record.until).await?;
             }
             keys.push(key);
         }
@@ -113,14 +113,14 @@ impl ServerKeyStore {
     }
 
     /// Keeps a key until then.
-    pub(crate) async fn keep(
+    pub(crate) async fn store_key(
         &self,
         kind: RecordKind,
         key: &ServerKey,
         until: u64,
     ) -> Result<(), AuthStoreError> {
         let document = match &self.seal {
-            Some(seal) => seal.seal(&about(kind, &key.id), &key.secret),
+            Some(seal) => seal.seal(&seal_context(kind, &key.id), &key.secret),
             None => Some(URL_SAFE_NO_PAD.encode(&*key.secret)),
         };
         let document = document.ok_or_else(|| AuthStoreError("a key cannot be sealed".into()))?;
@@ -131,7 +131,7 @@ impl ServerKeyStore {
     }
 }
 
-fn about(kind: RecordKind, id: &str) -> String {
+fn seal_context(kind: RecordKind, id: &str) -> String {
     format!("{} {id}", kind.as_str())
 }
 

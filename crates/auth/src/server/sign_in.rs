@@ -17,7 +17,7 @@ use super::{hash, random_text};
 use crate::Seed;
 
 /// Number of hash rounds of a password, as OWASP recommends for PBKDF2 with SHA-256.
-const ROUNDS: u32 = 600_000;
+const PBKDF2_ROUNDS: u32 = 600_000;
 /// The fewest rounds that a hash of the configuration may have.
 const MIN_ROUNDS: u32 = 100_000;
 /// Lifetime of a code that was shown, in seconds.
@@ -39,16 +39,16 @@ pub struct InvalidPasswordHash;
 impl PasswordHash {
     /// That of this password. It takes a good part of a second, on purpose.
     #[must_use]
-    pub fn of(password: &str) -> Self {
-        Self::salted(password, &random_text(), ROUNDS)
+    pub fn hash_password(password: &str) -> Self {
+        Self::salted(password, &random_text(), PBKDF2_ROUNDS)
     }
 
     /// Hashes a password that the configuration contains in plain text. The result depends only on the password, the
     /// user and the place. It is the same after every start and at every node, so grants last as long as the password.
     /// `place` is where the user signs in, the issuer. It takes a good part of a second.
     #[must_use]
-    pub fn of_user(password: &str, user: &str, place: &str) -> Self {
-        Self::salted(password, &hash(&encode(&(place, user))), ROUNDS)
+    pub fn hash_user_password(password: &str, user: &str, place: &str) -> Self {
+        Self::salted(password, &hash(&encode(&(place, user))), PBKDF2_ROUNDS)
     }
 
     #[cfg(test)]
@@ -81,7 +81,7 @@ impl PasswordHash {
 
     /// Returns true if this is the hash of the password.
     #[must_use]
-    pub fn is_of(&self, password: &str) -> bool {
+    pub fn matches_password(&self, password: &str) -> bool {
         let Some((rounds, salt, hash)) = parts(self.expose()) else { return false };
         let Ok(known) = URL_SAFE_NO_PAD.decode(hash) else { return false };
         bool::from(derive(password, salt, rounds).ct_eq(&known))
@@ -108,7 +108,7 @@ fn derive(password: &str, salt: &str, rounds: u32) -> [u8; 32] {
 }
 
 /// The signs of a code: none that is read or typed as another.
-const SIGNS: &[u8; 30] = b"23456789ABCDEFGHJKMNPQRSTVWXYZ";
+const CODE_ALPHABET: &[u8; 30] = b"23456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 /// Creates a code such as `7KQM-2XJP-9RTD`. Its 58 bits are too many to guess within its lifetime, and it is short
 /// enough to type on a telephone.
@@ -125,14 +125,14 @@ fn new_code() -> String {
             if matches!(code.len(), 4 | 9) {
                 code.push('-');
             }
-            code.push(char::from(SIGNS[usize::from(byte) % SIGNS.len()]));
+            code.push(char::from(CODE_ALPHABET[usize::from(byte) % CODE_ALPHABET.len()]));
         }
     }
     code
 }
 
 /// A code without what people leave out or put in.
-fn plain(code: &str) -> String {
+fn normalize_code(code: &str) -> String {
     let signs = code.chars().filter(|sign| !sign.is_whitespace() && *sign != '-');
     signs.map(|sign| sign.to_ascii_uppercase()).collect()
 }
@@ -164,7 +164,7 @@ impl LocalSignIn {
     }
 
     /// Returns a digest of the user's credentials, which changes with them; `None` if the user may not sign in.
-    pub(super) fn mark(&self, user: &str) -> Option<String> {
+    pub(super) fn credential_digest(&self, user: &str) -> Option<String> {
         match self.users.get(user) {
             Some(password) => Some(hash(password.expose())),
             None => (self.show.is_some() && user == OWNER).then(|| OWNER.to_owned()),
@@ -179,7 +179,7 @@ impl LocalSignIn {
             return;
         }
         let code = new_code();
-        *shown = Some((hash(&plain(&code)), now + CODE_SECONDS));
+        *shown = Some((hash(&normalize_code(&code)), now + CODE_SECONDS));
         show(&code);
     }
 
@@ -187,7 +187,7 @@ impl LocalSignIn {
     pub(super) fn take_code(&self, code: &str, now: u64) -> bool {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let good = shown.as_ref().is_some_and(|(known, until)| {
-            *until > now && bool::from(known.as_bytes().ct_eq(hash(&plain(code)).as_bytes()))
+            *until > now && bool::from(known.as_bytes().ct_eq(hash(&normalize_code(code)).as_bytes()))
         });
         if good {
             *shown = None;
@@ -200,9 +200,9 @@ impl LocalSignIn {
         let known = self.users.get(user).cloned();
         let password: SecretString = password.to_owned().into();
         let checked = tokio::task::spawn_blocking(move || match known {
-            Some(known) => known.is_of(password.expose_secret()),
+            Some(known) => known.matches_password(password.expose_secret()),
             None => {
-                derive(password.expose_secret(), "nobody", ROUNDS);
+                derive(password.expose_secret(), "nobody", PBKDF2_ROUNDS);
                 false
             }
         });
@@ -222,9 +222,13 @@ mod tests {
 
     #[test]
     fn a_password_is_known_by_its_hash() {
-        let hash = PasswordHash::of("correct horse");
+        let hash = PasswordHash::hash_password("correct horse");
         let read = PasswordHash::parse(hash.expose()).unwrap();
-        assert!(read.is_of("correct horse") && !read.is_of("correct horse ") && !read.is_of(""));
+        assert!(
+            read.matches_password("correct horse")
+                && !read.matches_password("correct horse ")
+                && !read.matches_password("")
+        );
         assert!(!format!("{hash:?}").contains("pbkdf2"));
         for bad in
             ["", "secret", "pbkdf2-sha256$1$a$b", "pbkdf2-sha256$600000$a", "pbkdf2-sha256$600000$a$b$c"]
@@ -235,13 +239,13 @@ mod tests {
 
     #[test]
     fn a_password_of_the_configuration_has_one_hash() {
-        let one = || PasswordHash::of_user("correct horse", "ann", "https://as.example");
+        let one = || PasswordHash::hash_user_password("correct horse", "ann", "https://as.example");
         let hash = one();
-        assert!(hash.is_of("correct horse") && hash.expose() == one().expose());
+        assert!(hash.matches_password("correct horse") && hash.expose() == one().expose());
         for other in [
-            PasswordHash::of_user("correct horse", "bob", "https://as.example"),
-            PasswordHash::of_user("correct horse", "ann", "https://other.example"),
-            PasswordHash::of_user("correct horse!", "ann", "https://as.example"),
+            PasswordHash::hash_user_password("correct horse", "bob", "https://as.example"),
+            PasswordHash::hash_user_password("correct horse", "ann", "https://other.example"),
+            PasswordHash::hash_user_password("correct horse!", "ann", "https://as.example"),
         ] {
             assert_ne!(hash.expose(), other.expose());
         }
@@ -255,9 +259,9 @@ mod tests {
         for code in &codes {
             let groups: Vec<&str> = code.split('-').collect();
             assert!(groups.len() == 3 && groups.iter().all(|group| group.len() == 4), "{code}");
-            seen.extend(plain(code).bytes());
+            seen.extend(normalize_code(code).bytes());
         }
-        assert_eq!(seen, SIGNS.iter().copied().collect(), "each of the signs, and no other");
+        assert_eq!(seen, CODE_ALPHABET.iter().copied().collect(), "each of the signs, and no other");
     }
 
     #[test]

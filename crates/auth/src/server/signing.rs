@@ -18,10 +18,10 @@ use super::{AuthServer, ServerKey, random_text};
 use crate::ErrorCode;
 use crate::clock::CLOCK_SKEW;
 use crate::key_pair::{KeyPair, KeyPairError};
-use crate::keys::KEEP_SECONDS;
+use crate::keys::KEYS_MAX_AGE_SECONDS;
 
 /// Time between the publication of a key and its first signature, in seconds: longer than any cache keeps the key set.
-const AHEAD: u64 = KEEP_SECONDS + 2 * PUBLISHED_SECONDS;
+const PUBLISH_AHEAD_SECONDS: u64 = KEYS_MAX_AGE_SECONDS + 2 * PUBLISHED_SECONDS;
 /// Time for which others may cache the published keys, in seconds.
 const PUBLISHED_SECONDS: u64 = 300;
 
@@ -53,7 +53,7 @@ impl TokenSigningKey {
 impl AuthServer {
     /// Returns the published keys: the signing key, the next one, and those with unexpired tokens.
     pub(super) async fn published_keys(&self) -> Result<JwkSet, AuthStoreError> {
-        let keys = self.keys().await?;
+        let keys = self.signing_keys().await?;
         Ok(JwkSet { keys: keys.iter().map(TokenSigningKey::public).collect() })
     }
 
@@ -64,7 +64,7 @@ impl AuthServer {
         until: u64,
     ) -> Result<String, TokenRequestError> {
         let now = self.now();
-        let keys = self.keys().await?;
+        let keys = self.signing_keys().await?;
         let signs = keys.iter().filter(|key| key.kept.is_used(now));
         let key = signs.min_by(|one, other| one.kept.order().cmp(&other.kept.order()));
         let key = key.ok_or_else(|| AuthStoreError("there is no key for tokens".into()))?;
@@ -85,7 +85,7 @@ impl AuthServer {
     }
 
     /// All keys of which tokens are about or will be. There is always one that signs, and in time the next.
-    async fn keys(&self) -> Result<Vec<TokenSigningKey>, AuthStoreError> {
+    async fn signing_keys(&self) -> Result<Vec<TokenSigningKey>, AuthStoreError> {
         let now = self.now();
         let mut keys = Vec::new();
         for kept in self.0.keeper.keys(RecordKind::Key, now).await? {
@@ -97,7 +97,7 @@ impl AuthServer {
         let end = keys.iter().map(|key| key.kept.to).max().unwrap_or(0);
         if end <= now {
             keys.push(self.make_key(now).await?);
-        } else if end <= now + AHEAD {
+        } else if end <= now + PUBLISH_AHEAD_SECONDS {
             keys.push(self.make_key(end).await?);
         }
         Ok(keys)
@@ -110,7 +110,7 @@ impl AuthServer {
         let kept = ServerKey { id: pair.thumbprint(), secret, from, to };
         // As long as a token of it can be good anywhere.
         let until = to + MAX_ACCESS_LIFETIME.as_secs() + 2 * CLOCK_SKEW;
-        self.0.keeper.keep(RecordKind::Key, &kept, until).await?;
+        self.0.keeper.store_key(RecordKind::Key, &kept, until).await?;
         tracing::info!(key = kept.id, from, to, "a key for tokens was made");
         Ok(TokenSigningKey { pair, kept })
     }

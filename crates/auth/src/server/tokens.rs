@@ -8,8 +8,11 @@ use http::request::Parts;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::authorize::resource;
-use super::clients::{ASSERTION, CODE, CREDENTIALS, REFRESH, RegisteredClient};
+use super::authorize::resolve_resource;
+use super::clients::{
+    AUTHORIZATION_CODE_GRANT, CLIENT_CREDENTIALS_GRANT, JWT_BEARER_GRANT, REFRESH_TOKEN_GRANT,
+    RegisteredClient,
+};
 use super::form::RequestForm;
 use super::settings::AccessTokenFormat;
 use super::store::{AuthRecord, AuthStoreError, RecordKind};
@@ -116,7 +119,11 @@ pub(super) fn encode(value: &impl Serialize) -> String {
 
 impl AuthServer {
     /// Answers the token endpoint.
-    pub(super) async fn redeem(&self, parts: &Parts, form: &RequestForm) -> Result<Value, TokenRequestError> {
+    pub(super) async fn handle_token_request(
+        &self,
+        parts: &Parts,
+        form: &RequestForm,
+    ) -> Result<Value, TokenRequestError> {
         check_repeated(form)?;
         let Some(grant) = form.get("grant_type") else {
             return refuse(ErrorCode::InvalidRequest, "grant_type is missing");
@@ -125,7 +132,7 @@ impl AuthServer {
             return refuse(ErrorCode::UnsupportedGrantType, "no such grant is spoken");
         }
         let client = self.authenticate(parts, form).await?;
-        if !client.may(grant) {
+        if !client.may_use_grant(grant) {
             return refuse(ErrorCode::UnauthorizedClient, "the client may not use this grant");
         }
         let asker = TokenRequester { key: self.proven_key(parts).await?, client };
@@ -136,30 +143,34 @@ impl AuthServer {
             );
         }
         match grant {
-            CODE => self.redeem_code(form, &asker).await,
-            REFRESH => self.refresh(form, &asker).await,
-            ASSERTION => self.redeem_assertion(form, &asker).await,
-            _ => self.credentials(form, &asker).await,
+            AUTHORIZATION_CODE_GRANT => self.redeem_code(form, &asker).await,
+            REFRESH_TOKEN_GRANT => self.refresh(form, &asker).await,
+            JWT_BEARER_GRANT => self.redeem_assertion(form, &asker).await,
+            _ => self.redeem_client_credentials(form, &asker).await,
         }
     }
 
     /// Returns the supported grant types.
     pub(super) fn grants(&self) -> Vec<&'static str> {
-        let mut grants = vec![CODE, REFRESH, CREDENTIALS];
+        let mut grants = vec![AUTHORIZATION_CODE_GRANT, REFRESH_TOKEN_GRANT, CLIENT_CREDENTIALS_GRANT];
         if !self.0.trusted.is_empty() {
-            grants.push(ASSERTION);
+            grants.push(JWT_BEARER_GRANT);
         }
         grants
     }
 
     /// Returns true if the source of the grant is still valid. A user or client that was removed from the configuration
     /// loses its grants, and a new password ends the grants under the old one.
-    pub(super) fn is_there(&self, given: &GrantedAccess) -> bool {
+    pub(super) fn is_source_valid(&self, given: &GrantedAccess) -> bool {
         match &given.by {
-            GrantSource::User { mark } => self.0.sign_in.mark(&given.subject).as_ref() == Some(mark),
+            GrantSource::User { mark } => {
+                self.0.sign_in.credential_digest(&given.subject).as_ref() == Some(mark)
+            }
             GrantSource::Client => {
                 let mut clients = self.settings().clients.iter();
-                clients.any(|client| client.id.as_str() == given.subject && client.may(CREDENTIALS))
+                clients.any(|client| {
+                    client.id.as_str() == given.subject && client.may_use_grant(CLIENT_CREDENTIALS_GRANT)
+                })
             }
             GrantSource::Upstream => self.provider().is_some(),
             GrantSource::Assertion { issuer } => self.trusts(issuer),
@@ -167,9 +178,9 @@ impl AuthServer {
     }
 
     /// Returns true if a grant is still valid: its source, and the provider tokens it depends on.
-    async fn holds(&self, given: &GrantedAccess, grant: &str) -> Result<bool, TokenRequestError> {
-        if !self.is_there(given) || given.by != GrantSource::Upstream {
-            return Ok(self.is_there(given));
+    async fn is_grant_valid(&self, given: &GrantedAccess, grant: &str) -> Result<bool, TokenRequestError> {
+        if !self.is_source_valid(given) || given.by != GrantSource::Upstream {
+            return Ok(self.is_source_valid(given));
         }
         match self.check_upstream(grant).await {
             Ok(()) => Ok(true),
@@ -179,7 +190,7 @@ impl AuthServer {
     }
 
     /// Issues an access token.
-    pub(super) async fn issue(
+    pub(super) async fn issue_tokens(
         &self,
         asker: &TokenRequester,
         given: &GrantedAccess,
@@ -206,7 +217,7 @@ impl AuthServer {
             token = fingerprint(&token), client = %client.id, %scopes, grant = fingerprint(grant), "a token was made out"
         );
         let mut answer = json!({
-            "access_token": token, "token_type": kind(key.as_deref()), "expires_in": until.saturating_sub(now), "scope": scopes,
+            "access_token": token, "token_type": token_type(key.as_deref()), "expires_in": until.saturating_sub(now), "scope": scopes,
         });
         if let Some(refresh) = refresh {
             answer["refresh_token"] = refresh.into();
@@ -220,7 +231,7 @@ impl AuthServer {
         granted: &Resource,
     ) -> Result<(), TokenRequestError> {
         match form.get("resource") {
-            Some(_) if resource(form.get("resource"), self.settings()).as_ref() != Some(granted) => {
+            Some(_) if resolve_resource(form.get("resource"), self.settings()).as_ref() != Some(granted) => {
                 refuse(ErrorCode::InvalidTarget, "the resource is not the one that was agreed to")
             }
             _ => Ok(()),
@@ -238,8 +249,8 @@ impl AuthServer {
             let until = server.now() + server.settings().lifetimes.grant.as_secs() + 3600;
             // What it rested on goes with it. Whoever is renewing that now gives back what they get.
             let rested = server.store().revoke_grant(&grant, until).await?;
-            if let Some(token) = rested.and_then(|record| server.rested_on(&grant, &record)) {
-                tokio::spawn(async move { server.give_back(&token).await });
+            if let Some(token) = rested.and_then(|record| server.revocable_token(&grant, &record)) {
+                tokio::spawn(async move { server.revoke_upstream_token(&token).await });
             }
             Ok(())
         });
@@ -248,6 +259,6 @@ impl AuthServer {
 }
 
 /// The type of a token that is bound to this key.
-fn kind(key: Option<&str>) -> &'static str {
+fn token_type(key: Option<&str>) -> &'static str {
     if key.is_some() { "DPoP" } else { "Bearer" }
 }

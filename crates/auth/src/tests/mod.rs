@@ -78,7 +78,8 @@ impl AuthTestSite {
             BearerAuth::builder(resource.clone(), vec![issuer], made.tokens_for([resource])).clock(clock);
         let door = guard(door, &made).build();
         let endpoint = Endpoint::builder(Server::new("site", "1").tool("greet", || async { "let in" }));
-        let http = HttpServer::from_listener(listener, endpoint.build()).unwrap().front(made.beside(door));
+        let http =
+            HttpServer::from_listener(listener, endpoint.build()).unwrap().middleware(made.in_front_of(door));
         tokio::spawn(http.serve());
         Self { address, time, key, tokens }
     }

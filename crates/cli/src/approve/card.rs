@@ -76,12 +76,12 @@ pub(crate) fn card(
     pins: Option<&[PinnedServer]>,
     width: usize,
 ) -> Vec<Line<'static>> {
-    laid_out(matter, draft, pins, width).0
+    layout_card(matter, draft, pins, width).0
 }
 
 /// Returns the card, and the number of its lines that must be shown before it can be allowed. They reach to the end of
 /// the part that says what would happen.
-pub(super) fn laid_out(
+pub(super) fn layout_card(
     matter: &Approval,
     draft: &ApprovalDraft,
     pins: Option<&[PinnedServer]>,

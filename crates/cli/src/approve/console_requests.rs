@@ -13,14 +13,14 @@ use crate::exit::CliResult;
 use crate::local_host;
 
 /// The host that was started last and answers, and its process.
-pub(super) async fn find() -> CliResult<(LocalConsole, Option<u64>)> {
+pub(super) async fn find_host() -> CliResult<(LocalConsole, Option<u64>)> {
     let wanted = async |console: &LocalConsole| console.get::<Value>("console").await;
-    let (console, about) = local_host::ask("the console does not say who it is", wanted).await?;
+    let (console, about) = local_host::ask_running_host("the console does not say who it is", wanted).await?;
     Ok((console, about["pid"].as_u64()))
 }
 
 /// Fetches the state of the approval queue.
-pub(super) async fn look(console: &LocalConsole) -> Result<QueueSnapshot, ClientError> {
+pub(super) async fn fetch_queue(console: &LocalConsole) -> Result<QueueSnapshot, ClientError> {
     #[derive(Deserialize)]
     struct ApprovalsReply {
         open: Vec<Approval>,
@@ -38,12 +38,12 @@ pub(super) struct RawApprovals {
     pub(super) recent: Vec<RawJson>,
 }
 
-pub(super) async fn written(console: &LocalConsole) -> Result<RawApprovals, ClientError> {
+pub(super) async fn fetch_raw_queue(console: &LocalConsole) -> Result<RawApprovals, ClientError> {
     console.get("approvals").await
 }
 
 /// Fetches the accepted definitions of all servers. Returns `None` if the host pins nothing.
-pub(super) async fn pins(console: &LocalConsole) -> Result<Option<Vec<PinnedServer>>, ClientError> {
+pub(super) async fn fetch_pins(console: &LocalConsole) -> Result<Option<Vec<PinnedServer>>, ClientError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct DefinitionsReply {

@@ -8,18 +8,18 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Paragraph};
 
 use super::card::{self, ApprovalRisk, bold, dim, title};
-use super::key_argument::gist;
+use super::key_argument::key_argument;
 use super::line_editor::LineEditor;
 use super::permission_editor::{ConditionKind, PermissionEditor};
 use super::state::{MessageTone, ScreenMode, ScreenState};
 use super::text;
 
 /// Width of the list, in columns.
-const LIST: u16 = 28;
+const LIST_WIDTH: u16 = 28;
 /// Minimum width of the screen at which the list is shown beside the card, in columns.
-const BESIDE: u16 = 76;
+const MIN_SPLIT_WIDTH: u16 = 76;
 /// Number of lines of each entry in the list.
-const EACH: usize = 2;
+const LINES_PER_ITEM: usize = 2;
 
 /// Draws it all; how far the card can be scrolled, how much of it is seen at once, and how far it has to be scrolled for
 /// what would happen to have been in view.
@@ -35,8 +35,9 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &ScreenState) -> (usize, usize,
     let room = if state.open.is_empty() {
         frame.render_widget(nothing(state, body), body);
         (0, 1, 0)
-    } else if body.width >= BESIDE {
-        let [list, shown] = Layout::horizontal([Constraint::Length(LIST), Constraint::Min(1)]).areas(body);
+    } else if body.width >= MIN_SPLIT_WIDTH {
+        let [list, shown] =
+            Layout::horizontal([Constraint::Length(LIST_WIDTH), Constraint::Min(1)]).areas(body);
         draw_list(frame, state, list);
         draw_card(frame, state, shown)
     } else {
@@ -101,7 +102,7 @@ fn nothing(state: &ScreenState, area: Rect) -> Paragraph<'static> {
 fn draw_list(frame: &mut Frame<'_>, state: &ScreenState, area: Rect) {
     let selected = state.matter().map(|matter| matter.id.as_str());
     let at = state.open.iter().position(|matter| Some(matter.id.as_str()) == selected).unwrap_or_default();
-    let fits = (usize::from(area.height) / EACH).max(1);
+    let fits = (usize::from(area.height) / LINES_PER_ITEM).max(1);
     let first = at.saturating_sub(fits - 1).min(state.open.len().saturating_sub(fits));
     let width = usize::from(area.width).saturating_sub(3);
     let mut lines = Vec::new();
@@ -125,7 +126,7 @@ fn draw_list(frame: &mut Frame<'_>, state: &ScreenState, area: Rect) {
             Span::styled(left, hurry),
         ]));
         // The argument tells calls of one tool apart; whose they are stands on the card.
-        let rest = gist(matter, width).or_else(|| matter.application.clone());
+        let rest = key_argument(matter, width).or_else(|| matter.application.clone());
         let rest = rest.map(|rest| format!(" · {rest}")).unwrap_or_default();
         let whose = text::line(&format!("{server}{rest}"), width.saturating_sub(2));
         lines.push(Line::from(vec![bar, Span::styled(format!("  {whose}"), dim())]));
@@ -151,7 +152,7 @@ fn draw_card(frame: &mut Frame<'_>, state: &ScreenState, area: Rect) -> (usize, 
         .title(Line::styled(left, hurry).right_aligned());
     let inside = block.inner(area).inner(Margin::new(1, 0));
     let (lines, needed) =
-        card::laid_out(matter, &state.draft(), state.pins.as_deref(), usize::from(inside.width));
+        card::layout_card(matter, &state.draft(), state.pins.as_deref(), usize::from(inside.width));
     let page = usize::from(inside.height).max(1);
     let most = lines.len().saturating_sub(page);
     let from = state.scroll.min(most);
@@ -190,7 +191,7 @@ fn draw_keys(frame: &mut Frame<'_>, state: &ScreenState, area: Rect) {
                 if matches!(matter.card, hospes_host::approvals::ApprovalCard::Form(_)) {
                     keys.push(("f", "fill in", true));
                 }
-                keys.push(("o", yes(matter), armed));
+                keys.push(("o", approve_label(matter), armed));
                 if offers.session {
                     keys.push(("s", "session", armed));
                 }
@@ -229,7 +230,7 @@ fn draw_keys(frame: &mut Frame<'_>, state: &ScreenState, area: Rect) {
 }
 
 /// Returns the label of the key that allows, in a word or two.
-fn yes(matter: &hospes_host::approvals::Approval) -> &'static str {
+fn approve_label(matter: &hospes_host::approvals::Approval) -> &'static str {
     use hospes_host::approvals::ApprovalCard;
     match matter.card {
         ApprovalCard::SamplingRequest(_) => "send",

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::text;
 
 /// Names of arguments that say most about a call, the most telling first.
-const TELLING: [&str; 15] = [
+const KEY_ARGUMENT_NAMES: [&str; 15] = [
     "path",
     "file_path",
     "file",
@@ -26,7 +26,7 @@ const TELLING: [&str; 15] = [
 ];
 
 /// The argument that says most about what a matter is about, no wider than `width`; none where it has none.
-pub(crate) fn gist(matter: &Approval, width: usize) -> Option<String> {
+pub(crate) fn key_argument(matter: &Approval, width: usize) -> Option<String> {
     let arguments: &RawJson = match &matter.card {
         ApprovalCard::Call(card) => &card.arguments,
         ApprovalCard::Result(card) => &card.arguments,
@@ -35,8 +35,12 @@ pub(crate) fn gist(matter: &Approval, width: usize) -> Option<String> {
         _ => return None,
     };
     let Ok(Value::Object(members)) = arguments.decode::<Value>() else { return None };
-    let rank =
-        |name: &str| TELLING.iter().position(|one| one.eq_ignore_ascii_case(name)).unwrap_or(TELLING.len());
+    let rank = |name: &str| {
+        KEY_ARGUMENT_NAMES
+            .iter()
+            .position(|one| one.eq_ignore_ascii_case(name))
+            .unwrap_or(KEY_ARGUMENT_NAMES.len())
+    };
     let is_nested = |value: &Value| value.is_object() || value.is_array();
     let (name, value) = members.iter().min_by_key(|(name, value)| (is_nested(value), rank(name)))?;
     let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);

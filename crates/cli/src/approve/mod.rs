@@ -18,11 +18,11 @@ mod tests;
 mod text;
 
 pub(crate) use card::{ApprovalRisk, card, title};
-use console_requests::look;
+use console_requests::fetch_queue;
 pub(crate) use draft::{ApprovalDraft, original};
 pub(crate) use editor::edit;
-pub(crate) use key_argument::gist;
-pub(crate) use state::{ARMING, done, ending};
+pub(crate) use key_argument::key_argument;
+pub(crate) use state::{ARMING_DELAY, done, ending};
 
 use crate::args::ApproveArgs;
 use crate::deciders;
@@ -31,18 +31,18 @@ use crate::output::{CliOutput, is_screen};
 
 pub(crate) async fn run(args: ApproveArgs, output: CliOutput) -> CliResult {
     if let Some(name) = &args.make_token {
-        return deciders::make(name, args.days, output);
+        return deciders::create_token(name, args.days, output);
     }
     if args.tokens {
-        return deciders::list(output);
+        return deciders::list_tokens(output);
     }
     if let Some(name) = &args.end_token {
-        return deciders::end(name, output);
+        return deciders::end_token(name, output);
     }
     if let Some(decided) = script::ScriptedDecision::of(&args)? {
         return script::decide(&decided, output).await;
     }
-    let (console, _) = console_requests::find().await?;
+    let (console, _) = console_requests::find_host().await?;
     if args.follow {
         return script::follow(&console, output).await;
     }

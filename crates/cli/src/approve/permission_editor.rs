@@ -16,7 +16,7 @@ const MAX_VALUE: usize = 4096;
 /// Lifetimes that a permission may have, in days, shortest first.
 const DAYS: [u16; 5] = [1, 7, 30, 90, 365];
 /// Index of the default lifetime in [`DAYS`].
-const MONTH: usize = 2;
+const DEFAULT_DAYS_INDEX: usize = 2;
 
 /// Kind of condition on an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl PermissionEditor {
         Self {
             rows: rows.collect(),
             destinations: String::new(),
-            days: MONTH,
+            days: DEFAULT_DAYS_INDEX,
             any_application: false,
             at: 0,
             writing: None,

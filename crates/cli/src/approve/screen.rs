@@ -20,18 +20,18 @@ use tokio::sync::{mpsc, watch};
 use super::draw::draw;
 use super::editor;
 use super::state::{QueueSnapshot, ScreenEffect, ScreenEvent, ScreenState};
-use super::{console_requests, look};
+use super::{console_requests, fetch_queue};
 use crate::commands::InterruptListener;
 use crate::exit::{CliError, CliResult};
 
 /// Time to wait for a key before other events are checked.
-const LOOK: Duration = Duration::from_millis(50);
+const KEY_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Interval at which remaining times are redrawn.
-const SECOND: Duration = Duration::from_secs(1);
+const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
 /// Delay before a lost connection to the host is retried.
-const AGAIN: Duration = Duration::from_secs(1);
+const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 /// Maximum number of decisions, and of answers to them, in transit.
-const ON_THE_WAY: usize = 8;
+const CHANNEL_CAPACITY: usize = 8;
 
 /// Last known state of the host: its approval queue, or the reason why that is unknown.
 type QueueUpdate = Option<Result<QueueSnapshot, String>>;
@@ -47,15 +47,15 @@ struct QueuedDecision {
 pub(super) async fn run(console: LocalConsole) -> CliResult {
     let mut ending = InterruptListener::new()?;
     let (tell, news) = watch::channel(QueueUpdate::None);
-    let (post, posts) = mpsc::channel(ON_THE_WAY);
-    let (answer, answers) = mpsc::channel(ON_THE_WAY);
+    let (post, posts) = mpsc::channel(CHANNEL_CAPACITY);
+    let (answer, answers) = mpsc::channel(CHANNEL_CAPACITY);
     let is_over = Arc::new(AtomicBool::new(false));
     let mut drawing = {
         let is_over = Arc::clone(&is_over);
         // Reading a terminal blocks.
         tokio::task::spawn_blocking(move || ScreenLoop { news, post, answers, is_over }.run())
     };
-    let talking = talk(console, &tell, posts, &answer);
+    let talking = sync_with_host(console, &tell, posts, &answer);
     let drawn = tokio::select! {
         drawn = ending.unless(&mut drawing) => drawn,
         never = talking => match never {},
@@ -67,12 +67,12 @@ pub(super) async fn run(console: LocalConsole) -> CliResult {
             drawing.await
         }
     };
-    let drawn = drawn.map_err(|error| CliError::usage("the screen broke down").because(&error))?;
-    drawn.map_err(|error| CliError::usage("cannot use this terminal").because(&error))
+    let drawn = drawn.map_err(|error| CliError::usage("the screen broke down").with_cause(&error))?;
+    drawn.map_err(|error| CliError::usage("cannot use this terminal").with_cause(&error))
 }
 
 /// Follows the desk and tells the host what was decided, for as long as anybody looks.
-async fn talk(
+async fn sync_with_host(
     mut console: LocalConsole,
     tell: &watch::Sender<QueueUpdate>,
     mut posts: mpsc::Receiver<QueuedDecision>,
@@ -105,10 +105,10 @@ async fn talk(
                     break;
                 };
                 if matches!(heard.as_str(), "hello" | "definitions" | "servers") {
-                    pins = console_requests::pins(&console).await.ok().flatten();
+                    pins = console_requests::fetch_pins(&console).await.ok().flatten();
                 }
                 if matches!(heard.as_str(), "hello" | "approvals" | "grants" | "definitions") {
-                    match look(&console).await {
+                    match fetch_queue(&console).await {
                         Ok(desk) => {
                             tell.send_replace(Some(Ok(QueueSnapshot { pins: pins.clone(), ..desk })));
                         }
@@ -119,9 +119,9 @@ async fn talk(
                 }
             },
         }
-        tokio::time::sleep(AGAIN).await;
+        tokio::time::sleep(RECONNECT_DELAY).await;
         // Another one may run by now.
-        if let Ok((other, _)) = console_requests::find().await {
+        if let Ok((other, _)) = console_requests::find_host().await {
             console = other;
         }
     }
@@ -155,7 +155,7 @@ impl ScreenLoop {
                 }
             }
             let mut is_resized = false;
-            if events.is_empty() && poll(LOOK)? {
+            if events.is_empty() && poll(KEY_POLL_INTERVAL)? {
                 match read()? {
                     Input::Key(key) if key.kind != KeyEventKind::Release => {
                         events.push(ScreenEvent::Key(key))
@@ -171,7 +171,7 @@ impl ScreenLoop {
                 events.push(ScreenEvent::Tick);
             }
             for event in events {
-                match state.on(event, begun.elapsed()) {
+                match state.handle_event(event, begun.elapsed()) {
                     None => {}
                     Some(ScreenEffect::Quit) => return Ok(()),
                     Some(ScreenEffect::Decide { id, decision, words }) => {
@@ -180,12 +180,12 @@ impl ScreenLoop {
                     }
                     Some(ScreenEffect::Edit { id, text }) => {
                         let text = screen.aside(|| editor::edit(&text))?;
-                        state.on(ScreenEvent::Edited { id, text }, begun.elapsed());
+                        state.handle_event(ScreenEvent::Edited { id, text }, begun.elapsed());
                     }
                 }
             }
             let is_new = !is_idle || was_armed != state.is_armed();
-            if is_new || drawn_at.is_none_or(|at| at.elapsed() >= SECOND) {
+            if is_new || drawn_at.is_none_or(|at| at.elapsed() >= REDRAW_INTERVAL) {
                 let mut room = state.room;
                 screen.terminal.draw(|frame| room = draw(frame, &state))?;
                 state.room = room;
@@ -206,20 +206,20 @@ impl TerminalScreen {
         // What a panic says has to be seen, so the terminal is given back before it speaks.
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            give_back();
+            leave_screen();
             before(panic);
         }));
-        take()?;
+        enter_screen()?;
         // From here on it is given back whatever happens.
         let terminal = Terminal::new(CrosstermBackend::new(io::stdout()));
-        terminal.map(|terminal| Self { terminal }).inspect_err(|_| give_back())
+        terminal.map(|terminal| Self { terminal }).inspect_err(|_| leave_screen())
     }
 
     /// Does something with the terminal as it was before.
     fn aside<T>(&mut self, work: impl FnOnce() -> T) -> io::Result<T> {
-        give_back();
+        leave_screen();
         let done = work();
-        take()?;
+        enter_screen()?;
         // What was typed meanwhile was meant for what had the terminal.
         while poll(Duration::ZERO)? {
             read()?;
@@ -232,17 +232,17 @@ impl TerminalScreen {
 
 impl Drop for TerminalScreen {
     fn drop(&mut self) {
-        give_back();
+        leave_screen();
     }
 }
 
-fn take() -> io::Result<()> {
+fn enter_screen() -> io::Result<()> {
     enable_raw_mode()?;
     execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, cursor::Hide)
-        .inspect_err(|_| give_back())
+        .inspect_err(|_| leave_screen())
 }
 
-fn give_back() {
+fn leave_screen() {
     let _gone = execute!(io::stdout(), DisableBracketedPaste, LeaveAlternateScreen, cursor::Show);
     let _gone = disable_raw_mode();
 }

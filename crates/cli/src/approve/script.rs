@@ -11,22 +11,22 @@ use jiff::Timestamp;
 
 use super::card::title;
 use super::draw::left;
-use super::key_argument::gist;
-use super::{console_requests, editor, look};
+use super::key_argument::key_argument;
+use super::{console_requests, editor, fetch_queue};
 use crate::args::ApproveArgs;
 use crate::commands::InterruptListener;
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{CliOutput, DIM, paint};
 
 /// Minimum number of characters of an id that is given by hand.
-const SHORTEST: usize = 4;
+const MIN_ID_LENGTH: usize = 4;
 /// Number of characters of an id in lists for people.
-const SHOWN: usize = 8;
+const SHOWN_ID_LENGTH: usize = 8;
 
 /// Maximum number of missed matters that lists for people show.
 const MAX_MISSED: usize = 10;
 /// Width of the argument in a row, in columns.
-const GIST: usize = 60;
+const ARGUMENT_WIDTH: usize = 60;
 
 /// A decision that stands on the command line.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl ScriptedDecision {
         let scope = match &args.always {
             Some(rule) => ApprovalScope::Always(
                 serde_json::from_str(rule)
-                    .map_err(|error| CliError::usage("--always: this is no permission").because(&error))?,
+                    .map_err(|error| CliError::usage("--always: this is no permission").with_cause(&error))?,
             ),
             None if args.session => ApprovalScope::Session,
             None => ApprovalScope::Once,
@@ -72,14 +72,14 @@ fn edit(file: &Path) -> CliResult<RawJson> {
         editor::read(file)
     };
     let text = text.map_err(|why| CliError::usage(format!("--edit: {why}")))?;
-    RawJson::parse(text).map_err(|error| CliError::usage("--edit: this is no JSON").because(&error))
+    RawJson::parse(text).map_err(|error| CliError::usage("--edit: this is no JSON").with_cause(&error))
 }
 
 /// Does it.
 pub(super) async fn decide(decided: &ScriptedDecision, output: CliOutput) -> CliResult {
-    let (console, _) = console_requests::find().await?;
-    let desk = look(&console).await.map_err(|error| failed(&error))?;
-    let id = whole(&decided.id, &desk.open)?;
+    let (console, _) = console_requests::find_host().await?;
+    let desk = fetch_queue(&console).await.map_err(|error| failed(&error))?;
+    let id = resolve_id(&decided.id, &desk.open)?;
     let answer: Result<RawJson, ClientError> =
         console.post(&format!("approvals/{id}"), &decided.decision).await;
     let answer = answer.map_err(|error| failed(&error))?;
@@ -88,19 +88,19 @@ pub(super) async fn decide(decided: &ScriptedDecision, output: CliOutput) -> Cli
         return Ok(());
     }
     let matter: Approval =
-        answer.decode().map_err(|error| CliError::usage("the answer cannot be read").because(&error))?;
+        answer.decode().map_err(|error| CliError::usage("the answer cannot be read").with_cause(&error))?;
     let (what, server) = title(&matter);
     output.result(format_args!("{}: {what} of {server}", state(matter.state)));
     Ok(())
 }
 
 /// The id that begins so.
-fn whole(id: &str, open: &[Approval]) -> CliResult<String> {
+fn resolve_id(id: &str, open: &[Approval]) -> CliResult<String> {
     let mut found = open.iter().filter(|matter| matter.id.starts_with(id));
     match (found.next(), found.next()) {
-        (Some(one), None) if id.len() >= SHORTEST => Ok(one.id.clone()),
+        (Some(one), None) if id.len() >= MIN_ID_LENGTH => Ok(one.id.clone()),
         (Some(_), None) => {
-            Err(CliError::usage(format!("at least {SHORTEST} characters of an id are wanted")))
+            Err(CliError::usage(format!("at least {MIN_ID_LENGTH} characters of an id are wanted")))
         }
         (Some(_), Some(_)) => Err(CliError::usage(format!("`{id}` begins more than one of what waits"))),
         // The host knows whether it was, and says how it ended. Nothing else is put into an address.
@@ -113,11 +113,11 @@ fn whole(id: &str, open: &[Approval]) -> CliResult<String> {
 /// Prints what waits.
 pub(super) async fn list(console: &LocalConsole, output: CliOutput) -> CliResult {
     if output.json {
-        let written = console_requests::written(console).await.map_err(|error| failed(&error))?;
+        let written = console_requests::fetch_raw_queue(console).await.map_err(|error| failed(&error))?;
         written.open.iter().for_each(|matter| output.json_line(matter.as_str()));
         return Ok(());
     }
-    let desk = look(console).await.map_err(|error| failed(&error))?;
+    let desk = fetch_queue(console).await.map_err(|error| failed(&error))?;
     if desk.open.is_empty() {
         output.say(paint(DIM, "nothing waits for you"));
     }
@@ -150,7 +150,7 @@ async fn follow_on(console: &LocalConsole, output: CliOutput) -> CliResult {
         if !matches!(heard.as_str(), "hello" | "approvals" | "grants") {
             continue;
         }
-        let written = console_requests::written(console).await.map_err(|error| failed(&error))?;
+        let written = console_requests::fetch_raw_queue(console).await.map_err(|error| failed(&error))?;
         let now = Timestamp::now();
         let mut seen = HashMap::new();
         // The oldest first, those that are over before those that wait.
@@ -175,13 +175,13 @@ async fn follow_on(console: &LocalConsole, output: CliOutput) -> CliResult {
 /// A matter on one line.
 fn row(matter: &Approval, now: Timestamp) -> String {
     let (what, server) = title(matter);
-    let id = &matter.id[..matter.id.len().min(SHOWN)];
+    let id = &matter.id[..matter.id.len().min(SHOWN_ID_LENGTH)];
     let how = match matter.state {
         ApprovalState::Open => left(matter.expires_at, now),
         over => state(over).to_owned(),
     };
     let who = matter.application.as_deref().map(hospes_policy::visible_line).unwrap_or_default();
-    let gist = gist(matter, GIST).map(|gist| format!("  {gist}")).unwrap_or_default();
+    let gist = key_argument(matter, ARGUMENT_WIDTH).map(|gist| format!("  {gist}")).unwrap_or_default();
     format!("{id}  {how:>9}  {server} · {what}{gist}  {}", paint(DIM, who)).trim_end().to_owned()
 }
 
@@ -206,6 +206,6 @@ fn failed(error: &ClientError) -> CliError {
                 _ => failure,
             }
         }
-        other => CliError::new(FailureCode::Unreachable, "the host does not answer").because(other),
+        other => CliError::new(FailureCode::Unreachable, "the host does not answer").with_cause(other),
     }
 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use hospes::model::RawJson;
 use hospes_host::approvals::{
-    Approval, ApprovalCard, ApprovalDecision, ApprovalScope, ApprovalState, MAX_REASON,
+    Approval, ApprovalCard, ApprovalDecision, ApprovalScope, ApprovalState, MAX_REASON_BYTES,
 };
 use hospes_host::pins::PinnedServer;
 use jiff::{SignedDuration, Timestamp};
@@ -31,7 +31,7 @@ use super::permission_editor::{PermissionEditor, PermissionInput};
 
 /// Time a card is shown before a key can allow anything. A key pressed just after the card has changed was not meant
 /// for it.
-pub(crate) const ARMING: Duration = Duration::from_millis(500);
+pub(crate) const ARMING_DELAY: Duration = Duration::from_millis(500);
 
 /// Everything that is known.
 #[derive(Debug, Default)]
@@ -157,7 +157,7 @@ impl ScreenState {
     }
 
     /// Handles an event at a time since the start.
-    pub(crate) fn on(&mut self, event: ScreenEvent, now: Duration) -> Option<ScreenEffect> {
+    pub(crate) fn handle_event(&mut self, event: ScreenEvent, now: Duration) -> Option<ScreenEffect> {
         self.now = now;
         match event {
             ScreenEvent::Key(key) => return self.key(key),
@@ -214,7 +214,7 @@ impl ScreenState {
         }
         self.selected = id;
         (self.scroll, self.furthest) = (0, 0);
-        self.armed_at = self.now + ARMING;
+        self.armed_at = self.now + ARMING_DELAY;
         if !matches!(self.mode, ScreenMode::Help) {
             self.mode = ScreenMode::Watching;
         }
@@ -247,7 +247,7 @@ impl ScreenState {
 
     fn edited(&mut self, id: &str, text: Result<String, String>) {
         // Keys that were pressed meanwhile were meant for the editor.
-        self.armed_at = self.now + ARMING;
+        self.armed_at = self.now + ARMING_DELAY;
         let Some(matter) = self.open.iter().find(|matter| matter.id == id) else {
             self.said = Some((MessageTone::Bad, "it was over before you were done".to_owned()));
             return;
@@ -316,7 +316,7 @@ impl ScreenState {
     fn choose(&mut self) {
         if self.must_choose {
             self.must_choose = false;
-            self.armed_at = self.now + ARMING;
+            self.armed_at = self.now + ARMING_DELAY;
         }
     }
 
@@ -335,9 +335,11 @@ impl ScreenState {
         let offers = matter.offers;
         let draft = self.drafts.entry(matter.id.clone()).or_default();
         match key {
-            'd' => self.mode = ScreenMode::Reason { entry: LineEditor::new("", MAX_REASON), block: false },
+            'd' => {
+                self.mode = ScreenMode::Reason { entry: LineEditor::new("", MAX_REASON_BYTES), block: false }
+            }
             'b' if offers.block => {
-                self.mode = ScreenMode::Reason { entry: LineEditor::new("", MAX_REASON), block: true };
+                self.mode = ScreenMode::Reason { entry: LineEditor::new("", MAX_REASON_BYTES), block: true };
             }
             'v' => {
                 draft.is_raw = !draft.is_raw;
@@ -368,7 +370,7 @@ impl ScreenState {
                     let rule = PermissionEditor::new(&arguments, card.suggestion.as_ref());
                     self.mode = ScreenMode::Rule(Box::new(rule));
                     // The same key gives it: twice in haste is not meant.
-                    self.armed_at = self.now + ARMING;
+                    self.armed_at = self.now + ARMING_DELAY;
                 }
             }
             'o' => {
@@ -391,7 +393,7 @@ impl ScreenState {
             return false;
         }
         if self.now < self.armed_at {
-            self.armed_at = self.now + ARMING;
+            self.armed_at = self.now + ARMING_DELAY;
             self.said =
                 Some((MessageTone::Plain, "a moment: what is shown has only just changed".to_owned()));
             return false;
@@ -497,7 +499,7 @@ impl ScreenState {
                 self.drafts.insert(id, ApprovalDraft { edited: Some(content), ..ApprovalDraft::default() });
                 self.said =
                     Some((MessageTone::Plain, "filled in; nothing is sent yet: o sends it".to_owned()));
-                self.armed_at = self.now + ARMING;
+                self.armed_at = self.now + ARMING_DELAY;
             }
             Err(why) => {
                 self.said = Some((MessageTone::Bad, why));

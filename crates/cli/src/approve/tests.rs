@@ -10,7 +10,7 @@ use ratatui::style::Modifier;
 use serde_json::{Value, json};
 
 use super::draw::draw;
-use super::state::{ARMING, QueueSnapshot, ScreenEffect, ScreenEvent, ScreenState};
+use super::state::{ARMING_DELAY, QueueSnapshot, ScreenEffect, ScreenEvent, ScreenState};
 
 const NOW: &str = "2026-06-01T12:00:00Z";
 const LONG: u64 = 9_007_199_254_740_993;
@@ -57,7 +57,7 @@ impl Desk {
     /// One whose card has been there for long enough.
     fn armed(open: &[Approval]) -> Self {
         let mut desk = Self::new(open);
-        desk.wait(ARMING);
+        desk.wait(ARMING_DELAY);
         desk
     }
 
@@ -68,7 +68,7 @@ impl Desk {
     }
 
     fn on(&mut self, event: ScreenEvent) -> Option<ScreenEffect> {
-        self.state.on(event, self.now)
+        self.state.handle_event(event, self.now)
     }
 
     fn wait(&mut self, time: Duration) {
@@ -91,7 +91,7 @@ impl Desk {
     fn edited(&mut self, text: &str) {
         let id = self.state.matter().unwrap().id.clone();
         self.on(ScreenEvent::Edited { id, text: Ok(text.to_owned()) });
-        self.wait(ARMING);
+        self.wait(ARMING_DELAY);
     }
 
     fn drawn(&mut self, width: u16, height: u16) -> String {
@@ -117,7 +117,7 @@ fn decided(effect: Option<ScreenEffect>) -> (String, Value) {
 #[test]
 fn a_card_can_be_allowed_once_it_has_been_there_for_half_a_second() {
     let mut desk = Desk::new(&[matter("a", &json!({}))]);
-    desk.wait(ARMING - Duration::from_millis(1));
+    desk.wait(ARMING_DELAY - Duration::from_millis(1));
     assert_eq!(desk.typed("o"), None);
     assert!(desk.said().contains("only just changed"));
     // A key that is held down begins the wait anew each time.
@@ -125,7 +125,7 @@ fn a_card_can_be_allowed_once_it_has_been_there_for_half_a_second() {
         desk.wait(Duration::from_millis(40));
         assert_eq!(desk.typed("o"), None);
     }
-    desk.wait(ARMING);
+    desk.wait(ARMING_DELAY);
     assert_eq!(decided(desk.typed("o")), ("a".to_owned(), json!({ "decision": "allow" })));
     // And not twice, until the host has answered.
     assert_eq!(desk.typed("o"), None);
@@ -140,7 +140,7 @@ fn after_a_decision_keys_are_off_until_a_card_is_chosen() {
     let mut desk = Desk::armed(&[first, second]);
     assert_eq!(decided(desk.typed("o")).0, "a");
     desk.on(ScreenEvent::Decided { id: "a".to_owned(), done: Ok("allowed once: write_file".to_owned()) });
-    desk.wait(10 * ARMING);
+    desk.wait(10 * ARMING_DELAY);
     for key in ["o", "s", "A", "d", "b"] {
         assert_eq!(desk.typed(key), None);
         assert!(desk.said().contains("choose this card first"), "{key}: {}", desk.said());
@@ -148,7 +148,7 @@ fn after_a_decision_keys_are_off_until_a_card_is_chosen() {
     desk.typed("j");
     assert_eq!(desk.state.matter().unwrap().id, "b");
     assert_eq!(desk.typed("o"), None, "it has only just been chosen");
-    desk.wait(2 * ARMING);
+    desk.wait(2 * ARMING_DELAY);
     assert_eq!(decided(desk.typed("o")).0, "b");
 }
 
@@ -164,7 +164,7 @@ fn nothing_is_allowed_before_its_arguments_were_in_view() {
         desk.typed(" ");
         desk.drawn(80, 24);
     }
-    desk.wait(ARMING);
+    desk.wait(ARMING_DELAY);
     assert_eq!(decided(desk.typed("o")).0, "a");
 }
 
@@ -191,7 +191,7 @@ fn what_moves_under_the_finger_is_not_allowed() {
     assert!(desk.said().contains("nobody decided in time"), "{}", desk.said());
     assert_eq!(desk.state.matter().unwrap().id, "b");
     assert_eq!(desk.typed("o"), None);
-    desk.wait(ARMING);
+    desk.wait(ARMING_DELAY);
     // One that comes in above moves nothing: the card stays what it is.
     desk.seen(&[matter("c", &json!({})), second], &[]);
     assert_eq!(decided(desk.typed("o")).0, "b");
@@ -266,7 +266,7 @@ fn an_edit_goes_as_it_was_written_and_what_is_no_json_goes_nowhere() {
     desk.on(ScreenEvent::Decided { id, done: Err(("edit".to_owned(), why.clone())) });
     assert_eq!(desk.said(), why);
     assert!(desk.drawn(120, 60).contains("! it cannot be changed to this"));
-    desk.wait(ARMING);
+    desk.wait(ARMING_DELAY);
     assert_eq!(desk.typed("u"), None);
     assert_eq!(decided(desk.typed("o")).1, json!({ "decision": "allow" }));
 }
@@ -277,10 +277,10 @@ fn a_lasting_permission_is_narrow_and_for_a_month() {
     assert_eq!(desk.typed("AA"), None, "twice in haste is not meant");
     let drawn = desk.drawn(80, 24);
     assert!(drawn.contains("is in the folder /srv") && drawn.contains("30 days"), "{drawn}");
-    desk.wait(ARMING);
+    desk.wait(ARMING_DELAY);
     assert_eq!(desk.key(KeyCode::Enter), None);
     desk.key(KeyCode::Esc);
-    desk.wait(ARMING);
+    desk.wait(ARMING_DELAY);
     let permission =
         json!({ "arguments": { "path": { "under": "/srv" } }, "until": "2026-07-01T12:00:01.5Z" });
     let expected = json!({ "decision": "allow", "scope": { "always": permission } });
@@ -310,7 +310,7 @@ fn a_form_is_filled_in_and_sent() {
     desk.key(KeyCode::Backspace);
     desk.key(KeyCode::Enter);
     desk.key(KeyCode::Enter);
-    desk.wait(ARMING);
+    desk.wait(ARMING_DELAY);
     let content = json!({ "decision": "allow", "edited": { "name": "Ada", "age": 3 } });
     assert_eq!(decided(desk.typed("o")).1, content);
 }

@@ -20,13 +20,13 @@ pub(super) fn accounts_at(
     issuer: &Issuer,
 ) -> CliResult<UpstreamAccounts> {
     let accounts = UpstreamAccounts::new(kept).limits(AccountLimits::from(said));
-    let accounts = identifier("auth.base_url", accounts.at(issuer.as_str()))?;
+    let accounts = identifier("auth.base_url", accounts.with_issuer(issuer.as_str()))?;
     let is_public = issuer.as_str().starts_with("https://");
     if !is_public || said.client_document == Some(false) {
         return Ok(accounts);
     }
     let url = ClientId::new(format!("{}/connect/client.json", issuer.as_str().trim_end_matches('/')));
-    Ok(accounts.described_at(identifier("auth.base_url", url)?))
+    Ok(accounts.with_metadata_url(identifier("auth.base_url", url)?))
 }
 
 /// The pages on which users connect these accounts, and the document that says who we are to others.
@@ -48,7 +48,7 @@ pub(super) fn with_accounts(server: AuthServer, accounts: UpstreamAccounts) -> C
 pub(super) fn visitors(issuer: Issuer, config: &AuthSignIn) -> CliResult<SignInProvider> {
     let client = identifier("auth.sign_in.client_id", ClientId::new(config.client_id.as_str()))?;
     let key = Seed::from_system()
-        .map_err(|error| CliError::usage("there is no randomness").because(&error))?
+        .map_err(|error| CliError::usage("there is no randomness").with_cause(&error))?
         .draw();
     let fetch = fetcher(&issuer);
     let provider = identifier("auth.sign_in", SignInProvider::new(issuer, client, &key, fetch))?;
@@ -62,7 +62,7 @@ pub(super) fn forget_the_gone(
     output: CliOutput,
 ) -> CliResult {
     let gone = accounts.forget_users(server.settings().issuer.as_str(), |user| server.knows_user(user));
-    match gone.map_err(|error| CliError::usage("the accounts of users cannot be read").because(&error))? {
+    match gone.map_err(|error| CliError::usage("the accounts of users cannot be read").with_cause(&error))? {
         0 => {}
         gone => output.say(format_args!("{gone} accounts of users who are gone were forgotten")),
     }

@@ -137,7 +137,7 @@ fn seal_key(said: Option<&Secret>) -> CliResult<Option<StoreKey>> {
     make_folder(&file)?;
     let key = StoreKey::in_file(&file);
     key.map(Some)
-        .map_err(|error| CliError::usage(crate::exit::chain(&error)).hint("or set `key` under [auth]"))
+        .map_err(|error| CliError::usage(crate::exit::error_chain(&error)).hint("or set `key` under [auth]"))
 }
 
 /// Creates the provider at which users sign in instead of at this host.
@@ -200,7 +200,7 @@ pub(super) fn asked_there(
 fn make_folder(file: &Path) -> CliResult {
     let Some(folder) = file.parent() else { return Ok(()) };
     std::fs::create_dir_all(folder)
-        .map_err(|error| CliError::usage(format!("cannot make {}", folder.display())).because(&error))
+        .map_err(|error| CliError::usage(format!("cannot make {}", folder.display())).with_cause(&error))
 }
 
 fn sign_in(config: &AuthConfig, issuer: &str, output: CliOutput) -> CliResult<LocalSignIn> {
@@ -220,7 +220,7 @@ fn sign_in(config: &AuthConfig, issuer: &str, output: CliOutput) -> CliResult<Lo
             true => {
                 PasswordHash::parse(text).map_err(|error| mistake(&format!("auth.users.{name}"), &error))?
             }
-            false => PasswordHash::of_user(text, name, issuer),
+            false => PasswordHash::hash_user_password(text, name, issuer),
         };
         users.push((name.clone(), hash));
     }
@@ -233,6 +233,6 @@ fn store(config: &AuthConfig) -> CliResult<Arc<dyn AuthStore>> {
     };
     make_folder(&file)?;
     let store = SqliteAuthStore::open(&file)
-        .map_err(|error| CliError::usage(format!("cannot open {}", file.display())).because(&error))?;
+        .map_err(|error| CliError::usage(format!("cannot open {}", file.display())).with_cause(&error))?;
     Ok(Arc::new(store))
 }

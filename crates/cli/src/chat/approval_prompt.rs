@@ -12,12 +12,14 @@ use ratatui::text::Line as Row;
 use tokio::sync::oneshot;
 
 use super::input::InputLines;
-use crate::approve::{ARMING, ApprovalDraft, ApprovalRisk, card, done, edit, ending, original, title};
-use crate::output::{BOLD, CYAN, CliOutput, DIM, announce, forget_typed, murmur, paint, talk_width};
+use crate::approve::{ARMING_DELAY, ApprovalDraft, ApprovalRisk, card, done, edit, ending, original, title};
+use crate::output::{
+    BOLD, CYAN, CliOutput, DIM, announce, discard_typed_input, paint, print_message_part, talk_width,
+};
 use crate::prompt;
 
 /// By whom something is decided here.
-const BY: &str = "the person in the chat";
+const DECIDED_BY: &str = "the person in the chat";
 
 /// Maximum width of a card, in columns.
 const MAX_WIDTH: usize = 100;
@@ -68,13 +70,13 @@ impl ChatApprover {
     /// Asks the person about everything that waits, for as long as this is polled.
     pub(super) async fn attend(&self) -> std::convert::Infallible {
         loop {
-            self.something_waits().await;
+            self.wait_for_approval().await;
             self.ask_next().await;
         }
     }
 
     /// Comes back when there is something to ask about.
-    pub(super) async fn something_waits(&self) {
+    pub(super) async fn wait_for_approval(&self) {
         let mut changes = self.desk.subscribe();
         while self.next().is_none() {
             if changes.changed().await.is_err() {
@@ -86,7 +88,7 @@ impl ChatApprover {
     /// Returns the oldest approval that is pending in this process. Approvals of another host with the same state are
     /// not part of the chat, whatever its application calls itself.
     fn next(&self) -> Option<Approval> {
-        self.desk.held().into_iter().next()
+        self.desk.pending_unpersisted().into_iter().next()
     }
 
     /// Asks about what has waited longest, until it is over.
@@ -96,16 +98,16 @@ impl ChatApprover {
         announce(shown(&matter, &draft));
         loop {
             // What was typed before there was a question is no answer to it.
-            forget_typed();
+            discard_typed_input();
             let (name, server) = title(&matter);
             let what = paint(BOLD, format!("{name} ({server})"));
-            murmur(&format!("\n{what}\n{}{} ", keys(&matter, &draft), paint(CYAN, " >")));
+            print_message_part(&format!("\n{what}\n{}{} ", keys(&matter, &draft), paint(CYAN, " >")));
             let line = tokio::select! {
                 biased;
                 over = self.over(&matter.id) => {
                     announce(paint(DIM, format!("\n  {}", ending(&over.unwrap_or(matter)))));
                     // What is being typed was meant for this one, not for the next.
-                    tokio::time::sleep(ARMING).await;
+                    tokio::time::sleep(ARMING_DELAY).await;
                     return;
                 }
                 line = self.lines.next() => line,
@@ -165,7 +167,7 @@ impl ChatApprover {
     async fn over(&self, id: &str) -> Option<Approval> {
         let mut changes = self.desk.subscribe();
         loop {
-            match self.desk.matter(id) {
+            match self.desk.get(id) {
                 Some(matter) if matter.state == ApprovalState::Open => {
                     let left = matter.expires_at.duration_since(jiff::Timestamp::now());
                     let left = std::time::Duration::try_from(left).unwrap_or_default();
@@ -200,7 +202,7 @@ impl ChatApprover {
             }
             ApprovalDecision::Allow { .. } => format!("{}: {name}", done(matter)),
         };
-        match self.desk.decide(&matter.id, decision, BY).await {
+        match self.desk.decide(&matter.id, decision, DECIDED_BY).await {
             Ok(_) => Ok(words),
             Err(error @ (DecideError::Over | DecideError::Unknown)) => Ok(error.to_string()),
             Err(error) => Err(error.to_string()),
@@ -219,7 +221,7 @@ impl ChatApprover {
             (tokio::runtime::Handle::current(), Arc::clone(&self.lines), self.output);
         let filled = tokio::task::spawn_blocking(move || {
             prompt::fill(&form, output, &mut |question: &str| {
-                murmur(question);
+                print_message_part(question);
                 runtime.block_on(async {
                     tokio::select! {
                         biased;

@@ -7,7 +7,7 @@ use super::conversation::ChatConversation;
 use super::input::{ChatSignal, ChatSignals};
 use crate::args::ChatArgs;
 use crate::exit::{CliError, CliResult, FailureCode};
-use crate::output::{CYAN, CliOutput, DIM, announce, is_interactive, murmur, paint, printable};
+use crate::output::{CYAN, CliOutput, DIM, announce, is_interactive, paint, print_message_part, printable};
 
 /// Command in a line of input.
 #[derive(Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ comes, with the letters that decide it: d denies (d REASON says why, and the mod
 your editor.";
 
 /// Talks until the person leaves.
-pub(super) async fn converse(
+pub(super) async fn run_chat(
     host: &Host,
     seat: &ChatSession,
     model: String,
@@ -65,14 +65,14 @@ pub(super) async fn converse(
     let mut conversation = ChatConversation::new(seat, catalogue, model, max_rounds, output);
     let is_person = is_interactive();
     if is_person {
-        output.say(paint(DIM, format!("  {}; /help says what else there is", conversation.which())));
+        output.say(paint(DIM, format!("  {}; /help says what else there is", conversation.describe_model())));
     } else {
         output.say("no terminal: calls that need your approval are refused");
     }
     let (mut is_leaving, mut has_failed) = (false, false);
     loop {
         if is_person {
-            murmur(&paint(CYAN, "> "));
+            print_message_part(&paint(CYAN, "> "));
         }
         let line = tokio::select! {
             biased;
@@ -84,7 +84,7 @@ pub(super) async fn converse(
                 }
                 _ => break,
             },
-            () = seat.something_waits() => {
+            () = seat.wait_for_approval() => {
                 tokio::select! {
                     biased;
                     asked = signals.next() => {

@@ -9,14 +9,14 @@ use super::display::{self, DisplayText, TurnDisplay};
 use super::turn::{TurnContext, TurnEnd, TurnEvent, TurnResult, turn};
 use super::{ChatSession, names};
 use crate::exit::CliError;
-use crate::output::{BOLD, CliOutput, DIM, headline, paint, piece, printable};
+use crate::output::{BOLD, CliOutput, DIM, first_line, paint, print_result_part, printable};
 
 /// The most tokens of an answer, where the model gives so many.
 const MAX_TOKENS: u64 = 8192;
 /// The most bytes of a conversation.
 const MAX_CONVERSATION: usize = 16 * 1024 * 1024;
 /// Maximum length of a tool's description in the list.
-const MAX_ABOUT: usize = 72;
+const MAX_DESCRIPTION: usize = 72;
 
 /// The talk so far.
 pub(super) struct ChatConversation<'a> {
@@ -102,7 +102,7 @@ impl<'a> ChatConversation<'a> {
         is_answered
     }
 
-    pub(super) fn which(&self) -> String {
+    pub(super) fn describe_model(&self) -> String {
         let Some(model) = self.catalogue.get(&self.model) else { return String::new() };
         let (name, provider) = (printable(model.provider.model()), printable(model.provider.name()));
         format!("`{}`: {name} of {provider}", printable(&model.name))
@@ -111,8 +111,10 @@ impl<'a> ChatConversation<'a> {
     async fn tools(&self) -> Vec<Tool> {
         let tools = self.seat.client.tools().all().await;
         tools.unwrap_or_else(|error| {
-            self.output
-                .warn(format_args!("the tools cannot be listed: {}", printable(&crate::exit::chain(&error))));
+            self.output.warn(format_args!(
+                "the tools cannot be listed: {}",
+                printable(&crate::exit::error_chain(&error))
+            ));
             Vec::new()
         })
     }
@@ -120,7 +122,7 @@ impl<'a> ChatConversation<'a> {
     pub(super) async fn show_tools(&self) {
         let tools = self.tools().await;
         for tool in &tools {
-            let about = headline(tool.description.as_deref().unwrap_or_default(), MAX_ABOUT);
+            let about = first_line(tool.description.as_deref().unwrap_or_default(), MAX_DESCRIPTION);
             self.output.say(format_args!("  {}  {}", paint(BOLD, printable(&tool.name)), paint(DIM, about)));
         }
         self.output.say(paint(DIM, format!("  {} tools", tools.len())));
@@ -130,12 +132,12 @@ impl<'a> ChatConversation<'a> {
         match name {
             None => self.output.say(format_args!(
                 "  {}\n  {}",
-                self.which(),
+                self.describe_model(),
                 paint(DIM, format!("there are {}", names(self.catalogue.iter())))
             )),
             Some(name) if self.catalogue.get(name).is_some() => {
                 name.clone_into(&mut self.model);
-                self.output.say(format_args!("  {}", self.which()));
+                self.output.say(format_args!("  {}", self.describe_model()));
             }
             Some(name) => self.output.warn(format_args!(
                 "there is no model `{}`; there are {}",
@@ -148,11 +150,11 @@ impl<'a> ChatConversation<'a> {
 
 /// Formats a provider's error, with control characters made visible.
 fn visible_error(error: &hospes_models::ModelError) -> String {
-    hospes_policy::visible(&crate::exit::chain(error))
+    hospes_policy::visible(&crate::exit::error_chain(error))
 }
 
 fn print(written: &DisplayText, output: CliOutput) {
-    piece(&written.out);
+    print_result_part(&written.out);
     if !written.err.is_empty() {
         output.say(written.err.trim_end_matches('\n'));
     }

@@ -115,7 +115,7 @@ impl ChatSignals {
             let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
             Ok(Self([interrupt, terminate, signal(SignalKind::hangup())?]))
         };
-        all().map_err(|error: io::Error| CliError::usage("cannot wait for signals").because(&error))
+        all().map_err(|error: io::Error| CliError::usage("cannot wait for signals").with_cause(&error))
     }
 
     pub(super) async fn next(&mut self) -> ChatSignal {

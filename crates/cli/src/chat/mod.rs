@@ -19,7 +19,7 @@ use hospes_host::{Host, UpstreamAccounts};
 use hospes_models::Model;
 
 use self::approval_prompt::ChatApprover;
-use self::chat_loop::converse;
+use self::chat_loop::run_chat;
 use self::input::InputLines;
 use crate::args::ChatArgs;
 use crate::commands::InterruptListener;
@@ -37,15 +37,15 @@ pub(crate) async fn run(args: ChatArgs, output: CliOutput) -> CliResult {
     let mut loaded = load(&args.host.files)?;
     // Whoever asks something of the person asks it here.
     loaded.config.console_questions = Some(is_interactive());
-    let model = chosen(&loaded.config.models.models, args.model.as_deref())?.name.clone();
+    let model = choose_model(&loaded.config.models.models, args.model.as_deref())?.name.clone();
     warn_of_unserved(&loaded.config, "nobody signs in to a chat", output);
     let quiet = CliOutput { quiet: true, ..output };
     let mut ending = InterruptListener::new()?;
-    let accounts = credentials::of_host(false, output)?.map(UpstreamAccounts::new);
+    let accounts = credentials::open_for_host(false, output)?.map(UpstreamAccounts::new);
     let host = start(&args.host, loaded.config, accounts, output).await?;
     let ended = match ending.unless(Box::pin(ready(&host, output))).await {
         Some(Ok(client)) => {
-            let ended = Box::pin(converse(&host, &client, model, &args, output)).await;
+            let ended = Box::pin(run_chat(&host, &client, model, &args, output)).await;
             ending = InterruptListener::new()?;
             ending.unless(client.client.close()).await;
             ended
@@ -58,14 +58,14 @@ pub(crate) async fn run(args: ChatArgs, output: CliOutput) -> CliResult {
 }
 
 /// The model that is meant: the first where none is named.
-fn chosen<'a>(models: &'a [Model], name: Option<&str>) -> CliResult<&'a Model> {
+fn choose_model<'a>(models: &'a [Model], name: Option<&str>) -> CliResult<&'a Model> {
     let found = match name {
         Some(name) => models.iter().find(|model| model.name == name),
         None => models.first(),
     };
     found.ok_or_else(|| match models {
         [] => {
-            let file = paths::config_to_be().map_or_else(|| "the configuration".to_owned(), |file| paths::short(&file));
+            let file = paths::new_config_path().map_or_else(|| "the configuration".to_owned(), |file| paths::display_path(&file));
             CliError::usage("there is no model to talk with").hint(format!(
                 "write one into {file}, or into the file of --config:\n\n  [models.fast]\n  provider = \"openai\"    \
                  # or anthropic, gemini, ollama\n  model = \"gpt-5-mini\"\n  api_key = \"${{OPENAI_API_KEY}}\""
@@ -94,9 +94,9 @@ async fn ready(host: &Host, output: CliOutput) -> CliResult<ChatSession> {
     let info = Implementation::new("hospes-chat", env!("CARGO_PKG_VERSION"));
     // What a person is asked comes from the desk, whoever asks it. Where nobody can be asked the host refuses, and says why.
     let client = Client::builder().info(info).in_memory(host.gateway()).await?;
-    let desk = host.guard().filter(|_| is_interactive()).map(|guard| guard.desk().clone());
+    let desk = host.guard().filter(|_| is_interactive()).map(|guard| guard.approvals().clone());
     let person = desk.map(|desk| {
-        let attendance = desk.attend(None);
+        let attendance = desk.register_viewer(None);
         (ChatApprover { desk, lines: Arc::clone(&lines), output }, attendance)
     });
     Ok(ChatSession { client, lines, person })
@@ -112,9 +112,9 @@ impl ChatSession {
     }
 
     /// Comes back when there is something to ask about.
-    async fn something_waits(&self) {
+    async fn wait_for_approval(&self) {
         match &self.person {
-            Some((person, _)) => person.something_waits().await,
+            Some((person, _)) => person.wait_for_approval().await,
             None => std::future::pending().await,
         }
     }

@@ -128,14 +128,14 @@ impl Stage {
         let parts = (Arc::clone(&calls), Arc::clone(&begun));
         let host = Host::builder(config)
             .builtins(Arc::new(move |_, _| Ok(BoxService::new(server(&parts.0, &parts.1)))))
-            .guard(Arc::new(PolicyEnforcer::new(Some(rules)).answering_questions(true).with_desk(desk)))
+            .guard(Arc::new(PolicyEnforcer::new(Some(rules)).answering_questions(true).with_approvals(desk)))
             .sampler(Arc::new(sampler()))
             .start()
             .unwrap();
         let output = CliOutput { json: false, quiet: true };
         let lines = Arc::new(lines);
-        let desk = host.guard().unwrap().desk().clone();
-        let attendance = desk.attend(None);
+        let desk = host.guard().unwrap().approvals().clone();
+        let attendance = desk.register_viewer(None);
         let person = Some((ChatApprover { desk, lines: Arc::clone(&lines), output }, attendance));
         let client = Client::in_memory(host.gateway()).await.unwrap();
         Self { seat: ChatSession { client, lines, person }, host: Some(host), calls, begun }
@@ -282,14 +282,14 @@ async fn what_others_wait_for_is_not_asked_in_the_chat() {
     let info = Implementation::new("hospes-chat", "1");
     let silent = |_| std::future::pending::<hospes::Result<ElicitResult>>();
     let other = Client::builder().info(info).elicitation(silent).in_memory(gateway).await.unwrap();
-    let desk = stage.host.as_ref().unwrap().guard().unwrap().desk().clone();
+    let desk = stage.host.as_ref().unwrap().guard().unwrap().approvals().clone();
     let mut changes = desk.subscribe();
     let arguments = json!({ "a": 1, "b": 1 });
     tokio::select! {
         called = other.call("calc__add", &arguments) => panic!("{called:?}"),
         never = stage.seat.attend() => match never {},
         () = async {
-            while desk.matters().is_empty() {
+            while desk.pending().is_empty() {
                 changes.changed().await.unwrap();
             }
             for _ in 0..100 {
@@ -470,11 +470,11 @@ fn talk_stands_on_lines_of_its_own() {
 
 #[test]
 fn without_a_model_it_is_said_what_to_write() {
-    let none = chosen(&[], None).unwrap_err();
+    let none = choose_model(&[], None).unwrap_err();
     assert!(none.hint.unwrap().contains("[models.fast]"));
     let models =
         [Model::new("a", ScriptedProvider::new(["x"])), Model::new("b", ScriptedProvider::new(["x"]))];
-    assert_eq!(chosen(&models, None).unwrap().name, "a");
-    assert_eq!(chosen(&models, Some("b")).unwrap().name, "b");
-    assert!(chosen(&models, Some("c")).unwrap_err().hint.unwrap().contains("`a`, `b`"));
+    assert_eq!(choose_model(&models, None).unwrap().name, "a");
+    assert_eq!(choose_model(&models, Some("b")).unwrap().name, "b");
+    assert!(choose_model(&models, Some("c")).unwrap_err().hint.unwrap().contains("`a`, `b`"));
 }

@@ -220,13 +220,13 @@ async fn call_all(
 async fn call(table: &TurnContext<'_>, tool_use: &ToolUseContent) -> ToolResultContent {
     match table.client.call(&tool_use.name, &tool_use.input).await {
         Ok(result) => taken(tool_use, result, table.images),
-        Err(error) => failed(tool_use, &crate::exit::chain(&error)),
+        Err(error) => failed(tool_use, &crate::exit::error_chain(&error)),
     }
 }
 
 /// A result as the model takes it.
 fn taken(tool_use: &ToolUseContent, result: CallToolResult, images: bool) -> ToolResultContent {
-    let is_error = result.failed();
+    let is_error = result.has_failed();
     let note = |what: &str, kind: &str| format!("[{what}, {kind}; not shown to this model]").into();
     let content: Vec<ContentBlock> = result
         .content

@@ -6,20 +6,20 @@ use hospes_store::{AuditEntryKind, AuditLog as Record, AuditOutcome, AuditQuery,
 use jiff::Timestamp;
 
 use crate::args::{AuditCommand, AuditExportArgs, AuditSearchArgs, AuditVerifyArgs};
-use crate::enforcement::{record, unreadable};
+use crate::enforcement::{audit_error, open_audit};
 use crate::exit::{CliError, CliResult};
 use crate::output::{CliOutput, DIM, GREEN, RED, YELLOW, escape_hidden, paint, printable};
 use crate::paths;
 
 /// Number of entries that are read at once.
-const PAGE: usize = 1000;
+const PAGE_SIZE: usize = 1000;
 
 pub(crate) async fn run(args: AuditCommand, output: CliOutput) -> CliResult {
-    if paths::audit().is_none_or(|(file, _)| !file.is_file()) {
+    if paths::audit_files().is_none_or(|(file, _)| !file.is_file()) {
         return Err(CliError::usage("nothing was recorded here yet")
             .hint("`hospes up` records what is called through it"));
     }
-    let Some(record) = record()? else { return Ok(()) };
+    let Some(record) = open_audit()? else { return Ok(()) };
     match args {
         AuditCommand::Search(args) => search(&record, args, output).await,
         AuditCommand::Verify(args) => verify(&record, &args, output).await,
@@ -37,7 +37,7 @@ async fn search(record: &Record, args: AuditSearchArgs, output: CliOutput) -> Cl
     search.since = args.since;
     // Scripts count for themselves.
     if output.json {
-        let found = record.search(search).await.map_err(|error| unreadable(&error))?;
+        let found = record.search(search).await.map_err(|error| audit_error(&error))?;
         output.value(&found);
         return Ok(());
     }
@@ -48,7 +48,7 @@ async fn search(record: &Record, args: AuditSearchArgs, output: CliOutput) -> Cl
             found.map(|one| (one.recorded, (one.count > 1).then_some((one.count, one.first_at)))).collect()
         }),
     };
-    let found: Vec<(RecordedEntry, Option<(u64, i64)>)> = found.map_err(|error| unreadable(&error))?;
+    let found: Vec<(RecordedEntry, Option<(u64, i64)>)> = found.map_err(|error| audit_error(&error))?;
     if found.is_empty() {
         output.say("nothing was found");
     }
@@ -104,7 +104,7 @@ fn line(one: &RecordedEntry, times: Option<(u64, i64)>) -> String {
 }
 
 async fn verify(record: &Record, args: &AuditVerifyArgs, output: CliOutput) -> CliResult {
-    let verified = record.verify(args.noted).await.map_err(|error| unreadable(&error))?;
+    let verified = record.verify(args.noted).await.map_err(|error| audit_error(&error))?;
     let place = verified.last.map(|place| place.to_string());
     if output.json {
         output.value(&serde_json::json!({
@@ -130,14 +130,14 @@ async fn verify(record: &Record, args: &AuditVerifyArgs, output: CliOutput) -> C
 async fn export(record: &Record, args: &AuditExportArgs) -> CliResult {
     let mut after = args.after;
     loop {
-        let page = record.after(after, PAGE).await.map_err(|error| unreadable(&error))?;
+        let page = record.after(after, PAGE_SIZE).await.map_err(|error| audit_error(&error))?;
         let Some(last) = page.last() else { return Ok(()) };
         after = last.seq;
         let mut out = std::io::stdout().lock();
         for one in page {
             let mut value = serde_json::to_value(&one).unwrap_or_default();
             if args.arguments {
-                let opened = record.unseal(&one.entry).map_err(|error| unreadable(&error))?;
+                let opened = record.unseal(&one.entry).map_err(|error| audit_error(&error))?;
                 value["arguments"] =
                     opened.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
             }

@@ -15,12 +15,12 @@ use serde_json::{Value, json};
 use super::{InterruptListener, interrupted};
 use crate::args::{AuthCommand, ClientMetadataArgs, LoginArgs, LogoutArgs, SignInServerArgs};
 use crate::credentials::{self, CredentialsStore};
-use crate::exit::{CliError, CliResult, FailureCode, chain};
+use crate::exit::{CliError, CliResult, FailureCode, error_chain};
 use crate::output::{self, BOLD, CliOutput, DIM, announce, paint, printable};
 use crate::target::find;
 
 /// Redirect URI for a browser on another machine. No server listens there.
-const NOBODY: &str = "http://127.0.0.1:6276/callback";
+const UNREACHABLE_CALLBACK: &str = "http://127.0.0.1:6276/callback";
 
 pub(crate) async fn run(args: AuthCommand, output: CliOutput) -> CliResult {
     match args {
@@ -57,7 +57,7 @@ fn builder(url: &str) -> CliResult<OAuthClientBuilder> {
 
 async fn login(args: LoginArgs, output: CliOutput) -> CliResult {
     let (url, known) = url_of(&args.site)?;
-    let oauth = asking(&args, &url, known, |wanted| credentials::store(wanted, output))?;
+    let oauth = interactive_client(&args, &url, known, |wanted| credentials::open_or_create(wanted, output))?;
     let mut ending = InterruptListener::new()?;
     let signing = Box::pin(sign_in(&oauth, &url, &args, output));
     let Some(signed) = ending.unless(signing).await else { return Err(interrupted("nobody is signed in")) };
@@ -68,7 +68,7 @@ async fn login(args: LoginArgs, output: CliOutput) -> CliResult {
 
 /// Creates the client that signs in to `url` interactively, in the way that `args` select, and keeps the tokens in
 /// `store`. A client given on the command line takes precedence over `known`, the one from the configuration.
-fn asking(
+fn interactive_client(
     args: &LoginArgs,
     url: &UrlTarget,
     known: Option<PreregisteredOAuthClient>,
@@ -82,7 +82,7 @@ fn asking(
         .store(store(args.credentials_store)?)
         .settings(|settings| settings.scopes = Scopes::parse(&args.scopes.join(" ")));
     if let Some(id) = &args.client_id {
-        let id = ClientId::new(id).map_err(|error| CliError::usage("--client-id").because(&error))?;
+        let id = ClientId::new(id).map_err(|error| CliError::usage("--client-id").with_cause(&error))?;
         let mut given = PreregisteredOAuthClient::new(id);
         if let Some(variable) = &args.client_secret_env {
             let secret = std::env::var(variable)
@@ -94,7 +94,7 @@ fn asking(
         builder = known_as(builder, known);
     }
     if let Some(id) = &args.metadata_url {
-        let id = ClientId::new(id).map_err(|error| CliError::usage("--metadata-url").because(&error))?;
+        let id = ClientId::new(id).map_err(|error| CliError::usage("--metadata-url").with_cause(&error))?;
         builder = builder.metadata_url(id);
     }
     let builder = if args.device {
@@ -103,8 +103,8 @@ fn asking(
             Ok(())
         }))
     } else if args.no_browser {
-        let nobody =
-            RedirectUri::new(NOBODY).map_err(|error| CliError::usage("no redirect").because(&error))?;
+        let nobody = RedirectUri::new(UNREACHABLE_CALLBACK)
+            .map_err(|error| CliError::usage("no redirect").with_cause(&error))?;
         builder.sign_in(DeferredSignIn::new(nobody))
     } else {
         builder.sign_in(BrowserSignIn::new(|page: &url::Url| {
@@ -138,13 +138,13 @@ fn show_code(prompt: &DevicePrompt) {
 
 async fn repair(args: LoginArgs, output: CliOutput) -> CliResult {
     let (url, known) = url_of(&args.site)?;
-    let oauth = asking(&args, &url, known, |wanted| credentials::repaired(wanted, output))?;
+    let oauth = interactive_client(&args, &url, known, |wanted| credentials::repair_store(wanted, output))?;
     let mut ending = InterruptListener::new()?;
     let repairing = Box::pin(async {
         match oauth.repair().await {
             Ok(repaired) => Ok((repaired.did, repaired.tokens)),
             Err(FlowError::Visit(page)) => {
-                let tokens = pasted(&oauth, page.as_str(), output).await?;
+                let tokens = sign_in_by_pasted_url(&oauth, page.as_str(), output).await?;
                 Ok((vec![RepairStep::SignedIn], tokens))
             }
             Err(error) => Err(failed(&error)),
@@ -189,7 +189,11 @@ fn client_metadata(args: &ClientMetadataArgs, output: CliOutput) -> CliResult {
 }
 
 /// Has the person visit the page with a browser elsewhere, and bring back the URL at which that ends.
-async fn pasted(oauth: &OAuthClient, page: &str, output: CliOutput) -> CliResult<Arc<TokenSet>> {
+async fn sign_in_by_pasted_url(
+    oauth: &OAuthClient,
+    page: &str,
+    output: CliOutput,
+) -> CliResult<Arc<TokenSet>> {
     announce(format_args!("Open this page and sign in:\n  {page}\n"));
     let question = "Paste the URL at which the browser ends (the page itself will not open): ";
     let asked = tokio::task::spawn_blocking(move || output.ask(question)).await;
@@ -224,7 +228,7 @@ async fn sign_in(
         Err(error) => match error.sign_in.clone() {
             None => return Err(error.into()),
             Some(page) => {
-                pasted(oauth, &page, output).await?;
+                sign_in_by_pasted_url(oauth, &page, output).await?;
             }
         },
     }
@@ -233,12 +237,14 @@ async fn sign_in(
 }
 
 fn status(output: CliOutput) -> CliResult {
-    let store = credentials::kept()?;
+    let store = credentials::open_existing()?;
     let kept = match &store {
-        Some((store, _)) => StoredTokens::all(&**store).map_err(|error| CliError::usage(chain(&error)))?,
+        Some((store, _)) => {
+            StoredTokens::all(&**store).map_err(|error| CliError::usage(error_chain(&error)))?
+        }
         None => Vec::new(),
     };
-    let place = credentials::shown();
+    let place = credentials::describe_location();
     let key = store.map(|(_, key)| key);
     if output.json {
         let servers: Vec<Value> = kept.iter().map(|kept| TokenSummary::from(kept).described()).collect();
@@ -266,20 +272,20 @@ fn status(output: CliOutput) -> CliResult {
 async fn logout(args: &LogoutArgs, output: CliOutput) -> CliResult {
     let (url, known) = url_of(&args.site)?;
     let Some(user) = &args.user else {
-        let oauth = client(&url.url, known, credentials::kept()?.map(|(store, _)| store as _))?;
+        let oauth = client(&url.url, known, credentials::open_existing()?.map(|(store, _)| store as _))?;
         let revoked = oauth.revoke().await.map_err(|error| failed(&error))?;
         return signed_out(&revoked, &url, None, output);
     };
     // The account that a user of a host of ours has there. A host that runs finds out within moments.
     let mut last = RevocationResult::Nothing;
-    if let Some((store, _)) = credentials::kept()? {
-        for kept in StoredTokens::all(&*store).map_err(|error| CliError::usage(chain(&error)))? {
+    if let Some((store, _)) = credentials::open_existing()? {
+        for kept in StoredTokens::all(&*store).map_err(|error| CliError::usage(error_chain(&error)))? {
             let is_theirs = kept.account == *user || TokenSummary::from(&kept).user() == Some(user);
             if is_theirs && kept.is_for(&url.url) {
                 let oauth = builder(&url.url)?.store(Arc::clone(&store) as _).account(&kept.account);
                 let oauth = known_as(oauth, known.clone()).build();
                 let revoked = oauth.revoke().await.map_err(|error| failed(&error))?;
-                kept.forget(&*store).map_err(|error| CliError::usage(chain(&error)))?;
+                kept.forget(&*store).map_err(|error| CliError::usage(error_chain(&error)))?;
                 last =
                     if revoked == RevocationResult::Nothing { RevocationResult::NotOffered } else { revoked };
             }
@@ -308,7 +314,7 @@ fn signed_out(
             output.say(format_args!("the tokens{whose} for {url} are forgotten"));
             output.warn(format_args!(
                 "they were not taken back there, and are good until they run out: {}",
-                printable(&chain(error))
+                printable(&error_chain(error))
             ));
         }
         _ => output.say(format_args!(
@@ -338,7 +344,7 @@ fn failed(error: &FlowError) -> CliError {
         FlowError::Store(_) => FailureCode::Usage,
         _ => FailureCode::Unauthorized,
     };
-    CliError::new(code, chain(error))
+    CliError::new(code, error_chain(error))
 }
 
 fn report(url: &UrlTarget, tokens: &TokenSet, output: CliOutput) {

@@ -23,7 +23,7 @@ struct BatchCall<'a> {
 /// Answers each line of standard input by one line.
 pub(super) fn run(rules: &Policy) -> CliResult {
     let (mut input, mut out) = (std::io::stdin().lock(), BufWriter::new(std::io::stdout().lock()));
-    let unread = |error: std::io::Error| CliError::usage("standard input cannot be read").because(&error);
+    let unread = |error: std::io::Error| CliError::usage("standard input cannot be read").with_cause(&error);
     let mut line = String::new();
     for number in 1_u64.. {
         line.clear();
@@ -39,7 +39,7 @@ pub(super) fn run(rules: &Policy) -> CliResult {
                 let action = PolicyAction::tool(&call.tool, ToolEffectSet::unknown(), &arguments);
                 rules.decide(&PolicyRequest::new(&call.server, action), Timestamp::now())
             }
-            Err(error) => Policy::unreadable(&error),
+            Err(error) => Policy::deny_unreadable(&error),
         };
         let answer =
             serde_json::json!({ "decision": verdict.decision.to_string(), "because": verdict.why() });

@@ -13,7 +13,7 @@ use crate::args::CallArgs;
 use crate::arguments::{ArgumentSource, arguments, read_source, unknown_tool};
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{CliOutput, DIM, paint, printable};
-use crate::progress::{CallProgressBar, aside};
+use crate::progress::{CallProgressBar, without_bar};
 use crate::target::{SIGN_IN, connect, find};
 
 pub(crate) async fn run(args: CallArgs, output: CliOutput) -> CliResult {
@@ -44,7 +44,7 @@ pub(crate) async fn run(args: CallArgs, output: CliOutput) -> CliResult {
 }
 
 /// Beginning of the progress message of a host at which a call waits for a person.
-const WAITS: &str = "waiting for the person's approval";
+const APPROVAL_MESSAGE_PREFIX: &str = "waiting for the person's approval";
 
 struct CallRequest<'a> {
     tool: &'a str,
@@ -55,7 +55,7 @@ struct CallRequest<'a> {
 async fn call(client: &Client, asked: CallRequest<'_>, output: CliOutput) -> CliResult {
     let tools = client.tools().all().await?;
     let Some(tool) = tools.iter().find(|tool| tool.name == asked.tool) else {
-        if let Some(failure) = down(client, asked.tool).await {
+        if let Some(failure) = unavailable_server(client, asked.tool).await {
             return Err(failure);
         }
         let names = tools.iter().map(|tool| tool.name.as_str());
@@ -67,12 +67,12 @@ async fn call(client: &Client, asked: CallRequest<'_>, output: CliOutput) -> Cli
     let mut request = client.call(asked.tool, given).on_progress(|progress| {
         bar.report(progress);
         // Without this a call that a person has to decide about would wait in silence.
-        let waits = progress.message.as_deref().is_some_and(|text| text.starts_with(WAITS));
+        let waits = progress.message.as_deref().is_some_and(|text| text.starts_with(APPROVAL_MESSAGE_PREFIX));
         if waits && !is_told.swap(true, Ordering::Relaxed) {
             let text = format!(
                 "{what} waits for a person's approval: decide in the console or with `hospes approve`"
             );
-            aside(|| output.say(text));
+            without_bar(|| output.say(text));
         }
     });
     if let Some(timeout) = asked.timeout {
@@ -86,7 +86,7 @@ async fn call(client: &Client, asked: CallRequest<'_>, output: CliOutput) -> Cli
     } else {
         output.result(shown(&result));
     }
-    if !result.failed() {
+    if !result.has_failed() {
         return Ok(());
     }
     // The words of a host whose rules want somebody asked, and nobody could be.
@@ -104,7 +104,7 @@ fn texts(result: &CallToolResult) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the state of a host's server as an error if the server is not ready, because the list then lacks its tools.
-async fn down(client: &Client, tool: &str) -> Option<CliError> {
+async fn unavailable_server(client: &Client, tool: &str) -> Option<CliError> {
     let (server, _) = tool.split_once("__")?;
     client.server_info().filter(|info| info.name == hospes_host::implementation().name)?;
     let mut servers = super::status::of(client).await.ok()?.servers;

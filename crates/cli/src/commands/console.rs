@@ -9,14 +9,14 @@ use hospes_host::config::ConsoleConfig;
 use hospes_host::deciders::DecisionSource;
 use serde::Deserialize;
 
-use super::serve::taken;
+use super::serve::listen_error;
 use crate::args;
 use crate::exit::CliResult;
 use crate::output::{CliOutput, DIM, is_result_seen, paint};
 use crate::{deciders, local_host, paths};
 
 /// Time the page is kept for the browser that was started to read it.
-const READ: Duration = Duration::from_secs(5);
+const PAGE_LIFETIME: Duration = Duration::from_secs(5);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -27,7 +27,7 @@ struct LinkReply {
 
 pub(crate) async fn run(args: &args::ConsoleArgs, output: CliOutput) -> CliResult {
     let wanted = async |console: &LocalConsole| console.post("links", &serde_json::json!({})).await;
-    let (_, link): (_, LinkReply) = local_host::ask("the console makes no link", wanted).await?;
+    let (_, link): (_, LinkReply) = local_host::ask_running_host("the console makes no link", wanted).await?;
     if output.json {
         output.value(&serde_json::json!({ "console": link.url, "lifetimeMs": link.lifetime_ms }));
         return Ok(());
@@ -37,14 +37,14 @@ pub(crate) async fn run(args: &args::ConsoleArgs, output: CliOutput) -> CliResul
     if args.no_browser || !is_result_seen() {
         return Ok(());
     }
-    let page = paths::page_to(&link.url).ok();
+    let page = paths::write_redirect_page(&link.url).ok();
     if page.as_ref().is_some_and(|page| webbrowser::open(&format!("file://{}", page.display())).is_ok()) {
-        tokio::time::sleep(READ).await;
+        tokio::time::sleep(PAGE_LIFETIME).await;
     } else {
         output.say(paint(DIM, "no browser could be opened here: open the link yourself"));
     }
     if let Some(page) = page {
-        paths::forget(&page);
+        paths::remove_host_note(&page);
     }
     Ok(())
 }
@@ -67,21 +67,21 @@ pub(super) async fn serve(
     let listening = match place {
         Some(ConsoleConfig::Off) => return Ok(None),
         Some(ConsoleConfig::Listen(address)) => {
-            console.listen(address).await.map_err(|error| taken(address, "--console", &error))?
+            console.listen(address).await.map_err(|error| listen_error(address, "--console", &error))?
         }
         _ => {
             let usual = hospes_console::DEFAULT_LISTEN;
             match console.clone().listen(usual).await {
                 Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
                     let any = SocketAddr::new(usual.ip(), 0);
-                    console.listen(any).await.map_err(|error| taken(any, "--console", &error))?
+                    console.listen(any).await.map_err(|error| listen_error(any, "--console", &error))?
                 }
-                listening => listening.map_err(|error| taken(usual, "--console", &error))?,
+                listening => listening.map_err(|error| listen_error(usual, "--console", &error))?,
             }
         }
     };
     let Some(socket) = paths::socket(std::process::id()) else { return Ok(Some(listening)) };
-    let made = match paths::make_runtime() {
+    let made = match paths::create_runtime_folder() {
         Ok(()) => listening.with_socket(&socket).await,
         Err(error) => Err((Box::new(listening), error)),
     };

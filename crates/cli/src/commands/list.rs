@@ -10,11 +10,11 @@ use super::{InterruptListener, interrupted};
 use crate::args::ListArgs;
 use crate::arguments::signature;
 use crate::exit::CliResult;
-use crate::output::{BOLD, CliOutput, DIM, headline, paint, printable};
+use crate::output::{BOLD, CliOutput, DIM, first_line, paint, printable};
 use crate::target::{connect, find};
 
 /// Maximum length of a description in the list.
-const SHOWN: usize = 100;
+const MAX_DESCRIPTION: usize = 100;
 
 pub(crate) async fn run(args: ListArgs, output: CliOutput) -> CliResult {
     let found = find(args.target.as_deref(), &args.program, &args.reach)?;
@@ -97,7 +97,9 @@ fn section<'a>(text: &mut String, title: &str, items: impl Iterator<Item = (Stri
     let _ = writeln!(text, "{}", paint(BOLD, title));
     for (item, about) in items {
         let _ = writeln!(text, "  {item}");
-        if let Some(about) = about.map(|about| headline(about, SHOWN)).filter(|about| !about.is_empty()) {
+        if let Some(about) =
+            about.map(|about| first_line(about, MAX_DESCRIPTION)).filter(|about| !about.is_empty())
+        {
             let _ = writeln!(text, "      {}", paint(DIM, about));
         }
     }

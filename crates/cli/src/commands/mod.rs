@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 use crate::exit::{CliError, CliResult};
 
 /// Time a shutdown may take before a message is printed.
-const PATIENCE: Duration = Duration::from_millis(300);
+const SHUTDOWN_NOTICE_DELAY: Duration = Duration::from_millis(300);
 
 /// Does work until the program is asked to end: Ctrl-C, SIGTERM, or the terminal going away.
 ///
@@ -39,7 +39,7 @@ pub(crate) struct InterruptListener {
 impl InterruptListener {
     pub(crate) fn new() -> CliResult<Self> {
         let asked = shutdown_signal();
-        let asked = asked.map_err(|error| CliError::usage("cannot wait for signals").because(&error))?;
+        let asked = asked.map_err(|error| CliError::usage("cannot wait for signals").with_cause(&error))?;
         Ok(Self { asked: Box::pin(asked) })
     }
 
@@ -70,7 +70,7 @@ impl InterruptListener {
         }
         drop(tell);
         let late = async {
-            tokio::time::sleep(PATIENCE).await;
+            tokio::time::sleep(SHUTDOWN_NOTICE_DELAY).await;
             asked();
             std::future::pending().await
         };

@@ -20,15 +20,15 @@ use crate::{deciders, enforcement, paths};
 const MAX_LINES: usize = 60;
 
 pub(crate) async fn run(args: PinsCommand, output: CliOutput) -> CliResult {
-    if paths::state().is_none_or(|file| !file.is_file()) {
+    if paths::state_file().is_none_or(|file| !file.is_file()) {
         return Err(CliError::usage("no server was seen here yet")
             .hint("`hospes up` starts the servers of your configuration"));
     }
-    let Some(state) = enforcement::state()? else { return Ok(()) };
+    let Some(state) = enforcement::open_state()? else { return Ok(()) };
     let mut pinning = PinningConfig::new(state, PinMode::Ask);
     // Where there is a record, what is decided belongs there.
-    if paths::audit().is_some_and(|(file, _)| file.is_file())
-        && let Some(audit) = enforcement::record()?
+    if paths::audit_files().is_some_and(|(file, _)| file.is_file())
+        && let Some(audit) = enforcement::open_audit()?
     {
         pinning = pinning.with_audit(audit);
     }
@@ -342,7 +342,7 @@ fn item(text: &str) -> CliResult<(ItemKind, String)> {
 }
 
 fn failed(error: PinManagerError) -> CliError {
-    let failure = CliError::usage(crate::exit::chain(&error));
+    let failure = CliError::usage(crate::exit::error_chain(&error));
     match error {
         PinManagerError::NoServer(_) => failure.hint("`hospes pins list` says which there are"),
         PinManagerError::NoItem { server, .. } => {

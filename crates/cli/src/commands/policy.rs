@@ -15,12 +15,12 @@ use serde_json::{Value, json};
 
 use crate::args::{PolicyCommand, PolicyFileArgs, PolicyTestArgs};
 use crate::exit::{CliError, CliResult};
-use crate::known_servers::{ConfiguredServer, OffersSource, configured, unmatched};
+use crate::known_servers::{ConfiguredServer, OffersSource, configured_servers, unmatched_rules};
 use crate::output::{BOLD, CliOutput, DIM, GREEN, RED, YELLOW, paint, printable};
 use crate::{enforcement, paths};
 
 /// Keys of a rule that are no conditions.
-const WISHES: [&str; 3] = ["strong", "remember", "review"];
+const OPTION_KEYS: [&str; 3] = ["strong", "remember", "review"];
 
 pub(crate) async fn run(args: PolicyCommand, output: CliOutput) -> CliResult {
     match args {
@@ -31,18 +31,19 @@ pub(crate) async fn run(args: PolicyCommand, output: CliOutput) -> CliResult {
 }
 
 fn rules(file: &PolicyFileArgs) -> CliResult<(std::path::PathBuf, Rules)> {
-    let Some(file) = enforcement::rules(file.policy.as_deref())? else {
-        let usual = paths::policy().map_or_else(|| "--policy".to_owned(), |file| paths::short(&file));
+    let Some(file) = enforcement::find_policy_file(file.policy.as_deref())? else {
+        let usual =
+            paths::policy_file().map_or_else(|| "--policy".to_owned(), |file| paths::display_path(&file));
         return Err(CliError::usage("there are no rules, so everything may be called")
             .hint(format!("write them into {usual}, or name a file with --policy")));
     };
-    let rules = enforcement::read(&file).map_err(|failure| CliError { hint: None, ..failure })?;
+    let rules = enforcement::read_policy(&file).map_err(|failure| CliError { hint: None, ..failure })?;
     Ok((file, rules))
 }
 
 async fn check(file: &PolicyFileArgs, output: CliOutput) -> CliResult {
     let (path, rules) = rules(file)?;
-    let known = configured(&file.config, output).await;
+    let known = configured_servers(&file.config, output).await;
     let servers: Vec<_> = known.iter().flatten().map(|one| one.server.clone()).collect();
     let found = if known.is_some() { rules.unmatched(&servers) } else { Vec::new() };
     let unseen: Vec<&str> = of_origin(known.as_deref(), OffersSource::Unseen).collect();
@@ -55,7 +56,7 @@ async fn check(file: &PolicyFileArgs, output: CliOutput) -> CliResult {
     }
     let count = rules.rules().len();
     let count = if count == 1 { "1 rule".to_owned() } else { format!("{count} rules") };
-    output.result(format_args!("{}: {count}, no mistakes", paths::short(&path)));
+    output.result(format_args!("{}: {count}, no mistakes", paths::display_path(&path)));
     warn(&found, output);
     if !unseen.is_empty() {
         output.hint(format_args!(
@@ -86,7 +87,7 @@ pub(super) async fn report(host: &Host, output: CliOutput) -> Infallible {
     loop {
         let is_starting = host.status().servers.iter().any(|server| server.state == UpstreamState::Starting);
         if let Some(policy) = guard.policy().filter(|_| !is_starting) {
-            let found = unmatched(host, &policy);
+            let found = unmatched_rules(host, &policy);
             warn(found.iter().filter(|one| said.insert(one.to_string())), output);
         }
         // Both futures only wait for news, so that dropping one loses nothing.
@@ -114,13 +115,13 @@ struct PolicyTestCase<'a> {
 
 async fn explain(test: &PolicyTestArgs, output: CliOutput) -> CliResult {
     let (_, rules) = rules(&test.file)?;
-    let known = configured(&test.file.config, output).await;
+    let known = configured_servers(&test.file.config, output).await;
     let case = find(test, known.as_deref(), output)?;
     let arguments = match CallArguments::read(&test.arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
             let facts = DecisionFacts { steps: Vec::new(), labels: None, tool: None };
-            return show(&Rules::unreadable(&error), &facts, output);
+            return show(&Rules::deny_unreadable(&error), &facts, output);
         }
     };
     let mut effects = case.tool.map_or(ToolEffectSet::unknown(), |tool| tool.effects);
@@ -140,7 +141,7 @@ async fn explain(test: &PolicyTestArgs, output: CliOutput) -> CliResult {
     let steps = explained.steps.iter().map(|step| {
         let name = step.rule.name().map(|name| format!(" `{name}`")).unwrap_or_default();
         let conditions =
-            step.rule.conditions().into_iter().filter(|(key, _)| !WISHES.contains(&key.as_str()));
+            step.rule.conditions().into_iter().filter(|(key, _)| !OPTION_KEYS.contains(&key.as_str()));
         let conditions = conditions.map(|(key, said)| format!("`{key}` is {said}"));
         RuleStep {
             rule: format!("rule {} (line {}){name}", step.rule.number(), step.rule.line()),
@@ -155,7 +156,7 @@ async fn explain(test: &PolicyTestArgs, output: CliOutput) -> CliResult {
     });
     let facts = DecisionFacts { steps: steps.collect(), labels: Some(labels), tool };
     let flow = SessionFlow::new(test.private.clone(), test.untrusted.clone());
-    let verdict = rules.weigh(explained.verdict, labels, flow);
+    let verdict = rules.apply_data_flow(explained.verdict, labels, flow);
     show(&verdict, &facts, output)
 }
 

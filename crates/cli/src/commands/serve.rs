@@ -14,16 +14,16 @@ use crate::builtins;
 use crate::callers;
 use crate::exit::{CliError, CliResult};
 use crate::output::{CliOutput, explain_stdio};
-use crate::settings::allowed;
+use crate::settings::check_allowed;
 
 pub(crate) async fn run(args: ServeArgs, output: CliOutput) -> CliResult {
-    let service = builtins::served(&args.server).map_err(|error| CliError::usage(error.to_string()))?;
+    let service = builtins::find_named(&args.server).map_err(|error| CliError::usage(error.to_string()))?;
     match &args.http {
         Some(address) => over_http(service, address, &args, output).await,
         None => {
             explain_stdio("`--http 8080` serves over HTTP");
             let served = StdioServer::boxed(service).serve().await;
-            served.map_err(|error| CliError::usage("cannot serve over stdin and stdout").because(&error))
+            served.map_err(|error| CliError::usage("cannot serve over stdin and stdout").with_cause(&error))
         }
     }
 }
@@ -31,7 +31,7 @@ pub(crate) async fn run(args: ServeArgs, output: CliOutput) -> CliResult {
 async fn over_http(service: BoxService, address: &str, args: &ServeArgs, output: CliOutput) -> CliResult {
     let address = listen("--http", address)?;
     let hosts = &args.allow_host;
-    allowed(hosts, &[])?;
+    check_allowed(hosts, &[])?;
     if !address.ip().is_loopback() && !args.no_auth {
         return Err(CliError::usage(format!("{address} can be reached from elsewhere, and nobody is asked who they are"))
             .hint(
@@ -42,11 +42,11 @@ async fn over_http(service: BoxService, address: &str, args: &ServeArgs, output:
     let endpoint = Endpoint::builder(service).sse(true);
     let endpoint = hosts.iter().fold(endpoint, |endpoint, host| endpoint.allow_host(host)).build();
     let server =
-        HttpServer::bind(address, endpoint).await.map_err(|error| taken(address, "--http", &error))?;
+        HttpServer::bind(address, endpoint).await.map_err(|error| listen_error(address, "--http", &error))?;
     let bound = server.local_addr();
     let said = args.no_auth.then_some(AllowedCallers::Any);
-    let server = match callers::front(said, bound, output)? {
-        Some(own) => server.front(own.front),
+    let server = match callers::caller_check(said, bound, output)? {
+        Some(own) => server.middleware(own.front),
         None => {
             output.warn(format_args!("whoever reaches {bound} can use this server"));
             server
@@ -62,7 +62,7 @@ async fn over_http(service: BoxService, address: &str, args: &ServeArgs, output:
         // A promise to whoever started us, not talk: they read the port from it.
         () = async { crate::output::announce(format_args!("listening on {url}")) } => serving.await,
     };
-    served.map_err(|error| CliError::usage("cannot serve").because(&error))
+    served.map_err(|error| CliError::usage("cannot serve").with_cause(&error))
 }
 
 /// An address to listen on.
@@ -75,16 +75,16 @@ pub(crate) fn listen(flag: &str, text: &str) -> CliResult<SocketAddr> {
 }
 
 /// Creates the error for an address that cannot be listened on, with a hint.
-pub(crate) fn taken(address: SocketAddr, flag: &str, error: &std::io::Error) -> CliError {
+pub(crate) fn listen_error(address: SocketAddr, flag: &str, error: &std::io::Error) -> CliError {
     let failure = CliError::usage(format!("cannot listen on {address}"));
     match error.kind() {
-        ErrorKind::AddrInUse => failure.because(error).hint(format!(
+        ErrorKind::AddrInUse => failure.with_cause(error).hint(format!(
             "another program has port {}; it may be a Hospes that runs already (`hospes status`). Choose another with \
              `{flag} 127.0.0.1:PORT`, or port 0 for any",
             address.port()
         )),
-        ErrorKind::PermissionDenied => failure.because(error).hint("ports below 1024 are for the administrator"),
-        ErrorKind::AddrNotAvailable => failure.because(error).hint("this machine has no such address"),
-        _ => failure.because(error),
+        ErrorKind::PermissionDenied => failure.with_cause(error).hint("ports below 1024 are for the administrator"),
+        ErrorKind::AddrNotAvailable => failure.with_cause(error).hint("this machine has no such address"),
+        _ => failure.with_cause(error),
     }
 }

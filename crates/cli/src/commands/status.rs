@@ -10,11 +10,11 @@ use hospes_host::upstream::UpstreamStatus;
 use super::up::{MARGIN, NO_POLICY, line};
 use crate::args;
 use crate::exit::{CliError, CliResult, FailureCode};
-use crate::output::{BOLD, CYAN, CliOutput, DIM, YELLOW, folded, paint, printable, result_width};
+use crate::output::{BOLD, CYAN, CliOutput, DIM, YELLOW, paint, printable, result_width, wrap_text};
 use crate::paths;
 
 /// Maximum time a host may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(args: args::StatusArgs, output: CliOutput) -> CliResult {
     let (endpoint, status) = match &args.url {
@@ -67,7 +67,7 @@ pub(crate) async fn run(args: args::StatusArgs, output: CliOutput) -> CliResult 
 fn process(server: &UpstreamStatus, width: Option<usize>) -> String {
     let mut text = String::new();
     let mut row = |what: &str, style: &str, said: &str| {
-        let folded = folded(&format!("{what}: {}", printable(said)), MARGIN, width);
+        let folded = wrap_text(&format!("{what}: {}", printable(said)), MARGIN, width);
         text.push_str(&format!("{}\n", paint(style, folded)));
     };
     if !server.roots.is_empty() {
@@ -86,14 +86,14 @@ fn process(server: &UpstreamStatus, width: Option<usize>) -> String {
 
 /// The host that was started last and answers.
 async fn running() -> CliResult<(String, HostStatus)> {
-    for (file, note) in paths::notes() {
+    for (file, note) in paths::list_host_notes() {
         match ask(&note.endpoint, note.token.as_deref()).await {
             Ok(status) if status.pid == note.pid => return Ok((note.endpoint, status)),
-            Ok(_) => paths::forget(&file),
+            Ok(_) => paths::remove_host_note(&file),
             Err(failure) => {
                 tracing::debug!(endpoint = note.endpoint, %failure, "a host left a note and does not answer");
                 if !is_alive(note.pid) {
-                    paths::forget(&file);
+                    paths::remove_host_note(&file);
                 }
             }
         }
@@ -108,13 +108,14 @@ async fn ask(url: &str, token: Option<&str>) -> CliResult<HostStatus> {
         if let Some(token) = token {
             target = target.header("authorization", format!("Bearer {token}"));
         }
-        let client = Client::builder().connect_timeout(PATIENCE).connect(target).await?;
+        let client = Client::builder().connect_timeout(STATUS_TIMEOUT).connect(target).await?;
         let wrong = |why| CliError::new(FailureCode::Unreachable, format!("{url} is no Hospes: {why}"));
         of(&client).await.map_err(wrong)
     };
-    let late =
-        |_| CliError::new(FailureCode::Unreachable, format!("{url} does not answer within {PATIENCE:?}"));
-    tokio::time::timeout(PATIENCE, work).await.map_err(late)?
+    let late = |_| {
+        CliError::new(FailureCode::Unreachable, format!("{url} does not answer within {STATUS_TIMEOUT:?}"))
+    };
+    tokio::time::timeout(STATUS_TIMEOUT, work).await.map_err(late)?
 }
 
 /// Reads the status of the connected host. Returns the reason if it has none.

@@ -10,7 +10,7 @@ use crate::args::StdioArgs;
 use crate::credentials;
 use crate::exit::{CliError, CliResult};
 use crate::output::{CliOutput, explain_stdio};
-use crate::settings::{defaults, load};
+use crate::settings::{default_servers, load};
 
 pub(crate) async fn run(args: StdioArgs) -> CliResult {
     // Standard output belongs to the protocol, and nobody waits for news of the end.
@@ -19,12 +19,12 @@ pub(crate) async fn run(args: StdioArgs) -> CliResult {
     let mut loaded = load(&args.host.files)?;
     if loaded.files.is_empty() {
         tracing::info!("no configuration: the built-in servers are started");
-        loaded.config.servers = defaults();
+        loaded.config.servers = default_servers();
     }
     explain_stdio("`hospes up` is the same over HTTP");
     let mut ending = InterruptListener::new()?;
     warn_of_unserved(&loaded.config, "over stdio nobody signs in", output);
-    let accounts = credentials::of_host(false, output)?.map(UpstreamAccounts::new);
+    let accounts = credentials::open_for_host(false, output)?.map(UpstreamAccounts::new);
     let host = start(&args.host, loaded.config, accounts, output).await?;
     let Some(ready) = ending.unless(require(&host)).await else {
         stop(host, &mut ending, quiet).await;
@@ -37,7 +37,7 @@ pub(crate) async fn run(args: StdioArgs) -> CliResult {
     }
     let served = ending.serve(|shutdown| server.serve_process(shutdown), || {}).await;
     stop(host, &mut ending, quiet).await;
-    served.map_err(|error| CliError::usage("cannot serve over stdin and stdout").because(&error))
+    served.map_err(|error| CliError::usage("cannot serve over stdin and stdout").with_cause(&error))
 }
 
 /// Warns about servers that are unavailable because they need a user who is signed in.

@@ -9,11 +9,11 @@ use std::time::Duration;
 use hospes::transport::http_server::{DEFAULT_PATH, Endpoint, HttpServer};
 use hospes_console::ConsoleServer;
 use hospes_host::config::{CONSOLE_FORM, ConsoleConfig, HostConfig, parse_console};
-use hospes_host::pins::PERSON_LOOKS;
+use hospes_host::pins::REVIEW_INSTRUCTION;
 use hospes_host::upstream::{UpstreamState, UpstreamStatus};
 use hospes_host::{Gateway, Host, RequestStateConfig, UpstreamAccounts};
 
-use super::serve::{listen, taken};
+use super::serve::{listen, listen_error};
 use super::{InterruptListener, console, policy, waiting};
 use crate::args::{HostOptions, UpArgs};
 use crate::authorization::{authorization, users_can_sign_in};
@@ -21,19 +21,20 @@ use crate::callers;
 use crate::credentials;
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{
-    BOLD, CYAN, CliOutput, DIM, GREEN, RED, YELLOW, folded, headline, is_detail, paint, printable, talk_width,
+    BOLD, CYAN, CliOutput, DIM, GREEN, RED, YELLOW, first_line, is_detail, paint, printable, talk_width,
+    wrap_text,
 };
 use crate::paths;
-use crate::settings::{LoadedConfig, allowed, defaults, host, load};
+use crate::settings::{LoadedConfig, build_host, check_allowed, default_servers, load};
 
 /// Default address of the endpoint.
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7337);
 /// Default time calls may continue after the host is asked to end.
-const LAST_CALLS: Duration = Duration::from_secs(3);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(3);
 
 pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     let LoadedConfig { mut config, files } = load(&args.host.files)?;
-    allowed(&args.allow_host, &args.allow_origin)?;
+    check_allowed(&args.allow_host, &args.allow_origin)?;
     let hosts: Vec<String> = config.allowed_hosts.iter().chain(&args.allow_host).cloned().collect();
     let origins: Vec<String> = config.allowed_origins.iter().chain(&args.allow_origin).cloned().collect();
     let address = match &args.listen {
@@ -48,7 +49,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
             None => config.console,
         };
     if files.is_empty() {
-        config.servers = defaults();
+        config.servers = default_servers();
     }
 
     let decisions_from = config.decisions_from.unwrap_or_default();
@@ -56,11 +57,12 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     config.console_questions.get_or_insert(!matches!(place, Some(ConsoleConfig::Off)));
 
     // The address first: with that taken nothing needs to be started.
-    let listener =
-        tokio::net::TcpListener::bind(address).await.map_err(|error| taken(address, "--listen", &error))?;
-    let bound = listener.local_addr().map_err(|error| taken(address, "--listen", &error))?;
+    let listener = tokio::net::TcpListener::bind(address)
+        .await
+        .map_err(|error| listen_error(address, "--listen", &error))?;
+    let bound = listener.local_addr().map_err(|error| listen_error(address, "--listen", &error))?;
     let will_be = config.servers.iter().any(|server| server.is_per_user() && !server.disabled);
-    let kept = credentials::of_host(will_be, output)?;
+    let kept = credentials::open_for_host(will_be, output)?;
     let said = &config.accounts;
     let mut authorization =
         authorization(config.auth.as_ref(), bound, DEFAULT_PATH, kept.clone(), said, output)?;
@@ -80,8 +82,8 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     let rounds = request_state(&host)?;
     let build = |gateway, path: &str, sse| endpoint(gateway, rounds.clone(), (path, sse), &hosts, &origins);
     let server = HttpServer::from_listener(listener, build(host.gateway(), DEFAULT_PATH, true))
-        .map_err(|error| CliError::usage("cannot serve").because(&error))?
-        .shutdown_timeout(args.shutdown_timeout.unwrap_or(LAST_CALLS));
+        .map_err(|error| CliError::usage("cannot serve").with_cause(&error))?
+        .shutdown_timeout(args.shutdown_timeout.unwrap_or(SHUTDOWN_GRACE));
     // Each server under its own names, for applications that take two servers' things for one another's.
     let server = host.labels().iter().fold(server, |server, (name, label)| match host.gateway_of(name) {
         Some(gateway) => server.also(build(gateway, &format!("{DEFAULT_PATH}/{label}"), false)),
@@ -91,23 +93,31 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     let (mut url, mut usable) = (format!("http://{bound}{DEFAULT_PATH}"), server.url());
     let own = match authorization {
         Some(_) => None,
-        None => callers::front(callers_rule, bound, output)?,
+        None => callers::caller_check(callers_rule, bound, output)?,
     };
     let token = own.as_ref().map(|own| own.token.clone());
-    let noted = paths::note(&usable, authorization.as_ref().map(|auth| auth.token.clone()).or(token));
+    let noted =
+        paths::write_host_note(&usable, authorization.as_ref().map(|auth| auth.token.clone()).or(token));
     let mut by = None;
     let pasted = own.as_ref().filter(|own| own.is_wanted).map(|own| own.token.clone());
     let server = match (authorization, own) {
         (None, None) => server,
-        (None, Some(own)) => server.front(own.front),
+        (None, Some(own)) => server.middleware(own.front),
         (Some(authorization), _) => {
             (url, by) = (authorization.url, Some(authorization.by));
             usable.clone_from(&url);
-            server.front(authorization.front)
+            server.middleware(authorization.front)
         }
     };
     let console = console::serve(&host, place, decisions_from, output).await?;
-    greet(output, (&url, &usable), (by.as_deref(), pasted.as_deref()), &files, &host, console.as_ref());
+    print_startup(
+        output,
+        (&url, &usable),
+        (by.as_deref(), pasted.as_deref()),
+        &files,
+        &host,
+        console.as_ref(),
+    );
 
     let last_calls = || output.say(paint(DIM, "finishing the calls that run … (Ctrl-C again cuts them off)"));
     let serve = async |shutdown| {
@@ -122,7 +132,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     drop(console);
     stop(host, &mut ending, output).await;
     drop(noted);
-    served.map_err(|error| CliError::usage("cannot serve").because(&error))
+    served.map_err(|error| CliError::usage("cannot serve").with_cause(&error))
 }
 
 /// Starts the host.
@@ -132,9 +142,9 @@ pub(crate) async fn start(
     accounts: Option<UpstreamAccounts>,
     output: CliOutput,
 ) -> CliResult<Host> {
-    let host = host(options, config, accounts, output).await?.start();
+    let host = build_host(options, config, accounts, output).await?.start();
     let host = host.map_err(|error| {
-        CliError::usage("cannot start").because(&error).hint("rename one of them in the configuration")
+        CliError::usage("cannot start").with_cause(&error).hint("rename one of them in the configuration")
     })?;
     // Who looks after a broken record needs what happens from now on as much as what was there before.
     if let Some(guard) = host.guard().cloned() {
@@ -151,7 +161,7 @@ pub(crate) async fn start(
 pub(crate) async fn stop(host: Host, ending: &mut InterruptListener, output: CliOutput) {
     output.say(paint(DIM, "stopping the servers …"));
     if let Some(guard) = host.guard() {
-        guard.desk().end().await;
+        guard.approvals().shut_down().await;
     }
     let audit = host.guard().and_then(|guard| guard.audit()).cloned();
     let stopped = ending.unless(host.stop()).await;
@@ -166,7 +176,7 @@ pub(crate) async fn stop(host: Host, ending: &mut InterruptListener, output: Cli
 
 /// Waits for the servers that the configuration says the host is not to start without.
 pub(crate) async fn require(host: &Host) -> CliResult {
-    host.required().await.map_err(|server| {
+    host.wait_required().await.map_err(|server| {
         let problem = server.problem.unwrap_or_default();
         let failure = CliError::new(
             FailureCode::Unreachable,
@@ -181,7 +191,7 @@ pub(crate) async fn require(host: &Host) -> CliResult {
 
 /// Returns the sealing of the request state of rounds.
 pub(crate) fn request_state(host: &Host) -> CliResult<Option<RequestStateConfig>> {
-    let wrong = |error| CliError::usage("cannot keep what seals the state of calls").because(&error);
+    let wrong = |error| CliError::usage("cannot keep what seals the state of calls").with_cause(&error);
     host.request_state().map_err(wrong)
 }
 
@@ -203,7 +213,7 @@ fn endpoint(
 /// Consequence of having no policy file, as `up` and `status` print it.
 pub(crate) const NO_POLICY: &str = "none, so every call goes without a question";
 
-fn greet(
+fn print_startup(
     output: CliOutput,
     (url, usable): (&str, &str),
     (by, token): (Option<&str>, Option<&str>),
@@ -247,8 +257,8 @@ fn greet(
             text,
             "  files of this folder (read only), time, and everything (for trying things out)."
         );
-        if let Some(file) = paths::config_to_be() {
-            let shown = paths::short(&file);
+        if let Some(file) = paths::new_config_path() {
+            let shown = paths::display_path(&file);
             let _ = writeln!(
                 text,
                 "  {}\n",
@@ -261,20 +271,21 @@ fn greet(
     }
     if host.status().without_policy {
         let _ = writeln!(text, "  {}    {NO_POLICY}", paint(YELLOW, "policy"));
-        if let Some(file) = paths::policy() {
-            let hint = format!("rules go into {}; the host reads them when they change", paths::short(&file));
+        if let Some(file) = paths::policy_file() {
+            let hint =
+                format!("rules go into {}; the host reads them when they change", paths::display_path(&file));
             let _ = writeln!(text, "            {}", paint(DIM, hint));
         }
         text.push('\n');
     }
-    text.push_str(&snippets(usable, token.filter(|_| !output.json), files));
+    text.push_str(&client_snippets(usable, token.filter(|_| !output.json), files));
     let _ =
         write!(text, "\n  {}\n", paint(DIM, "Ctrl-C stops it. `hospes status` says how the servers are."));
     output.say(text);
 }
 
 /// Returns configuration snippets for a few applications.
-fn snippets(url: &str, token: Option<&str>, files: &[std::path::PathBuf]) -> String {
+fn client_snippets(url: &str, token: Option<&str>, files: &[std::path::PathBuf]) -> String {
     let text = |path: &Path| path.display().to_string();
     let program = std::env::current_exe().map_or_else(|_| "hospes".to_owned(), |path| text(&path));
     let mut args = vec!["stdio".to_owned()];
@@ -331,7 +342,7 @@ async fn report(host: &Host, output: CliOutput) -> std::convert::Infallible {
             if server.state == UpstreamState::Starting {
                 continue;
             }
-            if let Some(news) = news(known.get(&server.name), &server) {
+            if let Some(news) = status_change(known.get(&server.name), &server) {
                 output.say(format_args!("  {}", line(&news, talk_width())));
                 known.insert(server.name.clone(), server);
             }
@@ -342,7 +353,7 @@ async fn report(host: &Host, output: CliOutput) -> std::convert::Infallible {
 
 /// The status to say after the one that was said before; none where nothing is new. A wait that grows shorter, the same
 /// failure again, and warnings that were said already are not.
-fn news(before: Option<&UpstreamStatus>, now: &UpstreamStatus) -> Option<UpstreamStatus> {
+fn status_change(before: Option<&UpstreamStatus>, now: &UpstreamStatus) -> Option<UpstreamStatus> {
     let Some(before) = before.filter(|before| is_same(before, now)) else { return Some(now.clone()) };
     let mut news = now.clone();
     news.warnings.retain(|warning| !before.warnings.contains(warning));
@@ -400,17 +411,17 @@ pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
             let before = 5 + server.name.chars().count().max(16) + counts.len() + revision.len() + 4;
             let room = width.map_or(40, |width| width.saturating_sub(before + 1).min(40));
             // A few letters of a name say nothing.
-            let who = if room < 8 { String::new() } else { format!("  {}", headline(who, room)) };
+            let who = if room < 8 { String::new() } else { format!("  {}", first_line(who, room)) };
             if width.is_some_and(|width| before > width + 2) {
                 // A long name of a server leaves no room beside it.
-                let rest = folded(&format!("{counts}  {revision}"), MARGIN, width);
+                let rest = wrap_text(&format!("{counts}  {revision}"), MARGIN, width);
                 let _ = write!(text, "\n{}", paint(DIM, rest));
             } else {
                 let _ = write!(text, "{counts}  {}", paint(DIM, format!("{revision}{who}")));
             }
         }
         UpstreamState::Starting => {
-            let _ = write!(text, "starting  {}", paint(DIM, headline(&server.target, 60)));
+            let _ = write!(text, "starting  {}", paint(DIM, first_line(&server.target, 60)));
         }
         state => {
             let next =
@@ -418,11 +429,11 @@ pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
             let _ = write!(text, "{}{next}", paint(style, state.as_str()));
             let problem = server.problem.iter().flat_map(|problem| problem.lines());
             for line in problem.filter(|line| !is_detail(line)) {
-                let _ = write!(text, "\n{}", paint(DIM, folded(&printable(line), MARGIN, width)));
+                let _ = write!(text, "\n{}", paint(DIM, wrap_text(&printable(line), MARGIN, width)));
             }
             if let Some(hint) = &server.hint {
                 let hint = with_commands(hint, &server.name);
-                let hint = folded(&format!("hint: {}", printable(&hint)), MARGIN, width);
+                let hint = wrap_text(&format!("hint: {}", printable(&hint)), MARGIN, width);
                 let _ = write!(text, "\n{}", hint.replacen("hint", &paint(CYAN, "hint"), 1));
             }
         }
@@ -433,7 +444,7 @@ pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
             continue;
         }
         let warning = with_commands(warning, &server.name);
-        let warning = folded(&format!("warning: {}", printable(&warning)), MARGIN, width);
+        let warning = wrap_text(&format!("warning: {}", printable(&warning)), MARGIN, width);
         let _ = write!(text, "\n{}", warning.replacen("warning", &paint(YELLOW, "warning"), 1));
     }
     text
@@ -442,7 +453,7 @@ pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
 /// Adds the equivalent commands to a host's message about a server that waits. The reader is a person, not a model.
 fn with_commands(text: &str, server: &str) -> String {
     let commands = format!("`hospes pins show {server}` shows it, `hospes pins accept {server}` accepts it");
-    text.replace(PERSON_LOOKS, &commands)
+    text.replace(REVIEW_INSTRUCTION, &commands)
 }
 
 fn wait_text(millis: u64) -> String {
@@ -466,10 +477,11 @@ mod tests {
             }))
             .unwrap()
         };
-        let said =
-            |before: &UpstreamStatus, now: &UpstreamStatus| news(Some(before), now).map(|news| news.warnings);
+        let said = |before: &UpstreamStatus, now: &UpstreamStatus| {
+            status_change(Some(before), now).map(|news| news.warnings)
+        };
         let one = of("ready", &["a"]);
-        assert_eq!(news(None, &one).map(|news| news.warnings), Some(vec!["a".to_owned()]));
+        assert_eq!(status_change(None, &one).map(|news| news.warnings), Some(vec!["a".to_owned()]));
         assert_eq!(said(&one, &one), None);
         assert_eq!(said(&one, &of("ready", &["a", "b"])), Some(vec!["b".to_owned()]), "the other alone");
         assert_eq!(said(&of("ready", &["a", "b"]), &one), None, "one that is over is no news");

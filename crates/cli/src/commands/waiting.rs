@@ -6,22 +6,22 @@ use std::convert::Infallible;
 use hospes_host::Host;
 use hospes_host::approvals::{Approval, ApprovalState};
 
-use crate::approve::{gist, title};
+use crate::approve::{key_argument, title};
 use crate::output::{BOLD, CliOutput, DIM, YELLOW, paint, printable};
 
 /// Width of the argument in a line, in columns.
-const GIST: usize = 60;
+const ARGUMENT_WIDTH: usize = 60;
 
 /// Prints pending approvals as they arrive, and those that were not decided in time. Never returns.
 pub(super) async fn report(host: &Host, output: CliOutput) -> Infallible {
-    let Some(desk) = host.guard().map(|guard| guard.desk().clone()) else {
+    let Some(desk) = host.guard().map(|guard| guard.approvals().clone()) else {
         return std::future::pending().await;
     };
     let mut changes = desk.subscribe();
     let mut known: HashMap<String, ApprovalState> = HashMap::new();
     loop {
         changes.mark_unchanged();
-        let (open, recent) = (desk.matters(), desk.recent());
+        let (open, recent) = (desk.pending(), desk.recent());
         let next = open.iter().map(|matter| matter.expires_at).min();
         for matter in &open {
             if known.insert(matter.id.clone(), ApprovalState::Open).is_none() {
@@ -66,6 +66,6 @@ fn missed(matter: &Approval) -> String {
 fn about(matter: &Approval) -> String {
     let (what, server) = title(matter);
     let who = matter.application.as_deref().map(|name| format!(", asked by {}", printable(name)));
-    let gist = gist(matter, GIST).map(|gist| format!(" ({gist})"));
+    let gist = key_argument(matter, ARGUMENT_WIDTH).map(|gist| format!(" ({gist})"));
     format!("{what} of {server}{}{}", gist.unwrap_or_default(), who.unwrap_or_default())
 }

@@ -12,7 +12,7 @@ use secrecy::SecretString;
 use crate::exit::{CliError, CliResult};
 
 /// Time after a failure in which opening is not retried. Each attempt may ask the person to unlock something.
-const PAUSE: Duration = Duration::from_secs(60);
+const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A store that is opened when it is first used.
 #[derive(Debug)]
@@ -45,8 +45,8 @@ impl LazyStore {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match &*state {
             LazyStoreState::Opened(store) => return Ok(Arc::clone(store)),
-            LazyStoreState::Failed(at, failure) if at.elapsed() < PAUSE => {
-                return Err(StepError::new(said(failure)));
+            LazyStoreState::Failed(at, failure) if at.elapsed() < RETRY_INTERVAL => {
+                return Err(StepError::new(describe_failure(failure)));
             }
             _ => {}
         }
@@ -56,7 +56,7 @@ impl LazyStore {
                 Ok(store)
             }
             Err(failure) => {
-                let why = said(&failure);
+                let why = describe_failure(&failure);
                 *state = LazyStoreState::Failed(Instant::now(), failure);
                 Err(StepError::new(why))
             }
@@ -64,7 +64,7 @@ impl LazyStore {
     }
 }
 
-fn said(failure: &CliError) -> String {
+fn describe_failure(failure: &CliError) -> String {
     match &failure.hint {
         Some(hint) => format!("{failure} ({hint})"),
         None => failure.to_string(),

@@ -54,11 +54,11 @@ impl ActivityQuery {
 
 pub(super) type ActivityQueryResult = Result<Query<ActivityQuery>, QueryRejection>;
 
-pub(super) fn wanted(asked: ActivityQueryResult) -> Result<ActivityQuery, ApiError> {
+pub(super) fn parse_query(asked: ActivityQueryResult) -> Result<ActivityQuery, ApiError> {
     asked.map(|Query(wanted)| wanted).map_err(|rejection| ApiError::Misread(rejection.body_text()))
 }
 
-pub(super) fn record(console: &Console) -> Result<&AuditLog, ApiError> {
+pub(super) fn require_audit(console: &Console) -> Result<&AuditLog, ApiError> {
     console.audit().ok_or(ApiError::NotRecorded)
 }
 
@@ -79,8 +79,8 @@ pub(super) async fn search(
     State(console): State<Console>,
     asked: ActivityQueryResult,
 ) -> ApiResult<ActivityResponse> {
-    let wanted = wanted(asked)?;
-    let (record, is_gathered) = (record(&console)?, wanted.gathered);
+    let wanted = parse_query(asked)?;
+    let (record, is_gathered) = (require_audit(&console)?, wanted.gathered);
     let search = wanted.search();
     let entries = match is_gathered {
         true => ActivityEntries::Gathered(record.search_gathered(search).await?),
@@ -99,7 +99,7 @@ pub(super) async fn arguments(
     State(console): State<Console>,
     Path(number): Path<u64>,
 ) -> ApiResult<ArgumentsResponse> {
-    let audit = record(&console)?;
+    let audit = require_audit(&console)?;
     let found = audit.after(number.saturating_sub(1), 1).await?;
     let found = found.first().filter(|one| one.seq == number);
     let found = found.ok_or_else(|| ApiError::Nothing(format!("there is no entry {number}")))?;

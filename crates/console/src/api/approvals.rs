@@ -17,7 +17,7 @@ use crate::browser_auth::AuthorizedDecider;
 /// Maximum number of closed approvals in an answer.
 const MAX_RECENT: usize = 50;
 
-pub(super) fn desk(console: &Console) -> Result<&ApprovalQueue, ApiError> {
+pub(super) fn require_approvals(console: &Console) -> Result<&ApprovalQueue, ApiError> {
     console
         .desk()
         .ok_or_else(|| ApiError::Nothing("nothing is decided here: the host has no rules".to_owned()))
@@ -34,17 +34,17 @@ pub(super) struct ApprovalsResponse {
     now: Timestamp,
 }
 
-pub(super) async fn all(State(console): State<Console>) -> Json<ApprovalsResponse> {
+pub(super) async fn list(State(console): State<Console>) -> Json<ApprovalsResponse> {
     let (mut open, mut recent) = (Vec::new(), Vec::new());
     if let Some(desk) = console.desk() {
-        (open, recent) = (desk.matters(), desk.recent());
+        (open, recent) = (desk.pending(), desk.recent());
         recent.truncate(MAX_RECENT);
     }
     Json(ApprovalsResponse { open, recent, now: Timestamp::now() })
 }
 
-pub(super) async fn one(State(console): State<Console>, Path(id): Path<String>) -> ApiResult<Approval> {
-    Ok(Json(desk(&console)?.matter(&id).ok_or(DecideError::Unknown)?))
+pub(super) async fn show(State(console): State<Console>, Path(id): Path<String>) -> ApiResult<Approval> {
+    Ok(Json(require_approvals(&console)?.get(&id).ok_or(DecideError::Unknown)?))
 }
 
 pub(super) async fn decide(
@@ -53,7 +53,7 @@ pub(super) async fn decide(
     Path(id): Path<String>,
     JsonBody(decision): JsonBody<ApprovalDecision>,
 ) -> ApiResult<Approval> {
-    Ok(Json(desk(&console)?.decide(&id, decision, &by).await?))
+    Ok(Json(require_approvals(&console)?.decide(&id, decision, &by).await?))
 }
 
 #[derive(Serialize)]
@@ -71,7 +71,7 @@ pub(super) async fn revoke(
     Path(id): Path<String>,
     JsonBody(EmptyBody {}): JsonBody<EmptyBody>,
 ) -> ApiResult<Value> {
-    let grant = desk(&console)?.revoke(&id).await?;
+    let grant = require_approvals(&console)?.revoke(&id).await?;
     if let Some(audit) = console.audit() {
         let mut entry = AuditEntry::new(AuditEntryKind::Decision);
         (entry.server, entry.subject) = (Some(grant.server), Some(grant.name));

@@ -15,7 +15,7 @@ use super::{ApiError, ApiResult, JsonBody};
 use crate::Console;
 use crate::browser_auth::AuthorizedDecider;
 
-fn pins(console: &Console) -> Result<&PinManager, ApiError> {
+fn require_pins(console: &Console) -> Result<&PinManager, ApiError> {
     console
         .pins()
         .ok_or_else(|| ApiError::Nothing("nothing is pinned here: definitions go unlooked at".to_owned()))
@@ -29,18 +29,18 @@ pub(super) struct DefinitionsResponse {
     servers: Vec<PinnedServer>,
 }
 
-pub(super) async fn all(State(console): State<Console>) -> ApiResult<DefinitionsResponse> {
+pub(super) async fn list(State(console): State<Console>) -> ApiResult<DefinitionsResponse> {
     Ok(Json(match console.pins() {
         Some(pins) => DefinitionsResponse { is_pinned: true, servers: pins.list().await? },
         None => DefinitionsResponse { is_pinned: false, servers: Vec::new() },
     }))
 }
 
-pub(super) async fn one(
+pub(super) async fn show(
     State(console): State<Console>,
     Path(server): Path<String>,
 ) -> ApiResult<PinnedServer> {
-    Ok(Json(pins(&console)?.server(&server).await?))
+    Ok(Json(require_pins(&console)?.server(&server).await?))
 }
 
 /// One thing that a server offers.
@@ -54,7 +54,7 @@ pub(super) struct ItemQuery {
 
 type ItemQueryResult = Result<Query<ItemQuery>, QueryRejection>;
 
-fn item(asked: ItemQueryResult) -> Result<ItemQuery, ApiError> {
+fn parse_item(asked: ItemQueryResult) -> Result<ItemQuery, ApiError> {
     asked.map(|Query(item)| item).map_err(|rejection| ApiError::Misread(rejection.body_text()))
 }
 
@@ -63,8 +63,8 @@ pub(super) async fn difference(
     Path(server): Path<String>,
     asked: ItemQueryResult,
 ) -> ApiResult<DefinitionDifference> {
-    let ItemQuery { kind, name } = item(asked)?;
-    Ok(Json(pins(&console)?.difference(&server, kind, &name).await?))
+    let ItemQuery { kind, name } = parse_item(asked)?;
+    Ok(Json(require_pins(&console)?.difference(&server, kind, &name).await?))
 }
 
 #[derive(Serialize)]
@@ -77,8 +77,10 @@ pub(super) async fn history(
     Path(server): Path<String>,
     asked: ItemQueryResult,
 ) -> ApiResult<HistoryResponse> {
-    let ItemQuery { kind, name } = item(asked)?;
-    Ok(Json(HistoryResponse { history: pins(&console)?.history(&server, Some((kind, &name))).await? }))
+    let ItemQuery { kind, name } = parse_item(asked)?;
+    Ok(Json(HistoryResponse {
+        history: require_pins(&console)?.history(&server, Some((kind, &name))).await?,
+    }))
 }
 
 /// Definitions to accept or reject: the server with everything it offers, or one item.
@@ -108,7 +110,7 @@ pub(super) async fn accept(
     let seen = decided.hash.ok_or_else(|| {
         ApiError::Misread("`hash` is missing: what is accepted is what was looked at".to_owned())
     })?;
-    let pins = pins(&console)?;
+    let pins = require_pins(&console)?;
     if decided.item.is_none() {
         let now = pins.server(&server).await?;
         // A hash of the server that is no longer its own is refused below, where nothing can change in between.
@@ -131,5 +133,5 @@ pub(super) async fn reject(
     Path(server): Path<String>,
     JsonBody(decided): JsonBody<PinDecision>,
 ) -> ApiResult<PinnedServer> {
-    Ok(Json(pins(&console)?.reject(&server, decided.about(), &by).await?))
+    Ok(Json(require_pins(&console)?.reject(&server, decided.about(), &by).await?))
 }

@@ -21,23 +21,24 @@ use crate::events::{EventTopic, StreamPermit};
 /// Maximum number of open streams.
 const MAX_STREAMS: usize = 64;
 /// Interval at which the audit log and the session are checked.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// After how long without news a sign of life is sent.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// The shortest time between two pieces of news: servers that start say a lot at once.
-const PAUSE: Duration = Duration::from_millis(100);
+const MIN_EVENT_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) async fn stream(
     State(console): State<Console>,
     Extension(caller): Extension<ConsoleCaller>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
-    let place = console.news().stream(MAX_STREAMS).ok_or(ApiError::TooManyStreams(MAX_STREAMS))?;
+    let place = console.news().open_stream(MAX_STREAMS).ok_or(ApiError::TooManyStreams(MAX_STREAMS))?;
     let sessions = console.news().sessions();
     let desk = console.desk().map(ApprovalQueue::subscribe);
     let pins = console.pins().map(PinManager::changes);
     let models = console.sampler().map(Sampler::changes);
     // Whoever follows can decide. Browsers say where, once for all of them.
-    let attendance = console.desk().filter(|_| caller.session().is_none()).map(|desk| desk.attend(None));
+    let attendance =
+        console.desk().filter(|_| caller.session().is_none()).map(|desk| desk.register_viewer(None));
     let follower = EventFollower {
         console,
         caller,
@@ -79,15 +80,15 @@ struct EventFollower {
 impl EventFollower {
     async fn begin(&mut self) -> &'static str {
         self.recorded = self.last_recorded().await;
-        self.look_at_desk();
+        self.poll_approvals();
         "hello"
     }
 
     /// Waits for the next event. Returns `None` once the session is over.
     async fn next(&mut self) -> Option<EventTopic> {
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(MIN_EVENT_INTERVAL).await;
         loop {
-            if self.caller.session().is_some_and(|id| !self.console.sessions().stands(id)) {
+            if self.caller.session().is_some_and(|id| !self.console.sessions().is_active(id)) {
                 return None;
             }
             // Before the first change nothing is known of when the last one was.
@@ -102,20 +103,20 @@ impl EventFollower {
                 changed = self.sessions.changed() => {
                     changed.ok()?;
                     // Looked at again first: it may have been this one that ended.
-                    if self.caller.session().is_none_or(|id| self.console.sessions().stands(id)) {
+                    if self.caller.session().is_none_or(|id| self.console.sessions().is_active(id)) {
                         return Some(EventTopic::Sessions);
                     }
                 }
-                () = moved(&mut self.desk) => {
-                    let is_granted = self.look_at_desk();
+                () = wait_for_change(&mut self.desk) => {
+                    let is_granted = self.poll_approvals();
                     return Some(if is_granted { EventTopic::Grants } else { EventTopic::Approvals });
                 }
-                () = moved(&mut self.pins) => return Some(EventTopic::Definitions),
-                () = moved(&mut self.models) => return Some(EventTopic::Models),
-                () = tokio::time::sleep(LOOK) => {
+                () = wait_for_change(&mut self.pins) => return Some(EventTopic::Definitions),
+                () = wait_for_change(&mut self.models) => return Some(EventTopic::Models),
+                () = tokio::time::sleep(POLL_INTERVAL) => {
                     // What runs out does so only when somebody looks.
                     if self.expiry.is_some_and(|expiry| expiry <= Timestamp::now()) {
-                        self.look_at_desk();
+                        self.poll_approvals();
                         continue;
                     }
                     let last = self.last_recorded().await;
@@ -129,9 +130,9 @@ impl EventFollower {
     }
 
     /// Notes when something of the desk runs out next; whether what lasts has changed.
-    fn look_at_desk(&mut self) -> bool {
+    fn poll_approvals(&mut self) -> bool {
         let Some(desk) = self.console.desk() else { return false };
-        self.expiry = desk.matters().iter().map(|matter| matter.expires_at).min();
+        self.expiry = desk.pending().iter().map(|matter| matter.expires_at).min();
         let grants = desk.grants().len();
         std::mem::replace(&mut self.grants, grants) != grants
     }
@@ -143,7 +144,7 @@ impl EventFollower {
 }
 
 /// Waits until something is new there.
-async fn moved(changes: &mut Option<watch::Receiver<u64>>) {
+async fn wait_for_change(changes: &mut Option<watch::Receiver<u64>>) {
     if let Some(changes) = changes
         && changes.changed().await.is_ok()
     {

@@ -36,16 +36,16 @@ type ApiResult<T> = Result<Json<T>, ApiError>;
 pub(crate) fn for_browsers(console: Console) -> Router {
     let inside = api()
         .route("/sessions/end", post(sessions::sign_out))
-        .layer(middleware::from_fn_with_state(console.clone(), browser_auth::enter))
+        .layer(middleware::from_fn_with_state(console.clone(), browser_auth::authenticate_browser))
         .route("/open", post(sessions::open));
     Router::new()
         .nest("/api", inside)
         .merge(pages::routes())
-        .fallback(nothing)
+        .fallback(not_found)
         .layer(DefaultBodyLimit::max(MAX_BODY))
-        .layer(middleware::from_fn(in_time))
-        .layer(middleware::from_fn(browser_auth::admit))
-        .layer(middleware::map_response(pages::guarded))
+        .layer(middleware::from_fn(limit_time))
+        .layer(middleware::from_fn(browser_auth::check_origin))
+        .layer(middleware::map_response(pages::add_security_headers))
         .with_state(console)
 }
 
@@ -54,10 +54,10 @@ pub(crate) fn for_programs(console: Console) -> Router {
     let inside = api().route("/links", post(sessions::link));
     Router::new()
         .nest("/api", inside)
-        .fallback(nothing)
+        .fallback(not_found)
         .layer(DefaultBodyLimit::max(MAX_BODY))
-        .layer(middleware::from_fn(in_time))
-        .layer(middleware::from_fn(browser_auth::program))
+        .layer(middleware::from_fn(limit_time))
+        .layer(middleware::from_fn(browser_auth::attach_program))
         .with_state(console)
 }
 
@@ -65,25 +65,25 @@ fn api() -> Router<Console> {
     Router::new()
         .route("/console", get(about))
         .route("/events", get(events::stream))
-        .route("/approvals", get(approvals::all))
-        .route("/approvals/{id}", get(approvals::one).post(approvals::decide))
+        .route("/approvals", get(approvals::list))
+        .route("/approvals/{id}", get(approvals::show).post(approvals::decide))
         .route("/grants", get(approvals::grants))
         .route("/grants/{id}/revoke", post(approvals::revoke))
         .route("/rules", get(approvals::rules))
-        .route("/definitions", get(definitions::all))
-        .route("/definitions/{server}", get(definitions::one))
+        .route("/definitions", get(definitions::list))
+        .route("/definitions/{server}", get(definitions::show))
         .route("/definitions/{server}/difference", get(definitions::difference))
         .route("/definitions/{server}/history", get(definitions::history))
         .route("/definitions/{server}/accept", post(definitions::accept))
         .route("/definitions/{server}/reject", post(definitions::reject))
-        .route("/models", get(models::all))
-        .route("/servers", get(servers::all))
-        .route("/servers/{name}", get(servers::one))
+        .route("/models", get(models::list))
+        .route("/servers", get(servers::list))
+        .route("/servers/{name}", get(servers::show))
         .route("/servers/{name}/restart", post(servers::restart))
         .route("/activity", get(activity::search))
         .route("/activity/summary", get(summary::summary))
         .route("/activity/{number}/arguments", get(activity::arguments))
-        .route("/sessions", get(sessions::all))
+        .route("/sessions", get(sessions::list))
         .route("/sessions/{id}/end", post(sessions::end))
 }
 
@@ -116,10 +116,10 @@ async fn about(
     })
 }
 
-async fn nothing() -> ApiError {
+async fn not_found() -> ApiError {
     ApiError::Nothing("there is nothing at this address".to_owned())
 }
 
-async fn in_time(request: Request, next: Next) -> Result<Response, ApiError> {
+async fn limit_time(request: Request, next: Next) -> Result<Response, ApiError> {
     tokio::time::timeout(TIMEOUT, next.run(request)).await.map_err(|_| ApiError::Late)
 }

@@ -18,7 +18,7 @@ pub(super) struct ModelsResponse {
     overview: Option<SamplingOverview>,
 }
 
-pub(super) async fn all(State(console): State<Console>) -> ApiResult<ModelsResponse> {
+pub(super) async fn list(State(console): State<Console>) -> ApiResult<ModelsResponse> {
     let Some(sampler) = console.sampler() else {
         return Ok(Json(ModelsResponse { is_offered: false, overview: None }));
     };

@@ -12,7 +12,7 @@ use super::{ApiError, ApiResult, JsonBody};
 use crate::Console;
 use crate::browser_auth::ConsoleCaller;
 
-pub(super) async fn all(State(console): State<Console>) -> Json<HostStatus> {
+pub(super) async fn list(State(console): State<Console>) -> Json<HostStatus> {
     Json(console.servers().status())
 }
 
@@ -25,7 +25,7 @@ pub(super) struct ServerResponse {
     offers: Option<Value>,
 }
 
-pub(super) async fn one(
+pub(super) async fn show(
     State(console): State<Console>,
     Path(name): Path<String>,
 ) -> ApiResult<ServerResponse> {
@@ -59,7 +59,7 @@ pub(super) async fn restart(
         let mut entry = AuditEntry::new(AuditEntryKind::Server);
         entry.server = Some(name);
         entry.subject = Some("restart".to_owned());
-        entry.by = Some(caller.words());
+        entry.by = Some(caller.describe());
         audit.record(entry).await?;
     }
     Ok(Json(json!({})))

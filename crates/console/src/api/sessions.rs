@@ -28,9 +28,9 @@ pub(super) async fn open(
     JsonBody(LinkTokenBody { token }): JsonBody<LinkTokenBody>,
 ) -> Result<Response, ApiError> {
     let browser = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
-    let opened = console.sessions().open(&token, browser).ok_or(ApiError::NoLink)?;
+    let opened = console.sessions().redeem_link(&token, browser).ok_or(ApiError::NoLink)?;
     tracing::info!(session = opened.id, "a browser was let in to the console");
-    note(&console, "a session was opened", "a link of the console").await?;
+    record_sign_in(&console, "a session was opened", "a link of the console").await?;
     console.news().sessions_changed();
     // Without `Max-Age` it goes with the browser; when it runs out is known here.
     let cookie = format!("{}={}; Path=/; HttpOnly; SameSite=Strict", cookie_name(&console), opened.secret);
@@ -54,7 +54,7 @@ pub(super) async fn link(
         decider.check_link(console.deciders().from)?;
     }
     let link = console.link();
-    note(&console, "a link was made", &caller.words()).await?;
+    record_sign_in(&console, "a link was made", &caller.describe()).await?;
     let lifetime_ms = u64::try_from(link.lifetime.as_millis()).unwrap_or(u64::MAX);
     Ok(Json(LinkResponse { url: link.url().to_owned(), lifetime_ms }))
 }
@@ -66,12 +66,12 @@ pub(super) struct SessionsResponse {
     current: Option<String>,
 }
 
-pub(super) async fn all(
+pub(super) async fn list(
     State(console): State<Console>,
     Extension(caller): Extension<ConsoleCaller>,
 ) -> Json<SessionsResponse> {
     Json(SessionsResponse {
-        sessions: console.sessions().all(),
+        sessions: console.sessions().list(),
         current: caller.session().map(str::to_owned),
     })
 }
@@ -86,7 +86,7 @@ pub(super) async fn end(
         return Err(ApiError::Nothing("this session is over already".to_owned()));
     }
     console.news().sessions_changed();
-    note(&console, "a session was ended", &caller.words()).await?;
+    record_sign_in(&console, "a session was ended", &caller.describe()).await?;
     Ok(Json(json!({})))
 }
 
@@ -100,7 +100,7 @@ pub(super) async fn sign_out(
     end(state, Extension(caller), Path(id), body).await
 }
 
-async fn note(console: &Console, what: &str, by: &str) -> Result<(), ApiError> {
+async fn record_sign_in(console: &Console, what: &str, by: &str) -> Result<(), ApiError> {
     let Some(audit) = console.audit() else { return Ok(()) };
     let mut entry = AuditEntry::new(AuditEntryKind::SignIn);
     entry.subject = Some(format!("the console: {what}"));

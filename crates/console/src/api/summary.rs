@@ -9,15 +9,15 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use super::ApiResult;
-use super::activity::{ActivityQueryResult, record, wanted};
+use super::activity::{ActivityQueryResult, parse_query, require_audit};
 use crate::Console;
 
 /// Maximum number of entries counted, the newest first.
 const MAX_COUNTED: usize = 20_000;
 /// Number of periods.
-const SPANS: i64 = 60;
+const PERIOD_COUNT: i64 = 60;
 /// Default length of the time range.
-const USUAL: SignedDuration = SignedDuration::from_hours(24);
+const DEFAULT_RANGE: SignedDuration = SignedDuration::from_hours(24);
 
 /// Statistics of a time range.
 #[derive(Serialize)]
@@ -69,27 +69,27 @@ pub(super) async fn summary(
     State(console): State<Console>,
     asked: ActivityQueryResult,
 ) -> ApiResult<ActivitySummary> {
-    let wanted = wanted(asked)?;
+    let wanted = parse_query(asked)?;
     let until = wanted.until.unwrap_or_else(Timestamp::now);
-    let since = wanted.since.unwrap_or_else(|| until.saturating_sub(USUAL).unwrap_or(Timestamp::MIN));
+    let since = wanted.since.unwrap_or_else(|| until.saturating_sub(DEFAULT_RANGE).unwrap_or(Timestamp::MIN));
     let mut search = wanted.search();
     (search.since, search.until, search.before) = (Some(since), Some(until), None);
     search.limit = MAX_COUNTED;
-    let found = record(&console)?.search(search).await?;
+    let found = require_audit(&console)?.search(search).await?;
     let entries: Vec<AuditEntry> = found.into_iter().map(|one| one.entry).collect();
     Ok(Json(count(&entries, since, until)))
 }
 
 fn count(entries: &[AuditEntry], since: Timestamp, until: Timestamp) -> ActivitySummary {
     let (from, to) = (since.as_microsecond(), until.as_microsecond());
-    let width = ((to.saturating_sub(from)) / SPANS).max(1);
+    let width = ((to.saturating_sub(from)) / PERIOD_COUNT).max(1);
     let mut spans: Vec<(ActivityPeriod, Vec<u64>)> = Vec::new();
-    spans.resize_with(usize::try_from(SPANS).unwrap_or_default(), Default::default);
+    spans.resize_with(usize::try_from(PERIOD_COUNT).unwrap_or_default(), Default::default);
     let mut endings = BTreeMap::new();
     let mut servers: BTreeMap<&str, (ServerActivity, Vec<u64>)> = BTreeMap::new();
     let mut all = Vec::new();
     for entry in entries {
-        let at = (entry.at.saturating_sub(from) / width).clamp(0, SPANS - 1);
+        let at = (entry.at.saturating_sub(from) / width).clamp(0, PERIOD_COUNT - 1);
         let Some((span, taken)) = usize::try_from(at).ok().and_then(|at| spans.get_mut(at)) else { continue };
         if let Some(ending) = entry.ending {
             *endings.entry(word(ending)).or_default() += 1;

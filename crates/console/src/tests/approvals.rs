@@ -15,7 +15,7 @@ async fn calling(house: &House, arguments: Value) -> JoinHandle<Result<CallToolR
 
 /// The matter that waits, once it does.
 async fn waiting(house: &House, browser: &Browser) -> Value {
-    let mut changes = house.host.guard().unwrap().desk().subscribe();
+    let mut changes = house.host.guard().unwrap().approvals().subscribe();
     let look = async {
         loop {
             changes.mark_unchanged();
@@ -132,5 +132,5 @@ async fn the_rules_are_shown_in_words() {
 
 /// Reports a person as present, as the console does soon after a browser has signed in.
 fn attended(house: &House) -> ViewerRegistration {
-    house.host.guard().unwrap().desk().attend(None)
+    house.host.guard().unwrap().approvals().register_viewer(None)
 }

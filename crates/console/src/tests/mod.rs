@@ -93,7 +93,7 @@ impl House {
     /// Waits until the server is there.
     async fn ready(&self) {
         let mut seen = 0;
-        while !self.host.status().is_well() {
+        while !self.host.status().is_healthy() {
             seen = self.host.changed(seen).await;
         }
     }

@@ -50,7 +50,7 @@ impl<'c, T> Elicit<'c, T> {
 
     /// Asks with this form instead of the one that `T` makes.
     pub fn form(mut self, form: ElicitSchema) -> Self {
-        self.form = Some(Ok(AnswerForm::by_hand(form)));
+        self.form = Some(Ok(AnswerForm::from_schema(form)));
         self
     }
 
@@ -77,11 +77,11 @@ impl<'c, T: JsonSchema> Elicit<'c, T> {
 impl<T: DeserializeOwned + JsonSchema> Question for Elicit<'_, T> {
     type Answer = T;
 
-    fn look(self, context: &Context, missing: &mut PendingQuestions) -> Result<Option<T>, AskError> {
+    fn resolve(self, context: &Context, missing: &mut PendingQuestions) -> Result<Option<T>, AskError> {
         let form = self.form.unwrap_or_else(|| AnswerForm::of::<T>(&self.field))?;
-        look_form(context, missing, self.message, self.key, form, |form, message, result| {
-            match accepted(message, &result) {
-                Ok(()) => form.read(content(&result)?).map(Ok),
+        resolve_form(context, missing, self.message, self.key, form, |form, message, result| {
+            match check_accepted(message, &result) {
+                Ok(()) => form.read(decode_content(&result)?).map(Ok),
                 Err(refusal) => Ok(Err(refusal)),
             }
         })
@@ -115,21 +115,21 @@ impl RawElicit<'_> {
 impl Question for RawElicit<'_> {
     type Answer = ElicitResult;
 
-    fn look(
+    fn resolve(
         self,
         context: &Context,
         missing: &mut PendingQuestions,
     ) -> Result<Option<ElicitResult>, AskError> {
         match self.what {
             ElicitMode::Form(form) => {
-                look_form(context, missing, self.message, self.key, form?, |form, _, result| {
+                resolve_form(context, missing, self.message, self.key, form?, |form, _, result| {
                     if result.action == ElicitAction::Accept {
-                        check_content(&form.schema, &content(&result)?)?;
+                        check_content(&form.schema, &decode_content(&result)?)?;
                     }
                     Ok(Ok(result))
                 })
             }
-            ElicitMode::Url(params) => look_url(context, missing, self.key, params),
+            ElicitMode::Url(params) => resolve_url(context, missing, self.key, params),
         }
     }
 }
@@ -170,14 +170,14 @@ impl<'c> ElicitUrl<'c> {
 impl Question for ElicitUrl<'_> {
     type Answer = ();
 
-    fn look(self, context: &Context, missing: &mut PendingQuestions) -> Result<Option<()>, AskError> {
+    fn resolve(self, context: &Context, missing: &mut PendingQuestions) -> Result<Option<()>, AskError> {
         let message = self.params.message.clone();
-        let result = look_url(context, missing, self.key, self.params)?;
-        result.map(|result| accepted(&message, &result)).transpose()
+        let result = resolve_url(context, missing, self.key, self.params)?;
+        result.map(|result| check_accepted(&message, &result)).transpose()
     }
 }
 
-fn look_form<A>(
+fn resolve_form<A>(
     context: &Context,
     missing: &mut PendingQuestions,
     mut message: String,
@@ -185,9 +185,9 @@ fn look_form<A>(
     form: AnswerForm,
     read: impl FnOnce(&AnswerForm, &str, ElicitResult) -> Result<Result<A, AskError>, FormContentError>,
 ) -> Result<Option<A>, AskError> {
-    request_checks::form(&message, &form.schema)?;
+    request_checks::check_form(&message, &form.schema)?;
     let key = key.unwrap_or_else(|| context.next_key());
-    if let Some(result) = question::answer::<ElicitResult>(context, &key) {
+    if let Some(result) = question::decode_answer::<ElicitResult>(context, &key) {
         match read(&form, &message, result) {
             Ok(answer) => return answer.map(Some),
             Err(misfit) => {
@@ -202,18 +202,18 @@ fn look_form<A>(
     Ok(None)
 }
 
-fn look_url(
+fn resolve_url(
     context: &Context,
     missing: &mut PendingQuestions,
     key: Option<String>,
     mut params: ElicitUrlParams,
 ) -> Result<Option<ElicitResult>, AskError> {
     let key = key.unwrap_or_else(|| context.next_key());
-    if let Some(result) = question::answer(context, &key) {
+    if let Some(result) = question::decode_answer(context, &key) {
         return Ok(Some(result));
     }
     match url::Url::parse(&params.url) {
-        Ok(url) => request_checks::url(&url)?,
+        Ok(url) => request_checks::check_url(&url)?,
         Err(source) => return Err(AskError::Url { url: params.url, source }),
     }
     if params.elicitation_id.is_none() {
@@ -225,7 +225,7 @@ fn look_url(
     Ok(None)
 }
 
-fn accepted(question: &str, result: &ElicitResult) -> Result<(), AskError> {
+fn check_accepted(question: &str, result: &ElicitResult) -> Result<(), AskError> {
     match result.action {
         ElicitAction::Accept => Ok(()),
         ElicitAction::Decline => Err(AskError::Declined { question: question.to_owned() }),
@@ -233,7 +233,7 @@ fn accepted(question: &str, result: &ElicitResult) -> Result<(), AskError> {
     }
 }
 
-fn content(result: &ElicitResult) -> Result<Map<String, Value>, FormContentError> {
+fn decode_content(result: &ElicitResult) -> Result<Map<String, Value>, FormContentError> {
     match &result.content {
         None => Ok(Map::new()),
         Some(content) => content.decode().map_err(|why| FormContentError::new(why.to_string())),
@@ -254,7 +254,7 @@ impl<T: DeserializeOwned + JsonSchema> IntoFuture for Elicit<'_, T> {
     type IntoFuture = Ready<Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        ready(question::put(self.context, self))
+        ready(question::resolve_all(self.context, self))
     }
 }
 
@@ -263,7 +263,7 @@ impl IntoFuture for RawElicit<'_> {
     type IntoFuture = Ready<Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        ready(question::put(self.context, self))
+        ready(question::resolve_all(self.context, self))
     }
 }
 
@@ -272,6 +272,6 @@ impl IntoFuture for ElicitUrl<'_> {
     type IntoFuture = Ready<Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        ready(question::put(self.context, self))
+        ready(question::resolve_all(self.context, self))
     }
 }

@@ -94,7 +94,7 @@ impl AnswerForm {
         if form_schema::is_null(schema) {
             return Ok(Self { schema: ElicitSchema::new(), kind: AnswerShape::Wrapped });
         }
-        if let Some(schema) = form_schema::object(schema)? {
+        if let Some(schema) = form_schema::object_form(schema)? {
             return Ok(Self { schema, kind: AnswerShape::Whole });
         }
         let (only, optional) = form_schema::field(schema, schema, field)?;
@@ -103,7 +103,7 @@ impl AnswerForm {
         Ok(Self { schema, kind: AnswerShape::Wrapped })
     }
 
-    pub(super) fn by_hand(schema: ElicitSchema) -> Self {
+    pub(super) fn from_schema(schema: ElicitSchema) -> Self {
         Self { schema, kind: AnswerShape::ByHand }
     }
 
@@ -111,8 +111,8 @@ impl AnswerForm {
     pub(super) fn parse(schema: &RawJson) -> Result<Self, FormError> {
         let error = |why: String| FormError { what: "this schema".to_owned(), why };
         let value = schema.to_value().map_err(|why| error(why.to_string()))?;
-        match form_schema::object(&value) {
-            Ok(Some(schema)) => Ok(Self::by_hand(schema)),
+        match form_schema::object_form(&value) {
+            Ok(Some(schema)) => Ok(Self::from_schema(schema)),
             Ok(None) => Err(error("it has to be an object with properties".to_owned())),
             Err(why) => Err(error(why.to_string())),
         }
@@ -147,7 +147,7 @@ fn check(field: &PrimitiveSchemaDefinition, value: &Value) -> Result<(), String>
     match (field, value) {
         (PrimitiveSchemaDefinition::String(field), Value::String(text)) => {
             let length = text.chars().count() as u64;
-            within(length, field.min_length, field.max_length, "characters")?;
+            check_range(length, field.min_length, field.max_length, "characters")?;
             match field.format {
                 Some(StringFormat::Email) if !is_email(text) => Err("has to be an e-mail address".to_owned()),
                 Some(StringFormat::Uri) if url::Url::parse(text).is_err() => {
@@ -173,11 +173,13 @@ fn check(field: &PrimitiveSchemaDefinition, value: &Value) -> Result<(), String>
             Ok(())
         }
         (PrimitiveSchemaDefinition::Boolean(_), Value::Bool(_)) => Ok(()),
-        (PrimitiveSchemaDefinition::SingleSelect(field), Value::String(text)) => one_of(&field.options, text),
+        (PrimitiveSchemaDefinition::SingleSelect(field), Value::String(text)) => {
+            check_choice(&field.options, text)
+        }
         (PrimitiveSchemaDefinition::MultiSelect(field), Value::Array(items)) => {
-            within(items.len() as u64, field.min_items, field.max_items, "choices")?;
+            check_range(items.len() as u64, field.min_items, field.max_items, "choices")?;
             items.iter().try_for_each(|item| match item.as_str() {
-                Some(text) => one_of(&field.options, text),
+                Some(text) => check_choice(&field.options, text),
                 None => Err("has to be a list of texts".to_owned()),
             })
         }
@@ -192,7 +194,7 @@ fn check(field: &PrimitiveSchemaDefinition, value: &Value) -> Result<(), String>
     }
 }
 
-fn within(count: u64, least: Option<u64>, most: Option<u64>, unit: &str) -> Result<(), String> {
+fn check_range(count: u64, least: Option<u64>, most: Option<u64>, unit: &str) -> Result<(), String> {
     match (least, most) {
         (Some(least), _) if count < least => Err(format!("has to have at least {least} {unit}")),
         (_, Some(most)) if count > most => Err(format!("has to have at most {most} {unit}")),
@@ -200,7 +202,7 @@ fn within(count: u64, least: Option<u64>, most: Option<u64>, unit: &str) -> Resu
     }
 }
 
-fn one_of(options: &[hospes_model::EnumOption], text: &str) -> Result<(), String> {
+fn check_choice(options: &[hospes_model::EnumOption], text: &str) -> Result<(), String> {
     if options.iter().any(|option| option.value == text) {
         return Ok(());
     }

@@ -12,7 +12,7 @@ use hospes_model::{
 use serde_json::{Map, Number, Value};
 
 /// The longest chain of references, and of schemas wrapped in one another, that is followed.
-const MAX_HOPS: usize = 32;
+const MAX_REFERENCE_DEPTH: usize = 32;
 
 /// Part of a schema that a form cannot express, with its path.
 #[derive(Debug)]
@@ -33,8 +33,8 @@ pub(super) fn is_null(schema: &Value) -> bool {
 }
 
 /// The form for an object; `None` where the schema is of no object.
-pub(super) fn object(root: &Value) -> Result<Option<ElicitSchema>, UnsupportedSchema> {
-    let (schema, _) = plain(root, root, "")?;
+pub(super) fn object_form(root: &Value) -> Result<Option<ElicitSchema>, UnsupportedSchema> {
+    let (schema, _) = flatten_schema(root, root, "")?;
     if schema.get("type").and_then(Value::as_str) != Some("object") && !schema.contains_key("properties") {
         return Ok(None);
     }
@@ -61,7 +61,7 @@ pub(super) fn field(
     path: &str,
 ) -> Result<(PrimitiveSchemaDefinition, bool), UnsupportedSchema> {
     let error = |why| UnsupportedSchema { path: path.to_owned(), why };
-    let (schema, optional) = plain(root, schema, path)?;
+    let (schema, optional) = flatten_schema(root, schema, path)?;
     let text = |name: &str| schema.get(name).and_then(Value::as_str).map(str::to_owned);
     let count = |name: &str| schema.get(name).and_then(Value::as_u64);
     let default = schema.get("default");
@@ -107,7 +107,7 @@ pub(super) fn field(
         }
         Some("array") => {
             let items = schema.get("items").ok_or_else(|| error("is a list of anything"))?;
-            let (items, _) = plain(root, items, path)?;
+            let (items, _) = flatten_schema(root, items, path)?;
             let options = choices(root, &items)
                 .ok_or_else(|| error("is a list, and not of choices (an enum without data)"))?;
             let mut field = MultiSelectSchema::new(options);
@@ -127,15 +127,19 @@ pub(super) fn field(
 }
 
 /// The schema with references, single alternatives and `null` put away; and whether it allowed `null`.
-fn plain(root: &Value, schema: &Value, path: &str) -> Result<(Map<String, Value>, bool), UnsupportedSchema> {
+fn flatten_schema(
+    root: &Value,
+    schema: &Value,
+    path: &str,
+) -> Result<(Map<String, Value>, bool), UnsupportedSchema> {
     let error = |why| UnsupportedSchema { path: path.to_owned(), why };
     let mut schema = schema.as_object().cloned().ok_or_else(|| error("may be anything at all"))?;
     let mut optional = false;
-    for _ in 0..MAX_HOPS {
+    for _ in 0..MAX_REFERENCE_DEPTH {
         if let Some(reference) = schema.remove("$ref") {
             let target = reference.as_str().and_then(|reference| root.pointer(reference.strip_prefix('#')?));
             let target = target.and_then(Value::as_object).ok_or_else(|| error("refers to nothing"))?;
-            beneath(&mut schema, target);
+            merge_missing_members(&mut schema, target);
             continue;
         }
         if let Some(Value::Array(types)) = schema.get("type") {
@@ -153,17 +157,17 @@ fn plain(root: &Value, schema: &Value, path: &str) -> Result<(Map<String, Value>
             optional = true;
             continue;
         }
-        let Some((word, one)) = only_alternative(&mut schema, &mut optional) else {
+        let Some((word, one)) = take_single_alternative(&mut schema, &mut optional) else {
             return Ok((schema, optional));
         };
         schema.remove(word);
-        beneath(&mut schema, &one);
+        merge_missing_members(&mut schema, &one);
     }
     Err(error("refers to itself"))
 }
 
 /// Strikes `null` from the alternatives; the one that is left, where it is the only one.
-fn only_alternative(
+fn take_single_alternative(
     schema: &mut Map<String, Value>,
     optional: &mut bool,
 ) -> Option<(&'static str, Map<String, Value>)> {
@@ -182,7 +186,7 @@ fn only_alternative(
 }
 
 /// Adds the members of `lower` that `upper` has not.
-fn beneath(upper: &mut Map<String, Value>, lower: &Map<String, Value>) {
+fn merge_missing_members(upper: &mut Map<String, Value>, lower: &Map<String, Value>) {
     for (name, value) in lower {
         if !upper.contains_key(name) {
             upper.insert(name.clone(), value.clone());
@@ -205,7 +209,7 @@ fn choices(root: &Value, schema: &Map<String, Value>) -> Option<Vec<EnumOption>>
     let parts = schema.get("oneOf").or_else(|| schema.get("anyOf"))?.as_array()?;
     let mut options = Vec::new();
     for part in parts {
-        let (part, _) = plain(root, part, "").ok()?;
+        let (part, _) = flatten_schema(root, part, "").ok()?;
         let shown = part.get("title").or_else(|| part.get("description")).and_then(Value::as_str);
         for mut option in choices(root, &part)? {
             option.title = shown.map(str::to_owned);

@@ -47,7 +47,7 @@ pub use question::{PendingQuestions, Question};
 pub use roots::RootsQuery;
 #[cfg(feature = "client")]
 pub(crate) use sample::check_conversation;
-pub(crate) use sample::check_said;
+pub(crate) use sample::check_message_content;
 pub use sample::{DEFAULT_MAX_TOKENS, IntoMessages, SampleQuery};
 
 use crate::context::Context;
@@ -151,6 +151,6 @@ impl Context {
     /// }
     /// ```
     pub fn ask<Q: Question>(&self, questions: Q) -> Ready<Result<Q::Answer, AskError>> {
-        ready(question::put(self, questions))
+        ready(question::resolve_all(self, questions))
     }
 }

@@ -46,7 +46,7 @@ impl Context {
                 Error::msg(format_args!("the remembered result of step {key:?} cannot be read back: {why}"))
             });
         }
-        if !self.spend_state() {
+        if !self.consume_state() {
             let why =
                 "this requestState has led to an irrevocable step before; send the request again without it";
             return Err(RpcError::invalid_params(why).into());
@@ -54,7 +54,7 @@ impl Context {
         let result = match step().await {
             Ok(result) => result,
             Err(error) => {
-                self.regain_state();
+                self.release_state();
                 return Err(Error::new(error));
             }
         };

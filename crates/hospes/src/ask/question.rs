@@ -23,7 +23,7 @@ pub trait Question {
     ///
     /// # Errors
     /// When the answer is a refusal, or the question cannot be put.
-    fn look(
+    fn resolve(
         self,
         context: &Context,
         missing: &mut PendingQuestions,
@@ -40,7 +40,9 @@ impl PendingQuestions {
     /// # Errors
     /// [`AskError::Unsupported`] when the peer did not declare what the question needs (MRTR-05).
     pub fn add(&mut self, context: &Context, key: String, request: InputRequest) -> Result<(), AskError> {
-        request.required_capability(context.answerable()).map_err(AskError::Unsupported)?;
+        request
+            .check_required_capability(context.answerable_capabilities())
+            .map_err(AskError::Unsupported)?;
         if !context.peer().revision.is_legacy() {
             match request {
                 InputRequest::CreateMessage(_) => warn_once(DeprecatedFeature::Sampling),
@@ -54,21 +56,21 @@ impl PendingQuestions {
 }
 
 /// Puts questions in one round.
-pub(super) fn put<Q: Question>(context: &Context, question: Q) -> Result<Q::Answer, AskError> {
+pub(super) fn resolve_all<Q: Question>(context: &Context, question: Q) -> Result<Q::Answer, AskError> {
     let mut missing = PendingQuestions::default();
     // A refusal among the answers decides, before anything else is asked.
-    let answer = question.look(context, &mut missing)?;
+    let answer = question.resolve(context, &mut missing)?;
     if let Some(answer) = answer {
         return Ok(answer);
     }
     for (key, request) in missing.0 {
-        context.pend(key, request);
+        context.add_question(key, request);
     }
     Err(AskError::Pending)
 }
 
 /// The answer to `key`; one that does not have its shape is forgotten, and so asked for again (MRTR-15).
-pub(super) fn answer<A: DeserializeOwned>(context: &Context, key: &str) -> Option<A> {
+pub(super) fn decode_answer<A: DeserializeOwned>(context: &Context, key: &str) -> Option<A> {
     let raw: RawJson = context.answer(key)?;
     match raw.decode() {
         Ok(answer) => Some(answer),
@@ -83,13 +85,13 @@ pub(super) fn answer<A: DeserializeOwned>(context: &Context, key: &str) -> Optio
 impl<Q: Question> Question for Vec<Q> {
     type Answer = Vec<Q::Answer>;
 
-    fn look(
+    fn resolve(
         self,
         context: &Context,
         missing: &mut PendingQuestions,
     ) -> Result<Option<Self::Answer>, AskError> {
         // All of them are looked at, so that all that is missing is asked in one round.
-        let answers: Result<Vec<_>, _> = self.into_iter().map(|q| q.look(context, missing)).collect();
+        let answers: Result<Vec<_>, _> = self.into_iter().map(|q| q.resolve(context, missing)).collect();
         Ok(answers?.into_iter().collect())
     }
 }
@@ -97,14 +99,14 @@ impl<Q: Question> Question for Vec<Q> {
 impl<Q: Question> Question for Option<Q> {
     type Answer = Option<Q::Answer>;
 
-    fn look(
+    fn resolve(
         self,
         context: &Context,
         missing: &mut PendingQuestions,
     ) -> Result<Option<Self::Answer>, AskError> {
         match self {
             None => Ok(Some(None)),
-            Some(question) => Ok(question.look(context, missing)?.map(Some)),
+            Some(question) => Ok(question.resolve(context, missing)?.map(Some)),
         }
     }
 }
@@ -115,9 +117,9 @@ macro_rules! tuples {
             type Answer = ($($name::Answer,)+);
 
             #[expect(non_snake_case, reason = "the type parameters' names serve for the values")]
-            fn look(self, context: &Context, missing: &mut PendingQuestions) -> Result<Option<Self::Answer>, AskError> {
+            fn resolve(self, context: &Context, missing: &mut PendingQuestions) -> Result<Option<Self::Answer>, AskError> {
                 let ($($name,)+) = self;
-                $(let $answer = $name.look(context, missing)?;)+
+                $(let $answer = $name.resolve(context, missing)?;)+
                 Ok(match ($($answer,)+) {
                     ($(Some($answer),)+) => Some(($($answer,)+)),
                     _ => None,

@@ -14,7 +14,7 @@ use crate::redact;
 ///
 /// # Errors
 /// [`AskError::Secret`] for a field that asks for one, [`AskError::Link`] where a URL stands to be clicked at.
-pub(super) fn form(message: &str, form: &ElicitSchema) -> Result<(), AskError> {
+pub(super) fn check_form(message: &str, form: &ElicitSchema) -> Result<(), AskError> {
     let link = |place: &str| AskError::Link { place: place.to_owned() };
     if has_link(message) {
         return Err(link("the message"));
@@ -24,7 +24,7 @@ pub(super) fn form(message: &str, form: &ElicitSchema) -> Result<(), AskError> {
         let shown = serde_json::to_value(field).unwrap_or_default();
         let words =
             ["title", "description"].map(|key| shown.get(key).and_then(Value::as_str).unwrap_or_default());
-        if redact::names_secret(name) || redact::names_secret(words[0]) {
+        if redact::is_secret_name(name) || redact::is_secret_name(words[0]) {
             return Err(AskError::Secret { field: name.clone() });
         }
         if words.into_iter().any(has_link) {
@@ -39,7 +39,7 @@ pub(super) fn form(message: &str, form: &ElicitSchema) -> Result<(), AskError> {
 ///
 /// # Errors
 /// [`AskError::Unsafe`]; it does not repeat what should not be seen.
-pub(super) fn url(url: &Url) -> Result<(), AskError> {
+pub(super) fn check_url(url: &Url) -> Result<(), AskError> {
     let refuse = |why: &'static str| Err(AskError::Unsafe { why });
     let local = match url.host() {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
@@ -54,7 +54,7 @@ pub(super) fn url(url: &Url) -> Result<(), AskError> {
         return refuse("it has a name or a password in it");
     }
     let tells = |text: &str| matches!(redact::text(text), Cow::Owned(_));
-    if url.query_pairs().any(|(name, value)| redact::names_secret(&name) || tells(&value)) {
+    if url.query_pairs().any(|(name, value)| redact::is_secret_name(&name) || tells(&value)) {
         return refuse("its query has something in it that looks like a credential or says who somebody is");
     }
     if tells(url.path()) || url.fragment().is_some_and(tells) {

@@ -31,9 +31,13 @@ impl<'c> RootsQuery<'c> {
 impl Question for RootsQuery<'_> {
     type Answer = Vec<Root>;
 
-    fn look(self, context: &Context, missing: &mut PendingQuestions) -> Result<Option<Vec<Root>>, AskError> {
+    fn resolve(
+        self,
+        context: &Context,
+        missing: &mut PendingQuestions,
+    ) -> Result<Option<Vec<Root>>, AskError> {
         let key = self.key.unwrap_or_else(|| context.next_key());
-        if let Some(ListRootsResult { roots, .. }) = question::answer(context, &key) {
+        if let Some(ListRootsResult { roots, .. }) = question::decode_answer(context, &key) {
             return Ok(Some(roots));
         }
         missing.add(context, key, InputRequest::ListRoots(ListRootsParams::new()))?;
@@ -46,6 +50,6 @@ impl IntoFuture for RootsQuery<'_> {
     type IntoFuture = Ready<Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        ready(question::put(self.context, self))
+        ready(question::resolve_all(self.context, self))
     }
 }

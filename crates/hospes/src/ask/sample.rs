@@ -111,25 +111,25 @@ impl<'c> SampleQuery<'c> {
 
     /// A part of the name of a model that would do well; may be said several times, the best first.
     pub fn model_hint(mut self, name: impl Into<String>) -> Self {
-        self.wishes().hints.push(ModelHint::new().with_name(name));
+        self.preferences_mut().hints.push(ModelHint::new().with_name(name));
         self
     }
 
     /// Sets the importance of a low price, from 0 to 1.
     pub fn cost_priority(mut self, weight: f64) -> Self {
-        self.wishes().cost_priority = Some(weight.clamp(0.0, 1.0));
+        self.preferences_mut().cost_priority = Some(weight.clamp(0.0, 1.0));
         self
     }
 
     /// Sets the importance of a quick answer, from 0 to 1.
     pub fn speed_priority(mut self, weight: f64) -> Self {
-        self.wishes().speed_priority = Some(weight.clamp(0.0, 1.0));
+        self.preferences_mut().speed_priority = Some(weight.clamp(0.0, 1.0));
         self
     }
 
     /// Sets the importance of a capable model, from 0 to 1.
     pub fn intelligence_priority(mut self, weight: f64) -> Self {
-        self.wishes().intelligence_priority = Some(weight.clamp(0.0, 1.0));
+        self.preferences_mut().intelligence_priority = Some(weight.clamp(0.0, 1.0));
         self
     }
 
@@ -164,7 +164,7 @@ impl<'c> SampleQuery<'c> {
         self
     }
 
-    fn wishes(&mut self) -> &mut ModelPreferences {
+    fn preferences_mut(&mut self) -> &mut ModelPreferences {
         self.params.model_preferences.get_or_insert_default()
     }
 }
@@ -172,13 +172,13 @@ impl<'c> SampleQuery<'c> {
 impl Question for SampleQuery<'_> {
     type Answer = CreateMessageResult;
 
-    fn look(
+    fn resolve(
         self,
         context: &Context,
         missing: &mut PendingQuestions,
     ) -> Result<Option<CreateMessageResult>, AskError> {
         let key = self.key.unwrap_or_else(|| context.next_key());
-        if let Some(result) = question::answer(context, &key) {
+        if let Some(result) = question::decode_answer(context, &key) {
             return Ok(Some(result));
         }
         check_conversation(&self.params.messages)?;
@@ -197,13 +197,13 @@ impl IntoFuture for SampleQuery<'_> {
     type IntoFuture = Ready<Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        ready(question::put(self.context, self))
+        ready(question::resolve_all(self.context, self))
     }
 }
 
 /// Checks that content of a sampling message can be read (SAMP-24). Images and audio are Base64 and name their media
 /// type.
-pub(crate) fn check_said(content: &[SamplingMessageContentBlock]) -> Result<(), &'static str> {
+pub(crate) fn check_message_content(content: &[SamplingMessageContentBlock]) -> Result<(), &'static str> {
     let media = content.iter().filter_map(|block| match block {
         SamplingMessageContentBlock::Image(image) => Some((&image.data, &image.mime_type)),
         SamplingMessageContentBlock::Audio(audio) => Some((&audio.data, &audio.mime_type)),
@@ -239,7 +239,7 @@ fn is_base64(text: &[u8]) -> bool {
 pub(crate) fn check_conversation(messages: &[SamplingMessage]) -> Result<(), AskError> {
     let mut wanted: Vec<&str> = Vec::new();
     for message in messages {
-        check_said(&message.content).map_err(AskError::Conversation)?;
+        check_message_content(&message.content).map_err(AskError::Conversation)?;
         let results = message.content.iter().filter_map(|block| match block {
             SamplingMessageContentBlock::ToolResult(result) => Some(result.tool_use_id.as_str()),
             _ => None,

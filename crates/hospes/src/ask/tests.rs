@@ -46,7 +46,7 @@ fn first() -> Context {
 /// The next run of a call that has asked, with answers by key.
 fn next<const N: usize>(context: &Context, answers: [(&str, Value); N]) -> Context {
     let mut round = context.round();
-    round.answered(answers.map(|(key, answer)| (key.to_owned(), answer.into())));
+    round.record_answers(answers.map(|(key, answer)| (key.to_owned(), answer.into())));
     context_of(all(), round)
 }
 
@@ -365,7 +365,7 @@ fn a_step_runs_once_over_all_rounds() {
         let round = context.take_questions().unwrap().round;
         // As it travels between rounds.
         let mut round: Round = serde_json::from_str(&serde_json::to_string(&round).unwrap()).unwrap();
-        round.answered([("q1".to_owned(), accept(json!({ "value": "Aisle" })).into())]);
+        round.record_answers([("q1".to_owned(), accept(json!({ "value": "Aisle" })).into())]);
         let context = context_of(all(), round);
         assert_eq!(handler(&context, false).await.unwrap(), "599 Aisle");
         assert_eq!(RUNS.load(Ordering::Relaxed), 2, "once failing, once not");
@@ -418,7 +418,7 @@ fn one_handler_answers_peers_of_both_eras() {
         panic!("a new peer is asked in the result")
     };
     let mut round = questions.round;
-    round.answered(answer);
+    round.record_answers(answer);
     let mut new = start(Revision::LATEST, round);
     let ExchangeEvent::Done(Outcome::Complete(Reply::CallTool(from_new))) = poll(&mut new) else {
         panic!("not done")

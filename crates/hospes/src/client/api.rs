@@ -11,10 +11,10 @@ use hospes_model::{
 use serde::Serialize;
 
 use super::builder::ClientBuilder;
-use super::connect::members;
+use super::connect::json_members;
 use super::core::ClientCore;
 use super::error::{CallError, ConnectError, ConnectionClosed};
-use super::link::{OutgoingParams, OutgoingRequest, write_text};
+use super::link::{OutgoingParams, OutgoingRequest, write_json_string};
 use super::listing::PaginatedStream;
 use super::request::RequestBuilder;
 use super::target::Target;
@@ -44,11 +44,11 @@ pub struct Client {
 impl Client {
     pub(super) fn new(core: ClientCore) -> Self {
         let core = Arc::new(core);
-        core.keep_listening();
-        core.keep_checking();
-        core.keep_watching_roots();
+        core.spawn_change_listener();
+        core.spawn_health_check();
+        core.spawn_root_watcher();
         #[cfg(feature = "http")]
-        core.follow_session();
+        core.resubscribe_on_new_session();
         Self { core }
     }
 
@@ -116,8 +116,8 @@ impl Client {
         arguments: impl Serialize,
     ) -> RequestBuilder<'c, CallToolResult> {
         RequestBuilder::new(self, Method::ToolsCall)
-            .offered(self.offers(ServerFeature::Tools))
-            .named(tool, &arguments)
+            .require(self.check_feature(ServerFeature::Tools))
+            .with_arguments(tool, &arguments)
     }
 
     /// Fills in a prompt.
@@ -134,44 +134,44 @@ impl Client {
         params.arguments = arguments.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
         let arguments = (!params.arguments.is_empty()).then_some(&params.arguments);
         RequestBuilder::new(self, Method::PromptsGet)
-            .offered(self.offers(ServerFeature::Prompts))
-            .named(name, &arguments)
+            .require(self.check_feature(ServerFeature::Prompts))
+            .with_arguments(name, &arguments)
     }
 
     /// Reads a resource.
     pub fn read<'c>(&'c self, uri: &'c str) -> RequestBuilder<'c, ReadResourceResult> {
         let mut text = b"\"uri\":".to_vec();
-        write_text(&mut text, uri);
+        write_json_string(&mut text, uri);
         RequestBuilder::new(self, Method::ResourcesRead)
-            .offered(self.offers(ServerFeature::Resources))
-            .with(uri, text)
+            .require(self.check_feature(ServerFeature::Resources))
+            .with_members(uri, text)
     }
 
     /// Suggests values for an argument.
     pub fn complete(&self, params: &CompleteParams) -> RequestBuilder<'_, CompleteResult> {
         RequestBuilder::new(self, Method::Complete)
-            .offered(self.offers(ServerFeature::Completions))
-            .params(params)
+            .require(self.check_feature(ServerFeature::Completions))
+            .with_params(params)
     }
 
     /// The tools, page by page as they are needed.
     pub fn tools(&self) -> PaginatedStream<'_, Tool> {
-        PaginatedStream::new(self, self.offers(ServerFeature::Tools))
+        PaginatedStream::new(self, self.check_feature(ServerFeature::Tools))
     }
 
     /// The prompts, page by page as they are needed.
     pub fn prompts(&self) -> PaginatedStream<'_, Prompt> {
-        PaginatedStream::new(self, self.offers(ServerFeature::Prompts))
+        PaginatedStream::new(self, self.check_feature(ServerFeature::Prompts))
     }
 
     /// The resources, page by page as they are needed.
     pub fn resources(&self) -> PaginatedStream<'_, Resource> {
-        PaginatedStream::new(self, self.offers(ServerFeature::Resources))
+        PaginatedStream::new(self, self.check_feature(ServerFeature::Resources))
     }
 
     /// The resource templates, page by page as they are needed.
     pub fn resource_templates(&self) -> PaginatedStream<'_, ResourceTemplate> {
-        PaginatedStream::new(self, self.offers(ServerFeature::Resources))
+        PaginatedStream::new(self, self.check_feature(ServerFeature::Resources))
     }
 
     /// Asks whether the server is there. (2026-07-28 has no `ping`; its servers are asked who they are instead.)
@@ -187,9 +187,9 @@ impl Client {
     /// # Errors
     /// When the server sends no log messages, or refuses.
     pub async fn set_log_level(&self, level: LoggingLevel) -> Result<(), CallError> {
-        self.offers(ServerFeature::Logging)?;
+        self.check_feature(ServerFeature::Logging)?;
         self.core.set_log_level(Some(level));
-        if !self.core.speech.revision.is_legacy() {
+        if !self.core.protocol.revision.is_legacy() {
             // Every request says so by itself.
             return Ok(());
         }
@@ -198,9 +198,9 @@ impl Client {
 
     /// Changes the folders that the server may work in, and tells it where its revision has a message for that.
     pub fn set_roots<P: AsRef<Path>>(&self, folders: impl IntoIterator<Item = P>) {
-        self.core.desk.handlers.roots.set(folders);
-        if self.core.speech.revision.is_legacy() && self.core.settings.capabilities.roots.is_some() {
-            self.core.link.notify(&Notification::RootsListChanged, &self.core.speech);
+        self.core.dispatcher.handlers.roots.set(folders);
+        if self.core.protocol.revision.is_legacy() && self.core.settings.capabilities.roots.is_some() {
+            self.core.link.notify(&Notification::RootsListChanged, &self.core.protocol);
         }
     }
 
@@ -211,10 +211,10 @@ impl Client {
     /// As for every call.
     pub async fn raw(&self, method: &str, params: &RawJson) -> Result<RawJson, CallError> {
         let method = Method::from_name(method);
-        let params = members(params)?;
+        let params = json_members(params)?;
         let outgoing =
-            OutgoingRequest { members: OutgoingParams::Text(&params), ..self.core.request(&method) };
-        match self.core.complete(outgoing, None).await? {
+            OutgoingRequest { members: OutgoingParams::Text(&params), ..self.core.new_request(&method) };
+        match self.core.complete_request(outgoing, None).await? {
             Reply::Raw { json, .. } => Ok(json),
             other => {
                 let mut out = Vec::new();
@@ -263,19 +263,19 @@ impl Client {
     /// elsewhere; they include calls that fetch the result of a task.
     #[must_use]
     pub fn parked_calls(&self) -> usize {
-        self.core.parked.len() + self.core.tasks.fetching.len() + self.core.desk.held.len()
+        self.core.parked.len() + self.core.tasks.fetching.len() + self.core.dispatcher.deferred.len()
     }
 
     /// The revision that is spoken.
     #[must_use]
     pub fn revision(&self) -> Revision {
-        self.core.speech.revision
+        self.core.protocol.revision
     }
 
     /// The era that was found; worth remembering per server, because finding it costs a question.
     #[must_use]
     pub fn era(&self) -> Era {
-        self.core.speech.revision.era()
+        self.core.protocol.revision.era()
     }
 
     /// Returns true if the server is reached over HTTP+SSE, the transport of 2024-11-05. Remember it per server beside
@@ -294,12 +294,12 @@ impl Client {
     /// Returns the reason the connection ended, if it has ended.
     #[must_use]
     pub fn closed(&self) -> Option<Arc<ConnectionClosed>> {
-        self.core.desk.closed()
+        self.core.dispatcher.closed()
     }
 
     /// Resolves when the connection has ended, with how it ended. (An HTTP server has no connection that could end.)
     pub async fn wait_closed(&self) -> Arc<ConnectionClosed> {
-        self.core.desk.wait_closed().await
+        self.core.dispatcher.wait_closed().await
     }
 
     /// Ends the connection for all clones: the child and everything it started is gone, the HTTP session deleted.
@@ -307,7 +307,7 @@ impl Client {
         self.core.link.close().await;
     }
 
-    fn offers(&self, offer: ServerFeature) -> Result<(), CallError> {
+    fn check_feature(&self, offer: ServerFeature) -> Result<(), CallError> {
         let Some(capabilities) = &self.core.server.capabilities else { return Ok(()) };
         let (offered, what) = match offer {
             ServerFeature::Tools => (capabilities.tools.is_some(), "tools"),

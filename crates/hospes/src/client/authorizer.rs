@@ -22,10 +22,10 @@ pub trait Authorizer: Send + Sync + fmt::Debug {
     fn headers<'a>(&'a self, request: OutboundRequest<'a>) -> AuthorizerFuture<'a, HeaderMap>;
 
     /// Deals with a refusal.
-    fn refused<'a>(&'a self, refusal: RejectedRequest<'a>) -> AuthorizerFuture<'a, RetryDecision>;
+    fn handle_rejection<'a>(&'a self, refusal: RejectedRequest<'a>) -> AuthorizerFuture<'a, RetryDecision>;
 
     /// A request for this operation that was refused before, and sent again, was let in.
-    fn let_in(&self, operation: &str) {
+    fn record_success(&self, operation: &str) {
         let _ = operation;
     }
 }

@@ -52,7 +52,7 @@ use crate::tasks::TaskSettings;
 #[must_use = "a builder does nothing until it connects"]
 pub struct ClientBuilder {
     pub(super) settings: ClientSettings,
-    pub(super) desk: InboundDispatcher,
+    pub(super) dispatcher: InboundDispatcher,
     tasks: Option<TaskSettings>,
     #[cfg(feature = "stdio")]
     pub(super) listeners: crate::transport::child::ChildListeners,
@@ -74,7 +74,7 @@ impl ClientBuilder {
         F: Fn(CreateMessageParams) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<CreateMessageResult>> + Send + 'static,
     {
-        self.desk.handlers.sampler = Some(Arc::new(move |params| Box::pin(handler(params))));
+        self.dispatcher.handlers.sampler = Some(Arc::new(move |params| Box::pin(handler(params))));
         self.settings.capabilities.sampling.get_or_insert_with(SamplingCapability::new);
         self
     }
@@ -93,7 +93,7 @@ impl ClientBuilder {
         F: Fn(ElicitParams) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<ElicitResult>> + Send + 'static,
     {
-        self.desk.handlers.elicitor = Some(Arc::new(move |params| Box::pin(handler(params))));
+        self.dispatcher.handlers.elicitor = Some(Arc::new(move |params| Box::pin(handler(params))));
         self.elicitation_capability().form = Some(RawJson::empty_object());
         self
     }
@@ -108,14 +108,14 @@ impl ClientBuilder {
     /// Sets a callback for completed URL elicitations (2025-11-25); it receives the elicitation's id. The notification
     /// may never arrive, so code that waits for it needs another way to continue and a timeout.
     pub fn on_elicitation_complete(mut self, listener: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.desk.handlers.on_elicitation_complete = Some(Arc::new(listener));
+        self.dispatcher.handlers.on_elicitation_complete = Some(Arc::new(listener));
         self
     }
 
     /// Sets the maximum rate of sampling requests and of elicitations, counted separately. Requests over the rate are
     /// refused. The default is [`DEFAULT_QUESTION_RATE`](super::DEFAULT_QUESTION_RATE).
     pub fn question_rate(mut self, rate: Rate) -> Self {
-        self.desk.handlers.pace = QuestionRateLimiter::new(rate);
+        self.dispatcher.handlers.rate_limiter = QuestionRateLimiter::new(rate);
         self
     }
 
@@ -144,7 +144,7 @@ impl ClientBuilder {
     /// still leads to the same folder. Up to 2025-11-25 the server is notified when folders disappear or return. URIs
     /// are reported unchanged.
     pub fn roots<P: AsRef<Path>>(mut self, folders: impl IntoIterator<Item = P>) -> Self {
-        self.desk.handlers.roots.set(folders);
+        self.dispatcher.handlers.roots.set(folders);
         let mut capability = RootsCapability::new();
         capability.list_changed = Some(true);
         self.settings.capabilities.roots = Some(capability);
@@ -153,8 +153,8 @@ impl ClientBuilder {
 
     /// Calls `tell_if` each time [`roots`](Self::roots) would be reported to the server. If it returns false, an empty
     /// list is reported.
-    pub fn tell_roots_if(mut self, tell_if: impl Fn(&[Root]) -> bool + Send + Sync + 'static) -> Self {
-        self.desk.handlers.roots.tell_if = Some(Arc::new(tell_if));
+    pub fn expose_roots_if(mut self, tell_if: impl Fn(&[Root]) -> bool + Send + Sync + 'static) -> Self {
+        self.dispatcher.handlers.roots.tell_if = Some(Arc::new(tell_if));
         self
     }
 
@@ -193,13 +193,13 @@ impl ClientBuilder {
 
     /// Sets the time a call may take without an answer or progress. [`Duration::MAX`] disables the limit.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.settings.times.timeout = limit(timeout);
+        self.settings.times.timeout = to_time_limit(timeout);
         self
     }
 
     /// Sets the total time a call may take, regardless of progress. [`Duration::MAX`] disables the limit.
     pub fn max_timeout(mut self, timeout: Duration) -> Self {
-        self.settings.times.max_timeout = limit(timeout);
+        self.settings.times.max_timeout = to_time_limit(timeout);
         self
     }
 
@@ -298,14 +298,14 @@ impl ClientBuilder {
     /// Sets a callback for log messages of the server. Messages of calls made for another client (see [`Client`] as a
     /// service) go to that client instead.
     pub fn on_log(mut self, listener: impl Fn(LogMessageParams) + Send + Sync + 'static) -> Self {
-        self.desk.on_log = Some(Arc::new(listener));
+        self.dispatcher.on_log = Some(Arc::new(listener));
         self
     }
 
     /// Called with each notification that the specification does not define and that belongs to no call: extensions have such.
     /// It is a [`Notification::Other`].
     pub fn on_notification(mut self, listener: impl Fn(Notification) + Send + Sync + 'static) -> Self {
-        self.desk.on_notification = Some(Arc::new(listener));
+        self.dispatcher.on_notification = Some(Arc::new(listener));
         self
     }
 
@@ -317,14 +317,14 @@ impl ClientBuilder {
         F: Fn(String, RawJson) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<RawJson>> + Send + 'static,
     {
-        self.desk.handlers.extension =
+        self.dispatcher.handlers.extension =
             Some(Arc::new(move |method, params| Box::pin(handler(method, params))));
         self
     }
 
     /// Called when one of the server's lists has changed.
     pub fn on_list_changed(mut self, listener: impl Fn(ListKind) + Send + Sync + 'static) -> Self {
-        self.desk.on_list_changed = Some(Arc::new(listener));
+        self.dispatcher.on_list_changed = Some(Arc::new(listener));
         self
     }
 
@@ -344,13 +344,14 @@ impl ClientBuilder {
     }
 
     /// Finishes the settings: the handlers refuse requests beyond the declared capabilities.
-    fn declare(mut self) -> Self {
+    fn apply_declared_capabilities(mut self) -> Self {
         if let Some(settings) = self.tasks {
-            ClientTaskRunner::declare(&mut self.settings.capabilities);
-            self.desk.tasks = Some(ClientTaskRunner::new(settings, self.settings.limits.max_server_requests));
+            ClientTaskRunner::declare_capability(&mut self.settings.capabilities);
+            self.dispatcher.tasks =
+                Some(ClientTaskRunner::new(settings, self.settings.limits.max_server_requests));
         }
-        self.desk.handlers.declared = self.settings.capabilities.clone();
-        self.desk.hold = self.settings.park_timeout;
+        self.dispatcher.handlers.declared = self.settings.capabilities.clone();
+        self.dispatcher.park_timeout = self.settings.park_timeout;
         self
     }
 
@@ -360,7 +361,7 @@ impl ClientBuilder {
     /// A value that says what was tried, at which stage it failed, what came back and what to do next.
     pub async fn connect(self, target: impl Into<Target>) -> Result<Client, ConnectError> {
         // The future of connecting is large, and there is one of it for a connection.
-        Box::pin(connect::connect(self.declare(), target.into())).await
+        Box::pin(connect::connect(self.apply_declared_capabilities(), target.into())).await
     }
 
     /// Connects to a server in this process, through everything but a socket. For tests, and for hosts that bring
@@ -371,7 +372,13 @@ impl ClientBuilder {
     #[cfg(feature = "server")]
     pub async fn in_memory(self, server: impl IntoService) -> Result<Client, ConnectError> {
         let (read, write) = tokio::io::split(crate::transport::memory::serve(server.into_service()));
-        Box::pin(connect::connect_streams(self.declare(), read, write, "a server in memory")).await
+        Box::pin(connect::connect_streams(
+            self.apply_declared_capabilities(),
+            read,
+            write,
+            "a server in memory",
+        ))
+        .await
     }
 
     /// Connects over byte streams that are there already: a socket, for one. Messages are lines, as over stdio; see
@@ -386,7 +393,7 @@ impl ClientBuilder {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        Box::pin(connect::connect_streams(self.declare(), read, write, "a stream")).await
+        Box::pin(connect::connect_streams(self.apply_declared_capabilities(), read, write, "a stream")).await
     }
 
     /// Connects over the byte streams that `dial` returns, as described at [`over`](Self::over). `dial` is called a
@@ -414,11 +421,11 @@ impl ClientBuilder {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        Box::pin(connect::dial(self.declare(), dial, name)).await
+        Box::pin(connect::dial(self.apply_declared_capabilities(), dial, name)).await
     }
 }
 
-fn limit(timeout: Duration) -> Option<Duration> {
+fn to_time_limit(timeout: Duration) -> Option<Duration> {
     (timeout != Duration::MAX).then_some(timeout)
 }
 

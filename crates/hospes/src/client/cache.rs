@@ -12,15 +12,15 @@ use hospes_model::{Method, Notification, RawJson, Revision};
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use super::change_listeners::covers;
+use super::change_listeners::covers_uri;
 use super::link::{OutgoingParams, OutgoingRequest};
 
 /// Default size of the response cache in bytes (setting `cache_bytes`).
 pub const DEFAULT_CACHE_BYTES: usize = 8 * 1024 * 1024;
 /// Maximum number of cached responses, regardless of their size.
-pub const MAX_CACHED_ANSWERS: usize = 1024;
+pub const MAX_CACHED_RESPONSES: usize = 1024;
 /// Maximum time a response is cached, regardless of the lifetime the server gives.
-pub const MAX_CACHED_FOR: Duration = Duration::from_secs(24 * 60 * 60);
+pub const MAX_CACHE_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The answers of one connection that are still fresh.
 #[derive(Debug, Default)]
@@ -48,9 +48,9 @@ struct ResponseCacheKey {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum CacheAudience {
     /// The server said "public".
-    Anybody,
+    Public,
     /// The caller only: one principal, or the client itself.
-    Only(Option<Arc<str>>),
+    Private(Option<Arc<str>>),
 }
 
 #[derive(Debug)]
@@ -88,7 +88,7 @@ struct CachingHints<'a> {
 impl ResponseCache {
     /// The request as far as it matters here; none where its answer must not be kept: the method has no such answers,
     /// or it is one round of several (CACHE-05).
-    pub(crate) fn request(
+    pub(crate) fn prepare_request(
         &self,
         outgoing: &OutgoingRequest<'_>,
         revision: Revision,
@@ -108,7 +108,7 @@ impl ResponseCache {
             (Method::ResourcesRead, None) => return None,
             _ => None,
         };
-        let reader = CacheAudience::Only(outgoing.principal.cloned());
+        let reader = CacheAudience::Private(outgoing.principal.cloned());
         let key = ResponseCacheKey { method: method.clone(), params: params.into(), reader };
         let is_page = uri.is_none() && !params.is_empty();
         Some(CacheableRequest { key, uri, is_page, asked_at: self.lock().changes, max_bytes })
@@ -123,7 +123,7 @@ impl ResponseCache {
         let now = Instant::now();
         state.turn += 1;
         let turn = state.turn;
-        let public = ResponseCacheKey { reader: CacheAudience::Anybody, ..request.key.clone() };
+        let public = ResponseCacheKey { reader: CacheAudience::Public, ..request.key.clone() };
         for key in [&request.key, &public] {
             let Some(entry) = state.entries.get_mut(key) else { continue };
             if entry.until <= now {
@@ -139,14 +139,14 @@ impl ResponseCache {
     }
 
     /// Keeps an answer for as long as it says that it is fresh.
-    pub(crate) fn keep(&self, request: CacheableRequest, answer: &RawJson) {
+    pub(crate) fn store(&self, request: CacheableRequest, answer: &RawJson) {
         let Ok(hints) = answer.decode::<CachingHints<'_>>() else { return };
         if hints.result_type.is_some_and(|kind| kind != "complete") {
             return;
         }
         // Nothing, zero and less mean that it is stale at once (CACHE-03).
         let Some(ttl) = hints.ttl_ms.filter(|ttl| *ttl >= 1.0) else { return };
-        let ttl = Duration::try_from_secs_f64(ttl / 1000.0).unwrap_or(MAX_CACHED_FOR).min(MAX_CACHED_FOR);
+        let ttl = Duration::try_from_secs_f64(ttl / 1000.0).unwrap_or(MAX_CACHE_TTL).min(MAX_CACHE_TTL);
         let size = answer.as_bytes().len() + request.key.params.len();
         if size > request.max_bytes {
             return;
@@ -156,7 +156,7 @@ impl ResponseCache {
             // It may be from before the change.
             return;
         }
-        let public = ResponseCacheKey { reader: CacheAudience::Anybody, ..request.key.clone() };
+        let public = ResponseCacheKey { reader: CacheAudience::Public, ..request.key.clone() };
         state.remove(&request.key);
         state.remove(&public);
         let key = if hints.cache_scope.is_some_and(|scope| scope == "public") { public } else { request.key };
@@ -170,7 +170,7 @@ impl ResponseCache {
     }
 
     /// The server did not know a cursor: pages that were kept belong to a list that is no more (CACHE-11).
-    pub(crate) fn cursor_refused(&self, request: &CacheableRequest) {
+    pub(crate) fn forget_pages(&self, request: &CacheableRequest) {
         if request.is_page {
             let method = &request.key.method;
             self.forget(|key, _| key.method == *method);
@@ -178,7 +178,7 @@ impl ResponseCache {
     }
 
     /// Something has changed: what it concerns is stale at once (CACHE-10).
-    pub(crate) fn changed(&self, change: &Notification) {
+    pub(crate) fn invalidate(&self, change: &Notification) {
         match change {
             Notification::ToolsListChanged => self.forget(|key, _| key.method == Method::ToolsList),
             Notification::PromptsListChanged => self.forget(|key, _| key.method == Method::PromptsList),
@@ -187,7 +187,7 @@ impl ResponseCache {
             // With a part of it the whole has changed too, and the other way round.
             Notification::ResourceUpdated(params) => self.forget(|_, entry| {
                 let uri = entry.uri.as_deref();
-                uri.is_some_and(|uri| covers(uri, &params.uri) || covers(&params.uri, uri))
+                uri.is_some_and(|uri| covers_uri(uri, &params.uri) || covers_uri(&params.uri, uri))
             }),
             _ => {}
         }
@@ -232,14 +232,14 @@ impl ResponseCacheState {
 
     /// Evicts stale entries first, then the least recently used.
     fn make_room(&mut self, size: usize, max_bytes: usize) {
-        if self.bytes + size <= max_bytes && self.entries.len() < MAX_CACHED_ANSWERS {
+        if self.bytes + size <= max_bytes && self.entries.len() < MAX_CACHED_RESPONSES {
             return;
         }
         let now = Instant::now();
         let stale: Vec<ResponseCacheKey> =
             self.entries.iter().filter(|(_, entry)| entry.until <= now).map(|(key, _)| key.clone()).collect();
         stale.iter().for_each(|key| self.remove(key));
-        while self.bytes + size > max_bytes || self.entries.len() >= MAX_CACHED_ANSWERS {
+        while self.bytes + size > max_bytes || self.entries.len() >= MAX_CACHED_RESPONSES {
             let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.used).map(|(key, _)| key.clone());
             let Some(oldest) = oldest else { return };
             self.remove(&oldest);
@@ -272,11 +272,11 @@ mod tests {
     }
 
     fn request(cache: &ResponseCache, outgoing: &OutgoingRequest<'_>, max: usize) -> CacheableRequest {
-        cache.request(outgoing, Revision::LATEST, max).unwrap()
+        cache.prepare_request(outgoing, Revision::LATEST, max).unwrap()
     }
 
     fn keep(cache: &ResponseCache, outgoing: &OutgoingRequest<'_>, answer: &RawJson) {
-        cache.keep(request(cache, outgoing, ENOUGH), answer);
+        cache.store(request(cache, outgoing, ENOUGH), answer);
     }
 
     fn has(cache: &ResponseCache, outgoing: &OutgoingRequest<'_>) -> bool {
@@ -308,7 +308,7 @@ mod tests {
         keep(&cache, &first, &json!({ "cacheScope": "public" }).into());
         assert!(!has(&cache, &first), "no ttl");
         keep(&cache, &first, &json!({ "ttlMs": 1e300 }).into());
-        tokio::time::advance(MAX_CACHED_FOR).await;
+        tokio::time::advance(MAX_CACHE_TTL).await;
         assert!(!has(&cache, &first), "nothing is fresh for ever");
     }
 
@@ -320,11 +320,11 @@ mod tests {
         keep(&cache, &plain, &json!({ "resultType": "input_required", "ttlMs": 60_000 }).into());
         assert!(!has(&cache, &plain));
         let retry = OutgoingRequest { more: b"\"requestState\":\"s\"", ..plain };
-        assert!(cache.request(&retry, Revision::LATEST, ENOUGH).is_none());
+        assert!(cache.prepare_request(&retry, Revision::LATEST, ENOUGH).is_none());
         let call = OutgoingRequest::new(&Method::ToolsCall, TimeLimits::NONE);
-        assert!(cache.request(&call, Revision::LATEST, ENOUGH).is_none());
+        assert!(cache.prepare_request(&call, Revision::LATEST, ENOUGH).is_none());
         assert!(
-            cache.request(&plain, Revision::LATEST_LEGACY, ENOUGH).is_none(),
+            cache.prepare_request(&plain, Revision::LATEST_LEGACY, ENOUGH).is_none(),
             "older ones say nothing of it"
         );
     }
@@ -354,16 +354,16 @@ mod tests {
         for kept in [&tools, &x, &y] {
             keep(&cache, kept, &answer("", "private"));
         }
-        cache.changed(&Notification::PromptsListChanged);
+        cache.invalidate(&Notification::PromptsListChanged);
         assert!(has(&cache, &tools) && has(&cache, &x) && has(&cache, &y));
-        cache.changed(&Notification::ToolsListChanged);
+        cache.invalidate(&Notification::ToolsListChanged);
         assert!(!has(&cache, &tools) && has(&cache, &x));
-        cache.changed(&Notification::ResourceUpdated(ResourceUpdatedParams::new("a://x/part")));
+        cache.invalidate(&Notification::ResourceUpdated(ResourceUpdatedParams::new("a://x/part")));
         assert!(!has(&cache, &x) && has(&cache, &y));
         // What was under way meanwhile may be from before.
         let under_way = request(&cache, &tools, ENOUGH);
-        cache.changed(&Notification::ToolsListChanged);
-        cache.keep(under_way, &answer("old", "private"));
+        cache.invalidate(&Notification::ToolsListChanged);
+        cache.store(under_way, &answer("old", "private"));
         assert!(!has(&cache, &tools));
         cache.clear();
         assert!(!has(&cache, &y));
@@ -378,9 +378,9 @@ mod tests {
         for kept in [&first, &second, &x] {
             keep(&cache, kept, &answer("", "private"));
         }
-        cache.cursor_refused(&request(&cache, &first, ENOUGH));
+        cache.forget_pages(&request(&cache, &first, ENOUGH));
         assert!(has(&cache, &first), "there was no cursor");
-        cache.cursor_refused(&request(&cache, &second, ENOUGH));
+        cache.forget_pages(&request(&cache, &second, ENOUGH));
         assert!(!has(&cache, &first) && !has(&cache, &second) && has(&cache, &x));
     }
 
@@ -392,18 +392,18 @@ mod tests {
         for uri in &uris {
             // The first is looked at again and again.
             cache.find(&request(&cache, &read("a://", uris[0].as_bytes()), 5000));
-            cache.keep(request(&cache, &read("a://", uri.as_bytes()), 5000), &text);
+            cache.store(request(&cache, &read("a://", uri.as_bytes()), 5000), &text);
             assert!(cache.lock().bytes <= 5000);
         }
         let kept: Vec<bool> = uris.iter().map(|uri| has(&cache, &read("a://", uri.as_bytes()))).collect();
         assert_eq!(kept, [true, false, false, false, false, true, true, true]);
         let large = answer(&"x".repeat(6000), "private");
-        cache.keep(request(&cache, &list(b""), 5000), &large);
+        cache.store(request(&cache, &list(b""), 5000), &large);
         assert!(!has(&cache, &list(b"")));
-        for number in 0..2 * MAX_CACHED_ANSWERS {
+        for number in 0..2 * MAX_CACHED_RESPONSES {
             let params = format!("\"cursor\":\"{number}\"");
             keep(&cache, &list(params.as_bytes()), &answer("", "private"));
         }
-        assert_eq!(cache.lock().entries.len(), MAX_CACHED_ANSWERS);
+        assert_eq!(cache.lock().entries.len(), MAX_CACHED_RESPONSES);
     }
 }

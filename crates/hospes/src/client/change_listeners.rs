@@ -38,10 +38,10 @@ struct PendingChanges {
 
 impl ChangeListeners {
     /// Adds a listener. Returns it and the resources that had no listener before.
-    pub(crate) fn listen(&self, filter: SubscriptionFilter) -> (Arc<ChangeListener>, Vec<String>) {
+    pub(crate) fn add_listener(&self, filter: SubscriptionFilter) -> (Arc<ChangeListener>, Vec<String>) {
         let mut wanted = locked(&self.wanted);
         let mut new = Vec::new();
-        for uri in unique(&filter) {
+        for uri in unique_resources(&filter) {
             let count = wanted.entry(uri.clone()).or_default();
             *count += 1;
             if *count == 1 {
@@ -54,10 +54,10 @@ impl ChangeListeners {
     }
 
     /// Removes a listener. Returns the resources that have no listener any more.
-    pub(crate) fn leave(&self, listener: &Arc<ChangeListener>) -> Vec<String> {
+    pub(crate) fn remove_listener(&self, listener: &Arc<ChangeListener>) -> Vec<String> {
         locked(&self.listeners).retain(|other| !Arc::ptr_eq(other, listener));
         let mut wanted = locked(&self.wanted);
-        unique(&listener.filter)
+        unique_resources(&listener.filter)
             .into_iter()
             .filter(|uri| match wanted.get_mut(uri) {
                 Some(count) if *count > 1 => {
@@ -71,19 +71,19 @@ impl ChangeListeners {
     }
 
     /// Every resource that has a listener; a new session must subscribe to them.
-    pub(crate) fn wanted(&self) -> Vec<String> {
+    pub(crate) fn wanted_resources(&self) -> Vec<String> {
         locked(&self.wanted).keys().cloned().collect()
     }
 
     /// Passes a change to the listeners that subscribed to it.
-    pub(crate) fn tell(&self, change: &Notification) {
+    pub(crate) fn notify_listeners(&self, change: &Notification) {
         for listener in locked(&self.listeners).iter() {
-            listener.tell(change);
+            listener.record_change(change);
         }
     }
 
     /// Nothing will be told any more.
-    pub(crate) fn end(&self) {
+    pub(crate) fn close_all(&self) {
         for listener in locked(&self.listeners).drain(..) {
             let mut news = locked(&listener.news);
             news.ended = true;
@@ -93,7 +93,7 @@ impl ChangeListeners {
 }
 
 impl ChangeListener {
-    fn tell(&self, change: &Notification) {
+    fn record_change(&self, change: &Notification) {
         let (mut news, filter) = (locked(&self.news), &self.filter);
         match change {
             Notification::ToolsListChanged if filter.tools_list_changed => news.tools = true,
@@ -140,17 +140,17 @@ impl ChangeListener {
     }
 }
 
-fn unique(filter: &SubscriptionFilter) -> BTreeSet<String> {
+fn unique_resources(filter: &SubscriptionFilter) -> BTreeSet<String> {
     filter.resource_subscriptions.iter().cloned().collect()
 }
 
 /// Returns true if the filter covers a change of `uri`. A server may name a part of the subscribed resource.
 fn filter_covers(filter: &SubscriptionFilter, uri: &str) -> bool {
-    filter.resource_subscriptions.iter().any(|wanted| covers(wanted, uri))
+    filter.resource_subscriptions.iter().any(|wanted| covers_uri(wanted, uri))
 }
 
 /// Returns true if `uri` is the resource `whole` or a part of it.
-pub(crate) fn covers(whole: &str, uri: &str) -> bool {
+pub(crate) fn covers_uri(whole: &str, uri: &str) -> bool {
     uri.strip_prefix(whole)
         .is_some_and(|rest| rest.is_empty() || whole.ends_with('/') || rest.starts_with(['/', '?', '#']))
 }
@@ -189,7 +189,7 @@ mod tests {
         let mut filter = SubscriptionFilter::new();
         filter.tools_list_changed = true;
         filter.resource_subscriptions = vec!["a://x".into()];
-        let (listener, _) = changes.listen(filter);
+        let (listener, _) = changes.add_listener(filter);
         for change in [
             Notification::ToolsListChanged,
             Notification::ToolsListChanged,
@@ -198,7 +198,7 @@ mod tests {
             updated("a://x/part"),
             updated("a://xy"),
         ] {
-            changes.tell(&change);
+            changes.notify_listeners(&change);
         }
         assert_eq!(next(&listener), Some(Notification::ToolsListChanged));
         assert_eq!(next(&listener), Some(updated("a://x")));
@@ -215,12 +215,12 @@ mod tests {
             filter.resource_subscriptions = uris.iter().map(ToString::to_string).collect();
             filter
         };
-        let (first, new) = changes.listen(filter(&["a", "b", "a"]));
+        let (first, new) = changes.add_listener(filter(&["a", "b", "a"]));
         assert_eq!(new, ["a", "b"]);
-        let (second, new) = changes.listen(filter(&["b", "c"]));
+        let (second, new) = changes.add_listener(filter(&["b", "c"]));
         assert_eq!(new, ["c"]);
-        assert_eq!(changes.leave(&first), ["a"]);
-        assert_eq!(changes.leave(&second), ["b", "c"]);
-        assert!(changes.wanted().is_empty());
+        assert_eq!(changes.remove_listener(&first), ["a"]);
+        assert_eq!(changes.remove_listener(&second), ["b", "c"]);
+        assert!(changes.wanted_resources().is_empty());
     }
 }

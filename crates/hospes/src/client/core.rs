@@ -18,12 +18,12 @@ use hospes_model::{
 use tokio::time::Instant;
 
 use super::cache::CacheableRequest;
-use super::connect::members;
+use super::connect::json_members;
 use super::dispatcher::{InboundDispatcher, ReplyTo};
 use super::duplex::{DuplexCall, DuplexLink, MAX_QUEUED_BYTES};
 use super::error::{CallError, ConnectionClosed};
 use super::lenient_lists::read_list;
-use super::link::{InFlightRequest, LinkEvent, OutgoingParams, OutgoingRequest, write_text};
+use super::link::{InFlightRequest, LinkEvent, OutgoingParams, OutgoingRequest, write_json_string};
 use super::parked_calls::ParkedCalls;
 use super::settings::ClientSettings;
 use super::tasks::ServerTaskState;
@@ -31,8 +31,8 @@ use super::tasks::ServerTaskState;
 use crate::transport::http_client::{HttpCall, HttpLink};
 
 /// First delay before the next round if a server returns `input_required` without questions; it doubles each time.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const MIN_ROUND_DELAY: Duration = Duration::from_millis(100);
+const MAX_ROUND_DELAY: Duration = Duration::from_secs(5);
 
 /// Transport that carries the messages.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub(crate) enum ClientLink {
 /// Resource that ends with the connection.
 pub(crate) trait ConnectionGuard: fmt::Debug + Send + Sync {
     /// Resolves when nothing of it is left.
-    fn gone(&self) -> BoxFuture<'_, ()>;
+    fn wait_terminated(&self) -> BoxFuture<'_, ()>;
 }
 
 /// A request under way.
@@ -87,11 +87,11 @@ impl ClientLink {
     }
 
     /// Time spent on authorization.
-    pub(crate) fn away(&self) -> std::time::Duration {
+    pub(crate) fn authorization_time(&self) -> std::time::Duration {
         match self {
             Self::Duplex(..) => std::time::Duration::ZERO,
             #[cfg(feature = "http")]
-            Self::Http(http) => http.away(),
+            Self::Http(http) => http.authorization_time(),
         }
     }
 
@@ -160,7 +160,7 @@ impl ClientLink {
             Self::Duplex(duplex, guard) => {
                 duplex.close();
                 if let Some(guard) = guard {
-                    guard.gone().await;
+                    guard.wait_terminated().await;
                 }
             }
             #[cfg(feature = "http")]
@@ -169,11 +169,11 @@ impl ClientLink {
     }
 
     /// Closes the connection to a server that no longer responds, without waiting.
-    pub(crate) fn give_up(&self, closed: ConnectionClosed) {
+    pub(crate) fn close_with_reason(&self, closed: ConnectionClosed) {
         match self {
-            Self::Duplex(duplex, _) => duplex.give_up(closed),
+            Self::Duplex(duplex, _) => duplex.close_with_reason(closed),
             #[cfg(feature = "http")]
-            Self::Http(http) => http.give_up(closed),
+            Self::Http(http) => http.mark_lost(closed),
         }
     }
 
@@ -187,7 +187,7 @@ impl ClientLink {
     }
 
     /// A list of tools has come: what has to be known of it to call them, and which of them must not be.
-    pub(crate) fn learn_tools(&self, result: &mut ListToolsResult, speech: &NegotiatedProtocol) {
+    pub(crate) fn record_tools(&self, result: &mut ListToolsResult, speech: &NegotiatedProtocol) {
         match self {
             #[cfg(feature = "http")]
             Self::Http(http) if !speech.revision.is_legacy() => http.learn_tools(result),
@@ -197,7 +197,7 @@ impl ClientLink {
     }
 
     /// Returns true if the transport needs the lists of tools.
-    pub(crate) fn learns_tools(&self, speech: &NegotiatedProtocol) -> bool {
+    pub(crate) fn needs_tool_list(&self, speech: &NegotiatedProtocol) -> bool {
         match self {
             #[cfg(feature = "http")]
             Self::Http(_) => !speech.revision.is_legacy(),
@@ -222,9 +222,9 @@ pub(crate) type ProgressCallback<'a> = Box<dyn FnMut(&ProgressParams) + Send + '
 /// A connection.
 pub(crate) struct ClientCore {
     pub(crate) link: ClientLink,
-    pub(crate) desk: Arc<InboundDispatcher>,
+    pub(crate) dispatcher: Arc<InboundDispatcher>,
     pub(crate) settings: ClientSettings,
-    pub(crate) speech: NegotiatedProtocol,
+    pub(crate) protocol: NegotiatedProtocol,
     pub(crate) server: ServerDescription,
     /// True if the connection uses HTTP+SSE, the older transport.
     pub(crate) over_sse: bool,
@@ -237,9 +237,9 @@ pub(crate) struct ClientCore {
 
 impl ClientCore {
     /// A request with the client's own limits.
-    pub(crate) fn request<'a>(&self, method: &'a Method) -> OutgoingRequest<'a> {
+    pub(crate) fn new_request<'a>(&self, method: &'a Method) -> OutgoingRequest<'a> {
         let mut outgoing = OutgoingRequest::new(method, self.settings.times);
-        if !self.speech.revision.is_legacy() {
+        if !self.protocol.revision.is_legacy() {
             outgoing.meta.log_level = self.log_level();
         }
         outgoing
@@ -257,26 +257,26 @@ impl ClientCore {
 
     /// Sends the log level to a server of an older revision.
     pub(crate) async fn send_log_level(&self, level: LoggingLevel) -> Result<(), CallError> {
-        let params = members(&SetLevelParams::new(level))?;
+        let params = json_members(&SetLevelParams::new(level))?;
         let method = Method::SetLevel;
         let outgoing = OutgoingRequest {
             members: OutgoingParams::Text(&params),
             ..OutgoingRequest::new(&method, self.settings.times)
         };
-        self.run(&outgoing, &mut None).await.map(drop)
+        self.send_request(&outgoing, &mut None).await.map(drop)
     }
 
     /// Sends a request and waits for its result, as it came.
-    pub(crate) async fn run(
+    pub(crate) async fn send_request(
         &self,
         outgoing: &OutgoingRequest<'_>,
         on_progress: &mut Option<ProgressCallback<'_>>,
     ) -> Result<RawJson, CallError> {
-        self.run_as(&self.speech, outgoing, on_progress).await
+        self.send_request_as(&self.protocol, outgoing, on_progress).await
     }
 
     /// Sends a request with the given protocol data and waits for its raw result.
-    pub(crate) async fn run_as(
+    pub(crate) async fn send_request_as(
         &self,
         speech: &NegotiatedProtocol,
         outgoing: &OutgoingRequest<'_>,
@@ -295,34 +295,34 @@ impl ClientCore {
                 // The desk has seen it too.
                 LinkEvent::Notification(..) => {}
                 LinkEvent::Question(id, method, params) => {
-                    self.desk.request(id, method, params, self.link.reply_to(&call));
+                    self.dispatcher.handle_request(id, method, params, self.link.reply_to(&call));
                 }
                 LinkEvent::Done(outcome) => {
-                    return outcome.map_err(|error| self.lift_error(outgoing.method, error));
+                    return outcome.map_err(|error| self.upgrade_error(outgoing.method, error));
                 }
             }
         }
     }
 
     /// A server's error as the newest revision has it.
-    pub(crate) fn lift_error(&self, method: &Method, error: CallError) -> CallError {
+    pub(crate) fn upgrade_error(&self, method: &Method, error: CallError) -> CallError {
         match error {
-            CallError::Rpc(error) => CallError::Rpc(decode_error(method, self.speech.revision, error)),
+            CallError::Rpc(error) => CallError::Rpc(decode_error(method, self.protocol.revision, error)),
             other => other,
         }
     }
 
     /// Sends a request, answers the questions that come instead of a result, and sends it again until there is one. That
     /// a tool was used goes to the log.
-    pub(crate) async fn complete(
+    pub(crate) async fn complete_request(
         &self,
         outgoing: OutgoingRequest<'_>,
         on_progress: Option<ProgressCallback<'_>>,
     ) -> Result<Reply, CallError> {
         let tool = outgoing.name.filter(|_| *outgoing.method == Method::ToolsCall);
-        let Some(tool) = tool else { return self.complete_rounds(outgoing, on_progress).await };
+        let Some(tool) = tool else { return self.run_input_rounds(outgoing, on_progress).await };
         let began = Instant::now();
-        let outcome = self.complete_rounds(outgoing, on_progress).await;
+        let outcome = self.run_input_rounds(outgoing, on_progress).await;
         let elapsed = began.elapsed();
         // Neither arguments nor results: they are nobody's but the caller's.
         match &outcome {
@@ -338,29 +338,29 @@ impl ClientCore {
         outcome
     }
 
-    async fn complete_rounds(
+    async fn run_input_rounds(
         &self,
         outgoing: OutgoingRequest<'_>,
         on_progress: Option<ProgressCallback<'_>>,
     ) -> Result<Reply, CallError> {
-        match self.complete_as(&self.speech, outgoing, on_progress).await? {
-            Reply::CreateTask(_) => Err(unasked(outgoing.method)),
+        match self.complete_request_as(&self.protocol, outgoing, on_progress).await? {
+            Reply::CreateTask(_) => Err(unexpected_task_error(outgoing.method)),
             reply => Ok(reply),
         }
     }
 
     /// Completes a request with the given protocol data. The result may be a task if that data declares support for
     /// tasks.
-    pub(crate) async fn complete_as(
+    pub(crate) async fn complete_request_as(
         &self,
         speech: &NegotiatedProtocol,
         outgoing: OutgoingRequest<'_>,
         mut on_progress: Option<ProgressCallback<'_>>,
     ) -> Result<Reply, CallError> {
         let method = outgoing.method;
-        let mut cacheable = self.cacheable(&outgoing);
-        let asked_at = self.desk.tool_changes();
-        if let Some(fresh) = self.find_fresh(&outgoing, cacheable.as_ref())
+        let mut cacheable = self.cacheable_request(&outgoing);
+        let asked_at = self.dispatcher.tool_change_count();
+        if let Some(fresh) = self.find_cached(&outgoing, cacheable.as_ref())
             && let PeerResult::Complete(reply) = self.decode_list(method, &fresh, asked_at)?
         {
             return Ok(reply);
@@ -376,18 +376,18 @@ impl ClientCore {
             })
         });
         let mut more = Vec::new();
-        let mut pause = FIRST_PAUSE;
+        let mut pause = MIN_ROUND_DELAY;
         for left in (0..=self.settings.max_input_rounds).rev() {
             let raw = match self
-                .run_as(speech, &OutgoingRequest { more: &more, ..outgoing }, &mut on_progress)
+                .send_request_as(speech, &OutgoingRequest { more: &more, ..outgoing }, &mut on_progress)
                 .await
             {
                 Ok(raw) => raw,
                 // 2025-11-25 has a question that is an error: once it is answered, the call is made again.
                 Err(CallError::Rpc(error)) => {
-                    self.learn_refusal(cacheable.as_ref(), &error);
+                    self.invalidate_refused_cursor(cacheable.as_ref(), &error);
                     if let Some(urls) = error.url_elicitations()
-                        && self.desk.handlers.visit_all(urls).await == Ok(true)
+                        && self.dispatcher.handlers.elicit_urls(urls).await == Ok(true)
                     {
                         continue;
                     }
@@ -399,11 +399,11 @@ impl ClientCore {
                 PeerResult::Complete(reply) => {
                     self.check_output(&outgoing, &reply)?;
                     if let Some(cacheable) = cacheable {
-                        self.desk.cache.keep(cacheable, &raw);
+                        self.dispatcher.cache.store(cacheable, &raw);
                     }
                     return Ok(reply);
                 }
-                PeerResult::InputRequired(asked) => says_what_for(method, asked)?,
+                PeerResult::InputRequired(asked) => check_input_required(method, asked)?,
                 PeerResult::Task(made) => return Ok(made.into()),
                 _ => return Err(malformed(method, "it is of another kind")),
             };
@@ -415,9 +415,9 @@ impl ClientCore {
             }
             if asked.input_requests.is_empty() {
                 tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                pause = (pause * 2).min(MAX_ROUND_DELAY);
             }
-            more = self.next_round(asked).await?;
+            more = self.answer_round(asked).await?;
         }
         Err(CallError::TooManyRounds(self.settings.max_input_rounds))
     }
@@ -428,7 +428,7 @@ impl ClientCore {
         if let (Reply::CallTool(result), Some(tool), true) =
             (reply, outgoing.name, self.settings.checks_outputs)
         {
-            self.desk.outputs.check(tool, result).map_err(|why| malformed(outgoing.method, &why))?;
+            self.dispatcher.outputs.check(tool, result).map_err(|why| malformed(outgoing.method, &why))?;
         }
         #[cfg(not(feature = "validate"))]
         let _ = (outgoing, reply);
@@ -436,39 +436,41 @@ impl ClientCore {
     }
 
     /// The request, where its answer may be kept.
-    pub(crate) fn cacheable(&self, outgoing: &OutgoingRequest<'_>) -> Option<CacheableRequest> {
-        self.desk.cache.request(outgoing, self.speech.revision, self.settings.cache_bytes)
+    pub(crate) fn cacheable_request(&self, outgoing: &OutgoingRequest<'_>) -> Option<CacheableRequest> {
+        self.dispatcher.cache.prepare_request(outgoing, self.protocol.revision, self.settings.cache_bytes)
     }
 
     /// An answer of before, if it is still fresh and good enough.
-    pub(crate) fn find_fresh(
+    pub(crate) fn find_cached(
         &self,
         outgoing: &OutgoingRequest<'_>,
         cacheable: Option<&CacheableRequest>,
     ) -> Option<RawJson> {
-        if outgoing.refresh { None } else { self.desk.cache.find(cacheable?) }
+        if outgoing.refresh { None } else { self.dispatcher.cache.find(cacheable?) }
     }
 
     /// A refused cursor says that a list is no longer what it was.
-    pub(crate) fn learn_refusal(&self, cacheable: Option<&CacheableRequest>, error: &RpcError) {
+    pub(crate) fn invalidate_refused_cursor(&self, cacheable: Option<&CacheableRequest>, error: &RpcError) {
         if let Some(cacheable) = cacheable
             && error.code == code::INVALID_PARAMS
         {
-            self.desk.cache.cursor_refused(cacheable);
+            self.dispatcher.cache.forget_pages(cacheable);
         }
     }
 
     /// The members of `params` that a round of questions leaves behind.
-    async fn next_round(&self, asked: InputRequiredResult) -> Result<Vec<u8>, CallError> {
-        let answers = self.desk.handlers.answer_all(asked.input_requests).await?;
-        let encoded = answers.iter().map(|(key, answer)| encode(answer).map(|answer| (key.as_str(), answer)));
+    async fn answer_round(&self, asked: InputRequiredResult) -> Result<Vec<u8>, CallError> {
+        let answers = self.dispatcher.handlers.answer_all(asked.input_requests).await?;
+        let encoded = answers
+            .iter()
+            .map(|(key, answer)| encode_input_response(answer).map(|answer| (key.as_str(), answer)));
         let answers: BTreeMap<&str, RawJson> = encoded.collect::<Result<_, _>>()?;
-        Ok(write_round(&answers, asked.request_state.as_deref()))
+        Ok(write_round_params(&answers, asked.request_state.as_deref()))
     }
 
     /// The result as the method's type.
     pub(crate) fn decode(&self, method: &Method, raw: &RawJson) -> Result<PeerResult, CallError> {
-        self.decode_list(method, raw, self.desk.tool_changes())
+        self.decode_list(method, raw, self.dispatcher.tool_change_count())
     }
 
     /// Decodes a result that may be a list of tools. `asked_at` is the tool change count at the time of the request;
@@ -479,30 +481,30 @@ impl ClientCore {
         raw: &RawJson,
         asked_at: u64,
     ) -> Result<PeerResult, CallError> {
-        let mut answer = read_list(method, self.speech.revision, raw).map_err(|error| {
+        let mut answer = read_list(method, self.protocol.revision, raw).map_err(|error| {
             use std::error::Error as _;
             let why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
             malformed(method, &why)
         })?;
         if let PeerResult::Complete(Reply::ListTools(list)) = &mut answer {
-            let is_current = || self.desk.tool_changes() == asked_at;
-            self.learn_tasks(list, is_current);
-            self.link.learn_tools(list, &self.speech);
+            let is_current = || self.dispatcher.tool_change_count() == asked_at;
+            self.record_task_support(list, is_current);
+            self.link.record_tools(list, &self.protocol);
             #[cfg(feature = "validate")]
             if self.settings.checks_outputs {
-                self.desk.outputs.learn(&list.tools, is_current);
+                self.dispatcher.outputs.learn(&list.tools, is_current);
             }
         }
         Ok(answer)
     }
 }
 
-pub(crate) fn encode(answer: &InputResponse) -> Result<RawJson, CallError> {
+pub(crate) fn encode_input_response(answer: &InputResponse) -> Result<RawJson, CallError> {
     answer.encode(Revision::LATEST).map_err(|error| CallError::Arguments(Arc::new(error)))
 }
 
 /// The members `inputResponses` and `requestState`, as far as there is something to say.
-pub(crate) fn write_round(answers: &BTreeMap<&str, RawJson>, state: Option<&str>) -> Vec<u8> {
+pub(crate) fn write_round_params(answers: &BTreeMap<&str, RawJson>, state: Option<&str>) -> Vec<u8> {
     let mut out = Vec::new();
     if !answers.is_empty() {
         out.extend_from_slice(b"\"inputResponses\":{");
@@ -510,7 +512,7 @@ pub(crate) fn write_round(answers: &BTreeMap<&str, RawJson>, state: Option<&str>
             if number > 0 {
                 out.push(b',');
             }
-            write_text(&mut out, key);
+            write_json_string(&mut out, key);
             out.push(b':');
             out.extend_from_slice(answer.as_bytes());
         }
@@ -521,18 +523,18 @@ pub(crate) fn write_round(answers: &BTreeMap<&str, RawJson>, state: Option<&str>
             out.push(b',');
         }
         out.extend_from_slice(b"\"requestState\":");
-        write_text(&mut out, state);
+        write_json_string(&mut out, state);
     }
     out
 }
 
-pub(crate) fn unasked(method: &Method) -> CallError {
+pub(crate) fn unexpected_task_error(method: &Method) -> CallError {
     malformed(method, "it became a task, which was not asked for")
 }
 
 /// A result of type `input_required` that has neither questions nor a state asks for nothing (MRTR-03): to send the
 /// request again could do twice what it does, and would never end.
-pub(crate) fn says_what_for(
+pub(crate) fn check_input_required(
     method: &Method,
     asked: InputRequiredResult,
 ) -> Result<InputRequiredResult, CallError> {
@@ -550,7 +552,7 @@ impl fmt::Debug for ClientCore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Core")
             .field("link", &self.link)
-            .field("revision", &self.speech.revision)
+            .field("revision", &self.protocol.revision)
             .field("server", &self.server)
             .finish_non_exhaustive()
     }

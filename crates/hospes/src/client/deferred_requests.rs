@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 use super::dispatcher::ReplyTo;
 
 /// Maximum number of held questions per connection; further ones are refused.
-const MAX_HELD_QUESTIONS: usize = 16;
+const MAX_DEFERRED_REQUESTS: usize = 16;
 
 /// The questions of one connection that wait.
 #[derive(Debug, Default)]
@@ -31,10 +31,11 @@ struct DeferredRequest {
 
 impl DeferredRequests {
     /// Keeps a question for the next call, for at most `limit` (the setting `park_timeout`).
-    pub(crate) fn keep(&self, id: RequestId, request: InputRequest, reply: ReplyTo, limit: Duration) {
+    pub(crate) fn defer(&self, id: RequestId, request: InputRequest, reply: ReplyTo, limit: Duration) {
         let mut waiting = lock(&self.0);
-        if waiting.len() >= MAX_HELD_QUESTIONS {
-            let why = format!("{MAX_HELD_QUESTIONS} questions wait to be asked already (MAX_HELD_QUESTIONS)");
+        if waiting.len() >= MAX_DEFERRED_REQUESTS {
+            let why =
+                format!("{MAX_DEFERRED_REQUESTS} questions wait to be asked already (MAX_HELD_QUESTIONS)");
             reply.answer(&id, Err(&RpcError::internal(why)));
             return;
         }
@@ -51,14 +52,17 @@ impl DeferredRequests {
     }
 
     /// Removes and returns the questions that a client with these capabilities can answer.
-    pub(crate) fn take(&self, theirs: &ClientCapabilities) -> Vec<(RequestId, InputRequest, ReplyTo)> {
+    pub(crate) fn take_answerable(
+        &self,
+        theirs: &ClientCapabilities,
+    ) -> Vec<(RequestId, InputRequest, ReplyTo)> {
         let mut waiting = lock(&self.0);
         if waiting.is_empty() {
             return Vec::new();
         }
         let (taken, left): (VecDeque<_>, _) = std::mem::take(&mut *waiting)
             .into_iter()
-            .partition(|question| question.request.required_capability(theirs).is_ok());
+            .partition(|question| question.request.check_required_capability(theirs).is_ok());
         *waiting = left;
         let hand_on = |mut question: DeferredRequest| {
             question.is_refused = false;
@@ -68,7 +72,7 @@ impl DeferredRequests {
     }
 
     /// The server no longer wants an answer.
-    pub(crate) fn cancelled(&self, id: &RequestId) {
+    pub(crate) fn remove_cancelled(&self, id: &RequestId) {
         if let Some(mut question) = remove(&self.0, id) {
             question.is_refused = false;
         }

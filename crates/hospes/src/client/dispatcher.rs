@@ -21,13 +21,13 @@ use super::duplex;
 use super::env_secrets::EnvSecrets;
 use super::error::ConnectionClosed;
 use super::handlers::ServerRequestHandlers;
-use super::task_runner::{ClientTaskRunner, relate_answer};
+use super::task_runner::{ClientTaskRunner, tag_related_task};
 use super::task_support::TaskSupportCache;
 #[cfg(feature = "http")]
 use crate::transport::http_client;
 
 /// Maximum number of characters of a reason that are logged.
-const MAX_REASON: usize = 200;
+const MAX_REASON_CHARS: usize = 200;
 
 /// A list of the server that can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,8 +62,8 @@ pub(crate) struct InboundDispatcher {
     /// Runner of server requests that are made as tasks.
     pub(crate) tasks: Option<ClientTaskRunner>,
     /// Requests held until they can be forwarded, and the time limit for that (the setting `park_timeout`).
-    pub(crate) held: DeferredRequests,
-    pub(crate) hold: Duration,
+    pub(crate) deferred: DeferredRequests,
+    pub(crate) park_timeout: Duration,
     /// Secrets given to the server; they are redacted when its output is quoted.
     pub(crate) hidden: Arc<EnvSecrets>,
     revision: OnceLock<Revision>,
@@ -90,7 +90,7 @@ impl ReplyTo {
 }
 
 impl InboundDispatcher {
-    pub(crate) fn agree(&self, revision: Revision) {
+    pub(crate) fn set_revision(&self, revision: Revision) {
         let _ = self.revision.set(revision);
     }
 
@@ -100,7 +100,7 @@ impl InboundDispatcher {
 
     /// Handles a request of the server that belongs to no call. A request that must be forwarded is held until the next
     /// call.
-    pub(crate) fn unasked(
+    pub(crate) fn handle_unsolicited_request(
         self: &Arc<Self>,
         id: RequestId,
         method: Method,
@@ -109,15 +109,17 @@ impl InboundDispatcher {
     ) {
         let question = InputRequest::decode(&method, params.as_ref().unwrap_or(&RawJson::empty_object()));
         match question {
-            Ok(question) if method.in_revision(self.revision()) && self.handlers.is_for_others(&question) => {
-                self.held.keep(id, question, reply, self.hold);
+            Ok(question)
+                if method.in_revision(self.revision()) && self.handlers.is_forwardable(&question) =>
+            {
+                self.deferred.defer(id, question, reply, self.park_timeout);
             }
-            _ => self.request(id, method, params, reply),
+            _ => self.handle_request(id, method, params, reply),
         }
     }
 
     /// Handles a request of the server in a task of its own.
-    pub(crate) fn request(
+    pub(crate) fn handle_request(
         self: &Arc<Self>,
         id: RequestId,
         method: Method,
@@ -128,7 +130,7 @@ impl InboundDispatcher {
         // The entry must be there before the task can end and remove it.
         let mut running = self.running();
         let task = tokio::spawn(async move {
-            let answer = AssertUnwindSafe(desk.answer(&method, params)).catch_unwind().await;
+            let answer = AssertUnwindSafe(desk.answer_request(&method, params)).catch_unwind().await;
             // The server waits for an answer, whatever happens here.
             let outcome = answer.unwrap_or_else(|_| {
                 tracing::error!(%method, "a handler panicked");
@@ -140,7 +142,11 @@ impl InboundDispatcher {
         running.insert(key, task.abort_handle());
     }
 
-    async fn answer(self: &Arc<Self>, method: &Method, params: Option<RawJson>) -> Result<RawJson, RpcError> {
+    async fn answer_request(
+        self: &Arc<Self>,
+        method: &Method,
+        params: Option<RawJson>,
+    ) -> Result<RawJson, RpcError> {
         if *method == Method::Ping {
             return Ok(RawJson::empty_object());
         }
@@ -151,7 +157,7 @@ impl InboundDispatcher {
         let params = params.unwrap_or_else(RawJson::empty_object);
         let tasks = self.tasks.as_ref().filter(|_| self.revision() == Revision::V2025_11_25);
         if let Some(tasks) = tasks
-            && let Some(answer) = tasks.serve(method, &params).await
+            && let Some(answer) = tasks.handle_task_method(method, &params).await
         {
             return answer;
         }
@@ -159,37 +165,37 @@ impl InboundDispatcher {
         if let Some(tasks) = tasks {
             let answer = || {
                 let (desk, question) = (Arc::clone(self), question.clone());
-                async move { desk.put(question).await }
+                async move { desk.ask_handler(question).await }
             };
-            if let Some(made) = tasks.take(&question, params.as_bytes().len(), answer).await {
+            if let Some(made) = tasks.try_start_task(&question, params.as_bytes().len(), answer).await {
                 return made;
             }
         }
-        let answer = self.put(question).await?;
+        let answer = self.ask_handler(question).await?;
         Ok(match self.revision() {
-            Revision::V2025_11_25 => relate_answer(&params, answer),
+            Revision::V2025_11_25 => tag_related_task(&params, answer),
             _ => answer,
         })
     }
 
     /// Passes a question to its handler and encodes the answer.
-    async fn put(&self, question: InputRequest) -> Result<RawJson, RpcError> {
+    async fn ask_handler(&self, question: InputRequest) -> Result<RawJson, RpcError> {
         let answer = self.handlers.answer(question).await?;
         answer.encode(self.revision()).map_err(|error| RpcError::internal(error.to_string()))
     }
 
     /// The server no longer wants an answer; it gets none.
-    pub(crate) fn cancelled(&self, id: &RequestId, reason: Option<String>) {
-        let reason: Option<String> = reason.map(|reason| reason.chars().take(MAX_REASON).collect());
+    pub(crate) fn handle_cancelled(&self, id: &RequestId, reason: Option<String>) {
+        let reason: Option<String> = reason.map(|reason| reason.chars().take(MAX_REASON_CHARS).collect());
         tracing::info!(%id, ?reason, "cancelled by the server");
         if let Some(task) = self.running().remove(id) {
             task.abort();
         }
-        self.held.cancelled(id);
+        self.deferred.remove_cancelled(id);
     }
 
     /// A notification that belongs to no call.
-    pub(crate) fn notification(&self, method: &Method, params: Option<&RawJson>) {
+    pub(crate) fn handle_notification(&self, method: &Method, params: Option<&RawJson>) {
         let notification = match Notification::decode(method, self.revision(), params) {
             Ok(notification) => notification,
             Err(error) => {
@@ -197,30 +203,30 @@ impl InboundDispatcher {
                 return;
             }
         };
-        self.tell(notification);
+        self.dispatch_notification(notification);
     }
 
     /// Invalidates everything known about a changed item.
-    pub(crate) fn changed(&self, change: &Notification) {
+    pub(crate) fn invalidate(&self, change: &Notification) {
         if *change == Notification::ToolsListChanged {
             // First of all: a list that comes now was asked for before.
             self.tool_changes.fetch_add(1, Ordering::AcqRel);
         }
-        self.cache.changed(change);
-        self.task_tools.changed(change);
+        self.cache.invalidate(change);
+        self.task_tools.invalidate(change);
         #[cfg(feature = "validate")]
-        self.outputs.changed(change);
+        self.outputs.invalidate(change);
     }
 
     /// Number of changes to the list of tools so far.
-    pub(crate) fn tool_changes(&self) -> u64 {
+    pub(crate) fn tool_change_count(&self) -> u64 {
         self.tool_changes.load(Ordering::Acquire)
     }
 
     /// Delivers a notification to the caches, callbacks and listeners.
-    pub(crate) fn tell(&self, notification: Notification) {
+    pub(crate) fn dispatch_notification(&self, notification: Notification) {
         // First of all: whoever is told may ask at once.
-        self.changed(&notification);
+        self.invalidate(&notification);
         let list = match &notification {
             Notification::ToolsListChanged => Some(ListKind::Tools),
             Notification::PromptsListChanged => Some(ListKind::Prompts),
@@ -230,9 +236,9 @@ impl InboundDispatcher {
         if let (Some(list), Some(on_list_changed)) = (list, &self.on_list_changed) {
             on_list_changed(list);
         }
-        self.changes.tell(&notification);
+        self.changes.notify_listeners(&notification);
         if let Notification::ElicitationComplete(params) = &notification {
-            self.handlers.elicitation_complete(&params.elicitation_id);
+            self.handlers.complete_elicitation(&params.elicitation_id);
         }
         match (notification, &self.on_log, &self.on_notification) {
             (Notification::LogMessage(message), Some(on_log), _) => on_log(message),
@@ -243,28 +249,28 @@ impl InboundDispatcher {
 
     /// The session in which the server asked is over: it no longer waits for answers, and may ask anew under the same ids.
     #[cfg(feature = "http")]
-    pub(crate) fn forget_questions(&self) {
+    pub(crate) fn abort_requests(&self) {
         self.running().drain().for_each(|(_, task)| task.abort());
         if let Some(tasks) = &self.tasks {
             tasks.close();
         }
-        self.held.clear();
+        self.deferred.clear();
     }
 
     /// Handles the end of the connection: aborts running handlers and ends the listeners.
-    pub(crate) fn connection_lost(&self, closed: Arc<ConnectionClosed>) {
+    pub(crate) fn handle_connection_lost(&self, closed: Arc<ConnectionClosed>) {
         self.running().drain().for_each(|(_, task)| task.abort());
         if let Some(tasks) = &self.tasks {
             tasks.close();
         }
-        self.held.clear();
-        self.changes.end();
+        self.deferred.clear();
+        self.changes.close_all();
         self.cache.clear();
         self.closed.send_replace(Some(closed));
     }
 
     /// A new connection takes the place of one that is gone.
-    pub(crate) fn reopened(&self) {
+    pub(crate) fn clear_closed(&self) {
         self.closed.send_replace(None);
     }
 

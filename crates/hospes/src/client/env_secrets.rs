@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::fmt;
 
 /// Replacement text for a secret.
-const HIDDEN: &str = "[redacted]";
+const REDACTION_MARK: &str = "[redacted]";
 /// Shorter values are words such as `debug` and `true`; to hide them would spoil more than it saves.
 #[cfg(feature = "stdio")]
 const MIN_SECRET_BYTES: usize = 8;
@@ -19,7 +19,7 @@ impl EnvSecrets {
     /// `env` is what the program alone was told: programs that fail like to print it, and errors travel as far as to
     /// models. Its values are hidden, except for paths, which errors are about.
     #[cfg(feature = "stdio")]
-    pub(crate) fn of(env: &[(OsString, OsString)]) -> Self {
+    pub(crate) fn from_env(env: &[(OsString, OsString)]) -> Self {
         let values = env.iter().filter_map(|(_, value)| value.to_str());
         let secrets = values.filter(|value| value.len() >= MIN_SECRET_BYTES && !value.starts_with('/'));
         let mut secrets: Vec<String> = secrets.map(str::to_owned).collect();
@@ -29,9 +29,13 @@ impl EnvSecrets {
     }
 
     /// Returns the text with all secrets replaced.
-    pub(crate) fn hide<'t>(&self, text: Cow<'t, str>) -> Cow<'t, str> {
+    pub(crate) fn redact<'t>(&self, text: Cow<'t, str>) -> Cow<'t, str> {
         self.0.iter().fold(text, |text, secret| {
-            if text.contains(secret.as_str()) { text.replace(secret.as_str(), HIDDEN).into() } else { text }
+            if text.contains(secret.as_str()) {
+                text.replace(secret.as_str(), REDACTION_MARK).into()
+            } else {
+                text
+            }
         })
     }
 }

@@ -333,7 +333,7 @@ impl ConnectError {
     }
 
     /// Adds the details of a failed call.
-    pub(crate) fn because(self, error: &CallError) -> Self {
+    pub(crate) fn with_cause(self, error: &CallError) -> Self {
         self.with(|failure| match error {
             CallError::Rpc(error) => failure.error = Some(error.clone()),
             CallError::Closed(closed) => {
@@ -413,17 +413,17 @@ impl StdError for ConnectError {
 
 /// The beginning of a body, on one line and short enough to be shown.
 pub(crate) fn excerpt(body: &[u8]) -> Option<String> {
-    const MOST: usize = 300;
-    let text = String::from_utf8_lossy(&body[..body.len().min(4 * MOST)]);
+    const MAX_EXCERPT_CHARS: usize = 300;
+    let text = String::from_utf8_lossy(&body[..body.len().min(4 * MAX_EXCERPT_CHARS)]);
     let mut line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.retain(|c| !c.is_control());
     if line.is_empty() {
         return None;
     }
-    if let Some((end, _)) = line.char_indices().nth(MOST) {
+    if let Some((end, _)) = line.char_indices().nth(MAX_EXCERPT_CHARS) {
         line.truncate(end);
         line.push('…');
-    } else if body.len() > 4 * MOST {
+    } else if body.len() > 4 * MAX_EXCERPT_CHARS {
         line.push('…');
     }
     Some(line)

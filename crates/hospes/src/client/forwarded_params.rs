@@ -28,7 +28,7 @@ pub(crate) struct ForwardedParams {
 impl ForwardedParams {
     pub(crate) fn new(method: &Method, to: Revision, params: &Params) -> Self {
         let view = params.view();
-        let meta = view.meta.as_ref().map(|meta| without(meta, OWN_META)).unwrap_or_default();
+        let meta = view.meta.as_ref().map(|meta| omit_members(meta, OWN_META)).unwrap_or_default();
         let touched = view.meta.is_some() || view.input_responses.is_some() || view.request_state.is_some();
         let raw = if to.is_legacy() {
             lower_params(method, to, params.raw().clone())
@@ -38,7 +38,7 @@ impl ForwardedParams {
         if touched {
             // The answers to a task's questions are what the call is about, and belong to no round of it.
             let own = if *method == Method::TasksUpdate { &OWN_PARAMS[..1] } else { OWN_PARAMS };
-            return Self { rewritten: without(&raw, own), raw: None, meta };
+            return Self { rewritten: omit_members(&raw, own), raw: None, meta };
         }
         Self { raw: Some(raw), rewritten: Vec::new(), meta }
     }
@@ -49,7 +49,7 @@ impl ForwardedParams {
         text.extend_from_slice(self.members());
         text.push(b'}');
         match RawJson::parse(text) {
-            Ok(object) => Self { raw: None, rewritten: without(&object, &["task"]), meta: self.meta },
+            Ok(object) => Self { raw: None, rewritten: omit_members(&object, &["task"]), meta: self.meta },
             Err(_) => self,
         }
     }
@@ -57,20 +57,20 @@ impl ForwardedParams {
     /// The members of params.
     pub(crate) fn members(&self) -> &[u8] {
         match &self.raw {
-            Some(raw) => inside(raw.as_bytes()),
+            Some(raw) => strip_braces(raw.as_bytes()),
             None => &self.rewritten,
         }
     }
 }
 
 /// Returns the text between the braces.
-fn inside(object: &[u8]) -> &[u8] {
+fn strip_braces(object: &[u8]) -> &[u8] {
     let inside = object.strip_prefix(b"{").and_then(|rest| rest.strip_suffix(b"}"));
     inside.unwrap_or_default().trim_ascii()
 }
 
 /// The members of an object except some, written out.
-fn without(object: &RawJson, left_out: &[&str]) -> Vec<u8> {
+fn omit_members(object: &RawJson, left_out: &[&str]) -> Vec<u8> {
     let mut out = Vec::with_capacity(object.as_bytes().len());
     for member in object.members().filter(|member| !left_out.contains(&&*member.key())) {
         member.write(&mut out);

@@ -16,7 +16,7 @@ use super::error::CallError;
 use super::roots::ClientRoots;
 use super::settings::DEFAULT_QUESTION_RATE;
 use super::url_review::UrlReview;
-use crate::ask::{check_content, check_conversation, check_said};
+use crate::ask::{check_content, check_conversation, check_message_content};
 use crate::error::Error;
 use crate::rate::{Rate, RateBucket};
 
@@ -45,7 +45,7 @@ pub(crate) struct ServerRequestHandlers {
     /// Capabilities declared to the server; requests beyond them are refused.
     pub(crate) declared: ClientCapabilities,
     /// Limits on the rate of sampling requests and of elicitations.
-    pub(crate) pace: QuestionRateLimiter,
+    pub(crate) rate_limiter: QuestionRateLimiter,
     pub(crate) on_elicitation_complete: Option<ElicitationCompleteCallback>,
     /// The URL elicitations that may still be told to be complete (2025-11-25).
     open_urls: Mutex<VecDeque<String>>,
@@ -84,7 +84,7 @@ impl QuestionRateLimiter {
 impl ServerRequestHandlers {
     /// The client's roots; an error where it has none to speak of.
     async fn list_roots(&self) -> Result<ListRootsResult, RpcError> {
-        let mut roots = self.roots.accessible().await;
+        let mut roots = self.roots.list_accessible().await;
         if let (Some(roots), Some(tell_if)) = (&mut roots, &self.roots.tell_if)
             && !tell_if(roots)
         {
@@ -94,11 +94,11 @@ impl ServerRequestHandlers {
     }
 
     /// Returns true if this client has a handler for such a question.
-    pub(crate) fn has_answer(&self, question: &InputRequest) -> bool {
+    pub(crate) fn can_answer(&self, question: &InputRequest) -> bool {
         match question {
             InputRequest::CreateMessage(_) => self.sampler.is_some(),
             InputRequest::Elicit(_) => self.elicitor.is_some(),
-            InputRequest::ListRoots(_) => self.roots.are_given(),
+            InputRequest::ListRoots(_) => self.roots.is_declared(),
             InputRequest::Other { .. } => self.extension.is_some(),
             _ => false,
         }
@@ -106,15 +106,15 @@ impl ServerRequestHandlers {
 
     /// Returns true if such a question is declared as supported but has no handler here. A gateway forwards it to
     /// another client.
-    pub(crate) fn is_for_others(&self, question: &InputRequest) -> bool {
-        question.required_capability(&self.declared).is_ok() && !self.has_answer(question)
+    pub(crate) fn is_forwardable(&self, question: &InputRequest) -> bool {
+        question.check_required_capability(&self.declared).is_ok() && !self.can_answer(question)
     }
 
     /// Returns true if such questions are possible with the declared capabilities.
-    pub(crate) fn speak_for_others(&self) -> bool {
+    pub(crate) fn may_forward_requests(&self) -> bool {
         (self.declared.sampling.is_some() && self.sampler.is_none())
             || (self.declared.elicitation.is_some() && self.elicitor.is_none())
-            || (self.declared.roots.is_some() && !self.roots.are_given())
+            || (self.declared.roots.is_some() && !self.roots.is_declared())
             || (self.declared.has_own_extensions() && self.extension.is_none())
     }
 
@@ -131,12 +131,12 @@ impl ServerRequestHandlers {
                 }
                 check_conversation(&params.messages)
                     .map_err(|error| RpcError::invalid_params(error.to_string()))?;
-                self.pace.admit(&self.pace.models)?;
-                let choice = ToolChoiceConstraint::of(&params);
-                let result = sampler(*params).await.map_err(|error| refusal(&error))?;
+                self.rate_limiter.admit(&self.rate_limiter.models)?;
+                let choice = ToolChoiceConstraint::from_params(&params);
+                let result = sampler(*params).await.map_err(|error| to_rpc_error(&error))?;
                 choice
                     .check(&result)
-                    .and_then(|()| check_said(&result.content))
+                    .and_then(|()| check_message_content(&result.content))
                     .map_err(RpcError::internal)?;
                 Ok(result.into())
             }
@@ -151,16 +151,16 @@ impl ServerRequestHandlers {
                         Err(RpcError::invalid_params("this client did not declare elicitation.url"))
                     }
                     ElicitParams::Form(form) => {
-                        self.pace.admit(&self.pace.people)?;
+                        self.rate_limiter.admit(&self.rate_limiter.people)?;
                         let asked = elicitor(ElicitParams::Form(form.clone())).await;
-                        let result = asked.map_err(|error| refusal(&error))?;
-                        filled_in(result, &form.requested_schema).map(Into::into)
+                        let result = asked.map_err(|error| to_rpc_error(&error))?;
+                        complete_form(result, &form.requested_schema).map(Into::into)
                     }
                     ElicitParams::Url(url) => {
                         UrlReview::of(&url.url)
                             .map_err(|error| RpcError::invalid_params(error.to_string()))?;
-                        self.pace.admit(&self.pace.people)?;
-                        self.visit(elicitor, url).await.map(Into::into)
+                        self.rate_limiter.admit(&self.rate_limiter.people)?;
+                        self.elicit_url(elicitor, url).await.map(Into::into)
                     }
                     _ => Err(RpcError::invalid_params("an elicitation of a mode that is not known here")),
                 }
@@ -169,7 +169,7 @@ impl ServerRequestHandlers {
             InputRequest::Other { method, params } => {
                 let handler = self.extension.as_ref().ok_or_else(|| RpcError::method_not_found(&method))?;
                 let name = Method::from_name(&method);
-                let result = handler(method, params).await.map_err(|error| refusal(&error))?;
+                let result = handler(method, params).await.map_err(|error| to_rpc_error(&error))?;
                 // What a handler returns is held to the same as what a peer sends.
                 InputResponse::decode(&name, &result).map_err(|error| RpcError::internal(error.message))
             }
@@ -178,7 +178,7 @@ impl ServerRequestHandlers {
     }
 
     /// Sends the person to a URL. Nothing is fetched from there.
-    async fn visit(
+    async fn elicit_url(
         &self,
         elicitor: &ElicitationCallback,
         url: ElicitUrlParams,
@@ -196,24 +196,24 @@ impl ServerRequestHandlers {
         if let Some(id) = id
             && !matches!(&asked, Ok(result) if result.action == ElicitAction::Accept)
         {
-            self.close_url(&id);
+            self.forget_url(&id);
         }
-        let mut result = asked.map_err(|error| refusal(&error))?;
+        let mut result = asked.map_err(|error| to_rpc_error(&error))?;
         result.content = None;
         Ok(result)
     }
 
     /// Handles the server's report that a URL elicitation is complete. The callback runs once, and only for
     /// elicitations that are known and still open (ELIC-22).
-    pub(crate) fn elicitation_complete(&self, id: &str) {
-        if self.close_url(id)
+    pub(crate) fn complete_elicitation(&self, id: &str) {
+        if self.forget_url(id)
             && let Some(listener) = &self.on_elicitation_complete
         {
             listener(id);
         }
     }
 
-    fn close_url(&self, id: &str) -> bool {
+    fn forget_url(&self, id: &str) -> bool {
         let mut open = self.open_urls();
         let position = open.iter().position(|known| known == id);
         position.and_then(|position| open.remove(position)).is_some()
@@ -224,7 +224,7 @@ impl ServerRequestHandlers {
     }
 
     /// Sends the person to each of these URLs. Returns true if all of them were accepted.
-    pub(crate) async fn visit_all(&self, urls: Vec<ElicitUrlParams>) -> Result<bool, RpcError> {
+    pub(crate) async fn elicit_urls(&self, urls: Vec<ElicitUrlParams>) -> Result<bool, RpcError> {
         for url in urls {
             let answer = self.answer(ElicitParams::Url(url).into()).await?;
             if !matches!(answer, InputResponse::Elicit(result) if result.action == ElicitAction::Accept) {
@@ -252,13 +252,13 @@ impl ServerRequestHandlers {
 }
 
 /// Converts a handler's error to the error for the server.
-fn refusal(error: &Error) -> RpcError {
+fn to_rpc_error(error: &Error) -> RpcError {
     error.protocol().cloned().unwrap_or_else(|| RpcError::internal(error.to_string()))
 }
 
 /// An accepted form is complete: fields left out take their defaults (ELIC-16), and what does not fit is not sent
 /// (ELIC-14). Only an accepted form has content.
-fn filled_in(mut result: ElicitResult, form: &ElicitSchema) -> Result<ElicitResult, RpcError> {
+fn complete_form(mut result: ElicitResult, form: &ElicitSchema) -> Result<ElicitResult, RpcError> {
     if result.action != ElicitAction::Accept {
         result.content = None;
         return Ok(result);
@@ -272,7 +272,7 @@ fn filled_in(mut result: ElicitResult, form: &ElicitSchema) -> Result<ElicitResu
     };
     for (name, field) in &form.properties.0 {
         if !content.contains_key(name)
-            && let Some(default) = default_of(field)
+            && let Some(default) = field_default(field)
         {
             content.insert(name.clone(), default);
         }
@@ -289,7 +289,7 @@ struct ToolChoiceConstraint {
 }
 
 impl ToolChoiceConstraint {
-    fn of(params: &CreateMessageParams) -> Self {
+    fn from_params(params: &CreateMessageParams) -> Self {
         let mode = params.tool_choice.as_ref().and_then(|choice| choice.mode.clone());
         let tools = params.tools.iter().map(|tool| tool.name.clone()).collect();
         Self { mode: mode.unwrap_or(ToolChoiceMode::Auto), tools }
@@ -310,7 +310,7 @@ impl ToolChoiceConstraint {
     }
 }
 
-fn default_of(field: &PrimitiveSchemaDefinition) -> Option<Value> {
+fn field_default(field: &PrimitiveSchemaDefinition) -> Option<Value> {
     match field {
         PrimitiveSchemaDefinition::String(field) => field.default.as_ref().map(|text| json!(text)),
         PrimitiveSchemaDefinition::Number(field) => field.default.as_ref().map(|number| json!(number)),

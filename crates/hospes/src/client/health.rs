@@ -65,26 +65,26 @@ impl HealthCheck {
 impl ClientCore {
     /// Asks whether the server is there.
     pub(super) async fn ping(&self, limits: TimeLimits) -> Result<(), CallError> {
-        let method = if self.speech.revision.is_legacy() { Method::Ping } else { Method::Discover };
-        self.run(&OutgoingRequest::new(&method, limits), &mut None).await.map(drop)
+        let method = if self.protocol.revision.is_legacy() { Method::Ping } else { Method::Discover };
+        self.send_request(&OutgoingRequest::new(&method, limits), &mut None).await.map(drop)
     }
 
     /// Checks the connection's health, if that is wanted, until it ends.
-    pub(super) fn keep_checking(self: &Arc<Self>) {
+    pub(super) fn spawn_health_check(self: &Arc<Self>) {
         if let Some(check) = self.settings.health_check {
-            tokio::spawn(keep_checking(Arc::downgrade(self), check));
+            tokio::spawn(run_health_check(Arc::downgrade(self), check));
         }
     }
 }
 
-async fn keep_checking(core: Weak<ClientCore>, check: HealthCheck) {
+async fn run_health_check(core: Weak<ClientCore>, check: HealthCheck) {
     let limits = TimeLimits { timeout: Some(check.timeout), max_timeout: Some(check.timeout) };
     let mut unanswered = 0;
     loop {
         // The connection is not kept meanwhile.
         tokio::time::sleep(check.interval).await;
         let Some(core) = core.upgrade() else { return };
-        if core.desk.closed().is_some() {
+        if core.dispatcher.closed().is_some() {
             return;
         }
         if core.link.is_busy() {
@@ -100,7 +100,7 @@ async fn keep_checking(core: Weak<ClientCore>, check: HealthCheck) {
                 if unanswered >= check.max_unanswered {
                     let pings = if unanswered == 1 { "a ping".into() } else { format!("{unanswered} pings") };
                     let what = format!("the server did not answer {pings} within {:?}", check.timeout);
-                    core.link.give_up(ConnectionClosed::new(what));
+                    core.link.close_with_reason(ConnectionClosed::new(what));
                     return;
                 }
             }

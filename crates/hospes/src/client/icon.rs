@@ -101,17 +101,17 @@ impl IconSource {
     /// When it must not be fetched, or (of a `data:` URI) not be shown.
     pub fn of(src: &str, server: Option<&str>) -> Result<Self, IconError> {
         if src.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:")) {
-            let bytes = data(&src[5..])?;
+            let bytes = decode_data_uri(&src[5..])?;
             return Ok(Self::Here { kind: IconKind::of(&bytes)?, bytes });
         }
         let url = Url::parse(src).map_err(|_| IconError::Malformed)?;
         let server = server.and_then(|server| Url::parse(server).ok());
-        check(&url, server.as_ref())?;
+        check_url(&url, server.as_ref())?;
         Ok(Self::Fetch(IconFetch { url, redirects: 0 }))
     }
 }
 
-fn check(url: &Url, server: Option<&Url>) -> Result<(), IconError> {
+fn check_url(url: &Url, server: Option<&Url>) -> Result<(), IconError> {
     if url.scheme() != "https" {
         return Err(IconError::Scheme);
     }
@@ -143,7 +143,7 @@ impl IconFetch {
             return Err(IconError::Redirects);
         }
         let url = self.url.join(location).map_err(|_| IconError::Malformed)?;
-        check(&url, Some(&self.url))?;
+        check_url(&url, Some(&self.url))?;
         Ok(Self { url, redirects: self.redirects + 1 })
     }
 }
@@ -158,10 +158,12 @@ impl IconKind {
             return Err(IconError::TooLong);
         }
         let (kind, size) = match bytes {
-            [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => (Self::Png, png(bytes)),
-            [0xff, 0xd8, 0xff, ..] => (Self::Jpeg, jpeg(bytes)),
-            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => (Self::Webp, webp(bytes)),
-            _ => return svg(bytes).map(|()| Self::Svg),
+            [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => (Self::Png, png_dimensions(bytes)),
+            [0xff, 0xd8, 0xff, ..] => (Self::Jpeg, jpeg_dimensions(bytes)),
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => {
+                (Self::Webp, webp_dimensions(bytes))
+            }
+            _ => return check_svg(bytes).map(|()| Self::Svg),
         };
         let size = size.ok_or(IconError::Kind)?;
         let fits = |side: u32| (1..=MAX_ICON_SIDE).contains(&side);
@@ -188,13 +190,13 @@ struct IconDimensions {
 }
 
 /// The bytes of a `data:` URI, behind its scheme.
-fn data(rest: &str) -> Result<Vec<u8>, IconError> {
+fn decode_data_uri(rest: &str) -> Result<Vec<u8>, IconError> {
     let (head, body) = rest.split_once(',').ok_or(IconError::Malformed)?;
     // Three bytes become four characters, or one byte three of them.
     if body.len() > 3 * MAX_ICON_BYTES {
         return Err(IconError::TooLong);
     }
-    let bytes = percent_decoded(body).ok_or(IconError::Malformed)?;
+    let bytes = percent_decode(body).ok_or(IconError::Malformed)?;
     if head.len() >= 7
         && head.is_char_boundary(head.len() - 7)
         && head[head.len() - 7..].eq_ignore_ascii_case(";base64")
@@ -204,7 +206,7 @@ fn data(rest: &str) -> Result<Vec<u8>, IconError> {
     Ok(bytes)
 }
 
-fn percent_decoded(text: &str) -> Option<Vec<u8>> {
+fn percent_decode(text: &str) -> Option<Vec<u8>> {
     let mut bytes = text.bytes();
     let mut out = Vec::with_capacity(text.len());
     while let Some(byte) = bytes.next() {
@@ -229,7 +231,7 @@ fn le24(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from(part[0]) | u32::from(part[1]) << 8 | u32::from(part[2]) << 16)
 }
 
-fn png(bytes: &[u8]) -> Option<IconDimensions> {
+fn png_dimensions(bytes: &[u8]) -> Option<IconDimensions> {
     if bytes.get(12..16)? != b"IHDR" {
         return None;
     }
@@ -247,7 +249,7 @@ fn png(bytes: &[u8]) -> Option<IconDimensions> {
     Some(size)
 }
 
-fn jpeg(bytes: &[u8]) -> Option<IconDimensions> {
+fn jpeg_dimensions(bytes: &[u8]) -> Option<IconDimensions> {
     let mut at = 2;
     loop {
         if *bytes.get(at)? != 0xff {
@@ -274,7 +276,7 @@ fn jpeg(bytes: &[u8]) -> Option<IconDimensions> {
     }
 }
 
-fn webp(bytes: &[u8]) -> Option<IconDimensions> {
+fn webp_dimensions(bytes: &[u8]) -> Option<IconDimensions> {
     match bytes.get(12..16)? {
         b"VP8X" => {
             let (width, height) = (le24(bytes, 24)? + 1, le24(bytes, 27)? + 1);
@@ -304,7 +306,7 @@ fn webp(bytes: &[u8]) -> Option<IconDimensions> {
 }
 
 /// An SVG image that can only be looked at. In doubt it is refused: what is left out here are pictures, not texts.
-fn svg(bytes: &[u8]) -> Result<(), IconError> {
+fn check_svg(bytes: &[u8]) -> Result<(), IconError> {
     const ACTIVE: [&str; 14] = [
         "<!doctype",
         "<!entity",

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::link::LinkEvent;
 
 /// The most events that wait for one caller; beyond it the oldest notification is dropped.
-const MAX_EVENTS: usize = 1024;
+const MAX_QUEUED_EVENTS: usize = 1024;
 
 /// Event queue of one caller.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub(crate) struct CallInbox(VecDeque<LinkEvent>);
 
 impl CallInbox {
     pub(crate) fn push(&mut self, event: LinkEvent) {
-        if self.0.len() >= MAX_EVENTS {
+        if self.0.len() >= MAX_QUEUED_EVENTS {
             // A caller this slow gets the newest news; a question is never dropped.
             if matches!(self.0.front(), Some(LinkEvent::Notification(..))) {
                 self.0.pop_front();
@@ -50,13 +50,13 @@ pub(crate) struct ProgressParamsPeek {
 
 impl ProgressParamsPeek {
     /// Returns none if the notification cannot be decoded.
-    pub(crate) fn of(params: Option<&RawJson>) -> Option<Self> {
+    pub(crate) fn from_params(params: Option<&RawJson>) -> Option<Self> {
         params?.decode().ok()
     }
 }
 
 /// The request that the server no longer wants an answer to, and why; none where the notification names none.
-pub(crate) fn cancelled(params: Option<&RawJson>) -> Option<(RequestId, Option<String>)> {
+pub(crate) fn parse_cancelled(params: Option<&RawJson>) -> Option<(RequestId, Option<String>)> {
     let params: CancelledParams = params?.decode().ok()?;
     Some((params.request_id?, params.reason))
 }

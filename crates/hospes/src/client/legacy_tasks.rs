@@ -16,7 +16,7 @@ use hospes_proto::session::client::TimeLimits;
 use tokio::task::AbortHandle;
 
 use super::Client;
-use super::connect::members;
+use super::connect::json_members;
 use super::core::{ClientCore, malformed};
 use super::error::CallError;
 use super::link::{EventInterest, LinkEvent, OutgoingParams, OutgoingRequest};
@@ -24,10 +24,10 @@ use super::parked_calls::ParkedCall;
 use super::service::next_event;
 use super::settings::MAX_PARKED_CALLS;
 use crate::service::{Call, Outcome};
-use crate::tasks::{TaskPreference, not_declared};
+use crate::tasks::{TaskPreference, tasks_not_declared};
 
 /// Time a server has to send its question after a task reports `input_required`.
-const QUESTION_WAIT: Duration = Duration::from_secs(2);
+const QUESTION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The calls that fetch results and have questions, by their tasks.
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ impl TaskResultFetches {
     }
 
     /// Returns the entry of this task, created if it does not exist, and true if it was created.
-    fn enter(&self, id: &str) -> Result<(Arc<TaskResultFetch>, bool), CallError> {
+    fn get_or_insert(&self, id: &str) -> Result<(Arc<TaskResultFetch>, bool), CallError> {
         let mut all = self.lock();
         if let Some(fetch) = all.get(id) {
             return Ok((Arc::clone(fetch), false));
@@ -64,20 +64,20 @@ impl TaskResultFetches {
     }
 
     /// Removes the entry of a task. Its open questions are refused once no poll uses it.
-    fn forget(&self, id: &str) {
+    fn remove(&self, id: &str) {
         // Dropped once the lock is let go.
         let _gone = self.lock().remove(id);
     }
 
     /// Removes the entry of a task unless another one has replaced it.
-    fn leave(&self, id: &str, fetch: &Arc<TaskResultFetch>) {
+    fn remove_if_same(&self, id: &str, fetch: &Arc<TaskResultFetch>) {
         let mut all = self.lock();
         let gone = all.get(id).is_some_and(|other| Arc::ptr_eq(other, fetch)).then(|| all.remove(id));
         drop(all);
         drop(gone);
     }
 
-    fn is_there(&self, id: &str, fetch: &Arc<TaskResultFetch>) -> bool {
+    fn contains(&self, id: &str, fetch: &Arc<TaskResultFetch>) -> bool {
         self.lock().get(id).is_some_and(|other| Arc::ptr_eq(other, fetch))
     }
 
@@ -101,63 +101,76 @@ impl Drop for TaskResultFetch {
 impl ClientCore {
     /// Returns the `task` member for a tool call to an older server, or none for a normal call. Returns an error if the
     /// call cannot be made.
-    pub(super) async fn older_wish(self: &Arc<Self>, call: &Call) -> Result<Option<Vec<u8>>, CallError> {
+    pub(super) async fn build_legacy_task_param(
+        self: &Arc<Self>,
+        call: &Call,
+    ) -> Result<Option<Vec<u8>>, CallError> {
         let wish = call.context.task_wish();
         if call.method != Method::ToolsCall {
             return Ok(None);
         }
         let name = call.params.view().name.clone().unwrap_or_default();
-        let support = match self.runs_tasks() {
-            true => self.support(&Client { core: Arc::clone(self) }, &name).await.ok().flatten(),
+        let support = match self.supports_legacy_tasks() {
+            true => self.find_task_support(&Client { core: Arc::clone(self) }, &name).await.ok().flatten(),
             false => None,
         };
         match (support, wish) {
             // TSKX-04: whoever takes no tasks is told what to declare.
-            (Some(TaskSupport::Required), TaskPreference::None) => Err(CallError::Rpc(not_declared())),
+            (Some(TaskSupport::Required), TaskPreference::None) => Err(CallError::Rpc(tasks_not_declared())),
             (_, TaskPreference::None) => Ok(None),
             (Some(TaskSupport::Optional | TaskSupport::Required), _) => {
                 let ttl = wish.ttl().map(|ttl| format!("\"ttl\":{ttl}")).unwrap_or_default();
                 Ok(Some(format!("\"task\":{{{ttl}}}").into_bytes()))
             }
-            (_, TaskPreference::Asked(_)) => Err(no_task(&name)),
+            (_, TaskPreference::Asked(_)) => Err(no_task_error(&name)),
             _ => Ok(None),
         }
     }
 
     /// Creates a task on an older server.
-    pub(super) async fn make_older_task(&self, outgoing: &OutgoingRequest<'_>) -> Result<Outcome, CallError> {
-        let raw = self.run(&OutgoingRequest { ears: EventInterest::Deaf, ..*outgoing }, &mut None).await?;
+    pub(super) async fn create_legacy_task(
+        &self,
+        outgoing: &OutgoingRequest<'_>,
+    ) -> Result<Outcome, CallError> {
+        let raw = self
+            .send_request(&OutgoingRequest { interest: EventInterest::AnswerOnly, ..*outgoing }, &mut None)
+            .await?;
         match PeerResult::decode_task(outgoing.method, &raw) {
             Ok(made) => Ok(Outcome::Complete(made.into())),
             // It was done at once after all.
-            Err(_) => Ok(Outcome::Complete(Reply::raw(self.speech.revision, raw))),
+            Err(_) => Ok(Outcome::Complete(Reply::raw(self.protocol.revision, raw))),
         }
     }
 
     /// Answers the methods of tasks with an older server.
-    pub(super) async fn older_task(self: &Arc<Self>, call: &Call) -> Result<Outcome, CallError> {
+    pub(super) async fn serve_legacy_task_method(
+        self: &Arc<Self>,
+        call: &Call,
+    ) -> Result<Outcome, CallError> {
         let reply = match call.method {
             Method::TasksGet => {
                 let TaskParams { task_id, .. } = call.decode().map_err(CallError::Rpc)?;
-                self.older_status(call, &task_id).await?.into()
+                self.get_legacy_task(call, &task_id).await?.into()
             }
             Method::TasksUpdate => {
                 let UpdateTaskParams { task_id, input_responses, .. } =
                     call.decode().map_err(CallError::Rpc)?;
-                if !self.answer_older(&task_id, &input_responses).await.map_err(CallError::Rpc)? {
+                if !self.answer_task_questions(&task_id, &input_responses).await.map_err(CallError::Rpc)? {
                     // That there is such a task, at least.
-                    drop(self.task(&task_id).await?);
+                    drop(self.get_task(&task_id).await?);
                 }
                 Reply::Empty
             }
             _ => {
                 let params: TaskParams = call.decode().map_err(CallError::Rpc)?;
-                self.tasks.fetching.forget(&params.task_id);
-                match self.ask_task(&Method::TasksCancel, &params.task_id, &params, self.settings.times).await
+                self.tasks.fetching.remove(&params.task_id);
+                match self
+                    .send_task_request(&Method::TasksCancel, &params.task_id, &params, self.settings.times)
+                    .await
                 {
                     // What is over is acknowledged here, and refused there.
                     Err(CallError::Rpc(error)) if error.code == code::INVALID_PARAMS => {
-                        drop(self.task(&params.task_id).await?);
+                        drop(self.get_task(&params.task_id).await?);
                     }
                     done => drop(done?),
                 }
@@ -168,14 +181,14 @@ impl ClientCore {
     }
 
     /// Returns the status of a task with its result, its error or its questions.
-    async fn older_status(self: &Arc<Self>, call: &Call, id: &str) -> Result<GetTaskResult, CallError> {
-        let mut found = GetTaskResult::new(self.task(id).await?.task);
-        self.complete_status(call, &mut found).await?;
+    async fn get_legacy_task(self: &Arc<Self>, call: &Call, id: &str) -> Result<GetTaskResult, CallError> {
+        let mut found = GetTaskResult::new(self.get_task(id).await?.task);
+        self.add_task_outcome(call, &mut found).await?;
         Ok(found)
     }
 
     /// Adds what the task has come to, or needs to know.
-    pub(super) async fn complete_status(
+    pub(super) async fn add_task_outcome(
         self: &Arc<Self>,
         call: &Call,
         found: &mut GetTaskResult,
@@ -183,8 +196,8 @@ impl ClientCore {
         let id = found.task.task_id.clone();
         match found.task.status {
             TaskStatus::Completed | TaskStatus::Failed => {
-                self.tasks.fetching.forget(&id);
-                match self.fetch(&id).await {
+                self.tasks.fetching.remove(&id);
+                match self.fetch_task_result(&id).await {
                     Ok(result) => {
                         // TSKX-14: a tool that failed has completed its task.
                         found.task.status = TaskStatus::Completed;
@@ -197,16 +210,17 @@ impl ClientCore {
                     Err(error) => return Err(error),
                 }
             }
-            TaskStatus::InputRequired => found.input_requests = self.questions(call, &id).await?,
+            TaskStatus::InputRequired => found.input_requests = self.fetch_task_questions(call, &id).await?,
             _ => {}
         }
         Ok(())
     }
 
     /// Fetches the result of a finished task and converts it to the newest revision.
-    async fn fetch(&self, id: &str) -> Result<RawJson, CallError> {
-        let raw = self.ask_task(&Method::TasksResult, id, &TaskParams::new(id), self.settings.times).await;
-        let raw = raw.map_err(|error| self.lift_error(&Method::ToolsCall, error))?;
+    async fn fetch_task_result(&self, id: &str) -> Result<RawJson, CallError> {
+        let raw =
+            self.send_task_request(&Method::TasksResult, id, &TaskParams::new(id), self.settings.times).await;
+        let raw = raw.map_err(|error| self.upgrade_error(&Method::ToolsCall, error))?;
         match self.decode(&Method::ToolsCall, &raw)? {
             PeerResult::Complete(Reply::CallTool(mut result)) => {
                 result.meta.remove(meta_key::RELATED_TASK);
@@ -217,14 +231,18 @@ impl ClientCore {
     }
 
     /// The questions that a task waits with.
-    async fn questions(self: &Arc<Self>, call: &Call, id: &str) -> Result<InputRequests, CallError> {
-        let (fetch, is_new) = self.tasks.fetching.enter(id)?;
+    async fn fetch_task_questions(
+        self: &Arc<Self>,
+        call: &Call,
+        id: &str,
+    ) -> Result<InputRequests, CallError> {
+        let (fetch, is_new) = self.tasks.fetching.get_or_insert(id)?;
         if is_new {
-            self.hold(id, &fetch);
+            self.start_park_timer(id, &fetch);
         }
         let looks = fetch.looks.load(Ordering::Relaxed);
         let mut place = fetch.call.lock().await;
-        if !self.tasks.fetching.is_there(id, &fetch) {
+        if !self.tasks.fetching.contains(id, &fetch) {
             // The task has ended meanwhile, or was cancelled.
             return Ok(InputRequests::new());
         }
@@ -233,19 +251,23 @@ impl ClientCore {
         let mut open = Vec::new();
         let looking = async {
             if place.is_none() {
-                *place = Some(self.open_fetch(call, id).await?);
+                *place = Some(self.open_result_fetch(call, id).await?);
             }
             let Some(parked) = &mut *place else { return Ok(false) };
-            open = parked.answer(&BTreeMap::new(), &BTreeMap::new(), self.speech.revision);
+            open = parked.answer_questions(&BTreeMap::new(), &BTreeMap::new(), self.protocol.revision);
             loop {
                 match next_event(&mut parked.call, !open.is_empty() || !waits).await {
                     Some(LinkEvent::Question(id, method, params)) => {
                         let params = params.unwrap_or_else(RawJson::empty_object);
                         match InputRequest::decode(&method, &params) {
-                            Ok(request) if request.required_capability(call.context.answerable()).is_ok() => {
-                                open.push((parked.ask(id, request.clone()), request));
+                            Ok(request)
+                                if request
+                                    .check_required_capability(call.context.answerable_capabilities())
+                                    .is_ok() =>
+                            {
+                                open.push((parked.add_question(id, request.clone()), request));
                             }
-                            _ => self.desk.request(id, method, Some(params), parked.reply_to()),
+                            _ => self.dispatcher.handle_request(id, method, Some(params), parked.reply_to()),
                         }
                     }
                     Some(LinkEvent::Notification(..)) => {}
@@ -255,34 +277,34 @@ impl ClientCore {
                 }
             }
         };
-        let goes_on = tokio::time::timeout(QUESTION_WAIT, looking).await.unwrap_or(Ok(true));
+        let goes_on = tokio::time::timeout(QUESTION_TIMEOUT, looking).await.unwrap_or(Ok(true));
         fetch.looks.fetch_add(1, Ordering::Relaxed);
         if matches!(goes_on, Ok(true)) {
-            self.hold(id, &fetch);
+            self.start_park_timer(id, &fetch);
         } else {
             *place = None;
-            self.tasks.fetching.leave(id, &fetch);
+            self.tasks.fetching.remove_if_same(id, &fetch);
         }
         goes_on.map(|_| open.into_iter().collect())
     }
 
-    async fn open_fetch(&self, call: &Call, id: &str) -> Result<ParkedCall, CallError> {
-        let text = members(&TaskParams::new(id))?;
+    async fn open_result_fetch(&self, call: &Call, id: &str) -> Result<ParkedCall, CallError> {
+        let text = json_members(&TaskParams::new(id))?;
         let outgoing = OutgoingRequest {
             name: Some(id),
             members: OutgoingParams::Text(&text),
-            ears: EventInterest::Questions,
+            interest: EventInterest::NotificationsAndRequests,
             principal: call.context.peer().principal.as_ref(),
             ..OutgoingRequest::new(&Method::TasksResult, TimeLimits::NONE)
         };
-        let link_call = self.link.open(&outgoing, &self.speech).await?;
+        let link_call = self.link.open(&outgoing, &self.protocol).await?;
         let reply = self.link.reply_to(&link_call);
         Ok(ParkedCall::new(link_call, reply, call.context.peer().principal.clone()))
     }
 
     /// Hands answers to a task's questions on; false where it has asked nothing here. What is no answer uses up no
     /// question.
-    async fn answer_older(
+    async fn answer_task_questions(
         self: &Arc<Self>,
         id: &str,
         answers: &BTreeMap<String, RawJson>,
@@ -290,22 +312,22 @@ impl ClientCore {
         let Some(fetch) = self.tasks.fetching.find(id) else { return Ok(false) };
         let mut place = fetch.call.lock().await;
         let Some(parked) = &mut *place else { return Ok(false) };
-        if let Some(error) = parked.malformed(answers) {
+        if let Some(error) = parked.find_malformed_answer(answers) {
             return Err(error);
         }
-        parked.answer(answers, &BTreeMap::new(), self.speech.revision);
-        self.hold(id, &fetch);
+        parked.answer_questions(answers, &BTreeMap::new(), self.protocol.revision);
+        self.start_park_timer(id, &fetch);
         Ok(true)
     }
 
     /// Keeps a call that has questions, for as long as the setting `park_timeout` says.
-    fn hold(self: &Arc<Self>, id: &str, fetch: &Arc<TaskResultFetch>) {
+    fn start_park_timer(self: &Arc<Self>, id: &str, fetch: &Arc<TaskResultFetch>) {
         let (core, held, limit) = (Arc::downgrade(self), Arc::downgrade(fetch), self.settings.park_timeout);
         let id = id.to_owned();
         let timer = tokio::spawn(async move {
             tokio::time::sleep(limit).await;
             if let (Some(core), Some(fetch)) = (core.upgrade(), held.upgrade()) {
-                core.tasks.fetching.leave(&id, &fetch);
+                core.tasks.fetching.remove_if_same(&id, &fetch);
             }
         });
         let mut place = fetch.timer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -316,6 +338,6 @@ impl ClientCore {
 }
 
 /// TASK-06: a tool that is not run as a task, or only when its server decides so.
-pub(super) fn no_task(name: &str) -> CallError {
+pub(super) fn no_task_error(name: &str) -> CallError {
     CallError::Rpc(RpcError::new(code::METHOD_NOT_FOUND, format!("the tool {name} is not run as a task")))
 }

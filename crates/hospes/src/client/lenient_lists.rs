@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 /// never sent.
 pub const UNREADABLE_ENTRIES: &str = "hospes/unreadable";
 /// Maximum number of omitted entries that are named.
-const MAX_NAMED: usize = 20;
+const MAX_NAMED_ENTRIES: usize = 20;
 
 /// Reads one page of a list as [`PeerResult::decode`] does; where that fails because of single entries, without them.
 ///
@@ -19,13 +19,14 @@ const MAX_NAMED: usize = 20;
 /// When what is wrong is not an entry.
 pub fn read_list(method: &Method, from: Revision, json: &RawJson) -> Result<PeerResult, PeerResultError> {
     PeerResult::decode(method, from, json).or_else(|error| {
-        let read = matches!(error, PeerResultError::Shape { .. }).then(|| without_faults(method, from, json));
+        let read =
+            matches!(error, PeerResultError::Shape { .. }).then(|| decode_valid_entries(method, from, json));
         read.flatten().ok_or(error)
     })
 }
 
 /// The member of a result that holds the list.
-fn member(method: &Method) -> Option<&'static str> {
+fn list_member(method: &Method) -> Option<&'static str> {
     match method {
         Method::ToolsList => Some("tools"),
         Method::PromptsList => Some("prompts"),
@@ -35,8 +36,8 @@ fn member(method: &Method) -> Option<&'static str> {
     }
 }
 
-fn without_faults(method: &Method, from: Revision, json: &RawJson) -> Option<PeerResult> {
-    let member = member(method)?;
+fn decode_valid_entries(method: &Method, from: Revision, json: &RawJson) -> Option<PeerResult> {
+    let member = list_member(method)?;
     let mut members: BTreeMap<Cow<'_, str>, &RawValue> = json.decode().ok()?;
     let entries: Vec<&RawValue> = serde_json::from_str(members.remove(member)?.get()).ok()?;
     // The rest of the result comes along because the entry may be read differently with it.
@@ -52,12 +53,14 @@ fn without_faults(method: &Method, from: Revision, json: &RawJson) -> Option<Pee
     for (number, entry) in entries.iter().enumerate() {
         match PeerResult::decode(method, from, &with(&[entry])?) {
             Ok(_) => good.push(*entry),
-            Err(error) => faults.push(format!("{} was left out: {}", called(entry, number), why(&error))),
+            Err(error) => {
+                faults.push(format!("{} was left out: {}", entry_label(entry, number), error_text(&error)))
+            }
         }
     }
-    if faults.len() > MAX_NAMED {
-        let more = faults.len() - MAX_NAMED;
-        faults.truncate(MAX_NAMED);
+    if faults.len() > MAX_NAMED_ENTRIES {
+        let more = faults.len() - MAX_NAMED_ENTRIES;
+        faults.truncate(MAX_NAMED_ENTRIES);
         faults.push(format!("{more} more entries were left out"));
     }
     let mut answer = PeerResult::decode(method, from, &with(&good)?).ok()?;
@@ -74,7 +77,7 @@ fn without_faults(method: &Method, from: Revision, json: &RawJson) -> Option<Pee
 }
 
 /// Returns a label for an entry: its name, its URI or its number.
-fn called(entry: &RawValue, number: usize) -> String {
+fn entry_label(entry: &RawValue, number: usize) -> String {
     #[derive(Deserialize)]
     struct EntryNamePeek {
         name: Option<String>,
@@ -87,7 +90,7 @@ fn called(entry: &RawValue, number: usize) -> String {
     }
 }
 
-fn why(error: &PeerResultError) -> String {
+fn error_text(error: &PeerResultError) -> String {
     use std::error::Error as _;
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }

@@ -24,7 +24,7 @@ pub(crate) struct OutgoingRequest<'a> {
     pub(crate) meta: OutgoingMeta<'a>,
     pub(crate) limits: TimeLimits,
     /// Events that the caller receives before the answer.
-    pub(crate) ears: EventInterest,
+    pub(crate) interest: EventInterest,
     /// Principal that the call is made for, if it is another client's.
     pub(crate) principal: Option<&'a Arc<str>>,
     /// True if the server is asked even when a cached response is still fresh.
@@ -35,12 +35,12 @@ pub(crate) struct OutgoingRequest<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventInterest {
     /// Nothing.
-    Deaf,
+    AnswerOnly,
     /// Its notifications.
     Notifications,
     /// Notifications and the server's questions. The caller forwards for another client, whose answers are needed and
     /// who alone receives the call's log messages.
-    Questions,
+    NotificationsAndRequests,
 }
 
 /// The members of `params`.
@@ -73,9 +73,9 @@ impl<'a> OutgoingRequest<'a> {
             arguments: None,
             members: OutgoingParams::Text(b""),
             more: b"",
-            meta: OutgoingMeta { progress: method.may_ask(), ..OutgoingMeta::default() },
+            meta: OutgoingMeta { progress: method.allows_input_requests(), ..OutgoingMeta::default() },
             limits,
-            ears: EventInterest::Deaf,
+            interest: EventInterest::AnswerOnly,
             principal: None,
             refresh: false,
         }
@@ -85,7 +85,7 @@ impl<'a> OutgoingRequest<'a> {
     pub(crate) fn write(&self, out: &mut Vec<u8>, id: i64, stamp: &[u8]) {
         // Writing into memory cannot fail.
         let _ = write!(out, "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":");
-        write_text(out, self.method.name());
+        write_json_string(out, self.method.name());
         let mut open = self.write_members(out);
         if !self.more.is_empty() {
             out.extend_from_slice(if open { &b","[..] } else { b",\"params\":{" });
@@ -108,7 +108,7 @@ impl<'a> OutgoingRequest<'a> {
             OutgoingParams::Named => {
                 out.extend_from_slice(PARAMS);
                 out.extend_from_slice(b"\"name\":");
-                write_text(out, self.name.unwrap_or_default());
+                write_json_string(out, self.name.unwrap_or_default());
                 if let Some(arguments) = self.arguments {
                     out.extend_from_slice(b",\"arguments\":");
                     out.extend_from_slice(arguments.as_bytes());
@@ -156,7 +156,7 @@ impl OutgoingMeta<'_> {
 /// A notification of an extension as it is sent. `members` are those of its params, `meta` and `stamp` those of `_meta`.
 pub(crate) fn written_notification(method: &Method, members: &[u8], meta: &[u8], stamp: &[u8]) -> Vec<u8> {
     let mut out = b"{\"jsonrpc\":\"2.0\",\"method\":".to_vec();
-    write_text(&mut out, method.name());
+    write_json_string(&mut out, method.name());
     let meta = OutgoingMeta { members: meta, ..OutgoingMeta::default() };
     if !members.is_empty() || !stamp.is_empty() || !meta.is_empty() {
         out.extend_from_slice(b",\"params\":{");
@@ -190,7 +190,7 @@ pub(crate) trait InFlightRequest: Send + Unpin {
 }
 
 /// Appends a JSON string.
-pub(crate) fn write_text(out: &mut Vec<u8>, text: &str) {
+pub(crate) fn write_json_string(out: &mut Vec<u8>, text: &str) {
     // A string can always be written, and memory does not fail.
     let _ = serde_json::to_writer(out, text);
 }

@@ -15,7 +15,7 @@ use hospes_proto::session::client::TimeLimits;
 
 use super::Client;
 use super::change_listeners::ChangeListener;
-use super::connect::members;
+use super::connect::json_members;
 use super::core::ClientCore;
 use super::error::CallError;
 use super::link::{EventInterest, InFlightRequest as _, LinkEvent, OutgoingParams, OutgoingRequest};
@@ -26,8 +26,8 @@ use crate::peer::Peer;
 use crate::service::{BoxService, Call, Outcome};
 
 /// First delay before a listen stream that ended is opened again. It doubles each time and is reset by a notification.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MIN_RELISTEN_DELAY: Duration = Duration::from_millis(250);
+const MAX_RELISTEN_DELAY: Duration = Duration::from_secs(30);
 
 /// A stream of changes. Dropping it ends it.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl Client {
 impl Subscription {
     /// Changes that the server agreed to report; they may be fewer than requested.
     #[must_use]
-    pub fn honoured(&self) -> &SubscriptionFilter {
+    pub fn acknowledged(&self) -> &SubscriptionFilter {
         &self.honoured
     }
 
@@ -128,14 +128,14 @@ impl ClientCore {
             Ok(params) => params,
             Err(error) => return Outcome::Failed(error),
         };
-        let outcome = if self.speech.revision.is_legacy() {
+        let outcome = if self.protocol.revision.is_legacy() {
             self.listen_to_session(params.notifications, &call).await
         } else {
             self.listen_to_stream(&params, |method, params| {
-                let notification = Notification::decode(method, self.speech.revision, params);
+                let notification = Notification::decode(method, self.protocol.revision, params);
                 if let Ok(notification) = notification {
-                    self.desk.changed(&notification);
-                    call.context.notify(without_subscription(notification));
+                    self.dispatcher.invalidate(&notification);
+                    call.context.notify(strip_subscription_id(notification));
                 }
             })
             .await
@@ -152,22 +152,22 @@ impl ClientCore {
         params: &SubscriptionsListenParams,
         mut tell: impl FnMut(&Method, Option<&RawJson>),
     ) -> Result<(), CallError> {
-        let text = members(params)?;
+        let text = json_members(params)?;
         let outgoing = OutgoingRequest {
             members: OutgoingParams::Text(&text),
-            ears: EventInterest::Notifications,
+            interest: EventInterest::Notifications,
             ..OutgoingRequest::new(&Method::SubscriptionsListen, TimeLimits::NONE)
         };
         // TSKX-01: a request about tasks says that its sender knows them.
         let of_tasks = !params.notifications.task_ids.is_empty();
-        let speech = if of_tasks { self.task_speech() } else { &self.speech };
+        let speech = if of_tasks { self.task_protocol() } else { &self.protocol };
         let mut call = self.link.open(&outgoing, speech).await?;
         loop {
             match poll_fn(|cx| call.poll_event(cx)).await {
                 LinkEvent::Notification(method, params) => tell(&method, params.as_ref()),
                 LinkEvent::Question(..) => {}
                 LinkEvent::Done(outcome) => {
-                    return outcome.map(drop).map_err(|error| self.lift_error(outgoing.method, error));
+                    return outcome.map(drop).map_err(|error| self.upgrade_error(outgoing.method, error));
                 }
             }
         }
@@ -180,8 +180,8 @@ impl ClientCore {
         call: &Call,
     ) -> Result<(), CallError> {
         let context = &call.context;
-        let mut honoured = self.honour(wanted);
-        let (listener, refused) = self.subscribe_all(&honoured).await;
+        let mut honoured = self.restrict_filter(wanted);
+        let (listener, refused) = self.subscribe_resources(&honoured).await;
         honoured.resource_subscriptions.retain(|uri| !refused.contains(uri));
         let params = SubscriptionsAcknowledgedParams::new(honoured);
         context.notify(Notification::SubscriptionsAcknowledged(params));
@@ -191,20 +191,20 @@ impl ClientCore {
                 biased;
                 whole = tasks.next() => context.notify(Notification::TasksChanged(whole)),
                 change = poll_fn(|cx| listener.listener.poll_change(cx)) => match change {
-                    Some(Notification::TasksChanged(found)) if tasks.takes(&found) => {}
+                    Some(Notification::TasksChanged(found)) if tasks.try_enqueue(&found) => {}
                     Some(change) => context.notify(change),
                     None => break,
                 },
             }
         }
-        match self.desk.closed() {
+        match self.dispatcher.closed() {
             Some(closed) => Err(CallError::Closed(closed)),
             None => Ok(()),
         }
     }
 
     /// Restricts a filter to the changes that the server declared.
-    fn honour(&self, mut filter: SubscriptionFilter) -> SubscriptionFilter {
+    fn restrict_filter(&self, mut filter: SubscriptionFilter) -> SubscriptionFilter {
         let undeclared = ServerCapabilities::new();
         let has = self.server.capabilities.as_ref().unwrap_or(&undeclared);
         let told = |flag: Option<Option<bool>>| flag.flatten() == Some(true);
@@ -214,32 +214,32 @@ impl ClientCore {
         if !told(has.resources.as_ref().map(|has| has.subscribe)) {
             filter.resource_subscriptions.clear();
         }
-        if !self.runs_tasks() {
+        if !self.supports_legacy_tasks() {
             filter.task_ids.clear();
         }
         filter
     }
 
     /// The lists whose changes the server said it will tell.
-    fn told_lists(&self) -> SubscriptionFilter {
+    fn declared_list_changes(&self) -> SubscriptionFilter {
         let mut lists = SubscriptionFilter::new();
         (lists.tools_list_changed, lists.prompts_list_changed, lists.resources_list_changed) =
             (true, true, true);
-        self.honour(lists)
+        self.restrict_filter(lists)
     }
 
     /// With the resources of which the server does not tell after all.
-    async fn subscribe_all(
+    async fn subscribe_resources(
         self: &Arc<Self>,
         filter: &SubscriptionFilter,
     ) -> (ChangeListenerGuard, Vec<String>) {
         // Subscribing and unsubscribing must not overtake each other.
         let _turn = self.subscribing.lock().await;
-        let (listener, new) = self.desk.changes.listen(filter.clone());
+        let (listener, new) = self.dispatcher.changes.add_listener(filter.clone());
         let leave = ChangeListenerGuard { core: Arc::downgrade(self), listener };
         let mut refused = Vec::new();
         for uri in new {
-            if let Err(error) = self.subscribe(&Method::ResourcesSubscribe, &uri).await {
+            if let Err(error) = self.send_subscription(&Method::ResourcesSubscribe, &uri).await {
                 tracing::warn!(%error, "the server does not tell of a resource's changes");
                 refused.push(uri);
             }
@@ -247,42 +247,45 @@ impl ClientCore {
         (leave, refused)
     }
 
-    async fn subscribe(&self, method: &Method, uri: &str) -> Result<(), CallError> {
-        let text = members(&SubscribeParams::new(uri))?;
+    async fn send_subscription(&self, method: &Method, uri: &str) -> Result<(), CallError> {
+        let text = json_members(&SubscribeParams::new(uri))?;
         let outgoing = OutgoingRequest {
             members: OutgoingParams::Text(&text),
             ..OutgoingRequest::new(method, self.settings.times)
         };
-        self.run(&outgoing, &mut None).await.map(drop)
+        self.send_request(&outgoing, &mut None).await.map(drop)
     }
 
     /// Keeps a listen stream open to a modern server, so that the desk hears of changes. Ends with the connection.
-    pub(super) fn keep_listening(self: &Arc<Self>) {
-        let filter = self.told_lists();
-        if self.speech.revision.is_legacy() || filter.is_empty() || self.desk.on_list_changed.is_none() {
+    pub(super) fn spawn_change_listener(self: &Arc<Self>) {
+        let filter = self.declared_list_changes();
+        if self.protocol.revision.is_legacy()
+            || filter.is_empty()
+            || self.dispatcher.on_list_changed.is_none()
+        {
             return;
         }
-        tokio::spawn(keep_listening(Arc::downgrade(self), SubscriptionsListenParams::new(filter)));
+        tokio::spawn(run_change_listener(Arc::downgrade(self), SubscriptionsListenParams::new(filter)));
     }
 }
 
 #[cfg(feature = "http")]
 impl ClientCore {
     /// Repeats subscriptions and the log level on a session that replaces another.
-    pub(super) fn follow_session(self: &Arc<Self>) {
+    pub(super) fn resubscribe_on_new_session(self: &Arc<Self>) {
         let super::core::ClientLink::Http(http) = &self.link else { return };
         let weak = Arc::downgrade(self);
         http.on_renewed(move || {
             let Some(core) = weak.upgrade() else { return };
             tokio::spawn(async move {
                 let _turn = core.subscribing.lock().await;
-                let wanted = core.desk.changes.wanted();
+                let wanted = core.dispatcher.changes.wanted_resources();
                 for uri in &wanted {
-                    if let Err(error) = core.subscribe(&Method::ResourcesSubscribe, uri).await {
+                    if let Err(error) = core.send_subscription(&Method::ResourcesSubscribe, uri).await {
                         tracing::warn!(%error, "the new session does not tell of a resource's changes");
                     }
                 }
-                core.tell_all_may_have_changed(wanted);
+                core.announce_possible_changes(wanted);
                 if let Some(level) = core.log_level()
                     && let Err(error) = core.send_log_level(level).await
                 {
@@ -294,8 +297,8 @@ impl ClientCore {
 
     /// Reports all lists and resources as possibly changed. Changes between two sessions are not reported, and the new
     /// session may reach another server.
-    fn tell_all_may_have_changed(&self, resources: Vec<String>) {
-        let told = self.told_lists();
+    fn announce_possible_changes(&self, resources: Vec<String>) {
+        let told = self.declared_list_changes();
         let lists = [
             (told.tools_list_changed, Notification::ToolsListChanged),
             (told.prompts_list_changed, Notification::PromptsListChanged),
@@ -304,30 +307,30 @@ impl ClientCore {
         let lists = lists.into_iter().filter(|(told, _)| *told).map(|(_, change)| change);
         let updates =
             resources.into_iter().map(|uri| Notification::ResourceUpdated(ResourceUpdatedParams::new(uri)));
-        lists.chain(updates).for_each(|change| self.desk.tell(change));
+        lists.chain(updates).for_each(|change| self.dispatcher.dispatch_notification(change));
     }
 }
 
-async fn keep_listening(core: Weak<ClientCore>, params: SubscriptionsListenParams) {
-    let mut pause = FIRST_PAUSE;
-    let Ok(text) = members(&params) else { return };
+async fn run_change_listener(core: Weak<ClientCore>, params: SubscriptionsListenParams) {
+    let mut pause = MIN_RELISTEN_DELAY;
+    let Ok(text) = json_members(&params) else { return };
     let outgoing = OutgoingRequest {
         members: OutgoingParams::Text(&text),
-        ears: EventInterest::Notifications,
+        interest: EventInterest::Notifications,
         ..OutgoingRequest::new(&Method::SubscriptionsListen, TimeLimits::NONE)
     };
     loop {
         // Only the call is kept across the waiting: it does not keep the connection.
         let Some(strong) = core.upgrade() else { return };
-        let opened = strong.link.open(&outgoing, &strong.speech).await;
-        let desk = Arc::clone(&strong.desk);
+        let opened = strong.link.open(&outgoing, &strong.protocol).await;
+        let desk = Arc::clone(&strong.dispatcher);
         drop(strong);
         match opened {
             Ok(mut call) => loop {
                 match poll_fn(|cx| call.poll_event(cx)).await {
                     LinkEvent::Notification(method, params) => {
-                        pause = FIRST_PAUSE;
-                        desk.notification(&method, params.as_ref());
+                        pause = MIN_RELISTEN_DELAY;
+                        desk.handle_notification(&method, params.as_ref());
                     }
                     LinkEvent::Question(..) => {}
                     LinkEvent::Done(Err(error)) if error.is_closed() => return,
@@ -343,7 +346,7 @@ async fn keep_listening(core: Weak<ClientCore>, params: SubscriptionsListenParam
             Err(error) => tracing::debug!(%error, "listening failed"),
         }
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(MAX_RELISTEN_DELAY);
     }
 }
 
@@ -356,8 +359,8 @@ struct ChangeListenerGuard {
 impl Drop for ChangeListenerGuard {
     fn drop(&mut self) {
         let Some(core) = self.core.upgrade() else { return };
-        let unwanted = core.desk.changes.leave(&self.listener);
-        if unwanted.is_empty() || core.desk.closed().is_some() {
+        let unwanted = core.dispatcher.changes.remove_listener(&self.listener);
+        if unwanted.is_empty() || core.dispatcher.closed().is_some() {
             return;
         }
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
@@ -368,8 +371,8 @@ impl Drop for ChangeListenerGuard {
                 let Some(core) = weak.upgrade() else { return };
                 let _turn = core.subscribing.lock().await;
                 // Somebody may have come to want it since.
-                if !core.desk.changes.wanted().contains(&uri)
-                    && let Err(error) = core.subscribe(&Method::ResourcesUnsubscribe, &uri).await
+                if !core.dispatcher.changes.wanted_resources().contains(&uri)
+                    && let Err(error) = core.send_subscription(&Method::ResourcesUnsubscribe, &uri).await
                 {
                     tracing::debug!(%error, "the server does not take back a subscription");
                 }
@@ -379,7 +382,7 @@ impl Drop for ChangeListenerGuard {
 }
 
 /// The id of the stream belongs to this leg only.
-fn without_subscription(mut notification: Notification) -> Notification {
+fn strip_subscription_id(mut notification: Notification) -> Notification {
     let meta: Option<&mut Meta> = match &mut notification {
         Notification::ResourceUpdated(params) => Some(&mut params.meta),
         Notification::SubscriptionsAcknowledged(params) => Some(&mut params.meta),

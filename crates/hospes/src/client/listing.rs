@@ -12,7 +12,7 @@ use hospes_model::{Method, Prompt, Reply, Resource, ResourceTemplate, Task, Tool
 use super::Client;
 use super::core::malformed;
 use super::error::CallError;
-use super::link::{OutgoingParams, OutgoingRequest, write_text};
+use super::link::{OutgoingParams, OutgoingRequest, write_json_string};
 
 /// Maximum number of pages of one list. It ends the listing of a server that always returns another cursor.
 pub const MAX_PAGES: usize = 10_000;
@@ -116,7 +116,7 @@ impl<'c, T: Listed> PaginatedStream<'c, T> {
 
     /// Follows a cursor. Any value is a cursor, even an empty string; only a missing cursor ends the list. A repeated
     /// cursor is an error, because the pages would never end.
-    fn follow(&mut self, cursor: Option<String>) -> NextPage<'c, T> {
+    fn advance(&mut self, cursor: Option<String>) -> NextPage<'c, T> {
         let Some(cursor) = cursor else { return NextPage::Done };
         if self.seen.len() >= MAX_PAGES {
             return NextPage::Failed(malformed(&T::METHOD, "it has too many pages"));
@@ -140,14 +140,14 @@ impl<T: Listed> Stream for PaginatedStream<'_, T> {
             match &mut this.next {
                 NextPage::Ask(cursor) => {
                     let (client, cursor, refresh) = (this.client, cursor.take(), this.refresh);
-                    this.next = NextPage::Asked(Box::pin(page(client, cursor, refresh)));
+                    this.next = NextPage::Asked(Box::pin(fetch_page(client, cursor, refresh)));
                 }
                 NextPage::Asked(page) => {
                     let page = ready!(page.as_mut().poll(cx));
                     this.next = match page {
                         Ok((items, cursor)) => {
                             this.items = items.into();
-                            this.follow(cursor)
+                            this.advance(cursor)
                         }
                         Err(error) => NextPage::Failed(error),
                     };
@@ -163,7 +163,7 @@ impl<T: Listed> Stream for PaginatedStream<'_, T> {
     }
 }
 
-async fn page<T: Listed>(
+async fn fetch_page<T: Listed>(
     client: &Client,
     cursor: Option<String>,
     refresh: bool,
@@ -171,12 +171,12 @@ async fn page<T: Listed>(
     let mut text = Vec::new();
     if let Some(cursor) = cursor {
         text.extend_from_slice(b"\"cursor\":");
-        write_text(&mut text, &cursor);
+        write_json_string(&mut text, &cursor);
     }
     let method = T::METHOD;
     let outgoing =
-        OutgoingRequest { members: OutgoingParams::Text(&text), refresh, ..client.core.request(&method) };
-    let reply = client.core.complete(outgoing, None).await?;
+        OutgoingRequest { members: OutgoingParams::Text(&text), refresh, ..client.core.new_request(&method) };
+    let reply = client.core.complete_request(outgoing, None).await?;
     T::page(reply).ok_or_else(|| malformed(&method, "it is of another kind"))
 }
 

@@ -65,7 +65,7 @@ pub use authorizer::{
     Authorizer, AuthorizerError, AuthorizerFuture, OutboundRequest, RejectedRequest, RetryDecision,
 };
 pub use builder::ClientBuilder;
-pub use cache::{DEFAULT_CACHE_BYTES, MAX_CACHED_ANSWERS, MAX_CACHED_FOR};
+pub use cache::{DEFAULT_CACHE_BYTES, MAX_CACHE_TTL, MAX_CACHED_RESPONSES};
 pub use dispatcher::ListKind;
 pub use error::{
     CallError, ConnectAttempt, ConnectError, ConnectFailure, ConnectStage, ConnectionClosed, HttpFailure,

@@ -52,7 +52,7 @@ impl OutputSchemas {
     }
 
     /// The tools have changed: what they said of their results may be so no more.
-    pub(crate) fn changed(&self, change: &Notification) {
+    pub(crate) fn invalidate(&self, change: &Notification) {
         if *change == Notification::ToolsListChanged {
             self.lock().clear();
         }
@@ -80,7 +80,7 @@ impl OutputSchemas {
         let Some(content) = &result.structured_content else {
             return Err("it has no structuredContent, though the tool has an outputSchema".into());
         };
-        let compiled = output.compiled.get_or_init(|| match usable(&output.schema) {
+        let compiled = output.compiled.get_or_init(|| match compile_bounded(&output.schema) {
             Ok(compiled) => Some(compiled),
             Err(why) => {
                 tracing::warn!(tool, why, "results cannot be checked against this outputSchema");
@@ -104,7 +104,7 @@ impl OutputSchemas {
 }
 
 /// Nothing is fetched for a schema, and none is followed that costs too much (TOOL-43).
-fn usable(schema: &RawJson) -> Result<jsonschema::Validator, String> {
+fn compile_bounded(schema: &RawJson) -> Result<jsonschema::Validator, String> {
     if !is_bounded(schema) {
         return Err("it is too large".into());
     }

@@ -43,13 +43,18 @@ impl ParkedCall {
     }
 
     /// One more question that was asked on it; the key that its answer comes under.
-    pub(crate) fn ask(&mut self, id: RequestId, request: InputRequest) -> String {
+    pub(crate) fn add_question(&mut self, id: RequestId, request: InputRequest) -> String {
         let reply = self.reply.clone();
-        self.ask_for(id, request, reply)
+        self.add_question_for(id, request, reply)
     }
 
     /// Adds a question whose answer has its own destination. Returns the key of the answer.
-    pub(crate) fn ask_for(&mut self, id: RequestId, request: InputRequest, reply: ReplyTo) -> String {
+    pub(crate) fn add_question_for(
+        &mut self,
+        id: RequestId,
+        request: InputRequest,
+        reply: ReplyTo,
+    ) -> String {
         let mut key = format!("u{id}");
         // Questions of two sessions may have one id.
         while self.asked.iter().any(|asked| asked.key == key) {
@@ -65,7 +70,7 @@ impl ParkedCall {
     }
 
     /// Returns an error if one of the answers does not match its question.
-    pub(crate) fn malformed(&self, answers: &BTreeMap<String, RawJson>) -> Option<RpcError> {
+    pub(crate) fn find_malformed_answer(&self, answers: &BTreeMap<String, RawJson>) -> Option<RpcError> {
         let given = self.asked.iter().filter_map(|asked| Some((asked, answers.get(&asked.key)?)));
         let decoded =
             given.map(|(asked, answer)| read_answer(&Method::from_name(asked.request.method()), answer));
@@ -74,7 +79,7 @@ impl ParkedCall {
 
     /// Hands the answers on, and the refusals too: what becomes of its call is for the server to decide. The questions
     /// that have neither.
-    pub(crate) fn answer(
+    pub(crate) fn answer_questions(
         &mut self,
         answers: &BTreeMap<String, RawJson>,
         refused: &BTreeMap<String, RpcError>,
@@ -144,7 +149,7 @@ impl ParkedCalls {
         let mut calls = self.lock();
         let found = calls.get(handle).filter(|(call, _)| call.principal.as_deref() == principal);
         let (parked, _) = found.ok_or_else(gone)?;
-        if let Some(malformed) = parked.malformed(answers) {
+        if let Some(malformed) = parked.find_malformed_answer(answers) {
             return Err(malformed);
         }
         let (call, timer) = calls.remove(handle).ok_or_else(gone)?;

@@ -13,7 +13,7 @@ use hospes_model::{
 use serde::Serialize;
 
 use super::Client;
-use super::connect::members;
+use super::connect::json_members;
 use super::core::{ProgressCallback, malformed};
 use super::error::CallError;
 use super::link::{EventInterest, OutgoingParams, OutgoingRequest};
@@ -81,13 +81,13 @@ impl<'c, T: FromReply> RequestBuilder<'c, T> {
         }
     }
 
-    pub(super) fn offered(mut self, offered: Result<(), CallError>) -> Self {
+    pub(super) fn require(mut self, offered: Result<(), CallError>) -> Self {
         self.fault = self.fault.or_else(|| offered.err());
         self
     }
 
     /// With `name` and `arguments`.
-    pub(super) fn named<A: Serialize>(mut self, name: &'c str, arguments: &A) -> Self {
+    pub(super) fn with_arguments<A: Serialize>(mut self, name: &'c str, arguments: &A) -> Self {
         self.name = Some(name);
         self.named = true;
         match RawJson::from_serialize(arguments) {
@@ -105,14 +105,14 @@ impl<'c, T: FromReply> RequestBuilder<'c, T> {
     }
 
     /// With members written out, of which one names what it is about.
-    pub(super) fn with(mut self, name: &'c str, text: Vec<u8>) -> Self {
+    pub(super) fn with_members(mut self, name: &'c str, text: Vec<u8>) -> Self {
         self.name = Some(name);
         self.text = text;
         self
     }
 
-    pub(super) fn params<P: Serialize>(mut self, params: &P) -> Self {
-        match members(params) {
+    pub(super) fn with_params<P: Serialize>(mut self, params: &P) -> Self {
+        match json_members(params) {
             Ok(text) => self.text = text,
             Err(error) => {
                 self.fault.get_or_insert(error);
@@ -151,11 +151,11 @@ impl<'c, T: FromReply> RequestBuilder<'c, T> {
         if !self.meta.is_empty() {
             self.meta.push(b',');
         }
-        super::link::write_text(&mut self.meta, key);
+        super::link::write_json_string(&mut self.meta, key);
         self.meta.push(b':');
         let start = self.meta.len();
         let mut written = serde_json::to_writer(&mut self.meta, value);
-        if written.is_ok() && !super::trace_context::may_be(key, &self.meta[start..]) {
+        if written.is_ok() && !super::trace_context::is_valid_member(key, &self.meta[start..]) {
             written = Err(serde::ser::Error::custom(format!("the value of {key} does not have W3C's form")));
         }
         if let Err(error) = written {
@@ -171,15 +171,15 @@ impl<'c, T: FromReply> RequestBuilder<'c, T> {
         let client = self.client;
         let (core, tool) = (&client.core, self.name.filter(|_| self.method == Method::ToolsCall));
         if let Some(tool) = tool
-            && core.must_be_task(client, tool).await
+            && core.requires_task(client, tool).await
         {
             return self.send_as_task().await;
         }
         let on_progress = self.take_on_progress();
-        let reply = match core.complete(self.outgoing(on_progress.is_some()), on_progress).await {
+        let reply = match core.complete_request(self.outgoing(on_progress.is_some()), on_progress).await {
             Err(error) => match tool {
                 // Refused before anything was done.
-                Some(tool) if Box::pin(core.wants_task(client, tool, &error)).await => {
+                Some(tool) if Box::pin(core.is_task_required_error(client, tool, &error)).await => {
                     return self.send_as_task().await;
                 }
                 _ => return Err(error),
@@ -190,7 +190,7 @@ impl<'c, T: FromReply> RequestBuilder<'c, T> {
     }
 
     async fn send_as_task(&mut self) -> Result<T, CallError> {
-        let mut task = Box::pin(super::tasks::begin(self, None)).await?;
+        let mut task = Box::pin(super::tasks::start_task_call(self, None)).await?;
         let result = Box::pin(task.result()).await?;
         T::from_reply(result.into()).ok_or_else(|| malformed(&self.method, "it is of another kind"))
     }
@@ -217,12 +217,12 @@ impl<'c, T: FromReply> RequestBuilder<'c, T> {
             name: self.name,
             arguments: self.arguments.as_ref(),
             members: if self.named { OutgoingParams::Named } else { OutgoingParams::Text(&self.text) },
-            ..self.client.core.request(&self.method)
+            ..self.client.core.new_request(&self.method)
         };
         outgoing.meta.members = &self.meta;
         outgoing.refresh = self.refresh;
         if heard {
-            outgoing.ears = EventInterest::Notifications;
+            outgoing.interest = EventInterest::Notifications;
             outgoing.meta.progress = true;
         }
         if let Some(timeout) = self.timeout {

@@ -38,7 +38,7 @@ impl RootFolder {
     #[must_use]
     pub fn new(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref();
-        let given = without_dots(&std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
+        let given = normalize_path(&std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
         let real = given.ancestors().find_map(|there| {
             let (real, rest) = (there.canonicalize().ok()?, given.strip_prefix(there).ok()?);
             Some(if rest.as_os_str().is_empty() { real } else { real.join(rest) })
@@ -54,7 +54,7 @@ impl RootFolder {
 
     /// Returns true if the folder exists, is still the same and is readable.
     #[must_use]
-    pub fn is_there(&self) -> bool {
+    pub fn is_available(&self) -> bool {
         if self.given.canonicalize().ok().as_deref() != Some(&*self.real) {
             return false;
         }
@@ -67,9 +67,9 @@ impl RootFolder {
 
     /// The path without symbolic links of what is at `path`, if it is there and within this folder, which is there, too.
     #[must_use]
-    pub fn within(&self, path: &Path) -> Option<PathBuf> {
+    pub fn resolve(&self, path: &Path) -> Option<PathBuf> {
         let real = path.canonicalize().ok()?;
-        (real.starts_with(&self.real) && self.is_there()).then_some(real)
+        (real.starts_with(&self.real) && self.is_available()).then_some(real)
     }
 }
 
@@ -89,7 +89,7 @@ impl ClientRoots {
     }
 
     /// Those that can be read at this moment (ROOT-11, ROOT-17); none where there never were any.
-    pub(crate) async fn accessible(&self) -> Option<Vec<Root>> {
+    pub(crate) async fn list_accessible(&self) -> Option<Vec<Root>> {
         let given = self.lock().clone()?;
         if given.iter().all(|given| given.folder.is_none()) {
             return Some(given.into_iter().map(|given| given.root).collect());
@@ -102,11 +102,11 @@ impl ClientRoots {
     }
 
     /// Returns true if roots were set, even to an empty list.
-    pub(crate) fn are_given(&self) -> bool {
+    pub(crate) fn is_declared(&self) -> bool {
         self.lock().is_some()
     }
 
-    fn are_watched(&self) -> bool {
+    fn has_watched_folders(&self) -> bool {
         self.lock().as_ref().is_some_and(|given| given.iter().any(|given| given.folder.is_some()))
     }
 
@@ -119,7 +119,7 @@ impl DeclaredRoot {
     /// A folder, or a `file:` URI. `..` is resolved before anybody sees it (ROOT-09).
     fn new(folder: &Path) -> Option<Self> {
         if let Some(uri) = folder.to_str().filter(|text| text.starts_with("file:")) {
-            let checked = checked_uri(uri);
+            let checked = normalize_file_uri(uri);
             if checked.is_none() {
                 tracing::warn!("a root that is no proper file: URI is left out");
             }
@@ -139,7 +139,7 @@ impl DeclaredRoot {
     }
 
     fn is_accessible(&self) -> bool {
-        self.folder.as_ref().is_none_or(RootFolder::is_there)
+        self.folder.as_ref().is_none_or(RootFolder::is_available)
     }
 }
 
@@ -150,7 +150,7 @@ impl fmt::Debug for ClientRoots {
 }
 
 /// A `file:` URI whose path means the same to everybody: `..` is resolved, and nothing hides a separator or an end.
-fn checked_uri(uri: &str) -> Option<String> {
+fn normalize_file_uri(uri: &str) -> Option<String> {
     let parsed = url::Url::parse(uri).ok()?;
     let path = parsed.path().to_ascii_lowercase();
     let hides = ["%2f", "%5c", "%00"].iter().any(|hidden| path.contains(hidden));
@@ -166,7 +166,7 @@ fn checked_uri(uri: &str) -> Option<String> {
 }
 
 /// The path with `.` and `..` resolved as they are written.
-fn without_dots(path: &Path) -> PathBuf {
+fn normalize_path(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
         match part {
@@ -183,27 +183,27 @@ fn without_dots(path: &Path) -> PathBuf {
 impl ClientCore {
     /// Notifies an older server when a folder disappears or returns (ROOT-18). Modern servers request the roots with
     /// every call.
-    pub(super) fn keep_watching_roots(self: &Arc<Self>) {
+    pub(super) fn spawn_root_watcher(self: &Arc<Self>) {
         let tells =
             self.settings.capabilities.roots.as_ref().is_some_and(|roots| roots.list_changed == Some(true));
-        if tells && self.speech.revision.is_legacy() {
-            tokio::spawn(keep_watching(Arc::downgrade(self)));
+        if tells && self.protocol.revision.is_legacy() {
+            tokio::spawn(run_root_watcher(Arc::downgrade(self)));
         }
     }
 }
 
-async fn keep_watching(core: Weak<ClientCore>) {
+async fn run_root_watcher(core: Weak<ClientCore>) {
     let mut last = None;
     loop {
         let Some(strong) = core.upgrade() else { return };
-        if strong.desk.closed().is_some() {
+        if strong.dispatcher.closed().is_some() {
             return;
         }
-        let roots = &strong.desk.handlers.roots;
-        let now = if roots.are_watched() { roots.accessible().await } else { None };
+        let roots = &strong.dispatcher.handlers.roots;
+        let now = if roots.has_watched_folders() { roots.list_accessible().await } else { None };
         if last.is_some() && now.is_some() && last != now {
             tracing::info!("a root has gone or come back");
-            strong.link.notify(&Notification::RootsListChanged, &strong.speech);
+            strong.link.notify(&Notification::RootsListChanged, &strong.protocol);
         }
         last = now;
         drop(strong);
@@ -218,7 +218,7 @@ mod tests {
     async fn uris(folders: &[&str]) -> Vec<String> {
         let roots = ClientRoots::default();
         roots.set(folders);
-        roots.accessible().await.unwrap().into_iter().map(|root| root.uri.to_string()).collect()
+        roots.list_accessible().await.unwrap().into_iter().map(|root| root.uri.to_string()).collect()
     }
 
     /// covers: ROOT-09
@@ -247,15 +247,15 @@ mod tests {
         std::fs::create_dir(&here).unwrap();
         std::fs::create_dir(folder.path().join("not given")).unwrap();
         let roots = ClientRoots::default();
-        assert!(roots.accessible().await.is_none());
+        assert!(roots.list_accessible().await.is_none());
         roots.set([&here, &gone]);
-        let told = roots.accessible().await.unwrap();
+        let told = roots.list_accessible().await.unwrap();
         assert_eq!(told.len(), 1, "{told:?}");
         assert_eq!(told[0].name.as_deref(), Some("here"));
         std::fs::create_dir(&gone).unwrap();
-        assert_eq!(roots.accessible().await.unwrap().len(), 2);
+        assert_eq!(roots.list_accessible().await.unwrap().len(), 2);
         roots.set(Vec::<PathBuf>::new());
-        assert!(roots.accessible().await.unwrap().is_empty());
+        assert!(roots.list_accessible().await.unwrap().is_empty());
     }
 
     /// A link that was given is what it led to then.
@@ -275,7 +275,7 @@ mod tests {
         let roots = ClientRoots::default();
         roots.set([at("link"), at("two"), at("deep/inner"), at("later/inner")]);
         let told = || async {
-            let told = roots.accessible().await.unwrap();
+            let told = roots.list_accessible().await.unwrap();
             let path = |root: Root| url::Url::parse(&root.uri).unwrap().to_file_path().unwrap();
             told.into_iter()
                 .map(|root| path(root).strip_prefix(&real).unwrap().to_owned())
@@ -334,7 +334,7 @@ mod tests {
         });
         let (mut told, mut withheld) = (0, 0);
         while told < 50 || withheld < 50 || !turns.load(Ordering::Relaxed) {
-            let now = roots.accessible().await.unwrap();
+            let now = roots.list_accessible().await.unwrap();
             assert!(now.iter().all(|root| root.uri == granted), "{now:?}");
             if now.is_empty() { withheld += 1 } else { told += 1 }
         }

@@ -19,11 +19,12 @@ use serde::Deserialize;
 
 use super::Client;
 use super::core::{
-    ClientCore, LinkCall, NegotiatedProtocol, encode, malformed, says_what_for, unasked, write_round,
+    ClientCore, LinkCall, NegotiatedProtocol, check_input_required, encode_input_response, malformed,
+    unexpected_task_error, write_round_params,
 };
 use super::error::CallError;
 use super::forwarded_params::ForwardedParams;
-use super::legacy_tasks::no_task;
+use super::legacy_tasks::no_task_error;
 use super::link::{
     EventInterest, InFlightRequest as _, LinkEvent, OutgoingParams, OutgoingRequest, written_notification,
 };
@@ -35,9 +36,9 @@ use crate::service::{Call, Outcome, PendingInput, Service};
 use crate::tasks::TaskPreference;
 
 /// Stands in place of a handle where a call is to be made again from the start.
-const AGAIN: &str = "again";
+const RETRY_HANDLE: &str = "again";
 /// Delay before the next round if a server returns `input_required` without questions.
-const PAUSE: Duration = Duration::from_millis(200);
+const EMPTY_ROUND_DELAY: Duration = Duration::from_millis(200);
 
 impl Service for Client {
     async fn call(&self, call: Call) -> Outcome {
@@ -71,21 +72,21 @@ impl Client {
 impl ClientCore {
     /// Sends a notification of an extension.
     pub(super) async fn notify(&self, method: &Method, params: RawJson) -> Result<(), CallError> {
-        let NegotiatedProtocol { revision, stamp } = &self.speech;
+        let NegotiatedProtocol { revision, stamp } = &self.protocol;
         if !matches!(method, Method::Other(_)) {
             return Err(CallError::NotInRevision { method: method.name().into(), revision: *revision });
         }
         let params = Params::new(params);
         let forwarded = ForwardedParams::new(method, *revision, &params);
         let body = written_notification(method, forwarded.members(), &forwarded.meta, stamp);
-        self.link.tell(method, body, &self.speech).await
+        self.link.tell(method, body, &self.protocol).await
     }
 
     /// The server as it would describe itself.
     fn describe(&self) -> DiscoverResult {
         let server = &self.server;
         let versions = vec![Revision::LATEST.to_string()];
-        let capabilities = server.capabilities.clone().unwrap_or_else(everything);
+        let capabilities = server.capabilities.clone().unwrap_or_else(assumed_capabilities);
         let mut result = DiscoverResult::new(versions, capabilities);
         result.instructions.clone_from(&server.instructions);
         if let Some(info) = &server.info {
@@ -95,30 +96,32 @@ impl ClientCore {
     }
 
     async fn relay(self: &Arc<Self>, call: Call) -> Result<Outcome, CallError> {
-        match self.go_on(&call) {
-            Some(Ok(parked)) => self.wait(&call, parked).await,
+        match self.resume_parked(&call) {
+            Some(Ok(parked)) => self.await_outcome(&call, parked).await,
             Some(Err(error)) => Err(error),
-            None if self.runs_tasks() && is_of_tasks(&call.method) => Box::pin(self.older_task(&call)).await,
-            None => self.begin(&call).await,
+            None if self.supports_legacy_tasks() && is_task_method(&call.method) => {
+                Box::pin(self.serve_legacy_task_method(&call)).await
+            }
+            None => self.start_call(&call).await,
         }
     }
 
     /// The parked call that the answers in `call` are for, if it is one.
-    fn go_on(&self, call: &Call) -> Option<Result<ParkedCall, CallError>> {
-        if !self.speech.revision.is_legacy() {
+    fn resume_parked(&self, call: &Call) -> Option<Result<ParkedCall, CallError>> {
+        if !self.protocol.revision.is_legacy() {
             return None;
         }
         let round = call.context.round();
         let handle = round.carried.as_deref()?;
-        if handle == AGAIN {
-            return declined(&round).map(Err);
+        if handle == RETRY_HANDLE {
+            return check_url_answers(&round).map(Err);
         }
         let parked = self.parked.take(handle, call.context.principal(), &round.answers);
         Some(parked.map_err(CallError::Rpc))
     }
 
-    async fn begin(self: &Arc<Self>, call: &Call) -> Result<Outcome, CallError> {
-        let revision = self.speech.revision;
+    async fn start_call(self: &Arc<Self>, call: &Call) -> Result<Outcome, CallError> {
+        let revision = self.protocol.revision;
         if !call.method.in_revision(revision) {
             let method = call.method.name().into();
             return Err(CallError::NotInRevision { method, revision });
@@ -130,12 +133,12 @@ impl ClientCore {
         let view = call.params.view();
         let round = call.context.round();
         let asks = !revision.is_legacy() && call.method != Method::TasksUpdate;
-        let mut more = if asks { answers_for(&round) } else { Vec::new() };
+        let mut more = if asks { write_answers(&round) } else { Vec::new() };
         let mut outgoing = OutgoingRequest {
             name: view.name.as_deref().or(view.uri.as_deref()).or(view.task_id.as_deref()),
             arguments: view.arguments.as_ref(),
             members: OutgoingParams::Text(forwarded.members()),
-            ears: EventInterest::Questions,
+            interest: EventInterest::NotificationsAndRequests,
             principal: call.context.peer().principal.as_ref(),
             ..OutgoingRequest::new(&call.method, self.settings.times)
         };
@@ -143,33 +146,33 @@ impl ClientCore {
         if call.context.progress_token().is_some() {
             outgoing.meta.progress = true;
         }
-        let cacheable = if more.is_empty() { self.cacheable(&outgoing) } else { None };
-        if let Some(fresh) = self.find_fresh(&outgoing, cacheable.as_ref()) {
-            return self.finish(call, Ok(fresh)).await;
+        let cacheable = if more.is_empty() { self.cacheable_request(&outgoing) } else { None };
+        if let Some(fresh) = self.find_cached(&outgoing, cacheable.as_ref()) {
+            return self.convert_outcome(call, Ok(fresh)).await;
         }
         let wanted = call.context.log_level();
         if revision.is_legacy() {
-            self.want_logs(wanted).await;
+            self.raise_log_level(wanted).await;
         } else {
             outgoing.meta.log_level = wanted;
         }
         let wish = call.context.task_wish();
-        let mut speech = &self.speech;
+        let mut speech = &self.protocol;
         if revision.is_legacy() {
-            if let Some(wish) = Box::pin(self.older_wish(call)).await? {
-                return Box::pin(self.make_older_task(&OutgoingRequest { more: &wish, ..outgoing })).await;
+            if let Some(wish) = Box::pin(self.build_legacy_task_param(call)).await? {
+                return Box::pin(self.create_legacy_task(&OutgoingRequest { more: &wish, ..outgoing })).await;
             }
         } else if matches!(wish, TaskPreference::Asked(_)) {
-            return Err(no_task(view.name.as_deref().unwrap_or_default()));
-        } else if *wish == TaskPreference::Open || is_of_tasks(&call.method) {
-            speech = self.task_speech();
+            return Err(no_task_error(view.name.as_deref().unwrap_or_default()));
+        } else if *wish == TaskPreference::Open || is_task_method(&call.method) {
+            speech = self.task_protocol();
         }
         let mut rounds = 0;
         loop {
             let link_call = self.link.open(&OutgoingRequest { more: &more, ..outgoing }, speech).await?;
             let reply = self.link.reply_to(&link_call);
-            let parked = ParkedCall::new(link_call, reply, principal(&call.context));
-            let outcome = self.wait(call, parked).await?;
+            let parked = ParkedCall::new(link_call, reply, caller_principal(&call.context));
+            let outcome = self.await_outcome(call, parked).await?;
             match outcome {
                 // A server that asks nothing, or nothing that is not answered already, wants to be called again.
                 Outcome::InputRequired(questions) if questions.requests.is_empty() => {
@@ -178,16 +181,18 @@ impl ClientCore {
                         return Err(CallError::TooManyRounds(self.settings.max_input_rounds));
                     }
                     if questions.round.answers.is_empty() {
-                        tokio::time::sleep(PAUSE).await;
+                        tokio::time::sleep(EMPTY_ROUND_DELAY).await;
                     }
-                    more = answers_for(&questions.round);
+                    more = write_answers(&questions.round);
                 }
                 outcome => {
                     match (&outcome, cacheable.filter(|_| rounds == 0)) {
                         (Outcome::Complete(Reply::Raw { json, .. }), Some(cacheable)) => {
-                            self.desk.cache.keep(cacheable, json);
+                            self.dispatcher.cache.store(cacheable, json);
                         }
-                        (Outcome::Failed(error), cacheable) => self.learn_refusal(cacheable.as_ref(), error),
+                        (Outcome::Failed(error), cacheable) => {
+                            self.invalidate_refused_cursor(cacheable.as_ref(), error)
+                        }
                         _ => {}
                     }
                     return Ok(outcome);
@@ -197,37 +202,45 @@ impl ClientCore {
     }
 
     /// Waits for the result or for questions, and forwards notifications meanwhile.
-    async fn wait(self: &Arc<Self>, call: &Call, mut parked: ParkedCall) -> Result<Outcome, CallError> {
+    async fn await_outcome(
+        self: &Arc<Self>,
+        call: &Call,
+        mut parked: ParkedCall,
+    ) -> Result<Outcome, CallError> {
         let context = &call.context;
         let round = context.round();
         // What was not answered is asked again.
-        let mut requests = parked.answer(&round.answers, &round.refused, self.speech.revision);
+        let mut requests = parked.answer_questions(&round.answers, &round.refused, self.protocol.revision);
         // What was asked between calls comes along with one that goes on; one that is over already could carry no answer.
-        let mut takes_held = call.method.may_ask();
+        let mut takes_held = call.method.allows_input_requests();
         loop {
             let event = next_event(&mut parked.call, takes_held || !requests.is_empty()).await;
             match event {
                 Some(LinkEvent::Notification(method, params)) => {
-                    self.pass_on(context, &method, params.as_ref())
+                    self.forward_notification(context, &method, params.as_ref())
                 }
                 Some(LinkEvent::Question(id, method, params)) => {
                     let params = params.unwrap_or_else(RawJson::empty_object);
                     match InputRequest::decode(&method, &params) {
                         Ok(request)
-                            if method.in_revision(self.speech.revision)
-                                && request.required_capability(context.answerable()).is_ok() =>
+                            if method.in_revision(self.protocol.revision)
+                                && request
+                                    .check_required_capability(context.answerable_capabilities())
+                                    .is_ok() =>
                         {
-                            requests.push((parked.ask(id, request.clone()), request));
+                            requests.push((parked.add_question(id, request.clone()), request));
                         }
                         // Whoever made the call cannot answer that; perhaps we can.
-                        _ => self.desk.request(id, method, Some(params), parked.reply_to()),
+                        _ => self.dispatcher.handle_request(id, method, Some(params), parked.reply_to()),
                     }
                 }
-                Some(LinkEvent::Done(outcome)) => return self.finish(call, outcome).await,
+                Some(LinkEvent::Done(outcome)) => return self.convert_outcome(call, outcome).await,
                 None if takes_held => {
                     takes_held = false;
-                    for (id, request, reply) in self.desk.held.take(context.answerable()) {
-                        requests.push((parked.ask_for(id, request.clone(), reply), request));
+                    for (id, request, reply) in
+                        self.dispatcher.deferred.take_answerable(context.answerable_capabilities())
+                    {
+                        requests.push((parked.add_question_for(id, request.clone(), reply), request));
                     }
                 }
                 // Questions have come, and nothing more for now.
@@ -247,31 +260,35 @@ impl ClientCore {
 
     /// Answers those questions of a round here that the caller cannot answer and this client can; a host has roots of
     /// its own, for example. The answers are kept in the round with the remaining questions.
-    async fn answer_ours(
+    async fn answer_locally(
         &self,
         call: &Call,
         requests: Vec<(String, InputRequest)>,
         mut round: Round,
     ) -> Result<PendingInput, CallError> {
-        let theirs = call.context.answerable();
+        let theirs = call.context.answerable_capabilities();
         let (asked, ours): (Vec<_>, Vec<_>) = requests.into_iter().partition(|(_, request)| {
-            request.required_capability(theirs).is_ok() || !self.desk.handlers.has_answer(request)
+            request.check_required_capability(theirs).is_ok() || !self.dispatcher.handlers.can_answer(request)
         });
         for (key, request) in ours {
             let method: Box<str> = request.method().into();
-            let answer = self.desk.handlers.answer(request).await;
+            let answer = self.dispatcher.handlers.answer(request).await;
             let answer = answer.map_err(|error| CallError::Refused { method, error })?;
-            round.answers.insert(key, encode(&answer)?);
+            round.answers.insert(key, encode_input_response(&answer)?);
         }
         Ok(PendingInput::new(asked, round))
     }
 
-    async fn finish(&self, call: &Call, outcome: Result<RawJson, CallError>) -> Result<Outcome, CallError> {
-        let (method, revision) = (&call.method, self.speech.revision);
-        let raw = match outcome.map_err(|error| self.lift_error(method, error)) {
+    async fn convert_outcome(
+        &self,
+        call: &Call,
+        outcome: Result<RawJson, CallError>,
+    ) -> Result<Outcome, CallError> {
+        let (method, revision) = (&call.method, self.protocol.revision);
+        let raw = match outcome.map_err(|error| self.upgrade_error(method, error)) {
             Ok(raw) => raw,
             Err(CallError::Rpc(error)) => {
-                return Ok(url_questions(call, &error).unwrap_or(Outcome::Failed(error)));
+                return Ok(url_elicitation_outcome(call, &error).unwrap_or(Outcome::Failed(error)));
             }
             Err(error) => return Err(error),
         };
@@ -286,27 +303,27 @@ impl ClientCore {
                 raw.decode::<ResultTypePeek<'_>>().map_err(|error| malformed(method, &error.to_string()))?;
             peek.result_type.is_none_or(|result_type| result_type == "complete")
         };
-        if complete && !(*method == Method::ToolsList && self.link.learns_tools(&self.speech)) {
+        if complete && !(*method == Method::ToolsList && self.link.needs_tool_list(&self.protocol)) {
             return Ok(Outcome::Complete(Reply::raw(revision, raw)));
         }
         match self.decode(method, &raw)? {
             PeerResult::Complete(reply) => Ok(Outcome::Complete(reply)),
             PeerResult::InputRequired(asked) => {
-                let asked = says_what_for(method, asked)?;
+                let asked = check_input_required(method, asked)?;
                 let mut round = call.context.round().without_answers();
                 round.carried = asked.request_state;
                 let requests = asked.input_requests.into_iter().collect();
-                Ok(Outcome::InputRequired(self.answer_ours(call, requests, round).await?))
+                Ok(Outcome::InputRequired(self.answer_locally(call, requests, round).await?))
             }
             PeerResult::Task(made) if *call.context.task_wish() != TaskPreference::None => {
                 Ok(Outcome::Complete(made.into()))
             }
-            _ => Err(unasked(method)),
+            _ => Err(unexpected_task_error(method)),
         }
     }
 
-    fn pass_on(&self, context: &Context, method: &Method, params: Option<&RawJson>) {
-        let Ok(notification) = Notification::decode(method, self.speech.revision, params) else { return };
+    fn forward_notification(&self, context: &Context, method: &Method, params: Option<&RawJson>) {
+        let Ok(notification) = Notification::decode(method, self.protocol.revision, params) else { return };
         match notification {
             Notification::Progress(progress) => {
                 context.progress(progress.progress, progress.total, progress.message.as_deref());
@@ -326,7 +343,7 @@ impl ClientCore {
     }
 
     /// Older servers have one level for the whole session: the most verbose that any call wants.
-    async fn want_logs(&self, wanted: Option<LoggingLevel>) {
+    async fn raise_log_level(&self, wanted: Option<LoggingLevel>) {
         let Some(wanted) = wanted else { return };
         let offered = self.server.capabilities.as_ref().is_some_and(|has| has.logging.is_some());
         if !offered || self.log_level().is_some_and(|level| level <= wanted) {
@@ -340,7 +357,7 @@ impl ClientCore {
 }
 
 /// Returns true if the method is a task method of the newest revision.
-fn is_of_tasks(method: &Method) -> bool {
+fn is_task_method(method: &Method) -> bool {
     matches!(method, Method::TasksGet | Method::TasksUpdate | Method::TasksCancel)
 }
 
@@ -356,26 +373,26 @@ pub(super) async fn next_event(call: &mut LinkCall, only_ready: bool) -> Option<
 
 /// Writes the answers of this round and the server's state as params of the next round. Answers of earlier rounds were
 /// dropped when the questions of this round arrived.
-fn answers_for(round: &Round) -> Vec<u8> {
+fn write_answers(round: &Round) -> Vec<u8> {
     let answers = round.answers.iter().map(|(key, answer)| (key.as_str(), answer.clone()));
-    write_round(&answers.collect(), round.carried.as_deref())
+    write_round_params(&answers.collect(), round.carried.as_deref())
 }
 
 /// The URL elicitations that an error of 2025-11-25 names, as questions; the call is made again afterwards.
-fn url_questions(call: &Call, error: &RpcError) -> Option<Outcome> {
+fn url_elicitation_outcome(call: &Call, error: &RpcError) -> Option<Outcome> {
     let wanted = error.url_elicitations()?;
-    if !call.context.answerable().elicits_urls() || wanted.is_empty() {
+    if !call.context.answerable_capabilities().elicits_urls() || wanted.is_empty() {
         return None;
     }
     let questions = wanted.into_iter().enumerate();
     let questions = questions.map(|(number, url)| (format!("url{number}"), ElicitParams::Url(url).into()));
     let mut round = call.context.round().without_answers();
-    round.carried = Some(AGAIN.into());
+    round.carried = Some(RETRY_HANDLE.into());
     Some(Outcome::InputRequired(PendingInput::new(questions.collect(), round)))
 }
 
 /// An error if one of the URL elicitations was not accepted.
-fn declined(round: &Round) -> Option<CallError> {
+fn check_url_answers(round: &Round) -> Option<CallError> {
     let accepted = |key: &String| {
         let answer = round.answers.get(key).and_then(|answer| answer.decode::<ElicitResult>().ok());
         answer.is_some_and(|answer| answer.action == ElicitAction::Accept)
@@ -386,12 +403,12 @@ fn declined(round: &Round) -> Option<CallError> {
     Some(CallError::Rpc(RpcError::invalid_params("the person did not accept what the server asked for")))
 }
 
-fn principal(context: &Context) -> Option<Arc<str>> {
+fn caller_principal(context: &Context) -> Option<Arc<str>> {
     context.peer().principal.clone()
 }
 
 /// Returns the capabilities assumed of a server that declares none.
-fn everything() -> ServerCapabilities {
+fn assumed_capabilities() -> ServerCapabilities {
     let mut capabilities = ServerCapabilities::new();
     capabilities.tools = Some(hospes_model::ToolsCapability::new());
     capabilities.prompts = Some(hospes_model::PromptsCapability::new());

@@ -119,7 +119,7 @@ impl Target {
         if matches!(scheme.as_deref(), Some("http" | "https")) {
             return Self::Url(Self::url(text));
         }
-        match split(text) {
+        match split_words(text) {
             Ok(words) => match words.split_first() {
                 Some((program, args)) => Self::Command(Self::command(program).args(args)),
                 None => Self::Invalid { text: text.into(), why: "the command line is empty".into() },
@@ -263,8 +263,8 @@ impl fmt::Display for CommandTarget {
         if let Some(shown) = &self.shown {
             return f.write_str(shown);
         }
-        f.write_str(&quoted(&self.program.to_string_lossy()))?;
-        self.args.iter().try_for_each(|arg| write!(f, " {}", quoted(&arg.to_string_lossy())))
+        f.write_str(&quote_word(&self.program.to_string_lossy()))?;
+        self.args.iter().try_for_each(|arg| write!(f, " {}", quote_word(&arg.to_string_lossy())))
     }
 }
 
@@ -272,7 +272,7 @@ impl fmt::Display for UrlTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.shown {
             Some(shown) => f.write_str(shown),
-            None => f.write_str(&without_secrets(&self.url)),
+            None => f.write_str(&redact_url(&self.url)),
         }
     }
 }
@@ -316,7 +316,7 @@ impl fmt::Debug for UrlTarget {
 }
 
 /// The URL as it may be shown: no user, no password, no query.
-fn without_secrets(url: &str) -> String {
+fn redact_url(url: &str) -> String {
     let Ok(mut parsed) = url::Url::parse(url) else { return url.to_owned() };
     if parsed.username().is_empty() && parsed.password().is_none() && parsed.query().is_none() {
         return url.to_owned();
@@ -331,7 +331,7 @@ fn without_secrets(url: &str) -> String {
 }
 
 /// One word of a command line, quoted where it must be.
-fn quoted(word: &str) -> String {
+fn quote_word(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
@@ -341,7 +341,7 @@ fn quoted(word: &str) -> String {
 
 /// Splits a command line into words: blanks part, `'…'` keeps everything, `"…"` keeps everything but `\"` and `\\`, a
 /// backslash outside of quotes keeps the next character. On Windows a backslash is part of a path.
-fn split(line: &str) -> Result<Vec<String>, &'static str> {
+fn split_words(line: &str) -> Result<Vec<String>, &'static str> {
     let escapes = !cfg!(windows);
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -388,7 +388,7 @@ mod tests {
     use super::*;
 
     fn words(line: &str) -> Vec<String> {
-        split(line).unwrap()
+        split_words(line).unwrap()
     }
 
     #[test]
@@ -398,8 +398,8 @@ mod tests {
         assert_eq!(words(r#"x --name="two words" ''"#), ["x", "--name=two words", ""]);
         assert_eq!(words(r#""a\nb""#), [r"a\nb"]);
         assert_eq!(words("  "), Vec::<String>::new());
-        assert_eq!(split("it's"), Err("a single quote is not closed"));
-        assert_eq!(split("say \"hi"), Err("a double quote is not closed"));
+        assert_eq!(split_words("it's"), Err("a single quote is not closed"));
+        assert_eq!(split_words("say \"hi"), Err("a double quote is not closed"));
     }
 
     #[test]

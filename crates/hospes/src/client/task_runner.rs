@@ -36,7 +36,7 @@ impl ClientTaskRunner {
     }
 
     /// Declares task support for every capability that has a handler.
-    pub(crate) fn declare(capabilities: &mut ClientCapabilities) {
+    pub(crate) fn declare_capability(capabilities: &mut ClientCapabilities) {
         let empty = || Some(RawJson::empty_object());
         let mut requests = ClientTaskRequests::new();
         if capabilities.sampling.is_some() {
@@ -56,7 +56,7 @@ impl ClientTaskRunner {
     }
 
     /// Runs a question as a task if the server requested that.
-    pub(crate) async fn take<F>(
+    pub(crate) async fn try_start_task<F>(
         &self,
         question: &InputRequest,
         bytes: usize,
@@ -91,9 +91,9 @@ impl ClientTaskRunner {
             tasks.finish(&id, outcome).await;
             drop(place);
         });
-        live.runs(work.abort_handle());
+        live.set_work(work.abort_handle());
         let method = Method::from_name(question.method());
-        Some(written(&CreateTaskResult::new(task).into(), &method))
+        Some(encode_reply(&CreateTaskResult::new(task).into(), &method))
     }
 
     /// Ends all running tasks, because the server is gone.
@@ -102,7 +102,11 @@ impl ClientTaskRunner {
     }
 
     /// Answers the methods of tasks; none for any other.
-    pub(crate) async fn serve(&self, method: &Method, params: &RawJson) -> Option<Result<RawJson, RpcError>> {
+    pub(crate) async fn handle_task_method(
+        &self,
+        method: &Method,
+        params: &RawJson,
+    ) -> Option<Result<RawJson, RpcError>> {
         Some(match method {
             Method::TasksGet => self.get(params).await,
             Method::TasksCancel => self.cancel(params).await,
@@ -113,13 +117,13 @@ impl ClientTaskRunner {
     }
 
     async fn get(&self, params: &RawJson) -> Result<RawJson, RpcError> {
-        let params: TaskParams = read(params)?;
+        let params: TaskParams = decode_params(params)?;
         let record = self.tasks.get(&params.task_id, None).await?;
-        written(&record.view().into(), &Method::TasksGet)
+        encode_reply(&record.view().into(), &Method::TasksGet)
     }
 
     async fn cancel(&self, params: &RawJson) -> Result<RawJson, RpcError> {
-        let params: TaskParams = read(params)?;
+        let params: TaskParams = decode_params(params)?;
         let record = self.tasks.get(&params.task_id, None).await?;
         if record.is_over() {
             let why = format!("the task cannot be cancelled: it is {} already", record.task.status);
@@ -127,15 +131,15 @@ impl ClientTaskRunner {
         }
         self.tasks.cancel(&record).await?;
         let record = self.tasks.get(&params.task_id, None).await?;
-        written(&record.view().into(), &Method::TasksCancel)
+        encode_reply(&record.view().into(), &Method::TasksCancel)
     }
 
     async fn result(&self, params: &RawJson) -> Result<RawJson, RpcError> {
-        let params: TaskParams = read(params)?;
+        let params: TaskParams = decode_params(params)?;
         loop {
             let record = self.tasks.get(&params.task_id, None).await?;
             if let Some(result) = record.result {
-                return Ok(related(&result, &params.task_id));
+                return Ok(with_related_task(&result, &params.task_id));
             }
             if let Some(error) = record.error {
                 return Err(error);
@@ -143,14 +147,14 @@ impl ClientTaskRunner {
             if record.is_over() {
                 return Err(RpcError::internal("the task was cancelled"));
             }
-            self.tasks.changed(&params.task_id, record.version, Duration::from_secs(5)).await;
+            self.tasks.wait_for_change(&params.task_id, record.version, Duration::from_secs(5)).await;
         }
     }
 
     async fn list(&self, params: &RawJson) -> Result<RawJson, RpcError> {
-        let params: PaginatedParams = read(params)?;
+        let params: PaginatedParams = decode_params(params)?;
         let page = self.tasks.list(None, params.cursor.as_deref()).await?;
-        written(&page.into(), &Method::TasksList)
+        encode_reply(&page.into(), &Method::TasksList)
     }
 }
 
@@ -161,7 +165,7 @@ impl std::fmt::Debug for ClientTaskRunner {
 }
 
 /// The answer to a question that belongs to a task says so too (TASK-17).
-pub(crate) fn relate_answer(params: &RawJson, answer: RawJson) -> RawJson {
+pub(crate) fn tag_related_task(params: &RawJson, answer: RawJson) -> RawJson {
     #[derive(Deserialize)]
     struct RelatedTaskMetaPeek {
         #[serde(rename = "_meta")]
@@ -172,12 +176,12 @@ pub(crate) fn relate_answer(params: &RawJson, answer: RawJson) -> RawJson {
         .ok()
         .and_then(|params| params.meta.read(meta_key::RELATED_TASK));
     match related_task {
-        Some(task) => related(&answer, &task.task_id),
+        Some(task) => with_related_task(&answer, &task.task_id),
         None => answer,
     }
 }
 
-fn related(result: &RawJson, id: &str) -> RawJson {
+fn with_related_task(result: &RawJson, id: &str) -> RawJson {
     let Ok(Value::Object(mut members)) = result.to_value() else { return result.clone() };
     let meta = members.entry("_meta").or_insert_with(|| Value::Object(serde_json::Map::new()));
     if let Value::Object(meta) = meta {
@@ -186,11 +190,11 @@ fn related(result: &RawJson, id: &str) -> RawJson {
     Value::Object(members).into()
 }
 
-fn read<T: serde::de::DeserializeOwned>(params: &RawJson) -> Result<T, RpcError> {
+fn decode_params<T: serde::de::DeserializeOwned>(params: &RawJson) -> Result<T, RpcError> {
     params.decode().map_err(|error| RpcError::invalid_params(format!("invalid params: {error}")))
 }
 
-fn written(reply: &Reply, method: &Method) -> Result<RawJson, RpcError> {
+fn encode_reply(reply: &Reply, method: &Method) -> Result<RawJson, RpcError> {
     let mut out = Vec::new();
     let done = reply.encode(method, REVISION, &ServerStamp::anonymous(), &mut out);
     done.map_err(|error| RpcError::internal(error.to_string()))?;

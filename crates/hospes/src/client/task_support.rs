@@ -9,9 +9,9 @@ use super::Client;
 use super::error::CallError;
 
 /// Maximum number of tools whose task support is remembered.
-const MAX_LEARNED: usize = 10_000;
+const MAX_REMEMBERED_TOOLS: usize = 10_000;
 /// Maximum number of consecutive listings while the list keeps changing.
-const MAX_LISTINGS: usize = 3;
+const MAX_LIST_ATTEMPTS: usize = 3;
 
 /// Task support of a server's tools.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ struct TaskSupportState {
 
 impl TaskSupportCache {
     /// Remembers what a list, or a page of it, says, unless the tools have changed since it was asked for.
-    pub(super) fn learn(&self, list: &ListToolsResult, is_current: impl Fn() -> bool) {
+    pub(super) fn record(&self, list: &ListToolsResult, is_current: impl Fn() -> bool) {
         let support = &mut self.lock().support;
         // Asked under the lock: what changes now waits to take out what is learned here.
         if !is_current() {
@@ -40,7 +40,7 @@ impl TaskSupportCache {
         }
         for tool in &list.tools {
             let says = tool.execution.as_ref().and_then(|execution| execution.task_support.clone());
-            if support.len() < MAX_LEARNED || support.contains_key(tool.name.as_str()) {
+            if support.len() < MAX_REMEMBERED_TOOLS || support.contains_key(tool.name.as_str()) {
                 support.insert(tool.name.as_str().into(), says.unwrap_or(TaskSupport::Forbidden));
             }
         }
@@ -52,7 +52,7 @@ impl TaskSupportCache {
     }
 
     /// The tools have changed: what was said of them may be so no more.
-    pub(super) fn changed(&self, change: &Notification) {
+    pub(super) fn invalidate(&self, change: &Notification) {
         if *change == Notification::ToolsListChanged {
             let mut known = self.lock();
             *known = TaskSupportState { changes: known.changes + 1, ..TaskSupportState::default() };
@@ -60,9 +60,9 @@ impl TaskSupportCache {
     }
 
     /// Has the whole list asked for, which teaches us what comes; once, until it changes.
-    pub(super) async fn complete(&self, client: &Client) -> Result<(), CallError> {
+    pub(super) async fn load_all(&self, client: &Client) -> Result<(), CallError> {
         let _turn = self.listing.lock().await;
-        for _ in 0..MAX_LISTINGS {
+        for _ in 0..MAX_LIST_ATTEMPTS {
             let before = self.lock().changes;
             if self.lock().is_whole {
                 break;

@@ -16,10 +16,10 @@ use super::core::ClientCore;
 use crate::service::Call;
 
 /// Maximum number of concurrent fetches for one listener.
-const FETCH_AT_ONCE: usize = 8;
+const MAX_CONCURRENT_FETCHES: usize = 8;
 /// Maximum number of attempts to fetch a result, and the delay between them.
-const TRIES: u32 = 3;
-const PAUSE: Duration = Duration::from_secs(2);
+const MAX_FETCH_ATTEMPTS: u32 = 3;
+const FETCH_RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// Task updates that need a fetch before they are delivered. Other updates do not wait for them.
 pub(super) struct PendingTaskUpdates<'c> {
@@ -40,16 +40,16 @@ impl<'c> PendingTaskUpdates<'c> {
             fetched: FuturesUnordered::new(),
             newest: HashMap::new(),
             number: 0,
-            turns: Arc::new(Semaphore::new(FETCH_AT_ONCE)),
+            turns: Arc::new(Semaphore::new(MAX_CONCURRENT_FETCHES)),
         }
     }
 
     /// Queues an update that needs a fetch. Returns true if it will be delivered by [`PendingTaskUpdates::next`].
-    pub(super) fn takes(&mut self, found: &GetTaskResult) -> bool {
+    pub(super) fn try_enqueue(&mut self, found: &GetTaskResult) -> bool {
         let wants = match found.task.status {
             TaskStatus::Completed | TaskStatus::Failed => true,
             // Whoever answers here fetches the questions with the result; asked twice, they would be answered once.
-            TaskStatus::InputRequired => self.core.desk.handlers.speak_for_others(),
+            TaskStatus::InputRequired => self.core.dispatcher.handlers.may_forward_requests(),
             _ => false,
         };
         // What was said before is of no interest any more.
@@ -63,7 +63,7 @@ impl<'c> PendingTaskUpdates<'c> {
         let (found, turns) = (found.clone(), Arc::clone(&self.turns));
         self.fetched.push(Box::pin(async move {
             let _turn = turns.acquire().await;
-            (number, Box::new(complete(core, call, found).await))
+            (number, Box::new(fetch_task_details(core, call, found).await))
         }));
         true
     }
@@ -81,16 +81,16 @@ impl<'c> PendingTaskUpdates<'c> {
 
 /// Fetches the result or the questions of a task. The end of a task is reported even if its result cannot be fetched,
 /// because the server will not report it again.
-async fn complete(core: &Arc<ClientCore>, call: &Call, mut found: GetTaskResult) -> GetTaskResult {
+async fn fetch_task_details(core: &Arc<ClientCore>, call: &Call, mut found: GetTaskResult) -> GetTaskResult {
     let mut tries = 1;
     loop {
-        match core.complete_status(call, &mut found).await {
+        match core.add_task_outcome(call, &mut found).await {
             Ok(()) => return found,
             Err(error) if !found.task.status.is_terminal() => {
                 tracing::debug!(%error, "what a task wants to know is not known");
                 return found;
             }
-            Err(error) if tries >= TRIES || error.is_closed() => {
+            Err(error) if tries >= MAX_FETCH_ATTEMPTS || error.is_closed() => {
                 tracing::warn!(%error, "what a task has come to is not known");
                 let why = error.to_rpc().message;
                 let why = format!("the task is over, but what it came to could not be fetched: {why}");
@@ -100,7 +100,7 @@ async fn complete(core: &Arc<ClientCore>, call: &Call, mut found: GetTaskResult)
             }
             Err(_) => {
                 tries += 1;
-                sleep(PAUSE).await;
+                sleep(FETCH_RETRY_DELAY).await;
             }
         }
     }

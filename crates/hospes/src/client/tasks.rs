@@ -15,24 +15,24 @@ use hospes_proto::session::client::TimeLimits;
 use serde::Serialize;
 
 use super::Client;
-use super::connect::{members, speech_with_tasks};
+use super::connect::{build_task_protocol, json_members};
 use super::core::{ClientCore, NegotiatedProtocol, malformed};
 use super::error::CallError;
 use super::legacy_tasks::TaskResultFetches;
 use super::link::{OutgoingParams, OutgoingRequest};
 use super::listing::PaginatedStream;
 use super::request::{FromReply, RequestBuilder};
-use crate::tasks::is_not_declared;
+use crate::tasks::is_tasks_not_declared;
 
 /// Poll interval if the server gives none.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// The shortest time between two polls, should a server say less.
-const LEAST_INTERVAL: Duration = Duration::from_millis(20);
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// State of the server's tasks.
 #[derive(Debug, Default)]
 pub(crate) struct ServerTaskState {
-    speech: OnceLock<NegotiatedProtocol>,
+    protocol: OnceLock<NegotiatedProtocol>,
     /// Result fetches at an older server, for forwarded calls.
     pub(super) fetching: TaskResultFetches,
 }
@@ -97,7 +97,7 @@ impl<'c> IntoFuture for TaskRequest<'c> {
 
     fn into_future(self) -> Self::IntoFuture {
         let Self { mut request, ttl } = self;
-        Box::pin(async move { begin(&mut request, ttl).await })
+        Box::pin(async move { start_task_call(&mut request, ttl).await })
     }
 }
 
@@ -108,7 +108,7 @@ impl fmt::Debug for TaskRequest<'_> {
 }
 
 /// Sends a call that may become a task.
-pub(super) async fn begin<T: FromReply>(
+pub(super) async fn start_task_call<T: FromReply>(
     request: &mut RequestBuilder<'_, T>,
     ttl: Option<Duration>,
 ) -> Result<RunningTask, CallError> {
@@ -119,20 +119,20 @@ pub(super) async fn begin<T: FromReply>(
     let core = &client.core;
     let method = Method::ToolsCall;
     let mut on_progress = request.take_on_progress();
-    let reply = if core.speech.revision.is_legacy() {
-        core.may_be_task(&client, request.name().unwrap_or_default()).await?;
+    let reply = if core.protocol.revision.is_legacy() {
+        core.check_task_allowed(&client, request.name().unwrap_or_default()).await?;
         let ttl = ttl.map(|ttl| format!("\"ttl\":{}", ttl.as_millis())).unwrap_or_default();
         let wish = format!("\"task\":{{{ttl}}}");
         let outgoing = OutgoingRequest { more: wish.as_bytes(), ..request.outgoing(on_progress.is_some()) };
-        let raw = core.run(&outgoing, &mut on_progress).await?;
+        let raw = core.send_request(&outgoing, &mut on_progress).await?;
         match PeerResult::decode_task(&method, &raw) {
             Ok(made) => made.into(),
             // It was done at once after all.
-            Err(_) => complete(core.decode(&method, &raw)?, &method)?,
+            Err(_) => expect_complete(core.decode(&method, &raw)?, &method)?,
         }
     } else {
         let outgoing = request.outgoing(on_progress.is_some());
-        core.complete_as(core.task_speech(), outgoing, on_progress).await?
+        core.complete_request_as(core.task_protocol(), outgoing, on_progress).await?
     };
     let (stage, last) = match reply {
         Reply::CreateTask(made) => (RunningTaskStage::Running(made.task.task_id.clone()), Some(made.task)),
@@ -144,7 +144,7 @@ pub(super) async fn begin<T: FromReply>(
     Ok(task)
 }
 
-fn complete(answer: PeerResult, method: &Method) -> Result<Reply, CallError> {
+fn expect_complete(answer: PeerResult, method: &Method) -> Result<Reply, CallError> {
     match answer {
         PeerResult::Complete(reply) => Ok(reply),
         _ => Err(malformed(method, "it is of another kind")),
@@ -196,7 +196,7 @@ impl RunningTask {
     /// When the server knows no such task (any more), or does not answer.
     pub async fn poll(&mut self) -> Result<Option<&Task>, CallError> {
         if let RunningTaskStage::Running(id) = &self.stage {
-            let found = self.client.core.task(id).await?;
+            let found = self.client.core.get_task(id).await?;
             self.last = Some(found.task);
         }
         Ok(self.last.as_ref())
@@ -215,17 +215,17 @@ impl RunningTask {
                 RunningTaskStage::Done(result) => return Ok(result.clone()),
             };
             let core = &self.client.core;
-            let GetTaskResult { task, input_requests, result, error, .. } = core.task(&id).await?;
+            let GetTaskResult { task, input_requests, result, error, .. } = core.get_task(&id).await?;
             let status = task.status.clone();
             let interval = task.poll_interval_ms.map_or(POLL_INTERVAL, Duration::from_millis);
             self.last = Some(task);
-            if core.speech.revision.is_legacy() {
+            if core.protocol.revision.is_legacy() {
                 if status == TaskStatus::Cancelled {
                     return Err(CallError::TaskCancelled);
                 }
                 // Where it waits for answers it asks for them while its result is awaited (TASK-16).
                 if status.is_terminal() || status == TaskStatus::InputRequired {
-                    let result = core.task_result(&id).await?;
+                    let result = core.wait_task_result(&id).await?;
                     self.stage = RunningTaskStage::Done(result);
                     continue;
                 }
@@ -234,7 +234,7 @@ impl RunningTask {
                 TaskStatus::Completed => {
                     let raw =
                         result.ok_or_else(|| malformed(&Method::TasksGet, "a task without its result"))?;
-                    let reply = complete(core.decode(&Method::ToolsCall, &raw)?, &Method::ToolsCall)?;
+                    let reply = expect_complete(core.decode(&Method::ToolsCall, &raw)?, &Method::ToolsCall)?;
                     let Reply::CallTool(result) = reply else {
                         return Err(malformed(&Method::TasksGet, "the result is no tool's"));
                     };
@@ -253,7 +253,7 @@ impl RunningTask {
             if !questions.is_empty() {
                 self.answer(&id, questions).await?;
             }
-            tokio::time::sleep(interval.max(LEAST_INTERVAL)).await;
+            tokio::time::sleep(interval.max(MIN_POLL_INTERVAL)).await;
         }
     }
 
@@ -265,11 +265,11 @@ impl RunningTask {
         let RunningTaskStage::Running(id) = &self.stage else { return Ok(()) };
         let core = &self.client.core;
         let tasks = core.server.capabilities.as_ref().and_then(|has| has.tasks.as_ref());
-        if core.speech.revision.is_legacy() && tasks.is_none_or(|tasks| tasks.cancel.is_none()) {
+        if core.protocol.revision.is_legacy() && tasks.is_none_or(|tasks| tasks.cancel.is_none()) {
             return Err(CallError::NotOffered("cancelling of tasks"));
         }
         let raw = core
-            .ask_task(&Method::TasksCancel, id, &TaskParams::new(id.as_str()), core.settings.times)
+            .send_task_request(&Method::TasksCancel, id, &TaskParams::new(id.as_str()), core.settings.times)
             .await?;
         if let Ok(PeerResult::Complete(Reply::GetTask(found))) = core.decode(&Method::TasksCancel, &raw) {
             self.last = Some(found.task);
@@ -280,7 +280,7 @@ impl RunningTask {
     async fn answer(&mut self, id: &str, questions: InputRequests) -> Result<(), CallError> {
         let keys: Vec<String> = questions.keys().cloned().collect();
         let core = &self.client.core;
-        let answers = match core.desk.handlers.answer_all(questions).await {
+        let answers = match core.dispatcher.handlers.answer_all(questions).await {
             Ok(answers) => answers,
             Err(error) => {
                 // Nothing else tells the server that nobody will answer.
@@ -296,7 +296,7 @@ impl RunningTask {
         });
         let answers: BTreeMap<String, RawJson> = encoded.collect::<Result<_, _>>()?;
         let params = UpdateTaskParams::new(id, answers);
-        core.ask_task(&Method::TasksUpdate, id, &params, core.settings.times).await?;
+        core.send_task_request(&Method::TasksUpdate, id, &params, core.settings.times).await?;
         self.answered.extend(keys);
         Ok(())
     }
@@ -304,108 +304,113 @@ impl RunningTask {
 
 impl ClientCore {
     /// Returns the protocol data of requests that may be answered with tasks.
-    pub(super) fn task_speech(&self) -> &NegotiatedProtocol {
-        if self.speech.revision.is_legacy() {
-            return &self.speech;
+    pub(super) fn task_protocol(&self) -> &NegotiatedProtocol {
+        if self.protocol.revision.is_legacy() {
+            return &self.protocol;
         }
-        self.tasks.speech.get_or_init(|| speech_with_tasks(&self.settings, self.speech.revision))
+        self.tasks.protocol.get_or_init(|| build_task_protocol(&self.settings, self.protocol.revision))
     }
 
     /// A list of tools has come: which of them run as tasks.
-    pub(super) fn learn_tasks(&self, list: &ListToolsResult, is_current: impl Fn() -> bool) {
-        if !self.runs_tasks() {
+    pub(super) fn record_task_support(&self, list: &ListToolsResult, is_current: impl Fn() -> bool) {
+        if !self.supports_legacy_tasks() {
             return;
         }
-        self.desk.task_tools.learn(list, is_current);
+        self.dispatcher.task_tools.record(list, is_current);
     }
 
     /// Returns true if an older server runs tools as tasks.
-    pub(super) fn runs_tasks(&self) -> bool {
+    pub(super) fn supports_legacy_tasks(&self) -> bool {
         let tasks = self.server.capabilities.as_ref().and_then(|has| has.tasks.as_ref());
         let requests = tasks.and_then(|tasks| tasks.requests.as_ref());
-        self.speech.revision == Revision::V2025_11_25
+        self.protocol.revision == Revision::V2025_11_25
             && requests.and_then(|requests| requests.tools.as_ref()).is_some_and(|tools| tools.call.is_some())
     }
 
     /// Returns true if an older server's list requires the tool to be called as a task (TASK-04). The list is requested
     /// once, and only from servers that run tasks.
-    pub(super) async fn must_be_task(&self, client: &Client, tool: &str) -> bool {
-        self.runs_tasks()
-            && matches!(Box::pin(self.support(client, tool)).await, Ok(Some(TaskSupport::Required)))
+    pub(super) async fn requires_task(&self, client: &Client, tool: &str) -> bool {
+        self.supports_legacy_tasks()
+            && matches!(Box::pin(self.find_task_support(client, tool)).await, Ok(Some(TaskSupport::Required)))
     }
 
-    pub(super) async fn support(
+    pub(super) async fn find_task_support(
         &self,
         client: &Client,
         tool: &str,
     ) -> Result<Option<TaskSupport>, CallError> {
-        let tools = &self.desk.task_tools;
+        let tools = &self.dispatcher.task_tools;
         if tools.find(tool).is_none() {
-            tools.complete(client).await?;
+            tools.load_all(client).await?;
         }
         Ok(tools.find(tool))
     }
 
     /// Checks that an older server accepts this call as a task (TASK-02, TASK-03).
-    async fn may_be_task(&self, client: &Client, tool: &str) -> Result<(), CallError> {
-        if self.speech.revision < Revision::V2025_11_25 {
+    async fn check_task_allowed(&self, client: &Client, tool: &str) -> Result<(), CallError> {
+        if self.protocol.revision < Revision::V2025_11_25 {
             let method = "tasks/get".into();
-            return Err(CallError::NotInRevision { method, revision: self.speech.revision });
+            return Err(CallError::NotInRevision { method, revision: self.protocol.revision });
         }
-        if !self.runs_tasks() {
+        if !self.supports_legacy_tasks() {
             return Err(CallError::NotOffered("tasks"));
         }
-        match self.support(client, tool).await? {
+        match self.find_task_support(client, tool).await? {
             Some(TaskSupport::Optional | TaskSupport::Required) => Ok(()),
             _ => Err(CallError::NotOffered("tasks of this tool")),
         }
     }
 
     /// Returns true if a call was refused because it must be a task.
-    pub(super) async fn wants_task(&self, client: &Client, tool: &str, error: &CallError) -> bool {
+    pub(super) async fn is_task_required_error(
+        &self,
+        client: &Client,
+        tool: &str,
+        error: &CallError,
+    ) -> bool {
         match error {
-            CallError::Rpc(error) if !self.speech.revision.is_legacy() => is_not_declared(error),
-            CallError::Rpc(error) if error.code == code::METHOD_NOT_FOUND && self.runs_tasks() => {
-                matches!(self.support(client, tool).await, Ok(Some(TaskSupport::Required)))
+            CallError::Rpc(error) if !self.protocol.revision.is_legacy() => is_tasks_not_declared(error),
+            CallError::Rpc(error) if error.code == code::METHOD_NOT_FOUND && self.supports_legacy_tasks() => {
+                matches!(self.find_task_support(client, tool).await, Ok(Some(TaskSupport::Required)))
             }
             _ => false,
         }
     }
 
     /// Fetches the status of a task.
-    pub(super) async fn task(&self, id: &str) -> Result<GetTaskResult, CallError> {
+    pub(super) async fn get_task(&self, id: &str) -> Result<GetTaskResult, CallError> {
         let method = Method::TasksGet;
-        let raw = self.ask_task(&method, id, &TaskParams::new(id), self.settings.times).await?;
-        match complete(self.decode(&method, &raw)?, &method)? {
+        let raw = self.send_task_request(&method, id, &TaskParams::new(id), self.settings.times).await?;
+        match expect_complete(self.decode(&method, &raw)?, &method)? {
             Reply::GetTask(found) => Ok(*found),
             _ => Err(malformed(&method, "it is of another kind")),
         }
     }
 
     /// Waits for a task of an older server to end, which may take as long as the task does.
-    async fn task_result(&self, id: &str) -> Result<CallToolResult, CallError> {
+    async fn wait_task_result(&self, id: &str) -> Result<CallToolResult, CallError> {
         let limits = TimeLimits { timeout: None, ..self.settings.times };
-        let raw = self.ask_task(&Method::TasksResult, id, &TaskParams::new(id), limits).await?;
-        match complete(self.decode(&Method::ToolsCall, &raw)?, &Method::ToolsCall)? {
+        let raw = self.send_task_request(&Method::TasksResult, id, &TaskParams::new(id), limits).await?;
+        match expect_complete(self.decode(&Method::ToolsCall, &raw)?, &Method::ToolsCall)? {
             Reply::CallTool(result) => Ok(result),
             _ => Err(malformed(&Method::TasksResult, "the result is no tool's")),
         }
     }
 
-    pub(super) async fn ask_task(
+    pub(super) async fn send_task_request(
         &self,
         method: &Method,
         id: &str,
         params: &(impl Serialize + Sync),
         limits: TimeLimits,
     ) -> Result<RawJson, CallError> {
-        let text = members(params)?;
+        let text = json_members(params)?;
         // TSKX-17: the header repeats which task it is about.
         let outgoing = OutgoingRequest {
             name: Some(id),
             members: OutgoingParams::Text(&text),
             ..OutgoingRequest::new(method, limits)
         };
-        self.run_as(self.task_speech(), &outgoing, &mut None).await
+        self.send_request_as(self.task_protocol(), &outgoing, &mut None).await
     }
 }

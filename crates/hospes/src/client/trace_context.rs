@@ -4,13 +4,13 @@
 use hospes_model::meta_key::{BAGGAGE, TRACEPARENT, TRACESTATE};
 
 /// Most list members of a `tracestate`, as W3C Trace Context has it.
-const MAX_STATES: usize = 32;
+const MAX_TRACESTATE_MEMBERS: usize = 32;
 
 /// Returns true if `json` is valid under `key`. Only the keys of a trace restrict their values.
-pub(super) fn may_be(key: &str, json: &[u8]) -> bool {
+pub(super) fn is_valid_member(key: &str, json: &[u8]) -> bool {
     let fits: fn(&str) -> bool = match key {
-        TRACEPARENT => is_parent,
-        TRACESTATE => is_state,
+        TRACEPARENT => is_traceparent,
+        TRACESTATE => is_tracestate,
         BAGGAGE => is_baggage,
         _ => return true,
     };
@@ -18,7 +18,7 @@ pub(super) fn may_be(key: &str, json: &[u8]) -> bool {
 }
 
 /// `version-trace-parent-flags`, in lower-case hexadecimal; later versions may append to it.
-fn is_parent(text: &str) -> bool {
+fn is_traceparent(text: &str) -> bool {
     let hex = |part: &str, digits: usize| {
         part.len() == digits && part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
     };
@@ -31,7 +31,7 @@ fn is_parent(text: &str) -> bool {
 }
 
 /// `key=value,…` of what each vendor knows.
-fn is_state(text: &str) -> bool {
+fn is_tracestate(text: &str) -> bool {
     let key = |key: &str| {
         let bytes = key.as_bytes();
         bytes.len() <= 256
@@ -45,7 +45,7 @@ fn is_state(text: &str) -> bool {
         (1..=256).contains(&value.len()) && value.bytes().all(visible)
     };
     let members: Vec<&str> = text.split(',').map(str::trim).filter(|member| !member.is_empty()).collect();
-    members.len() <= MAX_STATES
+    members.len() <= MAX_TRACESTATE_MEMBERS
         && members.iter().all(|member| member.split_once('=').is_some_and(|(k, v)| key(k) && value(v)))
 }
 

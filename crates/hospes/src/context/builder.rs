@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use hospes_model::{LoggingLevel, ProgressToken, RawJson, RequestId};
 
-use super::{CLOSABLE, Context, ContextInner, ContextState, FIXED};
+use super::{Context, ContextInner, ContextState, STREAM_CLOSABLE, STREAM_FIXED};
 use crate::peer::Peer;
 use crate::replay_cache::StateNonce;
 use crate::round::Round;
@@ -24,7 +24,7 @@ pub struct ContextBuilder {
     pub(super) task: TaskPreference,
     pub(super) closable: bool,
     pub(super) round: Round,
-    pub(super) ticket: Option<StateNonce>,
+    pub(super) state_nonce: Option<StateNonce>,
 }
 
 impl ContextBuilder {
@@ -93,8 +93,8 @@ impl ContextBuilder {
 
     /// The right to use the state that these rounds were sealed in.
     #[cfg(feature = "server")]
-    pub(crate) fn ticket(mut self, ticket: Option<StateNonce>) -> Self {
-        self.ticket = ticket;
+    pub(crate) fn state_nonce(mut self, ticket: Option<StateNonce>) -> Self {
+        self.state_nonce = ticket;
         self
     }
 
@@ -111,9 +111,9 @@ impl ContextBuilder {
             http: self.http,
             extensions: self.extensions,
             task: self.task,
-            stream: AtomicU8::new(if self.closable { CLOSABLE } else { FIXED }),
+            stream: AtomicU8::new(if self.closable { STREAM_CLOSABLE } else { STREAM_FIXED }),
             log_rules: OnceLock::new(),
-            ticket: self.ticket,
+            state_nonce: self.state_nonce,
             answerable: std::sync::OnceLock::new(),
             state: Mutex::new(state),
         }))

@@ -7,7 +7,7 @@ use super::MAX_SUBSCHEMAS;
 use super::composition::CompositionCost;
 
 /// Maximum number of mistakes reported for one value.
-const MAX_TOLD: usize = 5;
+const MAX_REPORTED_ERRORS: usize = 5;
 
 /// Checks `value` against the JSON Schema `schema`, which may come from a third party. The schema must be within the
 /// limits of [`MAX_SUBSCHEMAS`](crate::server::MAX_SUBSCHEMAS). Nothing is looked up elsewhere.
@@ -22,7 +22,7 @@ pub fn check_against_schema(value: &RawJson, schema: &RawJson) -> Result<(), Str
     let (value, schema) = (read(value)?, read(schema)?);
     let compiled = compile(&schema)?;
     let mut told = Vec::new();
-    for error in compiled.iter_errors(&value).take(MAX_TOLD) {
+    for error in compiled.iter_errors(&value).take(MAX_REPORTED_ERRORS) {
         let place = error.instance_path().as_str();
         let at = if place.is_empty() { String::new() } else { format!("{place}: ") };
         told.push(format!("{at}{error}"));

@@ -16,7 +16,7 @@ impl CompositionCost {
     /// The most schemas that are applied to one value anywhere in `schema`; none where one is applied, by way of itself, to
     /// the value that it is applied to already.
     pub(super) fn cost(&mut self, schema: &Value, root: &Value) -> Option<u64> {
-        let mut most = self.in_place(schema, root)?;
+        let mut most = self.applied_cost(schema, root)?;
         match schema {
             Value::Object(members) => {
                 for (key, member) in members {
@@ -36,7 +36,7 @@ impl CompositionCost {
         Some(most)
     }
 
-    fn in_place(&mut self, schema: &Value, root: &Value) -> Option<u64> {
+    fn applied_cost(&mut self, schema: &Value, root: &Value) -> Option<u64> {
         let Value::Object(members) = schema else { return Some(1) };
         let mut sum: u64 = 1;
         for (key, member) in members {
@@ -45,19 +45,19 @@ impl CompositionCost {
                 ("not" | "if" | "then" | "else", part) => vec![part],
                 ("dependentSchemas", Value::Object(parts)) => parts.values().collect(),
                 ("$ref", Value::String(reference)) => {
-                    sum = sum.saturating_add(self.referred(reference, root)?);
+                    sum = sum.saturating_add(self.reference_cost(reference, root)?);
                     continue;
                 }
                 _ => continue,
             };
             for part in parts {
-                sum = sum.saturating_add(self.in_place(part, root)?);
+                sum = sum.saturating_add(self.applied_cost(part, root)?);
             }
         }
         Some(sum)
     }
 
-    fn referred(&mut self, reference: &str, root: &Value) -> Option<u64> {
+    fn reference_cost(&mut self, reference: &str, root: &Value) -> Option<u64> {
         if let Some(known) = self.known.get(reference) {
             return *known;
         }
@@ -66,7 +66,7 @@ impl CompositionCost {
             return Some(1);
         };
         self.known.insert(reference.to_owned(), None);
-        let cost = self.in_place(target, root)?;
+        let cost = self.applied_cost(target, root)?;
         self.known.insert(reference.to_owned(), Some(cost));
         Some(cost)
     }

@@ -38,7 +38,7 @@ struct ObjectCounter<'l> {
 }
 
 impl ObjectCounter<'_> {
-    fn below(&mut self) -> ObjectCounter<'_> {
+    fn nested(&mut self) -> ObjectCounter<'_> {
         ObjectCounter { left: self.left, depth: self.depth + 1 }
     }
 }
@@ -64,13 +64,13 @@ impl<'de> Visitor<'de> for ObjectCounter<'_> {
         }
         *self.left -= 1;
         while map.next_key::<IgnoredAny>()?.is_some() {
-            map.next_value_seed(self.below())?;
+            map.next_value_seed(self.nested())?;
         }
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<(), A::Error> {
-        while seq.next_element_seed(self.below())?.is_some() {}
+        while seq.next_element_seed(self.nested())?.is_some() {}
         Ok(())
     }
 

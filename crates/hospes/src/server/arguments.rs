@@ -44,7 +44,7 @@ impl ArgumentRules {
         let mut json = serde_json::Deserializer::from_slice(raw.as_bytes());
         match T::deserialize(MemberWatcher { inner: &mut json, known, at: WatchPosition::Object }) {
             Ok(value) if !unknown.get() => Ok(value),
-            _ => Err(mistakes::explain::<T>(self, raw)),
+            _ => Err(mistakes::explain_decode_failure::<T>(self, raw)),
         }
     }
 
@@ -55,9 +55,9 @@ impl ArgumentRules {
     pub(crate) fn check(&self, raw: &RawJson) -> Result<(), Error> {
         #[cfg(feature = "validate")]
         if let Some(validator) = &self.validator {
-            let fits = raw.to_value().is_ok_and(|value| validator.fits(&value));
+            let fits = raw.to_value().is_ok_and(|value| validator.is_valid(&value));
             if !fits {
-                return Err(mistakes::explain::<IgnoredAny>(self, raw));
+                return Err(mistakes::explain_decode_failure::<IgnoredAny>(self, raw));
             }
         }
         let _ = raw;
@@ -68,7 +68,7 @@ impl ArgumentRules {
     ///
     /// # Errors
     /// Mistakes in the arguments, as in [`ArgumentRules::decode`].
-    pub(crate) fn none(&self, raw: &RawJson) -> Result<(), Error> {
+    pub(crate) fn check_empty(&self, raw: &RawJson) -> Result<(), Error> {
         if raw.as_bytes() == b"{}" { Ok(()) } else { self.decode::<IgnoredAny>(raw).map(drop) }
     }
 }
@@ -87,7 +87,7 @@ struct KnownMembers<'k> {
 }
 
 impl KnownMembers<'_> {
-    fn meet(self, name: &str) {
+    fn check_name(self, name: &str) {
         if self.names.is_some_and(|names| names.iter().all(|known| **known != *name)) {
             self.unknown.set(true);
         }
@@ -175,7 +175,7 @@ macro_rules! visit_name {
     ($($method:ident($type:ty);)*) => { $(
         fn $method<E: de::Error>(self, name: $type) -> Result<V::Value, E> {
             if self.at == WatchPosition::Name {
-                self.known.meet(&name);
+                self.known.check_name(&name);
             }
             self.inner.$method(name)
         }

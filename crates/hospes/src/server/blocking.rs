@@ -18,11 +18,11 @@ pub const MAX_BLOCKING_CALLS: usize = 128;
 
 /// Number of synchronous handlers that run in this process, of all servers. Those of calls that were cancelled count until
 /// they return.
-static RUNNING: AtomicUsize = AtomicUsize::new(0);
+static RUNNING_HANDLERS: AtomicUsize = AtomicUsize::new(0);
 
 /// Number of synchronous handlers that run in this process.
-pub(crate) fn running() -> usize {
-    RUNNING.load(Ordering::Acquire)
+pub(crate) fn running_handlers() -> usize {
+    RUNNING_HANDLERS.load(Ordering::Acquire)
 }
 
 /// Makes a handler of a synchronous function or closure that may block. It runs on a thread of the runtime's blocking
@@ -75,7 +75,7 @@ macro_rules! handlers {
                 $(let $value = $parameter::from_call(parts)?;)*
                 let function = Arc::clone(&self.0);
                 let threads = Arc::clone(&parts.shared.threads);
-                Ok(Box::pin(run(threads, move || function($($value),*))))
+                Ok(Box::pin(run_on_thread(threads, move || function($($value),*))))
             }
         }
     )* };
@@ -98,14 +98,14 @@ struct RunningHandlerGuard;
 
 impl RunningHandlerGuard {
     fn new() -> Self {
-        RUNNING.fetch_add(1, Ordering::AcqRel);
+        RUNNING_HANDLERS.fetch_add(1, Ordering::AcqRel);
         Self
     }
 }
 
 impl Drop for RunningHandlerGuard {
     fn drop(&mut self) {
-        RUNNING.fetch_sub(1, Ordering::AcqRel);
+        RUNNING_HANDLERS.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -118,7 +118,10 @@ impl Drop for AbortOnDrop {
     }
 }
 
-async fn run<R: Send + 'static>(threads: Arc<Semaphore>, function: impl FnOnce() -> R + Send + 'static) -> R {
+async fn run_on_thread<R: Send + 'static>(
+    threads: Arc<Semaphore>,
+    function: impl FnOnce() -> R + Send + 'static,
+) -> R {
     let Ok(runtime) = Handle::try_current() else {
         // Polled by something that is no runtime, so that there is no pool: a test, mostly.
         return function();

@@ -180,7 +180,7 @@ impl<E> Clone for EntryRegistry<E> {
 
 impl<E: CatalogueEntry> EntryRegistry<E> {
     /// Returns true if there is, or ever was, an entry.
-    pub(crate) fn was_used(&self) -> bool {
+    pub(crate) fn was_ever_used(&self) -> bool {
         self.last > 0
     }
 
@@ -222,7 +222,7 @@ impl<E: CatalogueEntry> EntryRegistry<E> {
     }
 
     /// Forgets the pages, when they are to be cut otherwise.
-    pub(crate) fn forget_pages(&mut self) {
+    pub(crate) fn clear_pages(&mut self) {
         self.pages = OnceLock::new();
     }
 
@@ -243,12 +243,12 @@ impl<E: CatalogueEntry> EntryRegistry<E> {
                 .ok_or_else(|| RpcError::invalid_params("invalid cursor: begin again without one"))?,
         };
         if may.is_some() {
-            return Ok(self.cut(after, listing, may).0);
+            return Ok(self.build_page(after, listing, may).0);
         }
         let pages = self.pages.get_or_init(|| {
             let (mut pages, mut after) = (Vec::new(), Some(0));
             while let Some(begin) = after {
-                let (page, next) = self.cut(begin, listing, None);
+                let (page, next) = self.build_page(begin, listing, None);
                 pages.push((begin, Arc::new(PreparedResult::new(page))));
                 after = next;
             }
@@ -257,12 +257,12 @@ impl<E: CatalogueEntry> EntryRegistry<E> {
         match pages.iter().find(|(begin, _)| *begin == after) {
             Some((_, page)) => Ok(Arc::clone(page).into()),
             // The list has changed since the cursor was given out.
-            None => Ok(self.cut(after, listing, None).0),
+            None => Ok(self.build_page(after, listing, None).0),
         }
     }
 
     /// The page after an entry, and the entry that the next one follows.
-    fn cut(
+    fn build_page(
         &self,
         after: u64,
         listing: ListSettings,
@@ -282,7 +282,7 @@ impl<E: CatalogueEntry> EntryRegistry<E> {
     }
 
     /// `-32602` for a name that nothing has which this caller may use.
-    pub(crate) fn unknown(&self, name: &str, may: impl Fn(Feature<'_>) -> bool) -> RpcError {
+    pub(crate) fn unknown_name_error(&self, name: &str, may: impl Fn(Feature<'_>) -> bool) -> RpcError {
         let shown = super::mistakes::shortened(name, 128);
         let names = self.iter().filter(|entry| may(entry.feature())).map(CatalogueEntry::key);
         let meant = did_you_mean(name, names);

@@ -11,7 +11,7 @@ use std::task::{Poll, Waker};
 /// The most resources that one listener may ask for.
 pub const MAX_SUBSCRIBED_URIS: usize = 1024;
 /// Maximum number of changed resources in one event; a listener polls again for the rest.
-const AT_ONCE: usize = 64;
+const MAX_URIS_PER_EVENT: usize = 64;
 
 /// A list that can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ struct ListenerEntry {
 
 /// Size of a listener in bytes, besides the URIs that it asks for.
 #[cfg(test)]
-pub(crate) const SLOT_SIZE: usize = size_of::<Option<ListenerEntry>>();
+pub(crate) const LISTENER_SIZE: usize = size_of::<Option<ListenerEntry>>();
 
 impl ChangeBus {
     /// Begins to listen; what changes from now on is heard.
@@ -94,7 +94,7 @@ impl ChangeBus {
     }
 
     /// A list has changed.
-    pub(crate) fn changed(&self, list: ChangedList) {
+    pub(crate) fn notify_list_changed(&self, list: ChangedList) {
         let mut woken = Vec::new();
         let mut inner = self.lock();
         for slot in inner.slots.iter_mut().flatten().filter(|slot| slot.wants.lists & list.bit() != 0) {
@@ -106,7 +106,7 @@ impl ChangeBus {
     }
 
     /// A resource has changed.
-    pub(crate) fn updated(&self, uri: &str) {
+    pub(crate) fn notify_resource_updated(&self, uri: &str) {
         let mut woken = Vec::new();
         let mut inner = self.lock();
         let ChangeBusInner { slots, by_uri, .. } = &mut *inner;
@@ -174,7 +174,7 @@ impl ServerChangeListener<'_> {
         }
         let lists = ChangedList::ALL.into_iter().filter(|list| slot.due_lists & list.bit() != 0).collect();
         slot.due_lists = 0;
-        let now = slot.due_uris.len().min(AT_ONCE);
+        let now = slot.due_uris.len().min(MAX_URIS_PER_EVENT);
         let uris = slot.due_uris.drain(..now).map(|position| slot.wants.uris[position].clone()).collect();
         Poll::Ready(ChangeEvent::Changes { lists, uris })
     }

@@ -9,7 +9,7 @@ use crate::Error;
 use crate::server::catalogue::ServerCatalogue;
 use crate::server::error::RegisterError;
 use crate::server::extract::{CallInput, CallParts, Declaration, DeclaredArguments};
-use crate::server::handler::{ErasedHandler, Handler, HandlerFuture, erase};
+use crate::server::handler::{ErasedHandler, Handler, HandlerFuture, erase_handler};
 use crate::server::rules::Feature;
 use crate::server::variables::TemplateVariables;
 
@@ -166,7 +166,7 @@ where
     fn into_completer(self) -> Completer {
         Completer {
             declared: Declaration::of::<H, P>().arguments,
-            run: erase(self, <H::Output as IntoCompletion>::into_completion),
+            run: erase_handler(self, <H::Output as IntoCompletion>::into_completion),
         }
     }
 }
@@ -215,7 +215,7 @@ pub fn fitting<'v, V: AsRef<str>>(typed: &str, values: &'v [V]) -> Vec<&'v str> 
                 0
             } else if lower.contains(&typed) {
                 1
-            } else if holds_letters(&lower, &typed) {
+            } else if contains_in_order(&lower, &typed) {
                 2
             } else {
                 return None;
@@ -227,7 +227,7 @@ pub fn fitting<'v, V: AsRef<str>>(typed: &str, values: &'v [V]) -> Vec<&'v str> 
     fitting.into_iter().map(|(_, value)| value).collect()
 }
 
-fn holds_letters(value: &str, typed: &str) -> bool {
+fn contains_in_order(value: &str, typed: &str) -> bool {
     let mut letters = value.chars();
     typed.chars().all(|wanted| letters.any(|letter| letter == wanted))
 }

@@ -11,22 +11,22 @@ use crate::server::resource::is_uri;
 ///
 /// # Errors
 /// A description of the problem, for the author of the handler.
-pub(crate) fn complete(block: &mut ContentBlock) -> Result<(), String> {
+pub(crate) fn complete_block(block: &mut ContentBlock) -> Result<(), String> {
     match block {
-        ContentBlock::Image(content) => media("image", &content.data, &content.mime_type),
-        ContentBlock::Audio(content) => media("audio", &content.data, &content.mime_type),
-        ContentBlock::ResourceLink(link) => uri(&link.uri),
+        ContentBlock::Image(content) => check_media("image", &content.data, &content.mime_type),
+        ContentBlock::Audio(content) => check_media("audio", &content.data, &content.mime_type),
+        ContentBlock::ResourceLink(link) => check_uri(&link.uri),
         ContentBlock::Resource(embedded) => {
             let contents = &mut embedded.resource;
             let usual = match &contents.body {
                 ResourceBody::Blob(data) => {
-                    base64("an embedded resource", data)?;
+                    check_base64("an embedded resource", data)?;
                     "application/octet-stream"
                 }
                 ResourceBody::Text(_) => "text/plain",
             };
-            media_type(contents.mime_type.get_or_insert_with(|| usual.to_owned()))?;
-            uri(&contents.uri)
+            check_media_type(contents.mime_type.get_or_insert_with(|| usual.to_owned()))?;
+            check_uri(&contents.uri)
         }
         ContentBlock::Text(_) | ContentBlock::Unknown(_) => Ok(()),
         // What later revisions may add is theirs to describe.
@@ -34,20 +34,20 @@ pub(crate) fn complete(block: &mut ContentBlock) -> Result<(), String> {
     }
 }
 
-fn media(kind: &str, data: &str, mime_type: &str) -> Result<(), String> {
-    base64(kind, data)?;
-    media_type(mime_type)
+fn check_media(kind: &str, data: &str, mime_type: &str) -> Result<(), String> {
+    check_base64(kind, data)?;
+    check_media_type(mime_type)
 }
 
-fn base64(what: &str, data: &str) -> Result<(), String> {
+fn check_base64(what: &str, data: &str) -> Result<(), String> {
     STANDARD.decode(data).map(drop).map_err(|why| format!("the data of {what} is not Base64: {why}"))
 }
 
-fn uri(text: &str) -> Result<(), String> {
+fn check_uri(text: &str) -> Result<(), String> {
     if is_uri(text) { Ok(()) } else { Err(format!("{text:?} is not a URI")) }
 }
 
-fn media_type(text: &str) -> Result<(), String> {
+fn check_media_type(text: &str) -> Result<(), String> {
     if is_media_type(text) { Ok(()) } else { Err(format!("{text:?} is not a media type")) }
 }
 

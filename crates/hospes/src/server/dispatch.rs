@@ -38,9 +38,9 @@ impl Service for Server {
             Method::TasksGet | Method::TasksUpdate | Method::TasksCancel | Method::TasksList => {
                 Box::pin(self.serve_task(&call)).await
             }
-            Method::ToolsList => self.list(&call, |all| all.tools.was_used(), |all| &all.tools),
+            Method::ToolsList => self.list(&call, |all| all.tools.was_ever_used(), |all| &all.tools),
             Method::PromptsGet => self.get_prompt(&call).await,
-            Method::PromptsList => self.list(&call, |all| all.prompts.was_used(), |all| &all.prompts),
+            Method::PromptsList => self.list(&call, |all| all.prompts.was_ever_used(), |all| &all.prompts),
             Method::ResourcesRead => self.read_resource(&call).await,
             Method::ResourcesList => self.list(&call, has_resources, |all| &all.resources),
             Method::ResourceTemplatesList => self.list(&call, has_resources, |all| &all.templates),
@@ -62,7 +62,7 @@ pub(super) enum ToolRunOutcome {
 
 /// Returns true if the `resources` capability is declared.
 fn has_resources(catalogue: &ServerCatalogue) -> bool {
-    catalogue.resources.was_used() || catalogue.templates.was_used()
+    catalogue.resources.was_ever_used() || catalogue.templates.was_ever_used()
 }
 
 impl Server {
@@ -75,7 +75,7 @@ impl Server {
 
     /// Runs a tool; `within` its task, or where it has none.
     pub(super) async fn run_tool(&self, call: &Call, within: bool) -> ToolRunOutcome {
-        if !self.shared.read(|all| all.tools.was_used()) {
+        if !self.shared.read(|all| all.tools.was_ever_used()) {
             return ToolRunOutcome::Done(RpcError::method_not_found(call.method.name()).into());
         }
         let view = call.params.view();
@@ -95,7 +95,7 @@ impl Server {
         let started = self.shared.read(|all| {
             let may = |feature: Feature<'_>| self.rules.allows(&call.context, feature);
             let Some(tool) = all.tools.get(name).filter(|_| may(Feature::Tool(name))) else {
-                return Err(all.tools.unknown(name, may).into());
+                return Err(all.tools.unknown_name_error(name, may).into());
             };
             if !tool.mirror.is_empty()
                 && !call.context.peer().revision.is_legacy()
@@ -126,11 +126,11 @@ impl Server {
                 limit.take(&call.context, &format!("calls of {name}"), "rate")?;
             }
             let running = tool.start(&self.parts(&call.context), arguments)?;
-            Ok(Ok((running, tool.promise())))
+            Ok(Ok((running, tool.output_contract())))
         });
         let result = match started {
             Ok(Ok((running, None))) => running.await,
-            Ok(Ok((running, Some(promise)))) => running.await.and_then(|result| promise.keep(result)),
+            Ok(Ok((running, Some(promise)))) => running.await.and_then(|result| promise.check_result(result)),
             Ok(Err(mode)) => return ToolRunOutcome::ForTask(mode),
             Err(error) => Err(error),
         };
@@ -156,7 +156,7 @@ impl Server {
             #[serde(default)]
             arguments: Option<BTreeMap<String, String>>,
         }
-        if !self.shared.read(|all| all.prompts.was_used()) {
+        if !self.shared.read(|all| all.prompts.was_ever_used()) {
             return RpcError::method_not_found(call.method.name()).into();
         }
         let GetPromptParamsPeek { name, arguments } = match call.decode() {
@@ -167,7 +167,7 @@ impl Server {
         let started = self.shared.read(|all| {
             let may = |feature: Feature<'_>| self.rules.allows(&call.context, feature);
             let Some(prompt) = all.prompts.get(&name).filter(|_| may(Feature::Prompt(&name))) else {
-                return Err(all.prompts.unknown(&name, may).into());
+                return Err(all.prompts.unknown_name_error(&name, may).into());
             };
             let running = prompt.start(&self.parts(&call.context), &variables)?;
             Ok((running, prompt.listed.description.clone()))
@@ -175,7 +175,7 @@ impl Server {
         let result = match started {
             Ok((running, description)) => running.await.and_then(|mut result| {
                 result.description = result.description.or(description);
-                prompt::finish(&name, result).map_err(Error::from)
+                prompt::complete_prompt(&name, result).map_err(Error::from)
             }),
             Err(error) => Err(error),
         };
@@ -209,9 +209,9 @@ impl Server {
             Err(not_found(uri).into())
         });
         let result = match started {
-            Ok((running, mime)) => running
-                .await
-                .and_then(|contents| resource::finish(contents, uri, mime.as_deref()).map_err(Error::from)),
+            Ok((running, mime)) => running.await.and_then(|contents| {
+                resource::complete_contents(contents, uri, mime.as_deref()).map_err(Error::from)
+            }),
             Err(error) => Err(error),
         };
         finish(
@@ -246,8 +246,8 @@ impl Server {
             limit.take(&call.context, "completions", "completion_rate").map_err(|many| many.to_rpc())?;
             let may = |feature: Feature<'_>| self.rules.allows(&call.context, feature);
             let unknown = || match &what.of {
-                ArgumentOwner::Prompt(name) => all.prompts.unknown(name, may),
-                ArgumentOwner::Template(template) => all.templates.unknown(template, may),
+                ArgumentOwner::Prompt(name) => all.prompts.unknown_name_error(name, may),
+                ArgumentOwner::Template(template) => all.templates.unknown_name_error(template, may),
             };
             if !may(what.of.feature(all)) {
                 // COMP-13, COMP-14: what this caller may not use tells them nothing either.
@@ -311,12 +311,12 @@ impl Server {
         let mut capabilities = ServerCapabilities::new().with_logging(RawJson::empty_object());
         let changes = self.changes.then_some(true);
         self.shared.read(|all| {
-            if all.tools.was_used() {
+            if all.tools.was_ever_used() {
                 let mut tools = ToolsCapability::new();
                 tools.list_changed = changes;
                 capabilities.tools = Some(tools);
             }
-            if all.prompts.was_used() {
+            if all.prompts.was_ever_used() {
                 let mut prompts = PromptsCapability::new();
                 prompts.list_changed = changes;
                 capabilities.prompts = Some(prompts);
@@ -356,11 +356,11 @@ impl Server {
             let message = format!("more than {MAX_SUBSCRIBED_URIS} resources in one subscription");
             return RpcError::invalid_params(message).into();
         }
-        let (task_ids, news) = match self.hear_tasks(call, &asked.task_ids).await {
+        let (task_ids, news) = match self.subscribe_to_tasks(call, &asked.task_ids).await {
             Ok(heard) => heard,
             Err(error) => return error.into(),
         };
-        let (mut honoured, wants) = self.honoured(&call.context, asked);
+        let (mut honoured, wants) = self.honoured_filter(&call.context, asked);
         honoured.task_ids = task_ids;
         // First the ear, then the word: what changes in between is not lost.
         let listener = self.shared.bus.listen(wants);
@@ -399,12 +399,16 @@ impl Server {
     }
 
     /// The part of a filter that is honoured: what is declared, and resources that this caller can read.
-    fn honoured(&self, context: &Context, asked: SubscriptionFilter) -> (SubscriptionFilter, ChangeFilter) {
+    fn honoured_filter(
+        &self,
+        context: &Context,
+        asked: SubscriptionFilter,
+    ) -> (SubscriptionFilter, ChangeFilter) {
         let mut honoured = SubscriptionFilter::new();
         if self.changes {
             self.shared.read(|all| {
-                honoured.tools_list_changed = asked.tools_list_changed && all.tools.was_used();
-                honoured.prompts_list_changed = asked.prompts_list_changed && all.prompts.was_used();
+                honoured.tools_list_changed = asked.tools_list_changed && all.tools.was_ever_used();
+                honoured.prompts_list_changed = asked.prompts_list_changed && all.prompts.was_ever_used();
                 honoured.resources_list_changed = asked.resources_list_changed && has_resources(all);
                 let mut uris = asked.resource_subscriptions;
                 let may = |feature: Feature<'_>| self.rules.allows(context, feature);

@@ -132,18 +132,21 @@ pub struct Args<T>(pub T);
 
 impl<T: DeserializeOwned + JsonSchema + Send> FromCall for Args<T> {
     fn declare(declaration: &mut Declaration) {
-        declaration.set(DeclaredArguments::Typed { schema: schema::of::<T>(), type_name: type_name::<T>() });
+        declaration.set(DeclaredArguments::Typed {
+            schema: schema::input_schema_of::<T>(),
+            type_name: type_name::<T>(),
+        });
     }
 
     fn from_call(parts: &CallParts<'_>) -> Result<Self, Error> {
         match &parts.input {
             CallInput::Tool { raw, rules } => rules.decode(raw).map(Self),
             CallInput::Prompt { variables } | CallInput::Completion { variables, .. } => {
-                variables::decode(variables)
+                variables::decode_variables(variables)
                     .map(Self)
                     .map_err(|why| RpcError::invalid_params(why.to_string()).into())
             }
-            CallInput::Resource { variables, uri } => variables::decode(variables)
+            CallInput::Resource { variables, uri } => variables::decode_variables(variables)
                 .map(Self)
                 .map_err(|why| RpcError::invalid_params(format!("{uri}: {why}")).into()),
             CallInput::Nothing => Err(RpcError::internal("this call has no arguments").into()),

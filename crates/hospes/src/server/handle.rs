@@ -115,7 +115,7 @@ impl ServerHandle {
     /// Notifies the subscribers of this resource that it has changed.
     pub fn resource_updated(&self, uri: &str) {
         if let Some(shared) = self.0.upgrade() {
-            shared.bus.updated(uri);
+            shared.bus.notify_resource_updated(uri);
         }
     }
 
@@ -139,7 +139,7 @@ impl ServerHandle {
     ) -> Result<(), RegisterError> {
         let shared = self.0.upgrade().ok_or(RegisterError::Gone)?;
         shared.change(change)?;
-        shared.bus.changed(list);
+        shared.bus.notify_list_changed(list);
         Ok(())
     }
 
@@ -147,7 +147,7 @@ impl ServerHandle {
         let Some(shared) = self.0.upgrade() else { return false };
         let removed = shared.change(|catalogue| Ok(remove(catalogue))).unwrap_or(false);
         if removed {
-            shared.bus.changed(list);
+            shared.bus.notify_list_changed(list);
         }
         removed
     }

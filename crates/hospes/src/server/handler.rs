@@ -86,7 +86,7 @@ pub(crate) type ErasedHandler<T> =
     Arc<dyn Fn(&CallParts<'_>) -> Result<HandlerFuture<T>, Error> + Send + Sync>;
 
 /// Forgets the types of `handler`; `convert` makes the reply's type of what it returns.
-pub(crate) fn erase<H, P, T>(
+pub(crate) fn erase_handler<H, P, T>(
     handler: H,
     convert: impl Fn(H::Output) -> Result<T, Error> + Copy + Send + Sync + 'static,
 ) -> ErasedHandler<T>

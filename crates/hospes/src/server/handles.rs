@@ -144,7 +144,7 @@ fn lock<T>(kept: &Mutex<HandleTable<T>>) -> MutexGuard<'_, HandleTable<T>> {
 /// Removes expired values until none are left.
 async fn sweep<T>(kept: Weak<Mutex<HandleTable<T>>>) {
     /// Time for what is due together to go together.
-    const LEAST: Duration = Duration::from_millis(10);
+    const MIN_SWEEP_INTERVAL: Duration = Duration::from_millis(10);
     while let Some(all) = kept.upgrade() {
         let now = Instant::now();
         let (next, old) = {
@@ -157,7 +157,7 @@ async fn sweep<T>(kept: Weak<Mutex<HandleTable<T>>>) {
         // Not under the lock: nobody knows what a value does when it goes.
         drop((old, all));
         let Some(next) = next else { return };
-        tokio::time::sleep_until(next.max(now + LEAST)).await;
+        tokio::time::sleep_until(next.max(now + MIN_SWEEP_INTERVAL)).await;
     }
 }
 

@@ -12,9 +12,9 @@ use crate::server::arguments::ArgumentRules;
 use crate::server::suggest::did_you_mean;
 
 /// Maximum number of mistakes reported at once.
-pub(crate) const MAX_MISTAKES: usize = 20;
+pub(crate) const MAX_REPORTED_MISTAKES: usize = 20;
 /// The most characters of a wrong value that are shown.
-const SHOWN: usize = 80;
+const MAX_SHOWN_CHARS: usize = 80;
 
 /// Something wrong, and where.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,12 +27,12 @@ pub(crate) struct ToolArgumentMistake {
 impl ToolArgumentMistake {
     /// At a JSON pointer.
     pub(crate) fn at(pointer: &str, text: String) -> Self {
-        Self { path: readable(pointer), text }
+        Self { path: format_pointer(pointer), text }
     }
 
     /// At a member of what is at a JSON pointer.
     pub(crate) fn at_member(pointer: &str, name: &str, text: String) -> Self {
-        let mut path = readable(pointer);
+        let mut path = format_pointer(pointer);
         push_name(&mut path, name);
         Self { path, text }
     }
@@ -40,12 +40,15 @@ impl ToolArgumentMistake {
     /// A value that is not what was wanted.
     #[cfg(feature = "validate")]
     pub(crate) fn wrong(pointer: &str, wanted: &str, given: &Value) -> Self {
-        Self::at(pointer, format!("wanted {wanted}, given {}", shortened(&given.to_string(), SHOWN)))
+        Self::at(
+            pointer,
+            format!("wanted {wanted}, given {}", shortened(&given.to_string(), MAX_SHOWN_CHARS)),
+        )
     }
 }
 
 /// The error that tells what is wrong with `raw`, which has been refused.
-pub(crate) fn explain<T: DeserializeOwned>(rules: &ArgumentRules, raw: &RawJson) -> Error {
+pub(crate) fn explain_decode_failure<T: DeserializeOwned>(rules: &ArgumentRules, raw: &RawJson) -> Error {
     let mut mistakes = Vec::new();
     match raw.to_value() {
         Ok(value) => by_schema(rules, &value, &mut mistakes),
@@ -65,7 +68,7 @@ pub(crate) fn explain<T: DeserializeOwned>(rules: &ArgumentRules, raw: &RawJson)
         mistakes.push(text);
     }
     let mut text = format!("invalid arguments for {}:", rules.tool);
-    for mistake in mistakes.iter().take(MAX_MISTAKES) {
+    for mistake in mistakes.iter().take(MAX_REPORTED_MISTAKES) {
         // Writing to a string cannot fail.
         let _ = if mistake.path.is_empty() {
             write!(text, "\n- {}", mistake.text)
@@ -73,7 +76,7 @@ pub(crate) fn explain<T: DeserializeOwned>(rules: &ArgumentRules, raw: &RawJson)
             write!(text, "\n- {}: {}", mistake.path, mistake.text)
         };
     }
-    if mistakes.len() > MAX_MISTAKES {
+    if mistakes.len() > MAX_REPORTED_MISTAKES {
         text.push_str("\n- and more");
     }
     Error::msg(text)
@@ -89,18 +92,18 @@ fn by_schema(rules: &ArgumentRules, value: &Value, mistakes: &mut Vec<ToolArgume
             .as_ref(),
     };
     match compiled {
-        Some(validator) => mistakes.extend(validator.mistakes(value, &rules.schema)),
-        None => unknown_members(rules, value, mistakes),
+        Some(validator) => mistakes.extend(validator.find_mistakes(value, &rules.schema)),
+        None => find_unknown_arguments(rules, value, mistakes),
     }
 }
 
 #[cfg(not(feature = "validate"))]
 fn by_schema(rules: &ArgumentRules, value: &Value, mistakes: &mut Vec<ToolArgumentMistake>) {
-    unknown_members(rules, value, mistakes);
+    find_unknown_arguments(rules, value, mistakes);
 }
 
 /// The arguments that the tool does not have.
-fn unknown_members(rules: &ArgumentRules, value: &Value, mistakes: &mut Vec<ToolArgumentMistake>) {
+fn find_unknown_arguments(rules: &ArgumentRules, value: &Value, mistakes: &mut Vec<ToolArgumentMistake>) {
     let (Some(known), Value::Object(members)) = (&rules.known, value) else { return };
     for name in members.keys().filter(|name| known.iter().all(|known| **known != ***name)) {
         let meant = did_you_mean(name, known.iter().map(|known| &**known));
@@ -117,7 +120,7 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
 }
 
 /// `/a/0/b~1c` as `a[0].b/c`.
-fn readable(pointer: &str) -> String {
+fn format_pointer(pointer: &str) -> String {
     let mut path = String::new();
     for part in pointer.split('/').skip(1) {
         let name = part.replace("~1", "/").replace("~0", "~");
@@ -134,7 +137,7 @@ fn push_name(path: &mut String, name: &str) {
     if !path.is_empty() {
         path.push('.');
     }
-    path.push_str(&shortened(name, SHOWN));
+    path.push_str(&shortened(name, MAX_SHOWN_CHARS));
 }
 
 /// Removes the position: lines and columns are meaningless to a model that wrote no text.

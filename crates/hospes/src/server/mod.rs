@@ -212,7 +212,7 @@ impl Server {
     #[track_caller]
     pub fn extension(mut self, identifier: impl Into<String>, settings: impl Into<RawJson>) -> Self {
         let identifier = identifier.into();
-        or_panic(meta_key::check_extension(&identifier).map_err(RegisterError::from));
+        unwrap_registration(meta_key::check_extension(&identifier).map_err(RegisterError::from));
         self.extensions.push((identifier, settings.into()));
         self
     }
@@ -233,7 +233,7 @@ impl Server {
         H: Handler<P>,
         H::Output: IntoToolResult,
     {
-        let entry = or_panic(ToolEntry::new(tool.into(), handler));
+        let entry = unwrap_registration(ToolEntry::new(tool.into(), handler));
         self.register(|catalogue| catalogue.tools.add(entry))
     }
 
@@ -247,7 +247,7 @@ impl Server {
         H: Handler<P>,
         H::Output: IntoPrompt,
     {
-        let entry = or_panic(PromptEntry::new(prompt.into(), handler));
+        let entry = unwrap_registration(PromptEntry::new(prompt.into(), handler));
         self.register(|catalogue| catalogue.prompts.add(entry))
     }
 
@@ -257,7 +257,7 @@ impl Server {
     /// When there is a resource at that URI, or it is no URI.
     #[track_caller]
     pub fn resource<M>(self, resource: impl Into<Resource>, source: impl IntoResourceReader<M>) -> Self {
-        let entry = or_panic(ResourceEntry::new(resource.into(), source));
+        let entry = unwrap_registration(ResourceEntry::new(resource.into(), source));
         self.register(|catalogue| catalogue.resources.add(entry))
     }
 
@@ -273,7 +273,7 @@ impl Server {
         template: impl Into<Template>,
         source: impl IntoResourceReader<M>,
     ) -> Self {
-        let entry = or_panic(TemplateEntry::new(template.into(), source));
+        let entry = unwrap_registration(TemplateEntry::new(template.into(), source));
         self.register(|catalogue| catalogue.templates.add(entry))
     }
 
@@ -321,13 +321,13 @@ impl Server {
     pub fn page_size(mut self, entries: usize) -> Self {
         assert!(entries > 0, "a page must have an entry");
         self.listing.page_size = entries;
-        self.cut_lists_anew()
+        self.reset_pages()
     }
 
     /// Sets the cache lifetime and scope of lists (2026-07-28).
     pub fn cache_lists(mut self, time: Duration, scope: CacheScope) -> Self {
         self.listing.cache = cache(time, scope);
-        self.cut_lists_anew()
+        self.reset_pages()
     }
 
     /// Sets the default cache lifetime and scope of resource contents (2026-07-28); a handler may set its own.
@@ -391,26 +391,26 @@ impl Server {
 
     #[track_caller]
     fn register(mut self, change: impl FnOnce(&mut ServerCatalogue) -> Result<(), RegisterError>) -> Self {
-        self.part();
-        or_panic(ServerShared::build(&mut self.shared, change));
+        self.detach_clones();
+        unwrap_registration(ServerShared::build(&mut self.shared, change));
         self
     }
 
     /// Leaves its clones their catalogue, before it is changed.
-    fn part(&mut self) {
+    fn detach_clones(&mut self) {
         if Arc::strong_count(&self.clones) > 1 {
             self.clones = Arc::default();
-            self.shared = Arc::new(ServerShared::of(self.shared.catalogue()));
+            self.shared = Arc::new(ServerShared::with_catalogue(self.shared.catalogue()));
         }
     }
 
-    fn cut_lists_anew(mut self) -> Self {
-        self.part();
+    fn reset_pages(mut self) -> Self {
+        self.detach_clones();
         let done = ServerShared::build(&mut self.shared, |catalogue| {
-            catalogue.tools.forget_pages();
-            catalogue.prompts.forget_pages();
-            catalogue.resources.forget_pages();
-            catalogue.templates.forget_pages();
+            catalogue.tools.clear_pages();
+            catalogue.prompts.clear_pages();
+            catalogue.resources.clear_pages();
+            catalogue.templates.clear_pages();
             Ok(())
         });
         debug_assert!(done.is_ok(), "nothing was registered");
@@ -423,7 +423,7 @@ fn cache(time: Duration, scope: CacheScope) -> CacheHint {
 }
 
 #[track_caller]
-fn or_panic<T>(result: Result<T, RegisterError>) -> T {
+fn unwrap_registration<T>(result: Result<T, RegisterError>) -> T {
     match result {
         Ok(value) => value,
         Err(error) => panic!("{error}"),

@@ -10,7 +10,7 @@ use crate::Error;
 use crate::server::content;
 use crate::server::error::RegisterError;
 use crate::server::extract::{CallInput, CallParts, Declaration, DeclaredArguments};
-use crate::server::handler::{ErasedHandler, Handler, HandlerFuture, erase};
+use crate::server::handler::{ErasedHandler, Handler, HandlerFuture, erase_handler};
 use crate::server::schema;
 use crate::server::suggest::did_you_mean;
 use crate::server::variables::TemplateVariables;
@@ -152,7 +152,7 @@ impl PromptEntry {
         H: Handler<P>,
         H::Output: IntoPrompt,
     {
-        let run = erase(handler, <H::Output as IntoPrompt>::into_prompt);
+        let run = erase_handler(handler, <H::Output as IntoPrompt>::into_prompt);
         Self::build(prompt, Declaration::of::<H, P>().arguments, run)
     }
 
@@ -173,7 +173,7 @@ impl PromptEntry {
             DeclaredArguments::Raw => open = true,
             DeclaredArguments::Twice => return Err(RegisterError::ArgumentsTwice { name: listed.name }),
             DeclaredArguments::Typed { schema, type_name } => {
-                let Ok(shaped) = schema::shape(schema) else {
+                let Ok(shaped) = schema::build_input_schema(schema) else {
                     return Err(RegisterError::ArgumentsNotAnObject { tool: listed.name, type_name });
                 };
                 if listed.description.is_none() {
@@ -181,7 +181,7 @@ impl PromptEntry {
                 }
                 open = shaped.known.is_none();
                 let said = std::mem::take(&mut listed.arguments);
-                listed.arguments = arguments(&shaped.schema);
+                listed.arguments = prompt_arguments(&shaped.schema);
                 for more in said {
                     match listed.arguments.iter_mut().find(|argument| argument.name == more.name) {
                         Some(argument) => {
@@ -229,9 +229,9 @@ impl PromptEntry {
 ///
 /// # Errors
 /// `-32603` for a content that no client could use (PRM-08 to PRM-10).
-pub(crate) fn finish(name: &str, mut result: GetPromptResult) -> Result<GetPromptResult, RpcError> {
+pub(crate) fn complete_prompt(name: &str, mut result: GetPromptResult) -> Result<GetPromptResult, RpcError> {
     for message in &mut result.messages {
-        content::complete(&mut message.content).map_err(|why| {
+        content::complete_block(&mut message.content).map_err(|why| {
             tracing::error!(prompt = name, why, "a prompt's message cannot be sent");
             RpcError::internal(format!("a message of the prompt {name} cannot be sent: {why}"))
         })?;
@@ -246,7 +246,7 @@ impl fmt::Debug for PromptEntry {
 }
 
 /// The properties of a schema as a prompt's arguments, those that are required first.
-fn arguments(schema: &Value) -> Vec<PromptArgument> {
+fn prompt_arguments(schema: &Value) -> Vec<PromptArgument> {
     let required: Vec<&str> = schema
         .get("required")
         .and_then(Value::as_array)

@@ -13,7 +13,7 @@ use crate::Error;
 use crate::server::content::{essence, is_media_type};
 use crate::server::error::RegisterError;
 use crate::server::extract::{CallInput, CallParts, Declaration, DeclaredArguments};
-use crate::server::handler::{ErasedHandler, Handler, HandlerFuture, erase};
+use crate::server::handler::{ErasedHandler, Handler, HandlerFuture, erase_handler};
 use crate::server::result::Json;
 use crate::server::schema;
 use crate::server::template::UriTemplate;
@@ -291,7 +291,7 @@ where
     fn into_reader(self) -> ResourceReader {
         ResourceReader {
             declared: Declaration::of::<H, P>().arguments,
-            run: erase(self, <H::Output as IntoContents>::into_contents),
+            run: erase_handler(self, <H::Output as IntoContents>::into_contents),
             size: None,
         }
     }
@@ -337,7 +337,7 @@ impl ResourceEntry {
         match declared {
             DeclaredArguments::Twice => return Err(RegisterError::ArgumentsTwice { name: listed.uri }),
             DeclaredArguments::Typed { schema, .. } => {
-                if let Some(variable) = required(&schema).into_iter().next() {
+                if let Some(variable) = required_variables(&schema).into_iter().next() {
                     return Err(RegisterError::NoSuchVariable { template: listed.uri, variable });
                 }
             }
@@ -380,7 +380,7 @@ impl TemplateEntry {
             }
             DeclaredArguments::Typed { schema, .. } => {
                 let missing = |variable: &String| template.names().all(|name| name != variable);
-                if let Some(variable) = required(&schema).into_iter().find(missing) {
+                if let Some(variable) = required_variables(&schema).into_iter().find(missing) {
                     return Err(RegisterError::NoSuchVariable { template: listed.uri_template, variable });
                 }
             }
@@ -420,7 +420,7 @@ impl fmt::Debug for TemplateEntry {
 ///
 /// # Errors
 /// Also `-32603` where the listed media type is not that of the contents at `uri` (RES-09): clients choose by it.
-pub(crate) fn finish(
+pub(crate) fn complete_contents(
     contents: Contents,
     uri: &str,
     mime_type: Option<&str>,
@@ -464,8 +464,8 @@ pub(crate) fn is_uri(text: &str) -> bool {
 }
 
 /// The variables without which a handler cannot run.
-fn required(schema: &Value) -> Vec<String> {
-    schema::shape(schema.clone())
+fn required_variables(schema: &Value) -> Vec<String> {
+    schema::build_input_schema(schema.clone())
         .ok()
         .and_then(|shaped| {
             let all = shaped.schema.get("required")?.as_array()?.iter();

@@ -53,7 +53,7 @@ impl<T: Serialize + JsonSchema> IntoToolResult for Json<T> {
     }
 
     fn output_schema() -> Option<RawJson> {
-        Some(schema::of_output::<T>().into())
+        Some(schema::output_schema_of::<T>().into())
     }
 }
 

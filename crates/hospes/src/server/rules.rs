@@ -189,10 +189,10 @@ impl Server {
 pub fn hide_invisible(_tool: &str, result: &mut CallToolResult) {
     for block in &mut result.content {
         match block {
-            ContentBlock::Text(content) => clean(&mut content.text),
+            ContentBlock::Text(content) => strip_invisible(&mut content.text),
             ContentBlock::Resource(embedded) => {
                 if let ResourceBody::Text(text) = &mut embedded.resource.body {
-                    clean(text);
+                    strip_invisible(text);
                 }
             }
             _ => {}
@@ -200,7 +200,7 @@ pub fn hide_invisible(_tool: &str, result: &mut CallToolResult) {
     }
 }
 
-fn clean(text: &mut String) {
+fn strip_invisible(text: &mut String) {
     if let Cow::Owned(visible) = visible(text) {
         *text = visible;
     }

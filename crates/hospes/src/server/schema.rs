@@ -6,13 +6,13 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 /// The schema of what `T` reads.
-pub(crate) fn of<T: JsonSchema>() -> Value {
+pub(crate) fn input_schema_of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().for_deserialize().with(|s| s.meta_schema = None);
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
 /// The schema of what `T` writes.
-pub(crate) fn of_output<T: JsonSchema>() -> Value {
+pub(crate) fn output_schema_of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize().with(|s| s.meta_schema = None);
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
     if let Value::Object(root) = &mut schema {
@@ -23,12 +23,12 @@ pub(crate) fn of_output<T: JsonSchema>() -> Value {
 }
 
 /// The schema of a tool that takes nothing.
-pub(crate) fn nothing() -> Value {
+pub(crate) fn no_arguments() -> Value {
     json!({ "type": "object", "properties": {}, "additionalProperties": false })
 }
 
 /// The schema of a tool that takes any arguments as they come.
-pub(crate) fn anything() -> Value {
+pub(crate) fn any_arguments() -> Value {
     json!({ "type": "object", "additionalProperties": true })
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct ToolInputSchema {
 ///
 /// # Errors
 /// When the type is not an object, so that its values cannot be arguments.
-pub(crate) fn shape(schema: Value) -> Result<ToolInputSchema, NotAnObjectError> {
+pub(crate) fn build_input_schema(schema: Value) -> Result<ToolInputSchema, NotAnObjectError> {
     let Value::Object(mut root) = schema else { return Err(NotAnObjectError) };
     if root.get("type").and_then(Value::as_str) == Some("null") {
         // `Args<()>`: a tool that takes nothing.
@@ -67,13 +67,13 @@ pub(crate) fn shape(schema: Value) -> Result<ToolInputSchema, NotAnObjectError> 
         Some(Value::String(text)) => Some(text),
         _ => None,
     };
-    if may_be_closed(&root) {
+    if can_forbid_additional(&root) {
         root.entry("properties").or_insert_with(|| json!({}));
         root.insert("additionalProperties".into(), json!(false));
     }
-    let known = known(&root);
+    let known = closed_property_names(&root);
     let mut schema = Value::Object(root);
-    let exacting = wants_more_than_decoding(&schema);
+    let exacting = needs_validation(&schema);
     strip_number_formats(&mut schema);
     Ok(ToolInputSchema { schema, description, exacting, known })
 }
@@ -83,7 +83,7 @@ pub(crate) fn shape(schema: Value) -> Result<ToolInputSchema, NotAnObjectError> 
 pub(crate) struct NotAnObjectError;
 
 /// The names of the properties, where no others are allowed.
-pub(crate) fn known(root: &Map<String, Value>) -> Option<Box<[Box<str>]>> {
+pub(crate) fn closed_property_names(root: &Map<String, Value>) -> Option<Box<[Box<str>]>> {
     if root.get("additionalProperties") != Some(&Value::Bool(false)) || root.contains_key("patternProperties")
     {
         return None;
@@ -129,7 +129,7 @@ pub(crate) fn resolve<'a>(schema: &'a Value, root: &'a Map<String, Value>) -> Op
 }
 
 /// Returns true if `additionalProperties: false` adds nothing to the type's own rules: it must see all the properties.
-fn may_be_closed(root: &Map<String, Value>) -> bool {
+fn can_forbid_additional(root: &Map<String, Value>) -> bool {
     const OPEN: [&str; 11] = [
         "additionalProperties",
         "unevaluatedProperties",
@@ -187,7 +187,7 @@ fn is_number_format(format: &str) -> bool {
 
 /// Returns true if the schema of a type, as schemars made it, has keywords that decoding into the type does not
 /// enforce.
-fn wants_more_than_decoding(schema: &Value) -> bool {
+fn needs_validation(schema: &Value) -> bool {
     let Value::Object(members) = schema else { return false };
     let format = members.get("format").and_then(Value::as_str).unwrap_or_default();
     members.iter().any(|(key, value)| match key.as_str() {
@@ -222,13 +222,11 @@ fn wants_more_than_decoding(schema: &Value) -> bool {
         "format" => !value.as_str().is_some_and(is_number_format),
         "default" | "const" | "enum" | "examples" | "title" | "description" | "required" | "type"
         | "$ref" => false,
-        "properties" | "$defs" => {
-            value.as_object().is_some_and(|all| all.values().any(wants_more_than_decoding))
-        }
+        "properties" | "$defs" => value.as_object().is_some_and(|all| all.values().any(needs_validation)),
         "oneOf" | "anyOf" | "prefixItems" => {
-            value.as_array().is_some_and(|all| all.iter().any(wants_more_than_decoding))
+            value.as_array().is_some_and(|all| all.iter().any(needs_validation))
         }
-        _ => wants_more_than_decoding(value),
+        _ => needs_validation(value),
     })
 }
 
@@ -287,9 +285,15 @@ mod tests {
     /// the bound of another type.
     #[test]
     fn bounds_by_hand_are_checked() {
-        assert!(!shape(of::<Plain>()).unwrap_or_else(|_| panic!("an object")).exacting);
-        assert!(shape(of::<Bounded>()).unwrap_or_else(|_| panic!("an object")).exacting);
-        assert!(shape(of::<Narrow>()).unwrap_or_else(|_| panic!("an object")).exacting);
+        assert!(
+            !build_input_schema(input_schema_of::<Plain>()).unwrap_or_else(|_| panic!("an object")).exacting
+        );
+        assert!(
+            build_input_schema(input_schema_of::<Bounded>()).unwrap_or_else(|_| panic!("an object")).exacting
+        );
+        assert!(
+            build_input_schema(input_schema_of::<Narrow>()).unwrap_or_else(|_| panic!("an object")).exacting
+        );
     }
 
     #[test]

@@ -26,13 +26,13 @@ pub(crate) struct ServerShared {
 
 impl Default for ServerShared {
     fn default() -> Self {
-        Self::of(ServerCatalogue::default())
+        Self::with_catalogue(ServerCatalogue::default())
     }
 }
 
 impl ServerShared {
     /// Creates the state of a server that offers this catalogue at the start.
-    pub(crate) fn of(base: ServerCatalogue) -> Self {
+    pub(crate) fn with_catalogue(base: ServerCatalogue) -> Self {
         Self {
             base,
             live: RwLock::default(),

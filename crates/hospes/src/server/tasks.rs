@@ -24,7 +24,7 @@ use crate::server::tool::TaskMode;
 use crate::service::PendingInput;
 use crate::tasks::{
     LiveTask, MemoryTasks, TaskEvent, TaskManager, TaskManagerHandle, TaskPreference, TaskSettings,
-    TaskStore, not_declared,
+    TaskStore, tasks_not_declared,
 };
 use crate::{Call, Outcome};
 
@@ -47,7 +47,7 @@ impl LazyTaskManager {
 
     /// Creates a manager without tasks, for calls that run as a task: they have no tasks of their own and do not keep
     /// the server's alive.
-    fn none() -> Self {
+    fn disabled() -> Self {
         Self::default()
     }
 
@@ -88,11 +88,11 @@ impl Server {
     /// with the result.
     pub(super) async fn call_as_task(&self, call: &Call, mode: TaskMode) -> Outcome {
         match (call.context.task_wish(), mode) {
-            (TaskPreference::None, TaskMode { required: true, .. }) => not_declared().into(),
-            (TaskPreference::None, _) => self.work(call).await,
+            (TaskPreference::None, TaskMode { required: true, .. }) => tasks_not_declared().into(),
+            (TaskPreference::None, _) => self.start_handler(call).await,
             (TaskPreference::Open, TaskMode { ask_first: true, .. }) => {
                 call.context.allow_task();
-                let mut work = self.work(call);
+                let mut work = self.start_handler(call);
                 let done = poll_fn(|cx| match work.as_mut().poll(cx) {
                     Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
                     Poll::Pending if call.context.has_begun_task() => Poll::Ready(None),
@@ -104,7 +104,7 @@ impl Server {
                 }
             }
             (TaskPreference::Open, TaskMode { required: false, .. }) => {
-                let mut work = self.work(call);
+                let mut work = self.start_handler(call);
                 match poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await {
                     Poll::Ready(Outcome::InputRequired(asked)) => {
                         self.begin_task(call, work, Some(asked)).await
@@ -114,13 +114,13 @@ impl Server {
                 }
             }
             (TaskPreference::Open | TaskPreference::Asked(_), _) => {
-                self.begin_task(call, self.work(call), None).await
+                self.begin_task(call, self.start_handler(call), None).await
             }
         }
     }
 
     /// The handler's run, from the top.
-    fn work(&self, call: &Call) -> ToolFuture {
+    fn start_handler(&self, call: &Call) -> ToolFuture {
         let (server, call) = (self.without_tasks(), call.clone());
         Box::pin(async move {
             match server.run_tool(&call, true).await {
@@ -132,17 +132,19 @@ impl Server {
 
     /// The server as its tasks know it: they end with all others who do.
     fn without_tasks(&self) -> Self {
-        Self { tasks: LazyTaskManager::none(), ..self.clone() }
+        Self { tasks: LazyTaskManager::disabled(), ..self.clone() }
     }
 
     async fn begin_task(&self, call: &Call, work: ToolFuture, asked: Option<PendingInput>) -> Outcome {
         let tasks = self.tasks.get();
         let ttl = call.context.task_wish().ttl();
-        let (task, live) =
-            match tasks.create(call.method.name(), call.context.principal(), ttl, weight(call)).await {
-                Ok(made) => made,
-                Err(error) => return error.into(),
-            };
+        let (task, live) = match tasks
+            .create(call.method.name(), call.context.principal(), ttl, request_bytes(call))
+            .await
+        {
+            Ok(made) => made,
+            Err(error) => return error.into(),
+        };
         let run = TaskRun {
             server: self.without_tasks(),
             call: call.clone(),
@@ -151,7 +153,7 @@ impl Server {
             live: Arc::clone(&live),
             used: HashSet::new(),
         };
-        live.runs(tokio::spawn(run.run(work, asked)).abort_handle());
+        live.set_work(tokio::spawn(run.run(work, asked)).abort_handle());
         Outcome::Complete(CreateTaskResult::new(task).into())
     }
 
@@ -161,7 +163,7 @@ impl Server {
             return RpcError::method_not_found(call.method.name()).into();
         }
         if !call.context.peer().capabilities.has_extension(TASKS_EXTENSION) {
-            return not_declared().into();
+            return tasks_not_declared().into();
         }
         let (tasks, owner) = (self.tasks.get(), call.context.principal());
         let done: Result<Reply, RpcError> = async {
@@ -202,7 +204,7 @@ impl Server {
     }
 
     /// Those of the tasks that the caller may hear of, and the news of them.
-    pub(super) async fn hear_tasks(
+    pub(super) async fn subscribe_to_tasks(
         &self,
         call: &Call,
         ids: &[String],
@@ -212,7 +214,7 @@ impl Server {
             return Ok((honoured, all));
         }
         if !call.context.peer().capabilities.has_extension(TASKS_EXTENSION) {
-            return Err(not_declared());
+            return Err(tasks_not_declared());
         }
         if ids.len() > MAX_SUBSCRIBED_URIS {
             let why = format!("more than {MAX_SUBSCRIBED_URIS} tasks in one subscription");
@@ -224,7 +226,7 @@ impl Server {
                 continue;
             }
             if let Ok(record) = tasks.get(id, owner).await {
-                all.push(tasks.news(id.clone(), record.version).boxed());
+                all.push(tasks.task_events(id.clone(), record.version).boxed());
                 honoured.push(id.clone());
             }
         }
@@ -248,14 +250,14 @@ impl TaskRun {
         let outcome = loop {
             let questions = match asked.take() {
                 Some(questions) => questions,
-                None => match self.drive(&mut work).await {
+                None => match self.poll_to_end(&mut work).await {
                     Outcome::InputRequired(questions) => questions,
                     Outcome::Complete(reply) => break result(&reply),
                     Outcome::Failed(error) => break Err(error),
                 },
             };
             match self.ask(questions).await {
-                Ok(true) => work = self.server.work(&self.call),
+                Ok(true) => work = self.server.start_handler(&self.call),
                 // It is over, or forgotten.
                 Ok(false) => return,
                 Err(error) => break Err(error),
@@ -265,11 +267,11 @@ impl TaskRun {
     }
 
     /// Polls the handler, and passes on what it says.
-    async fn drive(&self, work: &mut ToolFuture) -> Outcome {
+    async fn poll_to_end(&self, work: &mut ToolFuture) -> Outcome {
         loop {
             match poll_fn(|cx| self.poll(work, cx)).await {
                 Ok(outcome) => return outcome,
-                Err(notification) => self.pass_on(notification).await,
+                Err(notification) => self.forward_notification(notification).await,
             }
         }
     }
@@ -283,20 +285,20 @@ impl TaskRun {
             self.call.context.finish(false);
             // What it said before it was done is said before that is told.
             while let Some(said) = self.call.context.poll_notification(cx.waker()) {
-                self.live.say(related(said, &self.id));
+                self.live.queue_notification(relate_to_task(said, &self.id));
             }
             return polled.map(Ok);
         }
         self.call.context.poll_notification(cx.waker()).map_or(Poll::Pending, |said| Poll::Ready(Err(said)))
     }
 
-    async fn pass_on(&self, notification: Notification) {
+    async fn forward_notification(&self, notification: Notification) {
         if let Notification::Progress(progress) = &notification
             && let Some(message) = &progress.message
         {
-            self.tasks.say(&self.id, message).await;
+            self.tasks.set_status_message(&self.id, message).await;
         }
-        self.live.say(related(notification, &self.id));
+        self.live.queue_notification(relate_to_task(notification, &self.id));
     }
 
     /// Asks and waits for the answers; returns false when none will come.
@@ -307,7 +309,7 @@ impl TaskRun {
         }
         let (mut asked, mut keys) = (InputRequests::new(), BTreeMap::new());
         for (key, request) in requests {
-            request.required_capability(self.call.context.answerable())?;
+            request.check_required_capability(self.call.context.answerable_capabilities())?;
             let mut fresh = key.clone();
             let mut number = 1;
             while !self.used.insert(fresh.clone()) {
@@ -322,14 +324,16 @@ impl TaskRun {
             return Ok(false);
         }
         let Some(answers) = self.tasks.answers(&self.id, &fresh).await else { return Ok(false) };
-        round.answered(answers.into_iter().filter_map(|(key, answer)| Some((keys.remove(&key)?, answer))));
+        round.record_answers(
+            answers.into_iter().filter_map(|(key, answer)| Some((keys.remove(&key)?, answer))),
+        );
         self.call.context.begin_round(round);
         Ok(true)
     }
 }
 
 /// The bytes of a request, which its task keeps while it runs.
-fn weight(call: &Call) -> usize {
+fn request_bytes(call: &Call) -> usize {
     let headers = call.context.http().into_iter().flat_map(|head| &head.headers);
     let head: usize = headers.map(|(name, value)| name.as_str().len() + value.len()).sum();
     call.params.raw().as_bytes().len() + head
@@ -348,7 +352,7 @@ fn result(reply: &Reply) -> Result<RawJson, RpcError> {
 }
 
 /// Adds the id of the task to a message (TASK-17). Newer revisions have no such field and do not get the message.
-fn related(mut notification: Notification, id: &str) -> Notification {
+fn relate_to_task(mut notification: Notification, id: &str) -> Notification {
     let meta = match &mut notification {
         Notification::Progress(params) => &mut params.meta,
         Notification::LogMessage(params) => &mut params.meta,

@@ -16,7 +16,7 @@ use parse::{ExpressionKind, TemplateExpression, TemplateSegment, VariableSpec as
 /// The longest URI that is matched against templates; matching may take the square of it.
 pub const MAX_URI_LENGTH: usize = 4096;
 /// The most ways to cut a URI that are tried for one template.
-const MAX_STEPS: u32 = 10_000;
+const MAX_MATCH_STEPS: u32 = 10_000;
 
 /// A parsed URI template.
 #[derive(Clone)]
@@ -51,7 +51,7 @@ impl UriTemplate {
             return Err(bad("a `%` is not followed by two hexadecimal digits".into()));
         }
         UriTemplateStr::new(&text).map_err(|error| bad(error.to_string()))?;
-        let parts = parse::parts(&text).ok_or_else(|| bad("it cannot be matched".into()))?;
+        let parts = parse::parse_parts(&text).ok_or_else(|| bad("it cannot be matched".into()))?;
         let template = Self { text, parts, repeats: false };
         let mut names: Vec<&str> = template.names().collect();
         let all = names.len();
@@ -87,7 +87,7 @@ impl UriTemplate {
         let bad = |why: String| UriTemplateError { template: self.text.to_string(), why };
         let mut uri = String::new();
         for part in &self.parts {
-            expand::part(part, variables, &mut uri).map_err(bad)?;
+            expand::expand_part(part, variables, &mut uri).map_err(bad)?;
         }
         Ok(uri)
     }
@@ -102,7 +102,7 @@ impl UriTemplate {
             return None;
         }
         let dead = vec![false; (self.parts.len() + 1) * (uri.len() + 1)];
-        TemplateMatchSearch { template: self, uri, dead, fuel: MAX_STEPS }.from(
+        TemplateMatchSearch { template: self, uri, dead, fuel: MAX_MATCH_STEPS }.match_from(
             0,
             0,
             &TemplateVariables::new(),
@@ -133,7 +133,7 @@ struct TemplateMatchSearch<'a> {
 }
 
 impl TemplateMatchSearch<'_> {
-    fn from(&mut self, part: usize, at: usize, found: &TemplateVariables) -> Option<TemplateVariables> {
+    fn match_from(&mut self, part: usize, at: usize, found: &TemplateVariables) -> Option<TemplateVariables> {
         let (uri, template) = (self.uri, self.template);
         let Some(this) = template.parts.get(part) else {
             let reached = at == uri.len() && (!template.repeats || is_expansion(template, found, uri));
@@ -146,9 +146,9 @@ impl TemplateMatchSearch<'_> {
         let rest = &uri[at..];
         let result = match this {
             TemplateSegment::Literal(literal) => {
-                literal_length(literal, rest).and_then(|length| self.from(part + 1, at + length, found))
+                literal_length(literal, rest).and_then(|length| self.match_from(part + 1, at + length, found))
             }
-            TemplateSegment::Expression(expression) => self.expression(expression, part, at, found),
+            TemplateSegment::Expression(expression) => self.match_expression(expression, part, at, found),
         };
         if result.is_none() && !template.repeats {
             self.dead[state] = true;
@@ -156,7 +156,7 @@ impl TemplateMatchSearch<'_> {
         result
     }
 
-    fn expression(
+    fn match_expression(
         &mut self,
         expression: &TemplateExpression,
         part: usize,
@@ -164,7 +164,7 @@ impl TemplateMatchSearch<'_> {
         found: &TemplateVariables,
     ) -> Option<TemplateVariables> {
         let rest = &self.uri[at..];
-        let longest = expression.kind.reach(rest);
+        let longest = expression.kind.max_reach(rest);
         let mut ends: Vec<usize> =
             rest[..longest].char_indices().map(|(end, _)| end).chain(std::iter::once(longest)).collect();
         ends.dedup();
@@ -184,7 +184,7 @@ impl TemplateMatchSearch<'_> {
             if !read(expression, &rest[..end], &mut found) {
                 continue;
             }
-            if let Some(all) = self.from(part + 1, at + end, &found) {
+            if let Some(all) = self.match_from(part + 1, at + end, &found) {
                 return Some(all);
             }
         }
@@ -229,8 +229,8 @@ fn read(expression: &TemplateExpression, text: &str, found: &mut TemplateVariabl
             text.split(',').collect()
         };
         return match &items[..] {
-            [one] if !only.explode => put_text(only, one, found),
-            items => put_items(only, items, found),
+            [one] if !only.explode => set_text(only, one, found),
+            items => set_items(only, items, found),
         };
     }
     let mut items = text.split(separator).peekable();
@@ -238,12 +238,12 @@ fn read(expression: &TemplateExpression, text: &str, found: &mut TemplateVariabl
         let last = index + 1 == variables.len();
         let done = if last && variable.explode {
             let rest: Vec<&str> = items.by_ref().collect();
-            rest.is_empty() || put_items(variable, &rest, found)
+            rest.is_empty() || set_items(variable, &rest, found)
         } else if last && expression.kind.keeps_reserved() {
             let rest: Vec<&str> = items.by_ref().collect();
-            rest.is_empty() || put_text(variable, &rest.join(separator), found)
+            rest.is_empty() || set_text(variable, &rest.join(separator), found)
         } else {
-            items.next().is_none_or(|item| put_text(variable, item, found))
+            items.next().is_none_or(|item| set_text(variable, item, found))
         };
         if !done {
             return false;
@@ -270,21 +270,21 @@ fn read_named(expression: &TemplateExpression, text: &str, found: &mut TemplateV
             let [(_, value)] = pairs[..] else { return false };
             let items: Vec<&str> = value.split(',').collect();
             return match &items[..] {
-                [one] => put_text(variable, one, found),
-                items => put_items(variable, items, found),
+                [one] => set_text(variable, one, found),
+                items => set_items(variable, items, found),
             };
         }
         if pairs.iter().all(|(name, _)| **name == *variable.name) {
             let items: Option<Vec<String>> = pairs.iter().map(|(_, value)| decoded(value)).collect();
-            return items.is_some_and(|items| put(variable, VariableValue::List(items), found));
+            return items.is_some_and(|items| set_variable(variable, VariableValue::List(items), found));
         }
         let members: Option<Vec<(String, String)>> =
             pairs.iter().map(|(name, value)| Some((decoded(name)?, decoded(value)?))).collect();
-        members.is_some_and(|members| put(variable, VariableValue::Map(members), found))
+        members.is_some_and(|members| set_variable(variable, VariableValue::Map(members), found))
     })
 }
 
-fn put_text(variable: &Spec, text: &str, found: &mut TemplateVariables) -> bool {
+fn set_text(variable: &Spec, text: &str, found: &mut TemplateVariables) -> bool {
     let Some(text) = decoded(text) else { return false };
     if let Some(most) = variable.prefix {
         if text.chars().count() > usize::from(most) {
@@ -293,13 +293,13 @@ fn put_text(variable: &Spec, text: &str, found: &mut TemplateVariables) -> bool 
         // The whole value may stand elsewhere in the URI; then this is its beginning.
         return match found.text(&variable.name) {
             Some(whole) => whole.chars().take(usize::from(most)).eq(text.chars()),
-            None => put(variable, VariableValue::Text(text), found),
+            None => set_variable(variable, VariableValue::Text(text), found),
         };
     }
-    put(variable, VariableValue::Text(text), found)
+    set_variable(variable, VariableValue::Text(text), found)
 }
 
-fn put_items(variable: &Spec, items: &[&str], found: &mut TemplateVariables) -> bool {
+fn set_items(variable: &Spec, items: &[&str], found: &mut TemplateVariables) -> bool {
     if variable.prefix.is_some() {
         return false;
     }
@@ -309,14 +309,14 @@ fn put_items(variable: &Spec, items: &[&str], found: &mut TemplateVariables) -> 
             .filter_map(|item| item.split_once('='))
             .map(|(name, value)| Some((decoded(name)?, decoded(value)?)))
             .collect();
-        return members.is_some_and(|members| put(variable, VariableValue::Map(members), found));
+        return members.is_some_and(|members| set_variable(variable, VariableValue::Map(members), found));
     }
     let items: Option<Vec<String>> = items.iter().map(|item| decoded(item)).collect();
-    items.is_some_and(|items| put(variable, VariableValue::List(items), found))
+    items.is_some_and(|items| set_variable(variable, VariableValue::List(items), found))
 }
 
 /// Sets a variable that is not set to something else.
-fn put(variable: &Spec, value: VariableValue, found: &mut TemplateVariables) -> bool {
+fn set_variable(variable: &Spec, value: VariableValue, found: &mut TemplateVariables) -> bool {
     match found.get(&variable.name) {
         Some(old) if *old == value => true,
         // What stands there is only the beginning, from an earlier `{name:3}`.
@@ -365,7 +365,7 @@ impl ExpressionKind {
     ///
     /// Readers put values into templates without escaping them more often than not, so this lets through more than
     /// an expansion would hold: all but what ends a path segment, a query or a fragment.
-    fn reach(self, rest: &str) -> usize {
+    fn max_reach(self, rest: &str) -> usize {
         let ends: &[char] = match self {
             Self::Reserved | Self::Fragment => &[],
             Self::Query | Self::Continuation => &['#'],

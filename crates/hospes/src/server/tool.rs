@@ -15,7 +15,7 @@ use crate::rate::Rate;
 use crate::server::arguments::ArgumentRules;
 use crate::server::error::RegisterError;
 use crate::server::extract::{CallInput, CallParts, Declaration, DeclaredArguments};
-use crate::server::handler::{ErasedHandler, Handler, HandlerFuture, erase};
+use crate::server::handler::{ErasedHandler, Handler, HandlerFuture, erase_handler};
 use crate::server::result::IntoToolResult;
 use crate::server::rules::CallerRateLimiter;
 use crate::server::schema;
@@ -166,7 +166,7 @@ pub(crate) struct ToolEntry {
     /// Task mode, if it runs as a task.
     pub(crate) tasks: Option<TaskMode>,
     /// An output schema that was given by hand.
-    promise: Option<Arc<OutputContract>>,
+    output_contract: Option<Arc<OutputContract>>,
     run: ErasedHandler<CallToolResult>,
 }
 
@@ -191,7 +191,7 @@ impl ToolEntry {
         H: Handler<P>,
         H::Output: IntoToolResult,
     {
-        let run = erase(handler, <H::Output as IntoToolResult>::into_tool_result);
+        let run = erase_handler(handler, <H::Output as IntoToolResult>::into_tool_result);
         Self::build(tool, Declaration::of::<H, P>().arguments, <H::Output>::output_schema, run)
     }
 
@@ -239,10 +239,10 @@ impl ToolEntry {
         } else {
             let (schema, type_name) = match declared {
                 DeclaredArguments::Typed { schema, type_name } => (schema, type_name),
-                DeclaredArguments::Nothing => (schema::nothing(), ""),
-                DeclaredArguments::Raw | DeclaredArguments::Twice => (schema::anything(), ""),
+                DeclaredArguments::Nothing => (schema::no_arguments(), ""),
+                DeclaredArguments::Raw | DeclaredArguments::Twice => (schema::any_arguments(), ""),
             };
-            let Ok(shaped) = schema::shape(schema) else {
+            let Ok(shaped) = schema::build_input_schema(schema) else {
                 return Err(RegisterError::ArgumentsNotAnObject { tool: name.into(), type_name });
             };
             listed.description = listed.description.or(shaped.description);
@@ -254,7 +254,8 @@ impl ToolEntry {
         }
         #[cfg(feature = "validate")]
         let schema = value_of(&listed.input_schema).map_err(bad_schema)?;
-        let mirror = HeaderParams::of(&listed.input_schema).map_err(|error| bad_schema(error.to_string()))?;
+        let mirror =
+            HeaderParams::from_schema(&listed.input_schema).map_err(|error| bad_schema(error.to_string()))?;
         #[cfg(feature = "validate")]
         let validator = if exacting { Some(compile(&schema).map_err(bad_schema)?) } else { None };
         #[cfg(not(feature = "validate"))]
@@ -275,7 +276,7 @@ impl ToolEntry {
             mirror,
             limit: rate.map(CallerRateLimiter::new),
             tasks,
-            promise,
+            output_contract: promise,
             run,
         })
     }
@@ -293,7 +294,7 @@ impl ToolEntry {
     ) -> Result<HandlerFuture<CallToolResult>, Error> {
         self.rules.check(arguments)?;
         match self.takes {
-            ArgumentMode::Nothing => self.rules.none(arguments)?,
+            ArgumentMode::Nothing => self.rules.check_empty(arguments)?,
             // Nothing decodes these, so nobody else would see an argument that is not known.
             ArgumentMode::Raw if self.rules.known.is_some() => {
                 let _: IgnoredAny = self.rules.decode(arguments)?;
@@ -304,8 +305,8 @@ impl ToolEntry {
     }
 
     /// Returns the contract of the results, if it is not given by their type.
-    pub(crate) fn promise(&self) -> Option<Arc<OutputContract>> {
-        self.promise.clone()
+    pub(crate) fn output_contract(&self) -> Option<Arc<OutputContract>> {
+        self.output_contract.clone()
     }
 }
 
@@ -330,20 +331,20 @@ impl OutputContract {
     }
 
     /// Checks that the result keeps the promise (TOOL-32).
-    pub(crate) fn keep(&self, result: CallToolResult) -> Result<CallToolResult, Error> {
-        if result.failed() {
+    pub(crate) fn check_result(&self, result: CallToolResult) -> Result<CallToolResult, Error> {
+        if result.has_failed() {
             return Ok(result);
         }
-        let Some(content) = &result.structured_content else { return Err(self.broken()) };
+        let Some(content) = &result.structured_content else { return Err(self.violation_error()) };
         #[cfg(feature = "validate")]
-        if !content.to_value().is_ok_and(|value| self.schema.fits(&value)) {
-            return Err(self.broken());
+        if !content.to_value().is_ok_and(|value| self.schema.is_valid(&value)) {
+            return Err(self.violation_error());
         }
         let _ = content;
         Ok(result)
     }
 
-    fn broken(&self) -> Error {
+    fn violation_error(&self) -> Error {
         tracing::error!(tool = %self.tool, "a tool's structured content does not fit its output schema");
         RpcError::internal(format!("the result of {} does not fit its output schema", self.tool)).into()
     }

@@ -5,7 +5,7 @@ use jsonschema::error::{TypeKind, ValidationErrorKind};
 use serde_json::{Map, Value, json};
 
 use crate::json_schema::compile;
-use crate::server::mistakes::{MAX_MISTAKES, ToolArgumentMistake, shortened};
+use crate::server::mistakes::{MAX_REPORTED_MISTAKES, ToolArgumentMistake, shortened};
 use crate::server::schema::resolve;
 use crate::server::suggest::did_you_mean;
 
@@ -27,27 +27,27 @@ impl SchemaValidator {
     }
 
     /// Returns true if `value` is valid.
-    pub(crate) fn fits(&self, value: &Value) -> bool {
+    pub(crate) fn is_valid(&self, value: &Value) -> bool {
         self.compiled.is_valid(value)
     }
 
     /// Returns the mistakes in `value`.
-    pub(crate) fn mistakes(&self, value: &Value, schema: &Value) -> Vec<ToolArgumentMistake> {
+    pub(crate) fn find_mistakes(&self, value: &Value, schema: &Value) -> Vec<ToolArgumentMistake> {
         let nothing = Map::new();
         let root = schema.as_object().unwrap_or(&nothing);
         let mut mistakes = Vec::new();
         for error in self.compiled.iter_errors(value) {
-            if mistakes.len() > MAX_MISTAKES {
+            if mistakes.len() > MAX_REPORTED_MISTAKES {
                 break;
             }
-            tell(&error, schema, root, &mut mistakes);
+            collect_mistakes(&error, schema, root, &mut mistakes);
         }
         mistakes
     }
 }
 
 /// Collects a mistake. For a choice among several schemas, collects the mistakes against the nearest one.
-fn tell(
+fn collect_mistakes(
     error: &ValidationError<'_>,
     schema: &Value,
     root: &Map<String, Value>,
@@ -61,7 +61,7 @@ fn tell(
         ValidationErrorKind::Required { property } => {
             let name = property.as_str().unwrap_or_default();
             let property = holder.get("properties").and_then(|all| all.get(name));
-            let what = property.map_or_else(|| "a value".to_owned(), |schema| wanted(schema, root));
+            let what = property.map_or_else(|| "a value".to_owned(), |schema| describe_schema(schema, root));
             mistakes.push(ToolArgumentMistake::at_member(path, name, format!("missing; wanted {what}")));
         }
         ValidationErrorKind::AdditionalProperties { unexpected }
@@ -82,15 +82,15 @@ fn tell(
             }
         }
         ValidationErrorKind::AnyOf { .. } | ValidationErrorKind::OneOfNotValid { .. }
-            if let Some(mistake) = wrong_tag(holder, root, path, error.instance()) =>
+            if let Some(mistake) = find_tag_mistake(holder, root, path, error.instance()) =>
         {
             mistakes.push(mistake);
         }
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context }
-            if error.instance().is_object() && nearest(context, path).is_some() =>
+            if error.instance().is_object() && nearest_error(context, path).is_some() =>
         {
-            for error in nearest(context, path).into_iter().flatten() {
-                tell(error, schema, root, mistakes);
+            for error in nearest_error(context, path).into_iter().flatten() {
+                collect_mistakes(error, schema, root, mistakes);
             }
         }
         kind => {
@@ -99,7 +99,7 @@ fn tell(
                 | ValidationErrorKind::Enum { .. }
                 | ValidationErrorKind::Constant { .. }
                 | ValidationErrorKind::AnyOf { .. }
-                | ValidationErrorKind::OneOfNotValid { .. } => wanted(holder, root),
+                | ValidationErrorKind::OneOfNotValid { .. } => describe_schema(holder, root),
                 ValidationErrorKind::Minimum { limit } => format!("at least {limit}"),
                 ValidationErrorKind::Maximum { limit } => format!("at most {limit}"),
                 ValidationErrorKind::ExclusiveMinimum { limit } => format!("more than {limit}"),
@@ -125,7 +125,7 @@ fn tell(
 
 /// The mistake in the member that tells the variants of a tagged type apart: it names none of them, or is missing. None where
 /// the variants have no such member, or it is right.
-fn wrong_tag(
+fn find_tag_mistake(
     holder: &Value,
     root: &Map<String, Value>,
     path: &str,
@@ -143,7 +143,7 @@ fn wrong_tag(
     if tags.len() < 2 {
         return None;
     }
-    let wanted = wanted(&json!({ "enum": tags }), root);
+    let wanted = describe_schema(&json!({ "enum": tags }), root);
     match given.get(name) {
         None => Some(ToolArgumentMistake::at_member(path, name, format!("missing; wanted {wanted}"))),
         Some(tag) if !tags.contains(tag) => {
@@ -156,7 +156,7 @@ fn wrong_tag(
 
 /// Returns the nearest of several schemas that an object does not fit. Members with exact values (which distinguish the
 /// variants of a type) count first, then the number of mistakes. None if all of them require another type.
-fn nearest<'e>(
+fn nearest_error<'e>(
     branches: &'e [Vec<ValidationError<'static>>],
     path: &str,
 ) -> Option<&'e Vec<ValidationError<'static>>> {
@@ -171,7 +171,7 @@ fn nearest<'e>(
 }
 
 /// Describes a schema in few words: `integer`, `one of "a", "b"`, `array of string`.
-fn wanted(schema: &Value, root: &Map<String, Value>) -> String {
+fn describe_schema(schema: &Value, root: &Map<String, Value>) -> String {
     let Some(schema) = resolve(schema, root) else { return "another value".into() };
     if let Some(value) = schema.get("const") {
         return value.to_string();
@@ -182,14 +182,14 @@ fn wanted(schema: &Value, root: &Map<String, Value>) -> String {
     }
     for key in ["oneOf", "anyOf"] {
         if let Some(parts) = schema.get(key).and_then(Value::as_array) {
-            let mut all: Vec<_> = parts.iter().take(8).map(|part| wanted(part, root)).collect();
+            let mut all: Vec<_> = parts.iter().take(8).map(|part| describe_schema(part, root)).collect();
             all.dedup();
             return all.join(" or ");
         }
     }
     let one = |kind: &str| match kind {
         "array" => match schema.get("items") {
-            Some(items) if items.is_object() => format!("array of {}", wanted(items, root)),
+            Some(items) if items.is_object() => format!("array of {}", describe_schema(items, root)),
             _ => "array".into(),
         },
         "string" => match schema.get("format").and_then(Value::as_str) {

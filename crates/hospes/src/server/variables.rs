@@ -127,7 +127,9 @@ impl Serialize for VariableValue {
 ///
 /// # Errors
 /// Which one does not fit, what was wanted and what was given.
-pub(crate) fn decode<T: DeserializeOwned>(variables: &TemplateVariables) -> Result<T, VariableError> {
+pub(crate) fn decode_variables<T: DeserializeOwned>(
+    variables: &TemplateVariables,
+) -> Result<T, VariableError> {
     let members = variables.0.iter().map(|(name, value)| (&**name, VariableDeserializer { name, value }));
     T::deserialize(VariablesDeserializer(MapDeserializer::new(members), variables.is_empty()))
 }

@@ -29,7 +29,7 @@ pub(crate) fn millis(duration: Duration) -> u64 {
 }
 
 /// Milliseconds since 1970 in ISO 8601, in UTC.
-pub(crate) fn iso8601(unix_ms: u64) -> String {
+pub(crate) fn format_iso8601(unix_ms: u64) -> String {
     let (seconds, ms) = (unix_ms / 1000, unix_ms % 1000);
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     // Days from civil, backwards: years begin in March, so that the day of February that moves is the last one; 400
@@ -61,7 +61,7 @@ mod tests {
             (4_107_542_399_000, "2100-02-28T23:59:59.000Z"),
             (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
         ] {
-            assert_eq!(iso8601(unix_ms), text);
+            assert_eq!(format_iso8601(unix_ms), text);
         }
     }
 }

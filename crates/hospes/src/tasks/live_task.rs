@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 use super::manager::TaskManager;
 
 /// Maximum number of queued notifications of a task; beyond it the oldest are dropped.
-const MAX_SAID: usize = 64;
+const MAX_TASK_NOTIFICATIONS: usize = 64;
 
 /// A task that was made in this process.
 pub(crate) struct LiveTask {
@@ -60,7 +60,7 @@ impl LiveTask {
     }
 
     /// Sets the work of the task.
-    pub(crate) fn runs(&self, work: AbortHandle) {
+    pub(crate) fn set_work(&self, work: AbortHandle) {
         let mut place = self.work();
         match *place {
             // Its time was over before it began.
@@ -72,7 +72,7 @@ impl LiveTask {
     /// Ends what runs for it, and forgets what it said (PROG-12); true when something ran, or was about to: nothing else
     /// will say that the task is over.
     pub(super) fn stop(&self) -> bool {
-        self.hush();
+        self.clear_notifications();
         match std::mem::replace(&mut *self.work(), TaskWork::Stopped) {
             TaskWork::Runs(work) => {
                 work.abort();
@@ -84,7 +84,7 @@ impl LiveTask {
     }
 
     /// Its work is done: the memory in which it ran is given back.
-    pub(super) fn rest(&self) {
+    pub(super) fn finish_work(&self) {
         *self.work() = TaskWork::Stopped;
     }
 
@@ -93,17 +93,17 @@ impl LiveTask {
     }
 
     /// Drops the undelivered notifications.
-    fn hush(&self) {
+    fn clear_notifications(&self) {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// It has something to say.
-    pub(crate) fn say(&self, notification: Notification) {
+    pub(crate) fn queue_notification(&self, notification: Notification) {
         if matches!(*self.work(), TaskWork::Stopped) {
             return;
         }
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.len() >= MAX_SAID {
+        if said.len() >= MAX_TASK_NOTIFICATIONS {
             said.pop_front();
         }
         said.push_back(notification);
@@ -123,7 +123,7 @@ impl LiveTask {
         &self.meter
     }
 
-    fn heard(&self) -> Option<Notification> {
+    fn take_notification(&self) -> Option<Notification> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 }
@@ -140,7 +140,7 @@ pub(super) struct RequestMeter(Mutex<(u64, u32)>);
 
 impl RequestMeter {
     /// Returns true if one more request is within `most` a second.
-    pub(super) fn admits(&self, now_ms: u64, most: u32) -> bool {
+    pub(super) fn is_within(&self, now_ms: u64, most: u32) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let second = now_ms / 1000;
         if state.0 != second {
@@ -153,12 +153,12 @@ impl RequestMeter {
 
 impl TaskManager {
     /// Events of a task from its version `told` on; ends when the task is over, or gone.
-    pub(crate) fn news(
+    pub(crate) fn task_events(
         self: &Arc<Self>,
         id: String,
         told: u64,
     ) -> impl Stream<Item = (String, TaskEvent)> + Send + use<> {
-        let live = self.live(&id);
+        let live = self.live_task(&id);
         let heard = live.as_ref().map(|live| live.subscribe());
         let state = (Arc::clone(self), id, told, live, heard);
         unfold(Some(state), |state| async move {
@@ -167,11 +167,11 @@ impl TaskManager {
                 if let Some(heard) = &mut heard {
                     heard.borrow_and_update();
                 }
-                if let Some(said) = live.as_ref().and_then(|live| live.heard()) {
+                if let Some(said) = live.as_ref().and_then(|live| live.take_notification()) {
                     let news = (id.clone(), TaskEvent::Said(said));
                     return Some((news, Some((tasks, id, told, live, heard))));
                 }
-                let record = tasks.peek(&id).await.ok().flatten()?;
+                let record = tasks.find_task(&id).await.ok().flatten()?;
                 if record.version != told {
                     told = record.version;
                     let (news, over) =
@@ -181,7 +181,7 @@ impl TaskManager {
                 if record.is_over() {
                     return None;
                 }
-                tasks.pause(heard.as_mut()).await;
+                tasks.wait_for_news(heard.as_mut()).await;
             }
         })
     }

@@ -19,9 +19,9 @@ use super::record::TaskRecord;
 use super::store::{TaskPosition, TaskStore, TaskStoreError};
 
 /// Number of tasks on a page of a list.
-const PAGE: usize = 100;
+const PAGE_SIZE: usize = 100;
 /// Maximum number of attempts at a change when the task is changed concurrently.
-const MAX_TRIES: usize = 16;
+const MAX_UPDATE_ATTEMPTS: usize = 16;
 
 /// All tasks of a server, or those that a client runs for its server.
 pub(crate) struct TaskManager {
@@ -62,10 +62,10 @@ impl TaskManager {
         let record =
             TaskRecord::new(id.clone(), owner.map(str::to_owned), method, now, ttl, poll, request_bytes);
         let (task, due) = (record.task.clone(), record.expires_ms.unwrap_or(u64::MAX));
-        self.store.create(record).await.map_err(|why| failure(&why))?;
+        self.store.create(record).await.map_err(|why| store_failure(&why))?;
         let live = Arc::new(LiveTask::new(due));
         self.lock().insert(id.as_str().into(), Arc::clone(&live));
-        tracing::info!(task = shown(&id), owner, method, ttl, "a task was made");
+        tracing::info!(task = shortened_id(&id), owner, method, ttl, "a task was made");
         self.sweep();
         Ok((task, live))
     }
@@ -79,15 +79,15 @@ impl TaskManager {
                 "more than {most} requests a second for one task (setting max_requests_per_second)"
             ))
         };
-        if self.live(id).is_some_and(|live| !live.meter().admits(now, most)) {
+        if self.live_task(id).is_some_and(|live| !live.meter().is_within(now, most)) {
             return Err(too_often());
         }
-        let record = self.store.get(id).await.map_err(|why| failure(&why))?;
+        let record = self.store.get(id).await.map_err(|why| store_failure(&why))?;
         let own = record.filter(|record| {
             record.owner.as_deref() == owner && record.expires_ms.is_none_or(|due| due > now)
         });
         own.ok_or_else(|| {
-            if !self.misses.admits(now, most) {
+            if !self.misses.is_within(now, most) {
                 return too_often();
             }
             tracing::warn!(owner, "somebody asked for a task that is not there, or is not theirs");
@@ -96,7 +96,7 @@ impl TaskManager {
     }
 
     /// Returns a task of any owner.
-    pub(super) async fn peek(&self, id: &str) -> Result<Option<TaskRecord>, TaskStoreError> {
+    pub(super) async fn find_task(&self, id: &str) -> Result<Option<TaskRecord>, TaskStoreError> {
         self.store.get(id).await
     }
 
@@ -107,9 +107,10 @@ impl TaskManager {
         cursor: Option<&str>,
     ) -> Result<ListTasksResult, RpcError> {
         let after = cursor.map(read_cursor).transpose()?;
-        let mut records = self.store.list(owner, after, PAGE + 1).await.map_err(|why| failure(&why))?;
-        let more = records.len() > PAGE;
-        records.truncate(PAGE);
+        let mut records =
+            self.store.list(owner, after, PAGE_SIZE + 1).await.map_err(|why| store_failure(&why))?;
+        let more = records.len() > PAGE_SIZE;
+        records.truncate(PAGE_SIZE);
         let last = records.last().filter(|_| more).map(write_cursor);
         let now = self.clock.now();
         let current = records.iter().filter(|record| record.expires_ms.is_none_or(|due| due > now));
@@ -128,11 +129,11 @@ impl TaskManager {
     pub(crate) async fn cancel(&self, found: &TaskRecord) -> Result<(), RpcError> {
         let (id, owner) = (found.task.task_id.as_str(), found.owner.as_deref());
         let cancelled = self.change(id, |record, now| record.cancel("cancelled by its caller", now)).await?;
-        if let Some(live) = self.live(id) {
+        if let Some(live) = self.live_task(id) {
             live.stop();
         }
         if cancelled {
-            tracing::info!(task = shown(id), owner, "a task was cancelled");
+            tracing::info!(task = shortened_id(id), owner, "a task was cancelled");
         }
         Ok(())
     }
@@ -144,26 +145,26 @@ impl TaskManager {
 
     /// Waits for the answers to all of these questions; none when the task is over or gone.
     pub(crate) async fn answers(&self, id: &str, keys: &[String]) -> Option<InputResponses> {
-        let mut heard = self.live(id).map(|live| live.subscribe());
+        let mut heard = self.live_task(id).map(|live| live.subscribe());
         loop {
             if let Some(heard) = &mut heard {
                 heard.borrow_and_update();
             }
-            let record = self.peek(id).await.ok().flatten().filter(|record| !record.is_over())?;
+            let record = self.find_task(id).await.ok().flatten().filter(|record| !record.is_over())?;
             if keys.iter().all(|key| record.answers.contains_key(key)) {
                 let mut answers = record.answers;
                 answers.retain(|key, _| keys.contains(key));
                 return Some(answers);
             }
-            self.pause(heard.as_mut()).await;
+            self.wait_for_news(heard.as_mut()).await;
         }
     }
 
     /// Sets the status message of a task. A failure is harmless.
-    pub(crate) async fn say(&self, id: &str, message: &str) {
-        let said = self.change(id, |record, now| record.say(message, now)).await;
+    pub(crate) async fn set_status_message(&self, id: &str, message: &str) {
+        let said = self.change(id, |record, now| record.set_status_message(message, now)).await;
         if let Err(error) = said {
-            tracing::debug!(task = shown(id), %error, "a task's status message was not kept");
+            tracing::debug!(task = shortened_id(id), %error, "a task's status message was not kept");
         }
     }
 
@@ -172,25 +173,25 @@ impl TaskManager {
         let failed = outcome.is_err();
         let mut kept = self.change(id, |record, now| record.finish(outcome.clone(), now)).await;
         if let Err(error) = &kept {
-            tracing::error!(task = shown(id), %error, "a task's result was not kept");
+            tracing::error!(task = shortened_id(id), %error, "a task's result was not kept");
             let error = error.clone();
             kept = self.change(id, |record, now| record.finish(Err(error.clone()), now)).await;
         }
-        if let Some(live) = self.live(id) {
-            live.rest();
+        if let Some(live) = self.live_task(id) {
+            live.finish_work();
         }
         if matches!(kept, Ok(true)) {
-            tracing::info!(task = shown(id), failed, "a task has ended");
+            tracing::info!(task = shortened_id(id), failed, "a task has ended");
         }
     }
 
     /// The task that runs here.
-    pub(crate) fn live(&self, id: &str) -> Option<Arc<LiveTask>> {
+    pub(crate) fn live_task(&self, id: &str) -> Option<Arc<LiveTask>> {
         self.lock().get(id).cloned()
     }
 
     /// Waits for news, or, for tasks of other processes, for as long as anybody should between two looks.
-    pub(super) async fn pause(&self, heard: Option<&mut watch::Receiver<u64>>) {
+    pub(super) async fn wait_for_news(&self, heard: Option<&mut watch::Receiver<u64>>) {
         let interval = self.settings.poll_interval.max(Duration::from_millis(10));
         match heard {
             // Another process may change it too.
@@ -200,12 +201,12 @@ impl TaskManager {
     }
 
     /// Waits until a task is no longer what it was in this version, at most for so long.
-    pub(crate) async fn changed(&self, id: &str, version: u64, most: Duration) {
-        let mut heard = self.live(id).map(|live| live.subscribe());
+    pub(crate) async fn wait_for_change(&self, id: &str, version: u64, most: Duration) {
+        let mut heard = self.live_task(id).map(|live| live.subscribe());
         // It may have changed before anybody listened.
-        let now = self.peek(id).await.ok().flatten().map(|record| record.version);
+        let now = self.find_task(id).await.ok().flatten().map(|record| record.version);
         if now == Some(version) {
-            let _ = tokio::time::timeout(most, self.pause(heard.as_mut())).await;
+            let _ = tokio::time::timeout(most, self.wait_for_news(heard.as_mut())).await;
         }
     }
 
@@ -216,19 +217,19 @@ impl TaskManager {
         id: &str,
         change: impl Fn(&mut TaskRecord, u64) -> bool + Send,
     ) -> Result<bool, RpcError> {
-        for _ in 0..MAX_TRIES {
-            let Some(mut record) = self.peek(id).await.map_err(|why| failure(&why))? else {
+        for _ in 0..MAX_UPDATE_ATTEMPTS {
+            let Some(mut record) = self.find_task(id).await.map_err(|why| store_failure(&why))? else {
                 return Ok(false);
             };
             if !change(&mut record, self.clock.now()) {
                 return Ok(false);
             }
             let over = record.is_over();
-            if self.store.update(record).await.map_err(|why| failure(&why))? {
-                if let Some(live) = self.live(id) {
+            if self.store.update(record).await.map_err(|why| store_failure(&why))? {
+                if let Some(live) = self.live_task(id) {
                     live.wake();
                     if over {
-                        tracing::debug!(task = shown(id), "a task is over");
+                        tracing::debug!(task = shortened_id(id), "a task is over");
                     }
                 }
                 return Ok(true);
@@ -245,30 +246,32 @@ impl TaskManager {
         let weak = Arc::downgrade(self);
         tokio::spawn(async move {
             /// Time after which a store that fails, or has no tasks, is queried again.
-            const AGAIN: Duration = Duration::from_secs(60);
+            const SWEEP_RETRY_DELAY: Duration = Duration::from_secs(60);
             loop {
                 let Some(tasks) = weak.upgrade() else { return };
                 let now = tasks.clock.now();
                 let wait = match tasks.store.expire(now).await {
                     Ok(expired) => {
-                        tasks.forget(&expired.ids);
+                        tasks.forget_tasks(&expired.ids);
                         // Another process that shares the store may have removed them from it.
-                        let next = tasks.forget_due(now);
+                        let next = tasks.forget_expired(now);
                         match expired.next_ms.into_iter().chain(next).min() {
-                            Some(next) => Duration::from_millis(next.saturating_sub(now).max(1)).min(AGAIN),
+                            Some(next) => {
+                                Duration::from_millis(next.saturating_sub(now).max(1)).min(SWEEP_RETRY_DELAY)
+                            }
                             None => {
                                 tasks.sweeping.store(false, Ordering::Release);
                                 // A task may have been made since the store looked.
                                 if tasks.lock().is_empty() || tasks.sweeping.swap(true, Ordering::AcqRel) {
                                     return;
                                 }
-                                AGAIN
+                                SWEEP_RETRY_DELAY
                             }
                         }
                     }
                     Err(error) => {
                         tracing::error!(%error, "old tasks were not removed");
-                        AGAIN
+                        SWEEP_RETRY_DELAY
                     }
                 };
                 drop(tasks);
@@ -277,25 +280,25 @@ impl TaskManager {
         });
     }
 
-    fn forget(&self, ids: &[String]) {
+    fn forget_tasks(&self, ids: &[String]) {
         for id in ids {
             let live = self.lock().remove(id.as_str());
             if let Some(live) = live {
                 live.stop();
                 live.wake();
             }
-            tracing::info!(task = shown(id), "a task's time is over");
+            tracing::info!(task = shortened_id(id), "a task's time is over");
         }
     }
 
     /// Forgets the tasks of this process whose time is over; when the next one's is.
-    fn forget_due(&self, now: u64) -> Option<u64> {
+    fn forget_expired(&self, now: u64) -> Option<u64> {
         let all = self.lock();
         let due: Vec<String> =
             all.iter().filter(|(_, live)| live.due() <= now).map(|(id, _)| id.to_string()).collect();
         let next = all.values().map(|live| live.due()).filter(|due| *due > now).min();
         drop(all);
-        self.forget(&due);
+        self.forget_tasks(&due);
         next
     }
 
@@ -366,11 +369,11 @@ fn new_id() -> Result<String, RpcError> {
 }
 
 /// Returns the part of an id that may be logged. The whole id grants access to the task.
-pub(crate) fn shown(id: &str) -> &str {
+pub(crate) fn shortened_id(id: &str) -> &str {
     id.get(..6).unwrap_or_default()
 }
 
-fn failure(error: &TaskStoreError) -> RpcError {
+fn store_failure(error: &TaskStoreError) -> RpcError {
     if let TaskStoreError::Failed(source) = error {
         tracing::error!(error = %source, "the task store failed");
     }

@@ -90,7 +90,7 @@ impl MemoryTasks {
         }
         let bytes = state.bytes.saturating_add(record.weight());
         if bytes > self.max_bytes {
-            return Err(self.too_many_bytes());
+            return Err(self.over_byte_limit());
         }
         let id = record.task.task_id.clone();
         let place = TaskPosition::new(record.created_ms, id.clone());
@@ -103,7 +103,7 @@ impl MemoryTasks {
         Ok(())
     }
 
-    fn too_many_bytes(&self) -> TaskStoreError {
+    fn over_byte_limit(&self) -> TaskStoreError {
         let max = self.max_bytes;
         TaskStoreError::Full(format!("more than {max} bytes of tasks at once (setting max_bytes)"))
     }
@@ -118,7 +118,7 @@ impl MemoryTasks {
         let (before, after) = (old.weight(), record.weight());
         let bytes = state.bytes - before + after;
         if after > before && bytes > self.max_bytes {
-            return Err(self.too_many_bytes());
+            return Err(self.over_byte_limit());
         }
         if old.expires_ms != record.expires_ms {
             old.expires_ms.map(|due| state.due.remove(&(due, record.task.task_id.clone())));

@@ -129,14 +129,14 @@ impl TaskPreference {
 
 /// The error for a client that has not declared the extension (TSKX-04, TSKX-15); for services that have tasks.
 #[must_use]
-pub fn not_declared() -> RpcError {
+pub fn tasks_not_declared() -> RpcError {
     let mut required = ClientCapabilities::new();
     required.extensions.insert(TASKS_EXTENSION.to_owned(), RawJson::empty_object());
     RpcError::missing_client_capability(&required)
 }
 
 /// Returns true if the error is that of [`not_declared`].
-pub(crate) fn is_not_declared(error: &RpcError) -> bool {
+pub(crate) fn is_tasks_not_declared(error: &RpcError) -> bool {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct RequiredCapabilitiesPeek {

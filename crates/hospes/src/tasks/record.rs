@@ -13,7 +13,7 @@
 use hospes_model::{GetTaskResult, InputRequests, InputResponses, RawJson, RpcError, Task, TaskStatus};
 use serde::{Deserialize, Serialize};
 
-use super::clock::iso8601;
+use super::clock::format_iso8601;
 
 /// Stored record of a task. Stores keep it unchanged, and may write it as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,7 +60,8 @@ impl TaskRecord {
         poll_interval_ms: u64,
         request_bytes: usize,
     ) -> Self {
-        let task = Task::new(id, iso8601(now)).with_ttl_ms(ttl_ms).with_poll_interval_ms(poll_interval_ms);
+        let task =
+            Task::new(id, format_iso8601(now)).with_ttl_ms(ttl_ms).with_poll_interval_ms(poll_interval_ms);
         Self {
             task,
             owner,
@@ -107,7 +108,7 @@ impl TaskRecord {
             return false;
         }
         self.questions.extend(questions);
-        self.turn(TaskStatus::InputRequired, now)
+        self.set_status(TaskStatus::InputRequired, now)
     }
 
     /// Takes the answers to pending questions, and no others (TSKX-12). Returns false if there were none.
@@ -128,7 +129,7 @@ impl TaskRecord {
             true => TaskStatus::Working,
             false => TaskStatus::InputRequired,
         };
-        self.turn(status, now)
+        self.set_status(status, now)
     }
 
     /// Records the result. Returns false if the task has ended.
@@ -149,7 +150,7 @@ impl TaskRecord {
             }
         };
         self.clear();
-        self.turn(status, now)
+        self.set_status(status, now)
     }
 
     /// Cancels the task. Returns false if it has ended.
@@ -159,16 +160,16 @@ impl TaskRecord {
         }
         self.task.status_message = Some(why.to_owned());
         self.clear();
-        self.turn(TaskStatus::Cancelled, now)
+        self.set_status(TaskStatus::Cancelled, now)
     }
 
     /// A word on how it goes. False when it is over, or has said so.
-    pub(super) fn say(&mut self, message: &str, now: u64) -> bool {
+    pub(super) fn set_status_message(&mut self, message: &str, now: u64) -> bool {
         if self.is_over() || self.task.status_message.as_deref() == Some(message) {
             return false;
         }
         self.task.status_message = Some(message.to_owned());
-        self.turn(self.task.status.clone(), now)
+        self.set_status(self.task.status.clone(), now)
     }
 
     fn clear(&mut self) {
@@ -176,9 +177,9 @@ impl TaskRecord {
         self.answers.clear();
     }
 
-    fn turn(&mut self, status: TaskStatus, now: u64) -> bool {
+    fn set_status(&mut self, status: TaskStatus, now: u64) -> bool {
         self.task.status = status;
-        self.task.last_updated_at = iso8601(now);
+        self.task.last_updated_at = format_iso8601(now);
         self.version += 1;
         true
     }

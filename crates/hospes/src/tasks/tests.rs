@@ -121,7 +121,7 @@ async fn what_is_over_never_changes() {
             cancel(&tasks, &id).await;
             assert!(!tasks.ask(&id, questions(&["late"])).await.unwrap());
             answer(&tasks, &id, [("q".to_owned(), raw(json!({})))].into()).await;
-            tasks.say(&id, "late").await;
+            tasks.set_status_message(&id, "late").await;
             assert_eq!(tasks.get(&id, None).await.unwrap(), before);
         }
     }
@@ -284,14 +284,14 @@ async fn tasks_that_others_removed_from_the_store_are_forgotten_here_too() {
     }
     let (_, live) = tasks.create("tools/call", None, None, 0).await.unwrap();
     let work = tokio::spawn(std::future::pending::<()>());
-    live.runs(work.abort_handle());
+    live.set_work(work.abort_handle());
     assert_eq!(tasks.remembered(), 4);
     tokio::time::sleep(DEFAULT_TTL + Duration::from_secs(61)).await;
     assert_eq!(tasks.remembered(), 0);
     assert!(work.await.unwrap_err().is_cancelled());
     // And work that comes too late does not begin.
     let late = tokio::spawn(std::future::pending::<()>());
-    live.runs(late.abort_handle());
+    live.set_work(late.abort_handle());
     assert!(late.await.unwrap_err().is_cancelled());
 }
 
@@ -308,7 +308,7 @@ async fn what_runs_ends_with_those_who_could_ask_for_it() {
         std::future::pending::<()>().await;
         drop(held);
     });
-    live.runs(work.abort_handle());
+    live.set_work(work.abort_handle());
     let done = make(&home, None).await;
     home.finish(&done, Ok(raw(json!({})))).await;
     drop(home);
@@ -327,7 +327,7 @@ async fn a_task_that_is_stopped_before_it_runs_is_over() {
     let (task, live) = tasks.create("tools/call", None, None, 0).await.unwrap();
     tasks.close();
     let work = tokio::spawn(std::future::pending::<()>());
-    live.runs(work.abort_handle());
+    live.set_work(work.abort_handle());
     assert!(work.await.unwrap_err().is_cancelled());
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(status(&tasks, &task.task_id).await, TaskStatus::Failed);

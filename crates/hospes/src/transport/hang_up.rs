@@ -23,7 +23,7 @@ impl HangUp {
         let (stop, stopper) = io::pipe()?;
         let this = Self { input, stop };
         let watch = move || {
-            if this.happens() {
+            if this.wait_for_hang_up() {
                 let _ = hung_up.send(());
             }
         };
@@ -32,7 +32,7 @@ impl HangUp {
     }
 
     /// Returns whether it happens before this is stopped.
-    fn happens(&self) -> bool {
+    fn wait_for_hang_up(&self) -> bool {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         let wanted = PollFlags::RDHUP;
         #[cfg(not(any(target_os = "linux", target_os = "android")))]

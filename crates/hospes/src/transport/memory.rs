@@ -6,12 +6,12 @@ use super::stdio_server::StdioServer;
 use crate::service::IntoService;
 
 /// Size of the buffer in each direction, in bytes; a writer waits when it is full.
-const ROOM: usize = 256 * 1024;
+const DUPLEX_BYTES: usize = 256 * 1024;
 
 /// Two ends of a connection in memory: what is written to one is read from the other.
 #[must_use]
 pub fn pair() -> (DuplexStream, DuplexStream) {
-    duplex(ROOM)
+    duplex(DUPLEX_BYTES)
 }
 
 /// Serves `service` in a task of its own and returns the client's end. The server ends when that is dropped.

@@ -30,7 +30,7 @@ struct ProbeState {
 }
 
 /// Resource whose changes are not sent.
-pub(crate) const UNTOLD: &str = "x:secret";
+pub(crate) const UNSUBSCRIBABLE_URI: &str = "x:secret";
 
 /// Change that listeners receive.
 #[derive(Clone, Debug)]
@@ -172,7 +172,10 @@ impl ProbeService {
                 Some(answer) => format!("answered {}", answer.as_str()),
                 None => {
                     let schema = ElicitSchema::new();
-                    context.pend("name", InputRequest::Elicit(Box::new(ElicitParams::form("Who?", schema))));
+                    context.add_question(
+                        "name",
+                        InputRequest::Elicit(Box::new(ElicitParams::form("Who?", schema))),
+                    );
                     return Outcome::InputRequired(context.take_questions().unwrap());
                 }
             },
@@ -181,7 +184,7 @@ impl ProbeService {
                 let asked = ["name", "colour"].map(|key| (key, context.answer(key)));
                 if let Some((key, _)) = asked.iter().find(|(_, answer)| answer.is_none()) {
                     let question = ElicitParams::form(format!("Your {key}?"), ElicitSchema::new());
-                    context.pend(*key, InputRequest::Elicit(Box::new(question)));
+                    context.add_question(*key, InputRequest::Elicit(Box::new(question)));
                     return Outcome::InputRequired(context.take_questions().unwrap());
                 }
                 asked.iter().filter_map(|(_, answer)| answer.as_ref()).map(RawJson::as_str).collect()
@@ -202,7 +205,7 @@ impl ProbeService {
         let mut changes = self.0.changes.subscribe();
         let _listening = CountGuard::new(&self.0.listening);
         let mut filter: SubscriptionFilter = params.notifications;
-        filter.resource_subscriptions.retain(|uri| uri != UNTOLD);
+        filter.resource_subscriptions.retain(|uri| uri != UNSUBSCRIBABLE_URI);
         let acknowledged = SubscriptionsAcknowledgedParams::new(filter.clone());
         call.context.notify(Notification::SubscriptionsAcknowledged(acknowledged));
         loop {

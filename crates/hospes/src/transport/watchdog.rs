@@ -17,13 +17,13 @@ use super::hang_up::HangUp;
 use super::signal::Signals;
 
 /// Time beyond the shutdown timeout for handlers to stop and for answers to go out.
-const LAST_WORDS: Duration = Duration::from_millis(1500);
+const SHUTDOWN_MARGIN: Duration = Duration::from_millis(1500);
 /// Maximum time that the process continues after the end of the server while a handler still has its thread.
-const REMAINS: Duration = Duration::from_millis(200);
+const HANDLER_GRACE: Duration = Duration::from_millis(200);
 /// Interval of its checks while something ends.
-const TICK: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Exit code if the end was not requested by a signal, which has its own code.
-const STUCK: i32 = 1;
+const STUCK_EXIT_CODE: i32 = 1;
 
 /// Progress of a connection with reading and writing.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ pub(crate) struct ProgressPulse(AtomicU64);
 impl ProgressPulse {
     /// Something was read or written.
     #[cfg_attr(not(feature = "stdio"), expect(dead_code, reason = "for stdio alone"))]
-    pub(crate) fn beat(&self) {
+    pub(crate) fn record_progress(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -74,8 +74,13 @@ impl Watchdog {
             let _entered = runtime.enter();
             Signals::new()?
         };
-        let watch =
-            WatchdogTask { limit: limit + LAST_WORDS, pulse: Arc::clone(&pulse), served, signals, running };
+        let watch = WatchdogTask {
+            limit: limit + SHUTDOWN_MARGIN,
+            pulse: Arc::clone(&pulse),
+            served,
+            signals,
+            running,
+        };
         #[cfg(all(unix, feature = "stdio"))]
         let _hang_up = if of_stdin { Some(HangUp::watch(hang_up)?) } else { None };
         #[cfg(not(all(unix, feature = "stdio")))]
@@ -165,7 +170,7 @@ impl<R: Fn() -> usize> WatchdogTask<R> {
                     return None;
                 }
                 // What was served has had its time; what is left is what does not stop.
-                deadline = *served_at.get_or_insert_with(|| Instant::now() + REMAINS);
+                deadline = *served_at.get_or_insert_with(|| Instant::now() + HANDLER_GRACE);
             } else if code.is_none() {
                 // There may be much to read yet, and to answer.
                 let now = self.pulse.0.load(Ordering::Relaxed);
@@ -178,7 +183,7 @@ impl<R: Fn() -> usize> WatchdogTask<R> {
                     handlers = (self.running)(),
                     "a handler did not give back its thread within the shutdown timeout: the process is ended"
                 );
-                std::process::exit(code.unwrap_or(STUCK));
+                std::process::exit(code.unwrap_or(STUCK_EXIT_CODE));
             }
             tokio::select! {
                 again = self.signals.next() => match code {
@@ -186,7 +191,7 @@ impl<R: Fn() -> usize> WatchdogTask<R> {
                     Some(code) => std::process::exit(code),
                     None => return Some(again),
                 },
-                () = tokio::time::sleep(TICK) => {}
+                () = tokio::time::sleep(CHECK_INTERVAL) => {}
             }
         }
     }

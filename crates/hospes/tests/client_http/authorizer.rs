@@ -39,7 +39,7 @@ impl Authorizer for Person {
         })
     }
 
-    fn refused<'a>(&'a self, _: RejectedRequest<'a>) -> AuthorizerFuture<'a, RetryDecision> {
+    fn handle_rejection<'a>(&'a self, _: RejectedRequest<'a>) -> AuthorizerFuture<'a, RetryDecision> {
         Box::pin(async {
             self.signs_in.acquire().await.unwrap().forget();
             self.is_known.fetch_add(1, Ordering::Relaxed);
@@ -95,7 +95,7 @@ impl Authorizer for Doorkeeper {
         })
     }
 
-    fn refused<'a>(&'a self, _: RejectedRequest<'a>) -> AuthorizerFuture<'a, RetryDecision> {
+    fn handle_rejection<'a>(&'a self, _: RejectedRequest<'a>) -> AuthorizerFuture<'a, RetryDecision> {
         Box::pin(async { Ok(RetryDecision::Refuse) })
     }
 }
@@ -191,7 +191,7 @@ impl Authorizer for Helpless {
         Box::pin(async move { if before { Err(AuthorizerError::new("no")) } else { Ok(HeaderMap::new()) } })
     }
 
-    fn refused<'a>(&'a self, _: RejectedRequest<'a>) -> AuthorizerFuture<'a, RetryDecision> {
+    fn handle_rejection<'a>(&'a self, _: RejectedRequest<'a>) -> AuthorizerFuture<'a, RetryDecision> {
         Box::pin(async { Err(AuthorizerError::new("no")) })
     }
 }
@@ -224,14 +224,14 @@ impl Authorizer for Learner {
         })
     }
 
-    fn refused<'a>(&'a self, _: RejectedRequest<'a>) -> AuthorizerFuture<'a, RetryDecision> {
+    fn handle_rejection<'a>(&'a self, _: RejectedRequest<'a>) -> AuthorizerFuture<'a, RetryDecision> {
         Box::pin(async {
             self.knows.fetch_add(1, Ordering::Relaxed);
             Ok(RetryDecision::Retry)
         })
     }
 
-    fn let_in(&self, operation: &str) {
+    fn record_success(&self, operation: &str) {
         self.let_in.lock().unwrap().push(operation.to_owned());
     }
 }

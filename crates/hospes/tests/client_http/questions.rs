@@ -143,7 +143,7 @@ async fn a_question_on_the_sessions_stream_goes_to_whoever_made_the_call() {
     };
     assert_eq!(questions.requests.len(), 1);
     let mut round = questions.round;
-    round.answered([(questions.requests[0].0.clone(), RawJson::from(json!({ "action": "decline" })))]);
+    round.record_answers([(questions.requests[0].0.clone(), RawJson::from(json!({ "action": "decline" })))]);
     let called = fake.wait(1, |asked| asked.method() == "tools/call").await.remove(0);
     answer.send(format!("data: {}\n\n", text(&called, "thanks"))).await.unwrap();
     let mut answered = exchange(round);

@@ -191,7 +191,7 @@ async fn an_answer_to_a_session_that_is_over_goes_nowhere() {
         assert_eq!(questions.requests.len(), 1);
         let mut round = questions.round;
         let answer = RawJson::from(json!({ "action": action }));
-        round.answered([(questions.requests[0].0.clone(), answer)]);
+        round.record_answers([(questions.requests[0].0.clone(), answer)]);
         round
     };
     let first = answered(call(hospes::Round::default()).await, "accept");

@@ -381,7 +381,7 @@ async fn each_round_of_a_call_is_a_request_with_an_id_of_its_own() {
         };
         round = questions.round;
         let answer = json!({ "action": "accept", "content": { "name": "ada" } });
-        round.answered(questions.requests.into_iter().map(|(key, _)| (key, answer.clone().into())));
+        round.record_answers(questions.requests.into_iter().map(|(key, _)| (key, answer.clone().into())));
     }
     let calls = peer.wait_for(6, "tools/call").await;
     let ids: std::collections::HashSet<_> = calls.iter().map(|call| call["id"].to_string()).collect();

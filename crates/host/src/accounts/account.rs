@@ -18,7 +18,7 @@ use super::{UpstreamAccounts, UpstreamAccountsInner};
 use crate::upstream::SignInChanges;
 
 /// Minimum interval between checks whether another program has signed in or out.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Authorizes requests to a server with an account.
 pub(crate) struct UpstreamAccount {
@@ -74,11 +74,11 @@ impl UpstreamAccount {
     pub(super) async fn disconnect(&self) -> Result<DisconnectResult, ConnectAccountError> {
         if let Some(accounts) = self.owner.as_ref().and_then(|owner| owner.accounts.upgrade()) {
             // Nobody connects it again by a link from before.
-            UpstreamAccounts(accounts).links().forget(self);
+            UpstreamAccounts(accounts).links().remove_links_of(self);
         }
         let revoked = self.oauth.revoke().await;
         // Whoever has a connection on its account is to close it.
-        self.compare(true).await;
+        self.detect_identity_change(true).await;
         match revoked {
             Ok(RevocationResult::Nothing) => Ok(DisconnectResult::Nothing),
             Ok(RevocationResult::Revoked) => {
@@ -108,7 +108,7 @@ impl UpstreamAccount {
 
     /// Detects whether the account now belongs to another identity. `is_told` is true if a sign-in or sign-out is
     /// already known.
-    async fn compare(&self, is_told: bool) {
+    async fn detect_identity_change(&self, is_told: bool) {
         let now = match self.oauth.tokens().await {
             Ok(tokens) => tokens.map(|tokens| tokens.mark.clone()),
             // What is not known is not another.
@@ -133,7 +133,7 @@ impl UpstreamAccount {
         match self.oauth.finish(redirected).await {
             Ok(_) => {
                 tracing::info!(server = %self.server, "a user has connected an account");
-                self.compare(true).await;
+                self.detect_identity_change(true).await;
                 Ok(())
             }
             Err(error) => {
@@ -150,10 +150,10 @@ impl UpstreamAccount {
     }
 
     /// Now and then.
-    async fn look_again(&self) {
+    async fn recheck_if_due(&self) {
         {
             let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-            if looked.elapsed() < LOOK_AGAIN {
+            if looked.elapsed() < RECHECK_INTERVAL {
                 return;
             }
             *looked = Instant::now();
@@ -161,7 +161,7 @@ impl UpstreamAccount {
         if let Err(error) = self.oauth.recheck().await {
             tracing::warn!(server = %self.server, %error, "it could not be looked whether the account is still there");
         }
-        self.compare(false).await;
+        self.detect_identity_change(false).await;
     }
 
     /// Returns true if the mark of the previous tokens is known.
@@ -169,10 +169,10 @@ impl UpstreamAccount {
         self.mark.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    async fn deal_with(&self, refusal: RejectedRequest<'_>) -> Result<RetryDecision, AuthorizerError> {
+    async fn handle_refusal(&self, refusal: RejectedRequest<'_>) -> Result<RetryDecision, AuthorizerError> {
         let Some(owner) = &self.owner else {
             let hint = || format!("sign in once, for everybody: hospes auth login {}", self.server);
-            return self.oauth.refused(refusal).await.map_err(|error| match error.sign_in {
+            return self.oauth.handle_rejection(refusal).await.map_err(|error| match error.sign_in {
                 None => error.hint(hint()),
                 Some(_) => error,
             });
@@ -188,14 +188,14 @@ impl UpstreamAccount {
         };
         if is_missing && !refusal.request.background {
             // They were asked a moment ago, and may be about to say yes.
-            let known = accounts.links().of(self, wanted.as_deref()).map(str::to_owned);
+            let known = accounts.links().find_reusable(self, wanted.as_deref()).map(str::to_owned);
             if let Some(id) = known {
-                return Err(self.sign_in_at(&accounts.url(&id)));
+                return Err(self.sign_in_error(&accounts.link_url(&id)));
             }
         }
-        self.oauth.refused(refusal).await.map_err(|error| match &error.sign_in {
-            Some(page) => match self.link(&accounts, owner, page, wanted) {
-                Some(url) => self.sign_in_at(&url),
+        self.oauth.handle_rejection(refusal).await.map_err(|error| match &error.sign_in {
+            Some(page) => match self.create_link(&accounts, owner, page, wanted) {
+                Some(url) => self.sign_in_error(&url),
                 None => AuthorizerError::new("nobody could be asked to sign in").because(error),
             },
             None => error,
@@ -203,7 +203,7 @@ impl UpstreamAccount {
     }
 
     /// Creates a link that replaces the server's sign-in page. Only the account's user can open it.
-    fn link(
+    fn create_link(
         &self,
         accounts: &UpstreamAccounts,
         owner: &AccountOwner,
@@ -215,13 +215,13 @@ impl UpstreamAccount {
         let page = url::Url::parse(page).ok()?;
         let link =
             AccountLink::new(Arc::clone(&owner.user), Arc::clone(&self.server), self.host.clone(), page);
-        let url = accounts.url(&id);
-        accounts.links().make(id, link, account, wanted, accounts.limits_now());
+        let url = accounts.link_url(&id);
+        accounts.links().create(id, link, account, wanted, accounts.current_limits());
         tracing::info!(server = %self.server, "a user is asked to connect an account");
         Some(url)
     }
 
-    fn sign_in_at(&self, url: &str) -> AuthorizerError {
+    fn sign_in_error(&self, url: &str) -> AuthorizerError {
         AuthorizerError::new(format!("`{}` wants to know who you are at {}", self.server, self.host))
             .sign_in(url)
     }
@@ -230,16 +230,16 @@ impl UpstreamAccount {
 impl Authorizer for UpstreamAccount {
     fn headers<'a>(&'a self, request: OutboundRequest<'a>) -> AuthorizerFuture<'a, HeaderMap> {
         Box::pin(async move {
-            self.look_again().await;
+            self.recheck_if_due().await;
             if !self.has_mark() {
-                self.compare(false).await;
+                self.detect_identity_change(false).await;
             }
             self.oauth.headers(request).await
         })
     }
 
-    fn refused<'a>(&'a self, refusal: RejectedRequest<'a>) -> AuthorizerFuture<'a, RetryDecision> {
-        Box::pin(self.deal_with(refusal))
+    fn handle_rejection<'a>(&'a self, refusal: RejectedRequest<'a>) -> AuthorizerFuture<'a, RetryDecision> {
+        Box::pin(self.handle_refusal(refusal))
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct AccountLinks(HashMap<String, AccountLinkEntry>);
 
 impl AccountLinks {
     /// Creates a link. At a limit the oldest link is removed, of this account or of all accounts.
-    pub(super) fn make(
+    pub(super) fn create(
         &mut self,
         id: String,
         link: AccountLink,
@@ -85,19 +85,19 @@ impl AccountLinks {
     }
 
     /// Returns the link with this id if it is unused and has not expired.
-    pub(super) fn open(&self, id: &str) -> Option<AccountLink> {
+    pub(super) fn find_open(&self, id: &str) -> Option<AccountLink> {
         self.at(id, AccountLinkStage::Open).map(|entry| entry.link.clone())
     }
 
     /// Returns an unused link of this account for the same scopes.
-    pub(super) fn of(&self, account: &UpstreamAccount, wanted: Option<&str>) -> Option<&str> {
+    pub(super) fn find_reusable(&self, account: &UpstreamAccount, wanted: Option<&str>) -> Option<&str> {
         let fits = |entry: &AccountLinkEntry| entry.is_of(account) && entry.wanted.as_deref() == wanted;
         let mut all = self.0.iter();
         all.find(|(_, entry)| fits(entry) && entry.is_at(AccountLinkStage::Open)).map(|(id, _)| id.as_str())
     }
 
     /// Uses a link up.
-    pub(super) fn take(&mut self, id: &str) -> bool {
+    pub(super) fn consume(&mut self, id: &str) -> bool {
         let Some(entry) = self.at(id, AccountLinkStage::Open) else { return false };
         entry.stage.send_replace(AccountLinkStage::Taken);
         true
@@ -109,7 +109,7 @@ impl AccountLinks {
     }
 
     /// No link of this account is good any more.
-    pub(super) fn forget(&mut self, account: &UpstreamAccount) {
+    pub(super) fn remove_links_of(&mut self, account: &UpstreamAccount) {
         self.0.retain(|_, entry| !entry.is_of(account));
     }
 
@@ -127,7 +127,7 @@ impl AccountLinks {
     }
 
     /// Whose link it is, of which server, how far it has come, and until when it is good.
-    pub(crate) fn look(
+    pub(crate) fn look_up(
         &self,
         id: &str,
     ) -> Option<(&AccountLink, watch::Receiver<AccountLinkStage>, Instant)> {
@@ -159,15 +159,18 @@ mod tests {
         let (mut links, account) = (AccountLinks::default(), account());
         let limits = AccountLimits::default();
         for id in ["old", "new"] {
-            links.make(id.into(), link(), Arc::clone(&account), Some("read".into()), &limits);
+            links.create(id.into(), link(), Arc::clone(&account), Some("read".into()), &limits);
             tokio::time::advance(Duration::from_secs(200)).await;
         }
-        assert!(links.open("old").is_none() && !links.take("old") && links.look("old").is_none());
-        assert_eq!(links.of(&account, Some("read")), Some("new"));
-        assert_eq!((links.of(&account, None), links.of(&self::account(), Some("read"))), (None, None));
+        assert!(links.find_open("old").is_none() && !links.consume("old") && links.look_up("old").is_none());
+        assert_eq!(links.find_reusable(&account, Some("read")), Some("new"));
+        assert_eq!(
+            (links.find_reusable(&account, None), links.find_reusable(&self::account(), Some("read"))),
+            (None, None)
+        );
         assert!(links.account("new").is_none(), "nobody has gone on from it");
-        assert!(links.take("new") && !links.take("new") && links.open("new").is_none());
-        assert!(links.account("new").is_some() && links.of(&account, Some("read")).is_none());
+        assert!(links.consume("new") && !links.consume("new") && links.find_open("new").is_none());
+        assert!(links.account("new").is_some() && links.find_reusable(&account, Some("read")).is_none());
         tokio::time::advance(Duration::from_secs(100)).await;
         assert!(links.account("new").is_none());
     }
@@ -176,15 +179,15 @@ mod tests {
     async fn links_are_settled_with_their_account_and_only_so_many_are_kept() {
         let (mut links, mine, other) = (AccountLinks::default(), account(), account());
         let limits = AccountLimits { max_links_per_account: 3, max_links: 5, ..AccountLimits::default() };
-        links.make("other".into(), link(), other, None, &limits);
+        links.create("other".into(), link(), other, None, &limits);
         for number in 0..20 {
-            links.make(number.to_string(), link(), Arc::clone(&mine), None, &limits);
+            links.create(number.to_string(), link(), Arc::clone(&mine), None, &limits);
         }
         assert_eq!(links.0.len(), 1 + 3);
-        assert!(links.open("0").is_none() && links.open("19").is_some());
+        assert!(links.find_open("0").is_none() && links.find_open("19").is_some());
         links.settle("18", AccountLinkStage::Refused);
         links.settle("19", AccountLinkStage::Connected);
-        let stage = |id: &str| *links.look(id).unwrap().1.borrow();
+        let stage = |id: &str| *links.look_up(id).unwrap().1.borrow();
         assert_eq!(
             [stage("other"), stage("17"), stage("18"), stage("19")],
             [
@@ -195,11 +198,11 @@ mod tests {
             ]
         );
         for number in 0..3 {
-            links.make(format!("more {number}"), link(), account(), None, &limits);
+            links.create(format!("more {number}"), link(), account(), None, &limits);
         }
         assert_eq!(links.0.len(), 5);
-        assert!(links.look("other").is_none() && links.look("more 0").is_some(), "the oldest goes");
-        links.forget(&mine);
-        assert!(links.look("19").is_none() && links.look("more 0").is_some());
+        assert!(links.look_up("other").is_none() && links.look_up("more 0").is_some(), "the oldest goes");
+        links.remove_links_of(&mine);
+        assert!(links.look_up("19").is_none() && links.look_up("more 0").is_some());
     }
 }

@@ -77,7 +77,7 @@ impl UpstreamAccounts {
     ///
     /// # Errors
     /// When browsers cannot be sent there.
-    pub fn at(self, issuer: &str) -> Result<Self, InvalidIdentifier> {
+    pub fn with_issuer(self, issuer: &str) -> Result<Self, InvalidIdentifier> {
         let folder = format!("{}/connect/", issuer.trim_end_matches('/'));
         let callback = RedirectUri::new(format!("{folder}callback"))?;
         Ok(self.with(|inner| inner.place = Some(ConnectUrls { callback, folder })))
@@ -92,7 +92,7 @@ impl UpstreamAccounts {
     /// Sets the `url` at which the document of [`Self::client_document`] is published. Authorization servers that
     /// support such documents identify this host by it, and the host does not register with them.
     #[must_use]
-    pub fn described_at(self, url: ClientId) -> Self {
+    pub fn with_metadata_url(self, url: ClientId) -> Self {
         self.with(|inner| inner.document = Some(url))
     }
 
@@ -194,19 +194,19 @@ impl UpstreamAccounts {
     }
 
     /// The address of a link.
-    pub(crate) fn url(&self, id: &str) -> String {
+    pub(crate) fn link_url(&self, id: &str) -> String {
         let folder = self.0.place.as_ref().map_or("", |place| &place.folder);
         format!("{folder}{id}")
     }
 
     /// Parses the id of a link from its URL. None if the URL is not a link of this host.
-    pub(crate) fn id<'a>(&self, url: &'a str) -> Option<&'a str> {
+    pub(crate) fn parse_link_id<'a>(&self, url: &'a str) -> Option<&'a str> {
         url.strip_prefix(self.0.place.as_ref()?.folder.as_str())
     }
 
     /// Returns true if this link has not been used and has not expired.
     pub(crate) fn is_open(&self, id: &str) -> bool {
-        self.links().open(id).is_some()
+        self.links().find_open(id).is_some()
     }
 
     pub(crate) fn links(&self) -> MutexGuard<'_, AccountLinks> {
@@ -214,7 +214,7 @@ impl UpstreamAccounts {
         self.0.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn limits_now(&self) -> &AccountLimits {
+    pub(crate) fn current_limits(&self) -> &AccountLimits {
         &self.0.limits
     }
 
@@ -235,18 +235,18 @@ impl UpstreamAccounts {
     }
 
     /// Returns the URL of the page where users see and disconnect their accounts.
-    pub(crate) fn page(&self) -> Option<String> {
+    pub(crate) fn accounts_page_url(&self) -> Option<String> {
         Some(format!("{}accounts", self.0.place.as_ref()?.folder))
     }
 }
 
 impl AccountConnections for UpstreamAccounts {
     fn link(&self, id: &str) -> Option<AccountLink> {
-        self.links().open(id)
+        self.links().find_open(id)
     }
 
     fn take(&self, id: &str) -> bool {
-        self.links().take(id)
+        self.links().consume(id)
     }
 
     fn refuse(&self, id: &str) {

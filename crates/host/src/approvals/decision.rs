@@ -9,7 +9,7 @@ use super::approval::ApprovalState;
 use super::grant::ApprovalScope;
 
 /// Maximum length of a reason, in bytes.
-pub const MAX_REASON: usize = 2000;
+pub const MAX_REASON_BYTES: usize = 2000;
 
 /// A person's decision about a [`Approval`](super::Approval). There is no default decision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -9,25 +9,25 @@ use super::grant::ApprovalScope;
 
 impl ApprovalQueue {
     /// Records every decision from now on: who made it, about what, and for how long. The first such record stays.
-    pub(crate) fn record_in(&self, audit: &AuditLog) {
+    pub(crate) fn set_audit(&self, audit: &AuditLog) {
         let _another = self.0.audit.set(audit.clone());
     }
 
     /// Records the decision about a matter. The entry is on disk before the decision is confirmed to its author.
     pub(super) async fn record(&self, matter: &Approval) {
-        let (Some(audit), Some(entry)) = (self.0.audit.get(), entry(matter)) else { return };
+        let (Some(audit), Some(entry)) = (self.0.audit.get(), decision_entry(matter)) else { return };
         if let Err(error) = audit.record(entry.clone()).await {
             tracing::error!(%error, "what a person decided could not be recorded yet");
-            if audit.try_note(entry).is_err() {
+            if audit.try_enqueue(entry).is_err() {
                 tracing::error!("what a person decided could not be recorded: too much is waiting");
             }
         }
     }
 
     /// Records the decision about a matter without waiting.
-    pub(super) fn record_at_once(&self, matter: &Approval) {
-        let (Some(audit), Some(entry)) = (self.0.audit.get(), entry(matter)) else { return };
-        if audit.try_note(entry).is_err() {
+    pub(super) fn try_record(&self, matter: &Approval) {
+        let (Some(audit), Some(entry)) = (self.0.audit.get(), decision_entry(matter)) else { return };
+        if audit.try_enqueue(entry).is_err() {
             tracing::error!("what a person decided could not be recorded: too much is waiting");
         }
     }
@@ -35,19 +35,19 @@ impl ApprovalQueue {
     /// Records that a matter ended without a decision, because its asker no longer waits.
     pub(super) fn record_withdrawn(&self, matter: &Approval, by: &str) {
         let Some(audit) = self.0.audit.get() else { return };
-        let mut entry = about(matter);
+        let mut entry = base_entry(matter);
         entry.decision = Some("withdrawn".to_owned());
         entry.by = Some(by.to_owned());
-        if audit.try_note(entry).is_err() {
+        if audit.try_enqueue(entry).is_err() {
             tracing::error!("what was withdrawn could not be recorded: too much is waiting");
         }
     }
 }
 
 /// Nothing where nothing was decided. Reasons and edits are not in it: they may hold anything.
-fn entry(matter: &Approval) -> Option<AuditEntry> {
+fn decision_entry(matter: &Approval) -> Option<AuditEntry> {
     let decided = matter.decided.as_ref()?;
-    let mut entry = about(matter);
+    let mut entry = base_entry(matter);
     entry.at = decided.at.as_microsecond();
     let (decision, scope, is_edited) = match &decided.decision {
         ApprovalDecision::Allow { edited, scope } => {
@@ -69,7 +69,7 @@ fn entry(matter: &Approval) -> Option<AuditEntry> {
     Some(entry)
 }
 
-fn about(matter: &Approval) -> AuditEntry {
+fn base_entry(matter: &Approval) -> AuditEntry {
     let mut entry = AuditEntry::new(AuditEntryKind::Decision);
     entry.server = Some(matter.server.clone());
     entry.subject = Some(subject(&matter.card));

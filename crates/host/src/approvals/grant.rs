@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::approval::ApprovalCallKind;
 
 /// Default lifetime of a permission.
-pub const DEFAULT_PERMISSION: Duration = Duration::from_secs(30 * 24 * 3600);
+pub const DEFAULT_PERMISSION_LIFETIME: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Maximum lifetime of a permission.
-pub const MAX_PERMISSION: Duration = Duration::from_secs(366 * 24 * 3600);
+pub const MAX_PERMISSION_LIFETIME: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// Scope of an approval within which the person is not asked again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -136,9 +136,9 @@ impl LastingPermission {
                 .unwrap_or(Timestamp::MAX)
         };
         match self.until {
-            None => Ok(after(DEFAULT_PERMISSION)),
+            None => Ok(after(DEFAULT_PERMISSION_LIFETIME)),
             Some(until) if until <= now => Err("it would be over already".to_owned()),
-            Some(until) if until > after(MAX_PERMISSION) => {
+            Some(until) if until > after(MAX_PERMISSION_LIFETIME) => {
                 Err("it would last longer than a year".to_owned())
             }
             Some(until) => Ok(until),

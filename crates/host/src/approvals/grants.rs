@@ -97,7 +97,7 @@ impl GrantTable {
 
     /// # Errors
     /// [`DecideError::Rule`] when there is no room, or its conditions cannot be read.
-    pub(super) fn give(
+    pub(super) fn insert(
         &self,
         grant: ApprovalGrant,
         session: Option<GrantSession>,

@@ -37,7 +37,7 @@ pub(crate) enum ApprovalLimitExceeded {
 
 impl ApprovalLimitExceeded {
     /// Returns the reason as the end of a sentence.
-    pub(super) fn words(self) -> String {
+    pub(super) fn message(self) -> String {
         match self {
             Self::Waiting(most) => {
                 format!("{most} matters wait for a decision already (setting max_waiting)")

@@ -40,9 +40,10 @@ pub use approval::{
     Approval, ApprovalCallKind, ApprovalCard, ApprovalState, CallCard, DecisionOptions, DeclaredEffects,
     FormCard, ResultCard, SamplingRequestCard, SamplingResultCard, UrlCard,
 };
-pub use decision::{ApprovalDecision, DecideError, DecisionRecord, MAX_REASON};
+pub use decision::{ApprovalDecision, DecideError, DecisionRecord, MAX_REASON_BYTES};
 pub use grant::{
-    ApprovalGrant, ApprovalScope, DEFAULT_PERMISSION, GrantEffect, LastingPermission, MAX_PERMISSION,
+    ApprovalGrant, ApprovalScope, DEFAULT_PERMISSION_LIFETIME, GrantEffect, LastingPermission,
+    MAX_PERMISSION_LIFETIME,
 };
 pub(crate) use grants::GrantQuery;
 pub use grants::MAX_GRANTS;
@@ -53,13 +54,13 @@ pub(crate) use session::GrantSession;
 pub use session::SESSION_LIFETIME;
 
 /// Maximum number of finished matters that can still be read.
-const MAX_DONE: usize = 256;
+const MAX_FINISHED: usize = 256;
 
 /// Maximum size of all finished matters, in bytes.
-const MAX_DONE_BYTES: usize = 16 * 1024 * 1024;
+const MAX_FINISHED_BYTES: usize = 16 * 1024 * 1024;
 
 /// Far enough away.
-const FOREVER: Duration = Duration::from_secs(366 * 24 * 3600);
+const MAX_WAIT: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// A digest of everything that a decision is bound to.
 pub(crate) type BindingDigest = [u8; 32];
@@ -177,7 +178,7 @@ impl ApprovalQueue {
     /// # Errors
     /// When the state, or its key, cannot be read.
     pub async fn open(state: &StateStore) -> Result<Self, StoreError> {
-        let (kept, matters) = (state.grants(), state.matters()?);
+        let (kept, matters) = (state.grants(), state.approvals()?);
         let mut changes = kept.changes();
         changes.mark_unchanged();
         let all = kept.all(Timestamp::now()).await?;
@@ -191,8 +192,8 @@ impl ApprovalQueue {
         };
         let desk = Self(Arc::new(inner));
         desk.0.grants.replace(all);
-        desk.look_at_kept().await?;
-        tokio::spawn(state_sync::follow(Arc::downgrade(&desk.0), changes));
+        desk.reload_persisted().await?;
+        tokio::spawn(state_sync::sync_with_state(Arc::downgrade(&desk.0), changes));
         Ok(desk)
     }
 
@@ -210,7 +211,7 @@ impl ApprovalQueue {
 
     /// Everything that waits, the oldest first.
     #[must_use]
-    pub fn matters(&self) -> Vec<Approval> {
+    pub fn pending(&self) -> Vec<Approval> {
         let mut state = self.state();
         self.expire(&mut state);
         let mut open: Vec<&QueuedApproval> = state.entries.values().filter(|entry| entry.is_open()).collect();
@@ -221,13 +222,13 @@ impl ApprovalQueue {
     /// Returns the pending matters without those that are persisted for applications that come back, which another
     /// process may have submitted.
     #[must_use]
-    pub fn held(&self) -> Vec<Approval> {
+    pub fn pending_unpersisted(&self) -> Vec<Approval> {
         let kept: HashSet<String> = {
             let state = self.state();
             let kept = state.entries.iter().filter(|(_, entry)| entry.keeping != PersistenceState::No);
             kept.map(|(id, _)| id.clone()).collect()
         };
-        self.matters().into_iter().filter(|matter| !kept.contains(&matter.id)).collect()
+        self.pending().into_iter().filter(|matter| !kept.contains(&matter.id)).collect()
     }
 
     /// Returns the matters that were finished lately, the newest first.
@@ -245,7 +246,7 @@ impl ApprovalQueue {
 
     /// One that waits, or did lately.
     #[must_use]
-    pub fn matter(&self, id: &str) -> Option<Approval> {
+    pub fn get(&self, id: &str) -> Option<Approval> {
         let mut state = self.state();
         self.expire(&mut state);
         let done = state.done.iter().map(|(matter, _)| matter).find(|matter| matter.id == id);
@@ -266,11 +267,11 @@ impl ApprovalQueue {
     ) -> Result<Approval, DecideError> {
         // Once begun it is done, even if whoever decided goes away: nothing is kept that was not decided.
         let (desk, id, by) = (self.clone(), id.to_owned(), by.to_owned());
-        let done = tokio::spawn(async move { desk.decide_whole(&id, decision, &by).await });
+        let done = tokio::spawn(async move { desk.decide_and_record(&id, decision, &by).await });
         done.await.unwrap_or_else(|error| Err(DecideError::Store(error.to_string())))
     }
 
-    async fn decide_whole(
+    async fn decide_and_record(
         &self,
         id: &str,
         decision: ApprovalDecision,
@@ -279,24 +280,24 @@ impl ApprovalQueue {
         let (grant, is_kept) = {
             let mut state = self.state();
             self.expire(&mut state);
-            let entry = waiting(&mut state, id)?;
-            let lasting = entry.allows(&decision, self.0.checker.get())?;
+            let entry = find_waiting(&mut state, id)?;
+            let lasting = entry.validate_decision(&decision, self.0.checker.get())?;
             (lasting.map(|lasting| entry.grant(lasting, by)), entry.keeping != PersistenceState::No)
         };
         // What cannot be recorded is not decided.
         if let Some(audit) = self.0.audit.get() {
-            audit.ready().await.map_err(|error| DecideError::Store(error.to_string()))?;
+            audit.check_writable().await.map_err(|error| DecideError::Store(error.to_string()))?;
         }
         let turn = if grant.is_some() { Some(self.0.turn.lock().await) } else { None };
         // What lasts is kept before anybody can believe that it is.
         if let (Some(grant), Some(kept)) = (grant.as_ref().filter(|grant| grant.is_kept()), &self.0.kept) {
             let body = serde_json::to_string(grant).map_err(|error| DecideError::Store(error.to_string()))?;
-            let put = kept.put(grant.id.clone(), body, grant.until).await;
+            let put = kept.insert(grant.id.clone(), body, grant.until).await;
             put.map_err(|error| DecideError::Store(error.to_string()))?;
         }
         let decided = DecisionRecord { at: Timestamp::now(), by: by.to_owned(), decision };
         let settled = match is_kept {
-            true => self.settle_kept(id, decided, grant.clone()).await,
+            true => self.settle_persisted(id, decided, grant.clone()).await,
             false => self.settle(id, decided, grant.clone()),
         };
         if let (Err(_), Some(grant), Some(kept)) = (&settled, grant, &self.0.kept)
@@ -305,7 +306,7 @@ impl ApprovalQueue {
             tracing::warn!(%error, "a lasting decision that came too late could not be taken back");
         }
         drop(turn);
-        self.changed();
+        self.notify_changed();
         if let Ok(matter) = &settled {
             self.record(matter).await;
         }
@@ -328,14 +329,14 @@ impl ApprovalQueue {
         id: &str,
         grant: Option<ApprovalGrant>,
     ) -> Result<&'s mut QueuedApproval, DecideError> {
-        let entry = waiting(state, id)?;
+        let entry = find_waiting(state, id)?;
         // Somebody may have been quicker meanwhile.
         if !entry.is_open() || entry.until <= Instant::now() {
             return Err(DecideError::Over);
         }
         if let Some(grant) = grant {
             let session = entry.session_of(&grant);
-            self.0.grants.give(grant, session)?;
+            self.0.grants.insert(grant, session)?;
         }
         Ok(entry)
     }
@@ -360,7 +361,7 @@ impl ApprovalQueue {
         }
         self.0.grants.revoke(id);
         drop(turn);
-        self.changed();
+        self.notify_changed();
         Ok(grant)
     }
 
@@ -371,16 +372,16 @@ impl ApprovalQueue {
     }
 
     /// Puts something on the desk.
-    pub(crate) fn put(&self, asking: NewApproval) -> Result<ApprovalWaiter, ApprovalQueueError> {
-        let id = id()?;
+    pub(crate) fn submit(&self, asking: NewApproval) -> Result<ApprovalWaiter, ApprovalQueueError> {
+        let id = generate_id()?;
         let NewApproval { principal, application, server, offers, card, .. } = asking;
         let NewApproval { timeout, bond, asker, caller, is_weak, definition, target, check, .. } = asking;
         let NewApproval { session, returns, .. } = asking;
         let (now, asked_at) = (Instant::now(), Timestamp::now());
-        let until = now.checked_add(timeout).unwrap_or(now + FOREVER);
+        let until = now.checked_add(timeout).unwrap_or(now + MAX_WAIT);
         let span = SignedDuration::try_from(timeout).ok();
         let expires_at = span.and_then(|span| asked_at.checked_add(span).ok()).unwrap_or(Timestamp::MAX);
-        let share = queued_approval::share(caller.as_deref(), application.as_deref());
+        let share = queued_approval::program_share_key(caller.as_deref(), application.as_deref());
         let matter = Approval {
             id: id.clone(),
             asked_at,
@@ -390,7 +391,7 @@ impl ApprovalQueue {
             principal,
             application,
             server,
-            session: session.as_ref().filter(|_| offers.session).map(GrantSession::words),
+            session: session.as_ref().filter(|_| offers.session).map(GrantSession::describe),
             offers,
             card,
         };
@@ -444,7 +445,7 @@ impl ApprovalQueue {
             };
             state.entries.insert(id.clone(), entry);
         }
-        self.changed();
+        self.notify_changed();
         Ok(ApprovalWaiter { desk: self.clone(), id, bond, detached: false })
     }
 
@@ -454,26 +455,26 @@ impl ApprovalQueue {
     }
 
     /// Returns true if a matter with this id and binding exists and has not been used.
-    pub(crate) fn has(&self, id: &str, bond: &BindingDigest) -> bool {
+    pub(crate) fn is_redeemable(&self, id: &str, bond: &BindingDigest) -> bool {
         let mut state = self.state();
         self.expire(&mut state);
         state.entries.get(id).is_some_and(|entry| entry.is_shown() && entry.bond == *bond)
     }
 
     /// The grant that fits.
-    pub(crate) fn granted(&self, subject: &GrantQuery<'_>, effect: GrantEffect) -> Option<ApprovalGrant> {
+    pub(crate) fn find_grant(&self, subject: &GrantQuery<'_>, effect: GrantEffect) -> Option<ApprovalGrant> {
         self.0.grants.find(subject, effect)
     }
 
     /// Forgets what was allowed for sessions.
     pub(crate) fn end_sessions(&self) {
         self.0.grants.end_sessions();
-        self.changed();
+        self.notify_changed();
     }
 
     /// Prepares for the end of the program. Matters that are not persisted are withdrawn, and that is recorded.
     /// Persisted matters are available again after a restart.
-    pub async fn end(&self) {
+    pub async fn shut_down(&self) {
         let withdrawn: Vec<Approval> = {
             let mut state = self.state();
             self.expire(&mut state);
@@ -487,11 +488,11 @@ impl ApprovalQueue {
         for matter in &withdrawn {
             self.record_withdrawn(matter, "the host, which ended");
         }
-        self.remove_over().await;
-        self.changed();
+        self.remove_finished().await;
+        self.notify_changed();
     }
 
-    fn changed(&self) {
+    fn notify_changed(&self) {
         self.0.changes.send_modify(|count| *count += 1);
     }
 
@@ -508,7 +509,7 @@ impl ApprovalQueue {
             self.finish(state, id, ApprovalState::Expired);
         }
         if !over.is_empty() {
-            self.changed();
+            self.notify_changed();
         }
     }
 
@@ -531,7 +532,9 @@ impl ApprovalQueue {
         let became = is_open.then(|| matter.clone());
         state.done_bytes += size;
         state.done.push_back((matter, size));
-        while state.done.len() > MAX_DONE || (state.done_bytes > MAX_DONE_BYTES && state.done.len() > 1) {
+        while state.done.len() > MAX_FINISHED
+            || (state.done_bytes > MAX_FINISHED_BYTES && state.done.len() > 1)
+        {
             let Some((_, size)) = state.done.pop_front() else { break };
             state.done_bytes = state.done_bytes.saturating_sub(size);
         }
@@ -541,14 +544,14 @@ impl ApprovalQueue {
 
 impl ApprovalQueueError {
     /// Returns the reason as the end of a sentence.
-    pub(crate) fn words(self) -> Cow<'static, str> {
+    pub(crate) fn message(self) -> Cow<'static, str> {
         match self {
             Self::Expired => {
                 "there is no approval for it any more: it was used, or nobody decided in time (setting approval_timeout)"
                     .into()
             }
             Self::Changed => "what was approved is not what would be called".into(),
-            Self::TooMany(full) => full.words().into(),
+            Self::TooMany(full) => full.message().into(),
             Self::NoId => "the system has no randomness".into(),
             Self::Store => {
                 "what waits for a person cannot be written to the host's state at the moment (the log says why)"
@@ -573,14 +576,17 @@ impl std::fmt::Debug for ApprovalQueue {
 }
 
 /// The entry of this id.
-fn waiting<'s>(state: &'s mut ApprovalQueueState, id: &str) -> Result<&'s mut QueuedApproval, DecideError> {
+fn find_waiting<'s>(
+    state: &'s mut ApprovalQueueState,
+    id: &str,
+) -> Result<&'s mut QueuedApproval, DecideError> {
     let is_over = state.done.iter().any(|(matter, _)| matter.id == id);
     let entry = state.entries.get_mut(id).filter(|entry| entry.is_shown());
     entry.ok_or(if is_over { DecideError::Over } else { DecideError::Unknown })
 }
 
 /// Generates a random id that cannot be guessed.
-pub(crate) fn id() -> Result<String, ApprovalQueueError> {
+pub(crate) fn generate_id() -> Result<String, ApprovalQueueError> {
     let mut random = [0_u8; 16];
     aws_lc_rs::rand::fill(&mut random).map_err(|_| ApprovalQueueError::NoId)?;
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())

@@ -18,7 +18,7 @@ use super::approval::{Approval, ApprovalState};
 use super::decision::{DecideError, DecisionRecord};
 use super::grant::ApprovalGrant;
 use super::queued_approval::{self, QueuedApproval};
-use super::{ApprovalQueue, ApprovalQueueError, ApprovalQueueState, BindingDigest, FOREVER, GrantSession};
+use super::{ApprovalQueue, ApprovalQueueError, ApprovalQueueState, BindingDigest, GrantSession, MAX_WAIT};
 
 /// Looks whether an edit of a matter can be done that was asked before a restart.
 pub(crate) type StoredEditCheck = Box<dyn Fn(&Approval, &RawJson) -> Result<(), String> + Send + Sync>;
@@ -53,7 +53,7 @@ struct ApprovalBody {
 
 impl ApprovalQueue {
     /// Has edits looked at so that nothing else looks at. The first such look stays.
-    pub(crate) fn check_with(&self, checker: StoredEditCheck) {
+    pub(crate) fn set_edit_check(&self, checker: StoredEditCheck) {
         let _another = self.0.checker.set(checker);
     }
 
@@ -69,17 +69,17 @@ impl ApprovalQueue {
             (entry.written(), entry.matter.expires_at)
         };
         let text = text.map_err(|error| store("a matter cannot be written", &error))?;
-        let put = matters.put(id.to_owned(), text, until).await;
+        let put = matters.insert(id.to_owned(), text, until).await;
         put.map_err(|error| store("a matter cannot be kept", &error))?;
         let mut state = self.state();
         state.entries.get_mut(id).ok_or(ApprovalQueueError::Expired)?.keeping = PersistenceState::Yes;
         drop(state);
-        self.changed();
+        self.notify_changed();
         Ok(())
     }
 
     /// Decides about one that is kept: there first, and for all who share the state.
-    pub(super) async fn settle_kept(
+    pub(super) async fn settle_persisted(
         &self,
         id: &str,
         decided: DecisionRecord,
@@ -100,7 +100,7 @@ impl ApprovalQueue {
         }
         if !done.map_err(|error| failed(&error))? {
             // Somebody was quicker, perhaps elsewhere: what is shown is what they made of it.
-            if let Err(error) = self.look_at_kept().await {
+            if let Err(error) = self.reload_persisted().await {
                 tracing::warn!(%error, "what was decided elsewhere is seen later");
             }
             return Err(DecideError::Over);
@@ -118,7 +118,7 @@ impl ApprovalQueue {
     }
 
     /// Removes a matter from the state before it is used. From then on it cannot be used again, whatever happens.
-    pub(super) async fn take_kept(&self, id: &str) -> Result<(), ApprovalQueueError> {
+    pub(super) async fn take_persisted(&self, id: &str) -> Result<(), ApprovalQueueError> {
         let matters = self.0.matters.as_ref().ok_or(ApprovalQueueError::Expired)?;
         let taken = matters.take(id.to_owned(), Timestamp::now()).await;
         let mut state = self.state();
@@ -138,7 +138,7 @@ impl ApprovalQueue {
                 entry.keeping = PersistenceState::No;
                 self.finish(&mut state, id, ApprovalState::Withdrawn);
                 drop(state);
-                self.changed();
+                self.notify_changed();
                 Err(ApprovalQueueError::Expired)
             }
             Err(error) => {
@@ -149,7 +149,7 @@ impl ApprovalQueue {
     }
 
     /// Reloads the persisted matters, with the changes of other processes: new, decided, used and withdrawn ones.
-    pub(super) async fn look_at_kept(&self) -> Result<(), StoreError> {
+    pub(super) async fn reload_persisted(&self) -> Result<(), StoreError> {
         let Some(matters) = &self.0.matters else { return Ok(()) };
         let (known, kept) = {
             let mut state = self.state();
@@ -162,7 +162,7 @@ impl ApprovalQueue {
             (known, kept.map(|(id, _)| id.clone()).collect::<HashSet<String>>())
         };
         let now = Timestamp::now();
-        let look = matters.look(now, known).await?;
+        let look = matters.changes_since(now, known).await?;
         let mut state = self.state();
         for id in look.gone {
             state.unreadable.remove(&id);
@@ -178,14 +178,14 @@ impl ApprovalQueue {
             }
         }
         for kept in look.news {
-            self.take_over(&mut state, kept, now);
+            self.merge_persisted(&mut state, kept, now);
         }
         drop(state);
-        self.changed();
+        self.notify_changed();
         Ok(())
     }
 
-    fn take_over(&self, state: &mut ApprovalQueueState, kept: StoredApproval, now: Timestamp) {
+    fn merge_persisted(&self, state: &mut ApprovalQueueState, kept: StoredApproval, now: Timestamp) {
         let decided = kept.decided.as_deref().and_then(read);
         if let Some(entry) = state.entries.get_mut(&kept.id) {
             if let Some(decided) =
@@ -214,7 +214,7 @@ impl ApprovalQueue {
     }
 
     /// Removes from the state what is over here.
-    pub(super) async fn remove_over(&self) {
+    pub(super) async fn remove_finished(&self) {
         let Some(matters) = &self.0.matters else { return };
         let over: Vec<String> = {
             let mut state = self.state();
@@ -272,7 +272,7 @@ impl ApprovalBody {
         let Self { matter, bond, asker, weak, timeout_ms, definition, target, caller } = self;
         let size = serde_json::to_vec(&matter.card).map_or(0, |card| card.len());
         let timeout = Duration::from_millis(timeout_ms);
-        let share = queued_approval::share(None, matter.application.as_deref());
+        let share = queued_approval::program_share_key(None, matter.application.as_deref());
         let mut entry = QueuedApproval {
             matter,
             share,
@@ -307,7 +307,7 @@ fn deadline(from: Timestamp, span: Duration) -> Timestamp {
 fn instant(deadline: Timestamp, timeout: Duration, now: Timestamp) -> Instant {
     let left = Duration::try_from(deadline.duration_since(now)).unwrap_or_default().min(timeout);
     let now = Instant::now();
-    now.checked_add(left).unwrap_or(now + FOREVER)
+    now.checked_add(left).unwrap_or(now + MAX_WAIT)
 }
 
 fn read(decided: &str) -> Option<DecisionRecord> {

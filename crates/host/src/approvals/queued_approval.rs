@@ -5,11 +5,11 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::{Duration, Instant};
 
 use super::approval::{Approval, ApprovalCallKind, ApprovalCard, ApprovalState, DecisionOptions};
-use super::decision::{ApprovalDecision, DecideError, DecisionRecord, MAX_REASON};
+use super::decision::{ApprovalDecision, DecideError, DecisionRecord, MAX_REASON_BYTES};
 use super::grant::{ApprovalGrant, ApprovalScope, GrantEffect, LastingPermission};
 use super::grants::GrantTable;
 use super::persistence::{PersistenceState, StoredEditCheck};
-use super::{ApprovalOutcome, BindingDigest, EditCheck, FOREVER, GrantSession, id};
+use super::{ApprovalOutcome, BindingDigest, EditCheck, GrantSession, MAX_WAIT, generate_id};
 
 pub(super) struct QueuedApproval {
     pub(super) matter: Approval,
@@ -36,7 +36,7 @@ pub(super) struct QueuedApproval {
 
 /// Computes a key that distinguishes the programs of one asker: from the transport's identification, or else from the
 /// application's name.
-pub(super) fn share(caller: Option<&str>, application: Option<&str>) -> BindingDigest {
+pub(super) fn program_share_key(caller: Option<&str>, application: Option<&str>) -> BindingDigest {
     let mut text = Sha256::new();
     text.update([u8::from(caller.is_some()), u8::from(application.is_some())]);
     text.update(caller.or(application).unwrap_or_default());
@@ -55,7 +55,7 @@ impl QueuedApproval {
 
     /// Checks that this decision can be made, and returns its lasting part, if any. `checker` validates an edit if the
     /// matter has no check.
-    pub(super) fn allows(
+    pub(super) fn validate_decision(
         &self,
         decision: &ApprovalDecision,
         checker: Option<&StoredEditCheck>,
@@ -65,7 +65,7 @@ impl QueuedApproval {
             return Err(DecideError::Over);
         }
         match decision {
-            ApprovalDecision::Deny { reason: Some(reason), .. } if reason.len() > MAX_REASON => {
+            ApprovalDecision::Deny { reason: Some(reason), .. } if reason.len() > MAX_REASON_BYTES => {
                 Err(DecideError::LongReason)
             }
             ApprovalDecision::Deny { block: true, .. } if !block => {
@@ -111,7 +111,7 @@ impl QueuedApproval {
         self.matter.state = decided.decision.state();
         // Whoever asked has as long to come back for it.
         let now = Instant::now();
-        self.until = now.checked_add(self.timeout).unwrap_or(now + FOREVER);
+        self.until = now.checked_add(self.timeout).unwrap_or(now + MAX_WAIT);
         self.matter.decided = Some(decided);
         self.matter.clone()
     }
@@ -140,7 +140,7 @@ impl QueuedApproval {
             _ => (ApprovalCallKind::Tool, String::new()),
         };
         let mut grant = ApprovalGrant {
-            id: id().unwrap_or_else(|_| matter.id.clone()),
+            id: generate_id().unwrap_or_else(|_| matter.id.clone()),
             given_at: Timestamp::now(),
             by: by.to_owned(),
             until: None,
@@ -164,7 +164,7 @@ impl QueuedApproval {
             LastingDecision::Session => {
                 let session = self.session.as_ref();
                 grant.until = session.and_then(|session| session.end(grant.given_at));
-                grant.session = session.map(GrantSession::words);
+                grant.session = session.map(GrantSession::describe);
             }
             LastingDecision::Until(until, permission) => {
                 grant.until = Some(until);

@@ -27,11 +27,11 @@ impl ApprovalQueue {
             self.expire(&mut state);
             let entry = state.entries.get_mut(id).filter(|entry| entry.is_shown());
             let entry = entry.ok_or(ApprovalQueueError::Expired)?;
-            let is_heeded = answer.as_ref().is_some_and(|answer| entry.heeds(answer));
+            let is_heeded = answer.as_ref().is_some_and(|answer| entry.accepts_answer(answer));
             match entry.keeping {
                 PersistenceState::No => {
                     drop(state);
-                    return self.redeem_here(id, bond, answer);
+                    return self.redeem_in_memory(id, bond, answer);
                 }
                 PersistenceState::Yes if entry.bond == *bond && entry.is_open() && !is_heeded => {
                     return Ok(None);
@@ -46,14 +46,14 @@ impl ApprovalQueue {
         // Once begun it is done, even if whoever wants it goes away: then it was used up for nothing, and not twice.
         let (desk, id, bond) = (self.clone(), id.to_owned(), *bond);
         let done = tokio::spawn(async move {
-            desk.take_kept(&id).await?;
-            desk.redeem_here(&id, &bond, answer)
+            desk.take_persisted(&id).await?;
+            desk.redeem_in_memory(&id, &bond, answer)
         });
         done.await.unwrap_or(Err(ApprovalQueueError::Store))
     }
 
     /// Redeems a matter that is not, or no longer, persisted.
-    fn redeem_here(
+    fn redeem_in_memory(
         &self,
         id: &str,
         bond: &BindingDigest,
@@ -68,15 +68,15 @@ impl ApprovalQueue {
             return Err(ApprovalQueueError::Changed);
         }
         if entry.is_open()
-            && let Some((decision, by)) = answer.filter(|answer| entry.heeds(answer))
+            && let Some((decision, by)) = answer.filter(|answer| entry.accepts_answer(answer))
         {
             // What was not offered was not meant.
-            let lasting = entry.allows(&decision, self.0.checker.get());
+            let lasting = entry.validate_decision(&decision, self.0.checker.get());
             let lasts = lasting.as_ref().ok().and_then(Option::as_ref);
             let grant = lasts.map(|lasts| ApprovalGrant { weak: true, ..entry.grant(lasts.clone(), by) });
             let is_full = grant.is_some_and(|grant| {
                 let session = entry.session_of(&grant);
-                self.0.grants.give(grant, session).is_err()
+                self.0.grants.insert(grant, session).is_err()
             });
             if is_full {
                 tracing::warn!(
@@ -90,7 +90,7 @@ impl ApprovalQueue {
             };
             let decided = DecisionRecord { at: Timestamp::now(), by: by.to_owned(), decision };
             let matter = entry.settle(decided);
-            self.record_at_once(&matter);
+            self.try_record(&matter);
         }
         let settled = entry.settled();
         if settled.is_some() {
@@ -98,7 +98,7 @@ impl ApprovalQueue {
             self.finish(&mut state, id, state_now);
         }
         drop(state);
-        self.changed();
+        self.notify_changed();
         Ok(settled)
     }
 }
@@ -106,7 +106,7 @@ impl ApprovalQueue {
 impl QueuedApproval {
     /// Returns true if the application's decision counts. An approval may be reserved for another person; a denial
     /// always counts.
-    fn heeds(&self, (decision, _): &ApplicationAnswer) -> bool {
+    fn accepts_answer(&self, (decision, _): &ApplicationAnswer) -> bool {
         self.is_weak || matches!(decision, ApprovalDecision::Deny { .. })
     }
 }

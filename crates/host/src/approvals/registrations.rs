@@ -43,7 +43,7 @@ impl Drop for ConsoleRegistration {
 impl ApprovalQueue {
     /// Registers a viewer that shows the queue to a person, at `url` if in a browser. From then on calls wait for a
     /// decision instead of being rejected at once.
-    pub fn attend(&self, url: Option<&str>) -> ViewerRegistration {
+    pub fn register_viewer(&self, url: Option<&str>) -> ViewerRegistration {
         let mut state = self.state();
         state.count += 1;
         let number = state.count;

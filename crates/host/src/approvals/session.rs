@@ -51,7 +51,7 @@ impl GrantSession {
     }
 
     /// Describes the session and the lifetime of a permission for it, to be read after "for".
-    pub(crate) fn words(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match self {
             Self::Connection(_) => "this connection of the application, until it ends".to_owned(),
             Self::Process(Some(process)) => format!("{process}, for one hour"),

@@ -9,12 +9,12 @@ use tokio::sync::watch;
 use super::{ApprovalQueue, ApprovalQueueInner};
 
 /// Interval at which the last uses of lasting permissions are written.
-const NOTE_USES: Duration = Duration::from_secs(10);
+const USAGE_FLUSH_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Synchronizes lasting decisions and matters with the host's state, for as long as the desk exists.
-pub(super) async fn follow(desk: Weak<ApprovalQueueInner>, mut changes: watch::Receiver<u64>) {
+pub(super) async fn sync_with_state(desk: Weak<ApprovalQueueInner>, mut changes: watch::Receiver<u64>) {
     let mut is_stale = false;
-    let mut ticks = tokio::time::interval(NOTE_USES);
+    let mut ticks = tokio::time::interval(USAGE_FLUSH_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         let changed = tokio::select! {
@@ -25,13 +25,13 @@ pub(super) async fn follow(desk: Weak<ApprovalQueueInner>, mut changes: watch::R
         let Some(kept) = &inner.kept else { return };
         let used = inner.grants.take_used();
         if !used.is_empty()
-            && let Err(error) = kept.used(used).await
+            && let Err(error) = kept.record_uses(used).await
         {
             tracing::warn!(%error, "when permissions were used cannot be noted");
         }
         is_stale |= changed;
         let desk = ApprovalQueue(Arc::clone(&inner));
-        desk.remove_over().await;
+        desk.remove_finished().await;
         if is_stale {
             let turn = inner.turn.lock().await;
             match kept.all(Timestamp::now()).await {
@@ -47,7 +47,7 @@ pub(super) async fn follow(desk: Weak<ApprovalQueueInner>, mut changes: watch::R
             }
             drop(turn);
             // Who decides, and who takes, is found out where they are kept, whatever is shown meanwhile.
-            if let Err(error) = desk.look_at_kept().await {
+            if let Err(error) = desk.reload_persisted().await {
                 is_stale = true;
                 tracing::error!(%error, "what waits for a person cannot be read");
             }

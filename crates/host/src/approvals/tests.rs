@@ -93,13 +93,13 @@ fn is_granted_at(
         strong: false,
         peer: Some(&PEER),
     };
-    desk.granted(&subject, GrantEffect::Allow).is_some()
+    desk.find_grant(&subject, GrantEffect::Allow).is_some()
 }
 
 #[tokio::test]
 async fn a_decision_is_used_once_and_only_for_what_it_was_made_about() {
     let desk = ApprovalQueue::new();
-    let open = || desk.put(asking(1, 1)).unwrap().detach();
+    let open = || desk.submit(asking(1, 1)).unwrap().detach();
     let id = open();
     assert_eq!(desk.redeem(&id, &[1; 32], None).await, Ok(None), "nobody has decided");
     desk.decide(&id, ApprovalDecision::allow(), CONSOLE).await.unwrap();
@@ -131,11 +131,11 @@ async fn a_decision_is_used_once_and_only_for_what_it_was_made_about() {
 async fn a_strong_approval_is_not_an_applications_to_give() {
     let desk = ApprovalQueue::new();
     let strong = || NewApproval { is_weak: false, ..asking(1, 1) };
-    let id = desk.put(strong()).unwrap().detach();
+    let id = desk.submit(strong()).unwrap().detach();
     assert_eq!(desk.redeem(&id, &[1; 32], Some((ApprovalDecision::allow(), "app"))).await, Ok(None));
     let denied = Ok(Some(ApprovalOutcome::Denied { reason: None, by: "app".to_owned() }));
     assert_eq!(desk.redeem(&id, &[1; 32], Some((ApprovalDecision::deny(), "app"))).await, denied);
-    let id = desk.put(asking(1, 1)).unwrap().detach();
+    let id = desk.submit(asking(1, 1)).unwrap().detach();
     assert_eq!(
         desk.redeem(&id, &[1; 32], Some((ApprovalDecision::allow(), "app"))).await,
         Ok(Some(allowed("app")))
@@ -150,7 +150,7 @@ async fn silence_is_a_no_and_makes_room() {
     let open = |who: u8| {
         number.set(number.get() + 1);
         let caller = Some(format!("process {}", number.get()).into());
-        desk.put(NewApproval { caller, ..asking(1, who) }).map(ApprovalWaiter::detach)
+        desk.submit(NewApproval { caller, ..asking(1, who) }).map(ApprovalWaiter::detach)
     };
     let limits = ApprovalLimits { waiting: 16, of_one: 4, ..ApprovalLimits::default() };
     desk.set_limits(limits);
@@ -165,14 +165,17 @@ async fn silence_is_a_no_and_makes_room() {
     }
     let full = open(99).unwrap_err();
     assert_eq!(full, ApprovalQueueError::TooMany(ApprovalLimitExceeded::Waiting(16)));
-    assert!(full.words().contains("16 matters") && full.words().contains("setting max_waiting"), "{full:?}");
-    assert_eq!(desk.matters().len(), 16);
+    assert!(
+        full.message().contains("16 matters") && full.message().contains("setting max_waiting"),
+        "{full:?}"
+    );
+    assert_eq!(desk.pending().len(), 16);
     tokio::time::advance(TIMEOUT).await;
     // Of so many not all are still known to have been.
     let late = desk.decide(&first[0], ApprovalDecision::allow(), CONSOLE).await;
     assert!(matches!(late, Err(DecideError::Over | DecideError::Unknown)), "{late:?}");
     assert_eq!(desk.redeem(&first[0], &[1; 32], None).await, Err(ApprovalQueueError::Expired));
-    assert!(desk.matters().is_empty() && desk.recent().iter().all(|m| m.state == ApprovalState::Expired));
+    assert!(desk.pending().is_empty() && desk.recent().iter().all(|m| m.state == ApprovalState::Expired));
     assert!(open(0).is_ok());
 }
 
@@ -184,7 +187,7 @@ async fn an_application_that_asks_without_end_leaves_room_for_the_others() {
     let ask = |application: &str, caller: Option<&str>| {
         let application = Some(application.to_owned());
         let asking = NewApproval { application, caller: caller.map(Into::into), ..asking(1, 1) };
-        desk.put(asking).map(ApprovalWaiter::detach)
+        desk.submit(asking).map(ApprovalWaiter::detach)
     };
     let fill = |application: &str, caller: Option<&str>| {
         (0..=limit).map_while(|_| ask(application, caller).ok()).count()
@@ -195,7 +198,7 @@ async fn an_application_that_asks_without_end_leaves_room_for_the_others() {
         full,
         ApprovalQueueError::TooMany(ApprovalLimitExceeded::OfProgram { waiting: limit / 2, limit })
     );
-    assert!(full.words().contains("max_waiting_of_one"), "{full:?}");
+    assert!(full.message().contains("max_waiting_of_one"), "{full:?}");
     let first = ask("editor", None).unwrap();
     assert_eq!(fill("greedy", None), 0, "it has its share");
     // What it calls itself makes no difference where it is known which program it is.
@@ -216,42 +219,42 @@ async fn what_waits_is_bounded_by_its_size() {
         ..asking(1, 1)
     };
     desk.set_limits(ApprovalLimits { bytes: 10_000, ..ApprovalLimits::default() });
-    let first = desk.put(large(6000)).unwrap();
-    let full = desk.put(large(6000)).map(drop).unwrap_err();
+    let first = desk.submit(large(6000)).unwrap();
+    let full = desk.submit(large(6000)).map(drop).unwrap_err();
     assert_eq!(full, ApprovalQueueError::TooMany(ApprovalLimitExceeded::Bytes(10_000)));
-    assert!(full.words().contains("10000 bytes with it (setting max_waiting_bytes)"), "{full:?}");
+    assert!(full.message().contains("10000 bytes with it (setting max_waiting_bytes)"), "{full:?}");
     drop(first);
-    drop(desk.put(large(6000)).unwrap());
+    drop(desk.submit(large(6000)).unwrap());
     desk.set_limits(ApprovalLimits::default());
     for _ in 0..40 {
-        drop(desk.put(large(1024 * 1024)).unwrap());
+        drop(desk.submit(large(1024 * 1024)).unwrap());
     }
     let kept: usize =
         desk.recent().iter().map(|matter| serde_json::to_vec(&matter.card).unwrap().len()).sum();
-    assert!(kept <= MAX_DONE_BYTES && desk.recent().len() >= 15, "{kept}");
+    assert!(kept <= MAX_FINISHED_BYTES && desk.recent().len() >= 15, "{kept}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_waits_hears_of_it_and_who_goes_away_takes_it_along() {
     let desk = ApprovalQueue::new();
-    let waiting = desk.put(asking(1, 1)).unwrap();
+    let waiting = desk.submit(asking(1, 1)).unwrap();
     let id = waiting.id().to_owned();
     let deciding = async {
         tokio::task::yield_now().await;
         desk.decide(&id, ApprovalDecision::allow(), CONSOLE).await.unwrap();
     };
-    assert_eq!(tokio::join!(waiting.settled(), deciding).0, Ok(allowed(CONSOLE)));
+    assert_eq!(tokio::join!(waiting.wait_settled(), deciding).0, Ok(allowed(CONSOLE)));
 
-    let waiting = desk.put(asking(1, 1)).unwrap();
-    assert_eq!(waiting.settled().await, Err(ApprovalQueueError::Expired), "nobody decides");
+    let waiting = desk.submit(asking(1, 1)).unwrap();
+    assert_eq!(waiting.wait_settled().await, Err(ApprovalQueueError::Expired), "nobody decides");
 
-    let waiting = desk.put(asking(1, 1)).unwrap();
+    let waiting = desk.submit(asking(1, 1)).unwrap();
     let id = waiting.id().to_owned();
     let mut changes = desk.subscribe();
     drop(waiting);
     changes.changed().await.unwrap();
     assert_eq!(desk.decide(&id, ApprovalDecision::allow(), CONSOLE).await, Err(DecideError::Over));
-    assert_eq!(desk.matter(&id).unwrap().state, ApprovalState::Withdrawn);
+    assert_eq!(desk.get(&id).unwrap().state, ApprovalState::Withdrawn);
 }
 
 /// Every answer that a matter does not offer, or that cannot be done; it still waits afterwards.
@@ -259,7 +262,7 @@ async fn who_waits_hears_of_it_and_who_goes_away_takes_it_along() {
 async fn what_is_not_offered_is_refused_and_the_matter_waits() {
     let desk = ApprovalQueue::new();
     let none = NewApproval { offers: DecisionOptions::default(), ..asking(1, 1) };
-    let id = desk.put(none).unwrap().detach();
+    let id = desk.submit(none).unwrap().detach();
     let edited = |text: &str| ApprovalDecision::Allow {
         edited: Some(RawJson::parse(text.to_owned()).unwrap()),
         scope: ApprovalScope::Once,
@@ -271,13 +274,13 @@ async fn what_is_not_offered_is_refused_and_the_matter_waits() {
         scoped(ApprovalScope::Session),
         scoped(ApprovalScope::Always(LastingPermission::default())),
         block.clone(),
-        ApprovalDecision::deny_because("x".repeat(MAX_REASON + 1)),
+        ApprovalDecision::deny_because("x".repeat(MAX_REASON_BYTES + 1)),
     ] {
         assert!(desk.decide(&id, decision.clone(), CONSOLE).await.is_err(), "{decision:?}");
-        assert_eq!(desk.matters().len(), 1);
+        assert_eq!(desk.pending().len(), 1);
         assert!(desk.grants().is_empty());
     }
-    let id = desk.put(asking(2, 1)).unwrap().detach();
+    let id = desk.submit(asking(2, 1)).unwrap().detach();
     let refused = desk.decide(&id, edited(r#"{"path":"bad"}"#), CONSOLE).await;
     assert_eq!(refused, Err(DecideError::Edit("bad is not good".to_owned())));
     let past = LastingPermission { until: Some(Timestamp::now()), ..LastingPermission::default() };
@@ -302,7 +305,7 @@ async fn what_is_not_offered_is_refused_and_the_matter_waits() {
 async fn a_lasting_permission_is_no_wider_than_it_says() {
     let desk = ApprovalQueue::new();
     let give = async |scope: ApprovalScope| {
-        let id = desk.put(asking(1, 1)).unwrap().detach();
+        let id = desk.submit(asking(1, 1)).unwrap().detach();
         desk.decide(&id, ApprovalDecision::Allow { edited: None, scope }, CONSOLE).await.unwrap();
     };
     let arguments = BTreeMap::from([("path".to_owned(), json!({ "under": "/srv" }))]);
@@ -348,7 +351,7 @@ async fn a_lasting_permission_is_for_the_server_that_was_there() {
     let state = StateStore::open(folder.path().join("state.db")).unwrap();
     let desk = ApprovalQueue::open(&state).await.unwrap();
     for scope in [ApprovalScope::Session, ApprovalScope::Always(LastingPermission::default())] {
-        let id = desk.put(asking(1, 1)).unwrap().detach();
+        let id = desk.submit(asking(1, 1)).unwrap().detach();
         desk.decide(&id, ApprovalDecision::Allow { edited: None, scope }, CONSOLE).await.unwrap();
         let granted = |target| is_granted_at(target, &desk, Some("alice"), "editor", "d1", "/a");
         assert!(granted("t1") && !granted("t2") && !granted(""));
@@ -358,7 +361,7 @@ async fn a_lasting_permission_is_for_the_server_that_was_there() {
             // As it was written before.
             let old = ApprovalGrant { target: None, ..kept.clone() };
             let body = serde_json::to_string(&old).unwrap();
-            state.grants().put(old.id.clone(), body, old.until).await.unwrap();
+            state.grants().insert(old.id.clone(), body, old.until).await.unwrap();
             let desk = ApprovalQueue::open(&state).await.unwrap();
             assert!(desk.grants().is_empty());
             assert!(!is_granted_at("t1", &desk, Some("alice"), "editor", "d1", "/a"));
@@ -373,7 +376,7 @@ async fn a_lasting_permission_is_for_the_server_that_was_there() {
 async fn what_a_nameless_application_may_no_other_may() {
     let desk = ApprovalQueue::new();
     let nameless = NewApproval { application: None, ..asking(1, 1) };
-    let id = desk.put(nameless).unwrap().detach();
+    let id = desk.submit(nameless).unwrap().detach();
     let always =
         ApprovalDecision::Allow { edited: None, scope: ApprovalScope::Always(LastingPermission::default()) };
     desk.decide(&id, always, CONSOLE).await.unwrap();
@@ -383,7 +386,7 @@ async fn what_a_nameless_application_may_no_other_may() {
 #[tokio::test]
 async fn what_is_blocked_stays_so_whoever_asks_and_whatever_the_tool_becomes() {
     let desk = ApprovalQueue::new();
-    let id = desk.put(asking(1, 1)).unwrap().detach();
+    let id = desk.submit(asking(1, 1)).unwrap().detach();
     desk.decide(&id, ApprovalDecision::Deny { reason: None, block: true }, CONSOLE).await.unwrap();
     desk.end_sessions();
     let arguments = CallArguments::none();
@@ -405,8 +408,8 @@ async fn what_is_blocked_stays_so_whoever_asks_and_whatever_the_tool_becomes() {
             strong: true,
             peer: Some(&PEER),
         };
-        assert_eq!(desk.granted(&subject, GrantEffect::Deny).is_some(), blocked, "{server} {name}");
-        assert!(desk.granted(&subject, GrantEffect::Allow).is_none());
+        assert_eq!(desk.find_grant(&subject, GrantEffect::Deny).is_some(), blocked, "{server} {name}");
+        assert!(desk.find_grant(&subject, GrantEffect::Allow).is_none());
     }
 }
 
@@ -447,9 +450,9 @@ fn decisions_are_written_as_a_reader_would_guess() {
 async fn somebody_is_there_for_as_long_as_they_say() {
     let desk = ApprovalQueue::new();
     assert!(!desk.is_attended());
-    let terminal = desk.attend(None);
+    let terminal = desk.register_viewer(None);
     assert!(desk.is_attended() && desk.console().is_none());
-    let console = desk.attend(Some("http://127.0.0.1:7338/"));
+    let console = desk.register_viewer(Some("http://127.0.0.1:7338/"));
     assert_eq!(desk.console().unwrap().of("a"), "http://127.0.0.1:7338/approvals/a");
     drop((console, terminal));
     assert!(!desk.is_attended());
@@ -461,7 +464,7 @@ async fn what_lasts_outlives_the_host() {
     let folder = tempfile::tempdir().unwrap();
     let state = || StateStore::open(folder.path().join("state.db")).unwrap();
     let give = async |desk: &ApprovalQueue, decision: ApprovalDecision| {
-        let id = desk.put(asking(1, 1)).unwrap().detach();
+        let id = desk.submit(asking(1, 1)).unwrap().detach();
         desk.decide(&id, decision, CONSOLE).await.unwrap();
     };
     let allow = |scope| ApprovalDecision::Allow { edited: None, scope };
@@ -499,11 +502,11 @@ async fn what_cannot_be_kept_does_not_hold() {
     let desk = ApprovalQueue::open(&StateStore::open(&file).unwrap()).await.unwrap();
     let spoiled = rusqlite::Connection::open(&file).unwrap();
     spoiled.execute_batch("DROP TABLE grants").unwrap();
-    let id = desk.put(asking(1, 1)).unwrap().detach();
+    let id = desk.submit(asking(1, 1)).unwrap().detach();
     let always =
         ApprovalDecision::Allow { edited: None, scope: ApprovalScope::Always(LastingPermission::default()) };
     assert!(matches!(desk.decide(&id, always, CONSOLE).await, Err(DecideError::Store(_))));
-    assert!(desk.grants().is_empty() && desk.matters().len() == 1, "it still waits");
+    assert!(desk.grants().is_empty() && desk.pending().len() == 1, "it still waits");
     desk.decide(&id, ApprovalDecision::allow(), CONSOLE).await.unwrap();
 }
 
@@ -511,8 +514,8 @@ async fn what_cannot_be_kept_does_not_hold() {
 #[test]
 fn matters_and_decisions_come_through_json_as_they_were() {
     let desk = ApprovalQueue::new();
-    let waiting = desk.put(asking(1, 1)).unwrap();
-    let mut matter = desk.matters().remove(0);
+    let waiting = desk.submit(asking(1, 1)).unwrap();
+    let mut matter = desk.pending().remove(0);
     let edited = RawJson::parse(r#"{"path":1.50}"#.to_owned()).unwrap();
     let decision = ApprovalDecision::Allow {
         edited: Some(edited),
@@ -544,8 +547,8 @@ async fn every_decision_is_recorded_when_it_is_made() {
     let folder = tempfile::tempdir().unwrap();
     let audit = AuditLog::open(folder.path().join("audit.db"), folder.path().join("audit.key")).unwrap();
     let desk = ApprovalQueue::new();
-    desk.record_in(&audit);
-    let put = || desk.put(asking(1, 1)).unwrap().detach();
+    desk.set_audit(&audit);
+    let put = || desk.submit(asking(1, 1)).unwrap().detach();
     let edited = RawJson::parse(r#"{"path":"/srv/secret"}"#).unwrap();
     let always = ApprovalScope::Always(LastingPermission::default());
     let ids = [put(), put(), put()];
@@ -602,8 +605,8 @@ async fn every_decision_is_recorded_when_it_is_made() {
 fn a_matter_that_is_read_keeps_the_digits_of_its_numbers() {
     let arguments = r#"{"a":9007199254740993,"b":1.50,"c":1E2,"d":12345678901234567890123}"#;
     let desk = ApprovalQueue::new();
-    let id = desk.put(NewApproval { card: card(arguments), ..asking(1, 1) }).unwrap().detach();
-    let text = serde_json::to_string(&desk.matter(&id).unwrap()).unwrap();
+    let id = desk.submit(NewApproval { card: card(arguments), ..asking(1, 1) }).unwrap().detach();
+    let text = serde_json::to_string(&desk.get(&id).unwrap()).unwrap();
     assert!(text.contains(arguments), "{text}");
     let read: Approval = serde_json::from_str(&text).unwrap();
     let ApprovalCard::Call(card) = &read.card else { panic!("a call") };

@@ -31,14 +31,14 @@ impl ApprovalWaiter {
     ///
     /// # Errors
     /// [`ApprovalQueueError::Store`] when it cannot be kept; then it is withdrawn.
-    pub(crate) async fn keep(mut self) -> Result<String, ApprovalQueueError> {
+    pub(crate) async fn persist(mut self) -> Result<String, ApprovalQueueError> {
         self.desk.keep(&self.id).await?;
         self.detached = true;
         Ok(self.id.clone())
     }
 
     /// Waits for the decision, and uses it up.
-    pub(crate) async fn settled(&self) -> Result<ApprovalOutcome, ApprovalQueueError> {
+    pub(crate) async fn wait_settled(&self) -> Result<ApprovalOutcome, ApprovalQueueError> {
         let mut changes = self.desk.subscribe();
         loop {
             changes.mark_unchanged();
@@ -85,7 +85,7 @@ impl Drop for ApprovalWaiter {
             if let Some(matter) = withdrawn {
                 self.desk.record_withdrawn(&matter, "whoever asked, who went away");
             }
-            self.desk.changed();
+            self.desk.notify_changed();
         }
     }
 }

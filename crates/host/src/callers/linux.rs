@@ -6,26 +6,26 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use super::process::{MAX_PARENTS, ProcessDescription, TerminalName, clean};
+use super::process::{MAX_PARENTS, ProcessDescription, TerminalName, sanitize_name};
 use super::{CallerLookupError, HELPER_WORD, LocalCaller};
 
 /// The longest table of sockets that is read, in bytes: some 200 000 sockets.
-const MAX_TABLE: u64 = 32 << 20;
+const MAX_SOCKET_TABLE_BYTES: u64 = 32 << 20;
 /// Maximum number of ancestors that are followed.
-const MAX_DEPTH: usize = 1024;
+const MAX_ANCESTORS: usize = 1024;
 /// Maximum number of times that a line of ancestors is read until it is the same twice: one may end meanwhile.
-const TRIES: usize = 4;
+const MAX_READ_ATTEMPTS: usize = 4;
 
 pub(super) fn own_user() -> u32 {
     fs::metadata("/proc/self").map_or(u32::MAX, |data| data.uid())
 }
 
 pub(super) fn of_connection(local: SocketAddr, remote: SocketAddr) -> Result<LocalCaller, CallerLookupError> {
-    let (uid, inode) = socket(local, remote).ok_or(CallerLookupError::Elsewhere)?;
+    let (uid, inode) = find_socket(local, remote).ok_or(CallerLookupError::Elsewhere)?;
     let hidden = CallerLookupError::Hidden { uid };
     let mut found: Option<LocalCaller> = None;
     // A socket may be held by several: what a server holds is the server's.
-    for pid in holders(uid, inode) {
+    for pid in find_socket_holders(uid, inode) {
         let caller = of_process(pid, uid).map_err(|_| hidden)?;
         if found.is_none() || caller.is_server {
             found = Some(caller);
@@ -36,8 +36,8 @@ pub(super) fn of_connection(local: SocketAddr, remote: SocketAddr) -> Result<Loc
 
 pub(super) fn of_process(pid: u32, uid: u32) -> Result<LocalCaller, CallerLookupError> {
     let hidden = CallerLookupError::Hidden { uid };
-    let line = line(pid).ok_or(hidden)?;
-    let own = own_line();
+    let line = read_ancestry(pid).ok_or(hidden)?;
+    let own = own_ancestry();
     let parents = line.iter().skip(1).take(MAX_PARENTS).map(|stat| program(stat.pid, &stat.name));
     let first = line.first().ok_or(hidden)?;
     let process = ProcessDescription {
@@ -55,7 +55,7 @@ const OWN_TERMINAL: u64 = 5 << 8;
 /// Returns true if a process is in the foreground of its controlling terminal and uses it as standard input, output or
 /// error.
 pub(super) fn is_at_terminal(pid: u32) -> bool {
-    let Some(stat) = stat(pid).filter(|stat| stat.terminal != 0 && stat.group == stat.foreground) else {
+    let Some(stat) = read_stat(pid).filter(|stat| stat.terminal != 0 && stat.group == stat.foreground) else {
         return false;
     };
     // Both are numbers of devices in the kernel's one encoding.
@@ -75,8 +75,8 @@ fn is_server(line: &[ProcessStat], own: &[u32]) -> bool {
     below.into_iter().any(|stat| stat.pid == this || is_helper(stat.pid))
 }
 
-fn own_line() -> Vec<u32> {
-    line(std::process::id()).unwrap_or_default().iter().map(|stat| stat.pid).collect()
+fn own_ancestry() -> Vec<u32> {
+    read_ancestry(std::process::id()).unwrap_or_default().iter().map(|stat| stat.pid).collect()
 }
 
 /// Returns true if a process is a helper that starts servers: a copy of this program with [`HELPER_WORD`] as its first
@@ -87,19 +87,21 @@ fn is_helper(pid: u32) -> bool {
 }
 
 /// Whose socket is at the other end, and which it is.
-fn socket(local: SocketAddr, remote: SocketAddr) -> Option<(u32, u64)> {
-    let wanted = (plain(remote), plain(local));
+fn find_socket(local: SocketAddr, remote: SocketAddr) -> Option<(u32, u64)> {
+    let wanted = (unmap_ipv4(remote), unmap_ipv4(local));
     ["/proc/self/net/tcp", "/proc/self/net/tcp6"].into_iter().find_map(|table| {
         let mut text = String::new();
-        fs::File::open(table).ok()?.take(MAX_TABLE).read_to_string(&mut text).ok()?;
-        text.lines().skip(1).find_map(|line| entry(line, wanted))
+        fs::File::open(table).ok()?.take(MAX_SOCKET_TABLE_BYTES).read_to_string(&mut text).ok()?;
+        text.lines().skip(1).find_map(|line| parse_socket_line(line, wanted))
     })
 }
 
 /// One line of the table, if it is about that connection. A socket that is closed already has no inode.
-fn entry(line: &str, wanted: (SocketAddr, SocketAddr)) -> Option<(u32, u64)> {
+fn parse_socket_line(line: &str, wanted: (SocketAddr, SocketAddr)) -> Option<(u32, u64)> {
     let mut words = line.split_ascii_whitespace().skip(1);
-    if address(words.next()?)? != wanted.0 || !is_to(address(words.next()?)?, wanted.1) {
+    if parse_address(words.next()?)? != wanted.0
+        || !matches_destination(parse_address(words.next()?)?, wanted.1)
+    {
         return None;
     }
     let uid = words.nth(4)?.parse().ok()?;
@@ -108,12 +110,12 @@ fn entry(line: &str, wanted: (SocketAddr, SocketAddr)) -> Option<(u32, u64)> {
 }
 
 /// Returns whether a connection leads there: who listens at all addresses has those of one port.
-fn is_to(address: SocketAddr, wanted: SocketAddr) -> bool {
+fn matches_destination(address: SocketAddr, wanted: SocketAddr) -> bool {
     address == wanted || (wanted.ip().is_unspecified() && address.port() == wanted.port())
 }
 
 /// An address as the table has it: words of the machine's own order in hexadecimal, a colon, the port.
-fn address(text: &str) -> Option<SocketAddr> {
+fn parse_address(text: &str) -> Option<SocketAddr> {
     let (ip, port) = text.split_once(':')?;
     let word = |at: usize| Some(u32::from_str_radix(ip.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
     let ip: IpAddr = match ip.len() {
@@ -127,16 +129,16 @@ fn address(text: &str) -> Option<SocketAddr> {
         }
         _ => return None,
     };
-    Some(plain(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?)))
+    Some(unmap_ipv4(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?)))
 }
 
 /// An address of IPv4 is the same within IPv6.
-fn plain(address: SocketAddr) -> SocketAddr {
+fn unmap_ipv4(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
 /// The holders of a socket, among the processes of its user and of the administrator.
-fn holders(uid: u32, inode: u64) -> Vec<u32> {
+fn find_socket_holders(uid: u32, inode: u64) -> Vec<u32> {
     let wanted = format!("socket:[{inode}]");
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let processes = entries.flatten().filter_map(|entry| {
@@ -170,10 +172,10 @@ struct ProcessStat {
 }
 
 /// A process and its ancestors up to the first; none where one of them cannot be read.
-fn line(pid: u32) -> Option<Vec<ProcessStat>> {
+fn read_ancestry(pid: u32) -> Option<Vec<ProcessStat>> {
     let mut last = None;
-    for _ in 0..TRIES {
-        let read = read_line(pid);
+    for _ in 0..MAX_READ_ATTEMPTS {
+        let read = try_read_ancestry(pid);
         if read.is_some() && read == last {
             return read;
         }
@@ -182,21 +184,21 @@ fn line(pid: u32) -> Option<Vec<ProcessStat>> {
     None
 }
 
-fn read_line(pid: u32) -> Option<Vec<ProcessStat>> {
+fn try_read_ancestry(pid: u32) -> Option<Vec<ProcessStat>> {
     let (mut line, mut next) = (Vec::new(), pid);
     // A process whose parent lives where we do not see it has none.
     while next != 0 {
-        if line.len() >= MAX_DEPTH {
+        if line.len() >= MAX_ANCESTORS {
             return None;
         }
-        let read = stat(next)?;
+        let read = read_stat(next)?;
         next = read.parent;
         line.push(read);
     }
     Some(line)
 }
 
-fn stat(pid: u32) -> Option<ProcessStat> {
+fn read_stat(pid: u32) -> Option<ProcessStat> {
     parse(pid, &String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?))
 }
 
@@ -215,7 +217,7 @@ fn parse(pid: u32, text: &str) -> Option<ProcessStat> {
 fn program(pid: u32, called: &str) -> String {
     let file = fs::read_link(format!("/proc/{pid}/exe")).ok();
     let name = file.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-    clean(name.as_deref().unwrap_or(called))
+    sanitize_name(name.as_deref().unwrap_or(called))
 }
 
 #[cfg(test)]
@@ -236,7 +238,7 @@ mod tests {
 
     #[test]
     fn addresses_are_read_as_the_kernel_writes_them() {
-        let read = |text: &str| address(text).map(|address| address.to_string());
+        let read = |text: &str| parse_address(text).map(|address| address.to_string());
         if cfg!(target_endian = "little") {
             assert_eq!(read("0100007F:1CA9").as_deref(), Some("127.0.0.1:7337"));
             assert_eq!(read("0000000000000000FFFF00000100007F:0050").as_deref(), Some("127.0.0.1:80"));

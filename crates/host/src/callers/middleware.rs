@@ -45,7 +45,7 @@ impl CallerMiddleware {
         Self { rule, local, is_administrator: super::is_administrator(), token: Sha256::digest(token).into() }
     }
 
-    async fn known(&self, request: &Request<Incoming>) -> CallerLookup {
+    async fn identify_caller(&self, request: &Request<Incoming>) -> CallerLookup {
         let extensions = request.extensions();
         let Some(RemoteAddress(remote)) = extensions.get::<RemoteAddress>().copied() else {
             return Err(CallerLookupError::Elsewhere);
@@ -76,7 +76,7 @@ impl CallerMiddleware {
     }
 
     /// The reason why the caller is not served; none for one that is.
-    fn refusal(&self, known: &CallerLookup, has_token: bool) -> Option<String> {
+    fn refusal_reason(&self, known: &CallerLookup, has_token: bool) -> Option<String> {
         if let Ok(caller) = known
             && caller.is_server
             && self.rule == CallerRule::SameUser
@@ -109,7 +109,7 @@ impl CallerMiddleware {
 
 /// The caller of a request that a proxy may have forwarded: the proxy is then not who asks, though it is a program of the
 /// user. Forwarding headers can be forged, but only to be trusted less. A server stays a server, whatever it writes.
-fn by_proxy(known: CallerLookup, headers: &HeaderMap) -> CallerLookup {
+fn check_forwarded(known: CallerLookup, headers: &HeaderMap) -> CallerLookup {
     let is_server = known.as_ref().is_ok_and(|caller| caller.is_server);
     if is_server || !hospes_auth::server::is_forwarded(headers) {
         known
@@ -125,14 +125,14 @@ impl HttpMiddleware for CallerMiddleware {
         request: &'a mut Request<Incoming>,
     ) -> MiddlewareFuture<'a> {
         Box::pin(async move {
-            let known = self.known(request).await;
-            let known = by_proxy(known, request.headers());
+            let known = self.identify_caller(request).await;
+            let known = check_forwarded(known, request.headers());
             let has_token = self.shows_token(request.headers());
             // The token goes no further.
             request.headers_mut().remove(AUTHORIZATION);
             // A browser asks for pages of elsewhere first, and cannot show a token with that.
             let is_preflight = request.method() == http::Method::OPTIONS;
-            if let Some(why) = self.refusal(&known, has_token).filter(|_| !is_preflight) {
+            if let Some(why) = self.refusal_reason(&known, has_token).filter(|_| !is_preflight) {
                 tracing::warn!(why, "a request was refused");
                 let (parts, ()) = {
                     let mut head = Request::new(());
@@ -141,7 +141,7 @@ impl HttpMiddleware for CallerMiddleware {
                     head.into_parts()
                 };
                 let mut response = self.refuse(&why);
-                endpoint.show(&parts, &mut response);
+                endpoint.add_cors_headers(&parts, &mut response);
                 return Some(response);
             }
             let words = match &known {
@@ -195,9 +195,9 @@ mod tests {
             token: [0; 32],
         };
         let hidden = |uid| Err(CallerLookupError::Hidden { uid });
-        assert_eq!(front(false).refusal(&hidden(0), false), None);
-        assert!(front(true).refusal(&hidden(0), false).is_some());
-        assert_eq!(front(true).refusal(&hidden(0), true), None);
-        assert!(front(false).refusal(&hidden(1000), false).is_some());
+        assert_eq!(front(false).refusal_reason(&hidden(0), false), None);
+        assert!(front(true).refusal_reason(&hidden(0), false).is_some());
+        assert_eq!(front(true).refusal_reason(&hidden(0), true), None);
+        assert!(front(false).refusal_reason(&hidden(1000), false).is_some());
     }
 }

@@ -52,7 +52,7 @@ impl TerminalName {
 impl ProcessDescription {
     /// Returns its name and origin as text: `python3, process 5, started by bash, sshd`.
     #[must_use]
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         let Self { pid, program, parents, .. } = self;
         match parents.is_empty() {
             true => format!("{program}, process {pid}"),
@@ -63,7 +63,7 @@ impl ProcessDescription {
 
 /// Makes a program's name safe to print in one line. The program's author or user chooses the name.
 #[cfg(target_os = "linux")]
-pub(super) fn clean(name: &str) -> String {
+pub(super) fn sanitize_name(name: &str) -> String {
     let name = name.strip_suffix(" (deleted)").unwrap_or(name);
     let plain = |c: char| match c {
         ',' | '(' | ')' | '`' | '\u{7f}'.. => '?',
@@ -91,9 +91,9 @@ mod tests {
 
     #[test]
     fn a_name_of_a_program_cannot_pass_for_more() {
-        assert_eq!(clean("node"), "node");
-        assert_eq!(clean("sh, process 1 of user 0\n\u{202e}"), "sh? process 1 of user 0??");
-        assert_eq!(clean(&"x".repeat(500)).len(), MAX_NAME);
-        assert_eq!(clean("python3 (deleted)"), "python3");
+        assert_eq!(sanitize_name("node"), "node");
+        assert_eq!(sanitize_name("sh, process 1 of user 0\n\u{202e}"), "sh? process 1 of user 0??");
+        assert_eq!(sanitize_name(&"x".repeat(500)).len(), MAX_NAME);
+        assert_eq!(sanitize_name("python3 (deleted)"), "python3");
     }
 }

@@ -37,7 +37,7 @@ impl<'a> LabelledUri<'a> {
     }
 
     /// The part that may be a label, and the URI without it.
-    pub(super) fn cut(&self) -> Option<(&'a str, String)> {
+    pub(super) fn split_label(&self) -> Option<(&'a str, String)> {
         let (label, rest) = self.rest.split_once('/')?;
         Some((label, format!("{}://{rest}", self.scheme)))
     }
@@ -108,7 +108,7 @@ mod tests {
             let scheme = uri.split_once(':').unwrap().0;
             assert!(shown.starts_with(&format!("{scheme}://a/")), "{shown}");
             let cut = LabelledUri::of(&shown).unwrap();
-            assert_eq!(cut.cut(), Some(("a", uri.to_owned())));
+            assert_eq!(cut.split_label(), Some(("a", uri.to_owned())));
         }
         assert_eq!(LabelledUri::of("ui://[::1]/x").unwrap().with("a"), None);
         for other in ["file:///x", "ui:x", "uix://x", "ui", "hospes://a/ui://x"] {

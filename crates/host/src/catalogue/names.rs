@@ -120,7 +120,7 @@ impl ServerPrefixes {
             if let Some(first) = prefixes.by_key.insert(prefix.key(), server.to_owned()) {
                 return Err(PrefixCollision::Same { prefix, first, second: server.to_owned() });
             }
-            if let Some(first) = seen.insert(confusables::closely(server), server) {
+            if let Some(first) = seen.insert(confusables::strict_skeleton(server), server) {
                 return Err(PrefixCollision::Alike { first: first.to_owned(), second: server.to_owned() });
             }
             prefixes.by_server.insert(server.to_owned(), prefix);

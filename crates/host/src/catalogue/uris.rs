@@ -130,7 +130,7 @@ impl ResourceUriMap {
 
     /// The server behind the label of a URI, and the URI without it.
     fn unlabelled(&self, uri: &LabelledUri<'_>) -> Option<ResourceTarget<'_>> {
-        let (label, own) = uri.cut()?;
+        let (label, own) = uri.split_label()?;
         Some(ResourceTarget { server: self.prefixes.server(label)?, uri: Cow::Owned(own) })
     }
 

@@ -50,6 +50,6 @@ pub(super) fn read_accounts(table: &mut SettingsTable<'_>, report: &mut ConfigRe
     if let Some(entry) = table.take(&["sign_in_wait"], report) {
         accounts.sign_in_wait = table.duration(entry, Duration::from_secs(1), report);
     }
-    table.refuse_unread(report);
+    table.report_unknown_keys(report);
     accounts
 }

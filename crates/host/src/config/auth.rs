@@ -222,7 +222,7 @@ pub(super) fn read_auth(
         let expected = "`auth.identity_providers` beside a client that is `enterprise_managed`: whose word it may hand in";
         table.invalid::<()>(&entry.node.at, "auth.clients", expected, "", report);
     }
-    table.refuse_unread(report);
+    table.report_unknown_keys(report);
     auth
 }
 
@@ -291,7 +291,7 @@ fn client(entry: &ConfigEntry, scope: &ExpansionScope<'_>, report: &mut ConfigRe
         }
     }
     let redirect_uris = table.strings(&["redirect_uris"], report).unwrap_or_default();
-    table.refuse_unread(report);
+    table.report_unknown_keys(report);
     let keys = set.map(AuthKeys::Set).or_else(|| at.map(AuthKeys::At));
     Some(AuthClient { id: entry.key.clone(), name, secret, keys, enterprise_managed, serves, redirect_uris })
 }
@@ -338,7 +338,7 @@ fn sign_in(entry: &ConfigEntry, scope: &ExpansionScope<'_>, report: &mut ConfigR
     if client_id.is_none() && !table.has("client_id") {
         table.invalid::<()>(&entry.node.at, "auth.sign_in.client_id", "a text", "", report);
     }
-    table.refuse_unread(report);
+    table.report_unknown_keys(report);
     Some(AuthSignIn { client_id: client_id?, client_secret, scopes, parameters })
 }
 
@@ -347,7 +347,7 @@ fn revealed(texts: Vec<(String, Secret)>) -> Vec<(String, String)> {
 }
 
 /// Minimum length of a key, in characters. Shorter texts can be guessed.
-const KEY_CHARACTERS: usize = 32;
+const MIN_KEY_CHARACTERS: usize = 32;
 
 fn provider(
     entry: &ConfigEntry,
@@ -367,7 +367,7 @@ fn provider(
             table.invalid::<()>(&entry.node.at, &format!("auth.provider.{name}"), "a text", "", report);
         }
     }
-    table.refuse_unread(report);
+    table.report_unknown_keys(report);
     Some(AuthProvider {
         issuer: issuer?,
         client_id: client_id?,
@@ -388,10 +388,10 @@ fn key(
     let entry = table.take(&["key"], report)?;
     let text = table.expanded(&entry.node, &table.field(entry), scope, report)?;
     let text = text.reveal().trim();
-    if text.chars().count() >= KEY_CHARACTERS {
+    if text.chars().count() >= MIN_KEY_CHARACTERS {
         return Some(Secret::new(text));
     }
-    let expected = format!("at least {KEY_CHARACTERS} random characters");
+    let expected = format!("at least {MIN_KEY_CHARACTERS} random characters");
     table.invalid(&entry.node.at, &table.field(entry), expected, "", report)
 }
 

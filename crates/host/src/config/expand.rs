@@ -151,7 +151,7 @@ impl ExpansionScope<'_> {
         }
         if let Some(inner) = text.strip_prefix("${") {
             let Some((body, after)) = inner.split_once('}') else {
-                self.foreign(text, "`}` at the end")?;
+                self.reject_malformed(text, "`}` at the end")?;
                 return Ok(Some(VariableReference { shown: "${".to_owned(), found: None, after: inner }));
             };
             let (name, default) = match body.split_once(":-") {
@@ -234,7 +234,7 @@ impl ExpansionScope<'_> {
         let name = body.strip_prefix("env:").unwrap_or(body);
         if !is_name(name) {
             let expected = "the name of a variable, `env:NAME`, `file:PATH`, `input:ID`, `userHome` or `workspaceFolder`";
-            return self.foreign(shown, expected).map(|()| None);
+            return self.reject_malformed(shown, expected).map(|()| None);
         }
         match ((self.variable)(name), default) {
             (Some(value), None) => Ok(Some(value)),
@@ -246,7 +246,7 @@ impl ExpansionScope<'_> {
     }
 
     /// A reference that means nothing: an error in our own file, left alone in others'.
-    fn foreign(&self, text: &str, expected: &str) -> Result<(), ExpandError> {
+    fn reject_malformed(&self, text: &str, expected: &str) -> Result<(), ExpandError> {
         if self.dialect != ConfigDialect::Own {
             return Ok(());
         }

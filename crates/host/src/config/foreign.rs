@@ -12,10 +12,10 @@ use super::error::ConfigError;
 use super::expand::{ConfigDialect, ExpansionScope};
 use super::load::PartialConfig;
 use super::nearest::nearest;
-use super::server::{ServerDefaults, read};
-use super::spellings::FOREIGN;
+use super::server::{ServerDefaults, read_server};
+use super::spellings::FOREIGN_SPELLINGS;
 
-const ROOTS: [&str; 5] = ["mcpServers", "servers", "mcp_servers", "mcp", "context_servers"];
+const SERVER_TABLE_KEYS: [&str; 5] = ["mcpServers", "servers", "mcp_servers", "mcp", "context_servers"];
 
 /// Returns true if a TOML file belongs to another application.
 pub(super) fn is_foreign_toml(file: &Path, root: &ConfigNode) -> bool {
@@ -37,12 +37,12 @@ fn in_folder(file: &Path, name: &str) -> bool {
 
 /// Reads a file that is not in Hospes' own format.
 pub(super) fn read_foreign(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &mut PartialConfig) {
-    let found = find(root, scope.dialect);
-    let local = project(root, scope.workspace);
+    let found = find_servers(root, scope.dialect);
+    let local = find_project_servers(root, scope.workspace);
     if found.is_none() && local.is_none() {
         let keys = root.as_object().unwrap_or_default();
         let hint = keys.iter().find_map(|entry| {
-            let meant = nearest(&entry.key, ROOTS)?;
+            let meant = nearest(&entry.key, SERVER_TABLE_KEYS)?;
             Some(format!("; did you mean `{meant}` by `{}` in line {}?", entry.key, entry.at.line()))
         });
         let error = ConfigError::NoServers { at: root.at.clone(), hint: hint.unwrap_or_default() };
@@ -58,10 +58,10 @@ pub(super) fn read_foreign(root: &ConfigNode, scope: &ExpansionScope<'_>, part: 
     if let Some(found) = &found {
         let mut same = root.as_object().unwrap_or_default().iter().filter(|entry| entry.key == found.key);
         if let (Some(first), Some(second)) = (same.next(), same.next()) {
-            part.report.repeated(second, None, found.key.to_owned(), first);
+            part.report.report_repeated_key(second, None, found.key.to_owned(), first);
             return;
         }
-        for other in others(root, found.key) {
+        for other in other_server_tables(root, found.key) {
             let message = format!("the servers under `{}` are ignored beside `{}`", other.key, found.key);
             part.report.warn(&other.at, None, message);
         }
@@ -86,8 +86,14 @@ pub(super) fn read_foreign(root: &ConfigNode, scope: &ExpansionScope<'_>, part: 
                 continue;
             }
             let before = part.report.errors.len();
-            let reading =
-                read(&entry.key, entry, &FOREIGN, scope, ServerDefaults::default(), &mut part.report);
+            let reading = read_server(
+                &entry.key,
+                entry,
+                &FOREIGN_SPELLINGS,
+                scope,
+                ServerDefaults::default(),
+                &mut part.report,
+            );
             part.add(entry, reading, before);
         }
     }
@@ -112,11 +118,11 @@ struct ServersTable<'n> {
     is_opencode: bool,
 }
 
-fn find(root: &ConfigNode, dialect: ConfigDialect) -> Option<ServersTable<'_>> {
+fn find_servers(root: &ConfigNode, dialect: ConfigDialect) -> Option<ServersTable<'_>> {
     let inputs = root.get("inputs");
     // Elsewhere extensions are something else.
     let extensions = (dialect == ConfigDialect::Goose).then_some("extensions");
-    for key in ROOTS.into_iter().chain(extensions) {
+    for key in SERVER_TABLE_KEYS.into_iter().chain(extensions) {
         let Some(node) = root.get(key) else { continue };
         if key == "mcp" {
             if let Some(servers) = node.get("servers").filter(|servers| servers.as_object().is_some()) {
@@ -144,10 +150,10 @@ fn find(root: &ConfigNode, dialect: ConfigDialect) -> Option<ServersTable<'_>> {
 }
 
 /// Other keys of the file that hold servers, too.
-fn others<'n>(root: &'n ConfigNode, chosen: &str) -> impl Iterator<Item = &'n ConfigEntry> {
+fn other_server_tables<'n>(root: &'n ConfigNode, chosen: &str) -> impl Iterator<Item = &'n ConfigEntry> {
     let entries = root.as_object().unwrap_or_default();
     entries.iter().filter(move |entry| {
-        entry.key != chosen && ROOTS.contains(&entry.key.as_str()) && are_servers(&entry.node)
+        entry.key != chosen && SERVER_TABLE_KEYS.contains(&entry.key.as_str()) && are_servers(&entry.node)
     })
 }
 
@@ -161,7 +167,7 @@ fn are_servers(node: &ConfigNode) -> bool {
 }
 
 /// The servers Claude Code keeps for one project in the user's file.
-fn project<'n>(root: &'n ConfigNode, workspace: &Path) -> Option<&'n ConfigNode> {
+fn find_project_servers<'n>(root: &'n ConfigNode, workspace: &Path) -> Option<&'n ConfigNode> {
     let projects = root.get("projects")?.as_object()?;
     projects.iter().find(|entry| Path::new(&entry.key) == workspace)?.node.get("mcpServers")
 }

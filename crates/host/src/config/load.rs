@@ -15,7 +15,7 @@ use super::expand::{ConfigDialect, ExpansionScope};
 use super::foreign::{dialect, is_foreign_toml, read_foreign};
 use super::model::{AllowedCallers, ConsoleConfig, HostConfig, RejectedServer, ServerConfig};
 use super::models::ModelsConfig;
-use super::native::read_own;
+use super::native::read_native;
 use super::server::ParsedServer;
 use super::table::ConfigReport;
 use crate::deciders::DecisionSource;
@@ -96,7 +96,7 @@ impl<'a> ConfigLoader<'a> {
             match read(file) {
                 Ok(bytes) => match std::str::from_utf8(&bytes) {
                     Ok(text) => merge.add(self.part(file, text)),
-                    Err(error) => merge.errors.push(no_text(file, &bytes, &error)),
+                    Err(error) => merge.errors.push(invalid_utf8_error(file, &bytes, &error)),
                 },
                 Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
                     merge.errors.push(ConfigError::TooLarge { file: file.to_owned(), limit: MAX_FILE });
@@ -146,7 +146,7 @@ impl<'a> ConfigLoader<'a> {
             allow_unset: self.allow_unset,
         };
         if own {
-            read_own(&root, &scope, &mut part)
+            read_native(&root, &scope, &mut part)
         } else {
             read_foreign(&root, &scope, &mut part)
         }
@@ -184,7 +184,7 @@ fn read(file: &Path) -> io::Result<Vec<u8>> {
     if bytes.len() > MAX_FILE { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
 }
 
-fn no_text(file: &Path, bytes: &[u8], error: &std::str::Utf8Error) -> ConfigError {
+fn invalid_utf8_error(file: &Path, bytes: &[u8], error: &std::str::Utf8Error) -> ConfigError {
     let before = std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default();
     let hint = match bytes {
         // What Windows' shell writes with `>`.
@@ -262,13 +262,13 @@ impl ConfigMerge {
     fn add(&mut self, part: PartialConfig) {
         self.errors.extend(part.report.errors);
         self.config.warnings.extend(part.report.warnings);
-        once("endpoint.listen", &mut self.listen, part.listen, &mut self.errors);
-        once("endpoint.start_wait", &mut self.start_wait, part.start_wait, &mut self.errors);
-        once("endpoint.callers", &mut self.callers, part.callers, &mut self.errors);
-        once("auth", &mut self.auth, part.auth, &mut self.errors);
-        once("console.listen", &mut self.console, part.console, &mut self.errors);
-        once("accounts", &mut self.accounts, part.accounts, &mut self.errors);
-        once("audit.keep_days", &mut self.audit_kept_for, part.audit_kept_for, &mut self.errors);
+        merge_setting("endpoint.listen", &mut self.listen, part.listen, &mut self.errors);
+        merge_setting("endpoint.start_wait", &mut self.start_wait, part.start_wait, &mut self.errors);
+        merge_setting("endpoint.callers", &mut self.callers, part.callers, &mut self.errors);
+        merge_setting("auth", &mut self.auth, part.auth, &mut self.errors);
+        merge_setting("console.listen", &mut self.console, part.console, &mut self.errors);
+        merge_setting("accounts", &mut self.accounts, part.accounts, &mut self.errors);
+        merge_setting("audit.keep_days", &mut self.audit_kept_for, part.audit_kept_for, &mut self.errors);
         self.config.models.extend(part.models);
         if let Some(answers) = part.console_questions {
             let before = self.config.console_questions.unwrap_or_default();
@@ -314,7 +314,7 @@ impl ConfigMerge {
 }
 
 /// Merges a setting that may occur in one file only, or with the same value in several.
-fn once<T: PartialEq>(
+fn merge_setting<T: PartialEq>(
     setting: &'static str,
     known: &mut Option<LocatedSetting<T>>,
     found: Option<LocatedSetting<T>>,

@@ -121,7 +121,7 @@ pub(super) fn read_sampling(table: &mut SettingsTable<'_>, report: &mut ConfigRe
             }
         }
     }
-    table.refuse_unread(report);
+    table.report_unknown_keys(report);
     config
 }
 

@@ -13,14 +13,14 @@ use super::load::{LocatedSetting, PartialConfig};
 use super::model::{AllowedCallers, ConsoleConfig};
 use super::models::{ModelsConfig, read_models, read_sampling};
 use super::nearest::hint;
-use super::server::{ServerDefaults, read};
-use super::spellings::OWN;
+use super::server::{ServerDefaults, read_server};
+use super::spellings::NATIVE_SPELLINGS;
 use super::table::{ConfigReport, SettingsTable};
 use crate::deciders::DecisionSource;
 use crate::settings::DEFAULT_HEALTH_CHECK;
 
 /// Reads a file in Hospes' own format.
-pub(super) fn read_own(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &mut PartialConfig) {
+pub(super) fn read_native(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &mut PartialConfig) {
     let report = &mut part.report;
     let Some(mut table) = SettingsTable::new(root, None, "", report) else { return };
     if let Some(mut endpoint) = table.table("endpoint", report) {
@@ -38,7 +38,7 @@ pub(super) fn read_own(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &mut
         }
         part.allowed_hosts = patterns(&mut endpoint, "allowed_hosts", is_host, HOST_FORM, report);
         part.allowed_origins = patterns(&mut endpoint, "allowed_origins", is_origin, ORIGIN_FORM, report);
-        endpoint.refuse_unread(report);
+        endpoint.report_unknown_keys(report);
     }
     if let Some(mut console) = table.table("console", report) {
         if let Some(entry) = console.take(&["listen"], report) {
@@ -49,7 +49,7 @@ pub(super) fn read_own(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &mut
         if let Some(entry) = console.take(&["decisions_from"], report) {
             part.decisions_from = decisions_from(&console, entry, report);
         }
-        console.refuse_unread(report);
+        console.report_unknown_keys(report);
     }
     if let Some(entry) = table.take(&["auth"], report)
         && let Some(mut auth) = SettingsTable::new(&entry.node, None, "auth.", report)
@@ -68,7 +68,7 @@ pub(super) fn read_own(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &mut
             let value = days(&audit, entry, report);
             part.audit_kept_for = value.map(|value| LocatedSetting { value, at: entry.at.clone() });
         }
-        audit.refuse_unread(report);
+        audit.report_unknown_keys(report);
     }
     if let Some(entry) = table.take(&["models"], report) {
         part.models.models = read_models(&table, &entry.node, scope, report);
@@ -91,10 +91,10 @@ pub(super) fn read_own(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &mut
         defaults.timeouts.health_check = table.interval(&["health_check"], DEFAULT_HEALTH_CHECK, report);
         defaults.max_connections = table.count(&["max_connections"], report);
         defaults.pins = table.pins(report);
-        table.refuse_unread(report);
+        table.report_unknown_keys(report);
     }
     let servers = table.take(&["servers"], report);
-    table.refuse_unread(report);
+    table.report_unknown_keys(report);
     let Some(servers) = servers else { return };
     let Some(entries) = servers.node.as_object() else {
         report.wrong_type::<()>(&servers.node, None, servers.key.clone(), "a table");
@@ -102,7 +102,7 @@ pub(super) fn read_own(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &mut
     };
     for entry in entries {
         let long;
-        let entry = match long_form(entry) {
+        let entry = match expand_shorthand(entry) {
             Some(made) => {
                 long = made;
                 &long
@@ -110,13 +110,13 @@ pub(super) fn read_own(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &mut
             None => entry,
         };
         let before = part.report.errors.len();
-        let reading = read(&entry.key, entry, &OWN, scope, defaults, &mut part.report);
+        let reading = read_server(&entry.key, entry, &NATIVE_SPELLINGS, scope, defaults, &mut part.report);
         part.add(entry, reading, before);
     }
 }
 
 /// A text alone, a URL or a command line, is short for a table with nothing else in it.
-fn long_form(entry: &ConfigEntry) -> Option<ConfigEntry> {
+fn expand_shorthand(entry: &ConfigEntry) -> Option<ConfigEntry> {
     let text = entry.node.as_str()?;
     let is_url = ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme));
     let key = if is_url { "url" } else { "command" };
@@ -217,12 +217,12 @@ pub const ORIGIN_FORM: &str =
 
 /// Returns true if the text is a pattern for the `Host` header: a name or an address, with or without a port, or `*`.
 pub fn is_host(text: &str) -> bool {
-    AllowedHosts::knows(text)
+    AllowedHosts::is_valid_form(text)
 }
 
 /// Returns true if the text is a pattern for the `Origin` header: `scheme://host`, with a port or `:*`; `null`; `*`.
 pub fn is_origin(text: &str) -> bool {
-    AllowedOrigins::knows(text)
+    AllowedOrigins::is_valid_form(text)
 }
 
 /// The most days that can be said of anything: a hundred years.

@@ -65,7 +65,7 @@ impl ServerEntryReader<'_, '_, '_> {
         let given = given?;
         // What is the same for everybody would be sent, and nobody would sign in.
         if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
-            self.contradiction(given, format!("`{}`", given.key), "the header `Authorization`");
+            self.report_contradiction(given, format!("`{}`", given.key), "the header `Authorization`");
         }
         let Some((_, id)) = id else {
             if self.table.has("client_id") {
@@ -96,7 +96,7 @@ impl ServerEntryReader<'_, '_, '_> {
             Some("per-user") => {
                 // What is the same for everybody would be sent for everybody.
                 if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
-                    self.contradiction(entry, "`account` = `per-user`", "the header `Authorization`");
+                    self.report_contradiction(entry, "`account` = `per-user`", "the header `Authorization`");
                 }
                 AccountChoice::PerUser
             }
@@ -122,7 +122,7 @@ impl ServerEntryReader<'_, '_, '_> {
                         let field = format!("{}.{}", entry.key, header.key);
                         let is_same = |first: &&ConfigEntry| first.key.eq_ignore_ascii_case(&header.key);
                         if let Some(first) = entries[..index].iter().find(is_same) {
-                            self.report.repeated(header, Some(self.name), field, first);
+                            self.report.report_repeated_key(header, Some(self.name), field, first);
                             continue;
                         }
                         if let Some(value) =
@@ -178,7 +178,7 @@ impl ServerEntryReader<'_, '_, '_> {
             return;
         }
         if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(&entry.key)) {
-            self.contradiction(entry, format!("the header `{}`", entry.key), format!("`{field}`"));
+            self.report_contradiction(entry, format!("the header `{}`", entry.key), format!("`{field}`"));
             return;
         }
         headers.push((entry.key.clone(), value));

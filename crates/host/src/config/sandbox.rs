@@ -46,7 +46,7 @@ impl ServerEntryReader<'_, '_, '_> {
             let mut granted = SandboxFiles::default();
             granted.read = self.paths(&mut files, "read").unwrap_or_default();
             granted.write = self.paths(&mut files, "write").unwrap_or_default();
-            files.refuse_unread(self.report);
+            files.report_unknown_keys(self.report);
             sandbox.profile.files = Some(granted);
         }
         if let Some(entry) = table.take(&["environment"], self.report) {
@@ -59,9 +59,13 @@ impl ServerEntryReader<'_, '_, '_> {
             }
             sandbox.environment = Some(names.into_iter().map(|(name, _)| name.to_owned()).collect());
         }
-        table.refuse_unread(self.report);
+        table.report_unknown_keys(self.report);
         if sandbox.profile.kind == SandboxKind::Off && sandbox.profile.is_demanding() {
-            self.contradiction(entry, "`sandbox.kind` = `off`", "`sandbox.files` or `sandbox.network`");
+            self.report_contradiction(
+                entry,
+                "`sandbox.kind` = `off`",
+                "`sandbox.files` or `sandbox.network`",
+            );
         }
         sandbox
     }

@@ -36,7 +36,7 @@ pub(super) struct ServerDefaults {
 }
 
 /// Reads one server; mistakes go to the report.
-pub(super) fn read(
+pub(super) fn read_server(
     name: &str,
     entry: &ConfigEntry,
     spellings: &SettingSpellings,
@@ -80,10 +80,16 @@ pub(super) fn read(
     let own = scope.dialect == ConfigDialect::Own;
     if own {
         // Settings of another transport are known, whether or not this one asked for them.
-        table.know(&[spellings.args, spellings.env, spellings.env_file, spellings.pass_env, spellings.cwd]);
-        table.know(&[spellings.headers, spellings.account, spellings.sandbox]);
-        table.know(&[spellings.client_id, spellings.client_secret, spellings.client_issuer]);
-        table.refuse_unread(report);
+        table.add_known_keys(&[
+            spellings.args,
+            spellings.env,
+            spellings.env_file,
+            spellings.pass_env,
+            spellings.cwd,
+        ]);
+        table.add_known_keys(&[spellings.headers, spellings.account, spellings.sandbox]);
+        table.add_known_keys(&[spellings.client_id, spellings.client_secret, spellings.client_issuer]);
+        table.report_unknown_keys(report);
     }
     let transport = match transport {
         Ok(Some(transport)) => transport,
@@ -96,7 +102,7 @@ pub(super) fn read(
                 report.warn(&entry.at, Some(name), "has neither `command` nor `url`, and is passed over");
                 return Some(ParsedServer::Skipped);
             }
-            let hint = table.meant(&["command", "url", "httpUrl", "serverUrl", "baseUrl"]);
+            let hint = table.suggest_key(&["command", "url", "httpUrl", "serverUrl", "baseUrl"]);
             report.errors.push(ConfigError::NoTransport {
                 at: entry.at.clone(),
                 server: name.to_owned(),
@@ -151,7 +157,7 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
         self.table.take(spellings, self.report)
     }
 
-    pub(super) fn contradiction(
+    pub(super) fn report_contradiction(
         &mut self,
         at: &ConfigEntry,
         first: impl Into<String>,
@@ -173,13 +179,13 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
         let builtin = self.take(self.spellings.builtin);
         let found: Vec<&ConfigEntry> = [command, url, builtin].into_iter().flatten().collect();
         if let [first, second, ..] = found[..] {
-            self.contradiction(second, format!("`{}`", first.key), format!("`{}`", second.key));
+            self.report_contradiction(second, format!("`{}`", first.key), format!("`{}`", second.key));
             return Ok(None);
         }
         match (kind, found.first()) {
             (Some((kind, said)), Some(entry)) if (kind == TransportKind::Stdio) != command.is_some() => {
                 let said_kind = said.node.as_str().unwrap_or_default();
-                self.contradiction(
+                self.report_contradiction(
                     entry,
                     format!("`{}` = `{said_kind}`", said.key),
                     format!("`{}`", entry.key),
@@ -190,7 +196,7 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
         }
         if let Some(command) = command {
             let stdio = self.stdio(command);
-            self.useless(
+            self.report_ineffective(
                 &[
                     self.spellings.headers,
                     self.spellings.bearer_env,
@@ -219,7 +225,7 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
                 spellings.cwd,
                 spellings.sandbox,
             ];
-            self.useless(&process, url);
+            self.report_ineffective(&process, url);
             return Ok(http.map(ServerTransport::Http));
         }
         if let Some(builtin) = builtin {
@@ -243,7 +249,7 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
                 spellings.cwd,
                 spellings.sandbox,
             ];
-            self.useless(&others, builtin);
+            self.report_ineffective(&others, builtin);
             return Ok(name.zip(args).map(|(name, args)| {
                 ServerTransport::Builtin(BuiltinTransport { name: name.to_owned(), args })
             }));
@@ -252,7 +258,7 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
     }
 
     /// Settings that say nothing about this transport: a mistake in our file, a remark in others'.
-    fn useless(&mut self, groups: &[&'static [&'static str]], because: &ConfigEntry) {
+    fn report_ineffective(&mut self, groups: &[&'static [&'static str]], because: &ConfigEntry) {
         for group in groups {
             let Some(entry) = self.take(group) else { continue };
             let is_empty = match &entry.node.value {
@@ -261,7 +267,7 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
                 _ => false,
             };
             if self.scope.dialect == ConfigDialect::Own {
-                self.contradiction(entry, format!("`{}`", because.key), format!("`{}`", entry.key));
+                self.report_contradiction(entry, format!("`{}`", because.key), format!("`{}`", entry.key));
             } else if !is_empty {
                 let message = format!("`{}` is ignored beside `{}`", entry.key, because.key);
                 self.report.warn(&entry.at, Some(self.name), message);
@@ -301,7 +307,7 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
                     let first = before.node.as_str().unwrap_or_default();
                     let (first, second) =
                         (format!("`{}` = `{first}`", before.key), format!("`{}` = `{text}`", entry.key));
-                    self.contradiction(entry, first, second);
+                    self.report_contradiction(entry, first, second);
                 }
                 Some((TransportKind::Http(flavour), _)) if flavour != HttpFlavour::Any => {}
                 _ => said = Some((kind, entry)),
@@ -498,7 +504,7 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
         for (index, variable) in entries.iter().enumerate() {
             let field = format!("{field}.{}", variable.key);
             if let Some(first) = entries[..index].iter().find(|first| first.key == variable.key) {
-                self.report.repeated(variable, Some(self.name), field, first);
+                self.report.report_repeated_key(variable, Some(self.name), field, first);
                 continue;
             }
             if !is_env_name(&variable.key) {
@@ -554,7 +560,7 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
             };
             let include = tools.strings(&["include"], self.report);
             let exclude = tools.strings(&["exclude"], self.report).unwrap_or_default();
-            tools.refuse_unread(self.report);
+            tools.report_unknown_keys(self.report);
             return ToolFilter { include, exclude };
         }
         // FastMCP has a table of transformations under `tools`, which is something else.

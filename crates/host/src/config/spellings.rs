@@ -46,7 +46,7 @@ pub(super) struct SettingSpellings {
     pub(super) silent: KeySpellings,
 }
 
-pub(super) const OWN: SettingSpellings = SettingSpellings {
+pub(super) const NATIVE_SPELLINGS: SettingSpellings = SettingSpellings {
     command: &["command"],
     args: &["args"],
     builtin: &["builtin"],
@@ -79,7 +79,7 @@ pub(super) const OWN: SettingSpellings = SettingSpellings {
     silent: &[],
 };
 
-pub(super) const FOREIGN: SettingSpellings = SettingSpellings {
+pub(super) const FOREIGN_SPELLINGS: SettingSpellings = SettingSpellings {
     command: &["command", "cmd"],
     args: &["args", "arguments"],
     builtin: &[],

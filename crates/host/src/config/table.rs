@@ -49,7 +49,7 @@ impl<'n> SettingsTable<'n> {
         spellings: &[&'static str],
         report: &mut ConfigReport,
     ) -> Option<&'n ConfigEntry> {
-        self.know(&[spellings]);
+        self.add_known_keys(&[spellings]);
         let entries = self.entries;
         let mut found: Option<&'n ConfigEntry> = None;
         for (index, entry) in entries.iter().enumerate() {
@@ -59,7 +59,7 @@ impl<'n> SettingsTable<'n> {
             self.read[index] = true;
             match found {
                 None => found = Some(entry),
-                Some(first) => report.repeated(entry, self.server, self.field(entry), first),
+                Some(first) => report.report_repeated_key(entry, self.server, self.field(entry), first),
             }
         }
         found
@@ -89,7 +89,7 @@ impl<'n> SettingsTable<'n> {
     }
 
     /// Adds keys that are valid even if they are never read.
-    pub(super) fn know(&mut self, groups: &[&[&'static str]]) {
+    pub(super) fn add_known_keys(&mut self, groups: &[&[&'static str]]) {
         for key in groups.iter().copied().flatten() {
             if !self.known.contains(key) {
                 self.known.push(key);
@@ -98,7 +98,7 @@ impl<'n> SettingsTable<'n> {
     }
 
     /// Reports the entries with unknown keys as mistakes.
-    pub(super) fn refuse_unread(&self, report: &mut ConfigReport) {
+    pub(super) fn report_unknown_keys(&self, report: &mut ConfigReport) {
         for entry in self.unread().filter(|entry| !self.known.contains(&entry.key.as_str())) {
             let mut hint = hint(&entry.key, self.known.iter().copied());
             if hint.is_empty() && !self.known.is_empty() {
@@ -113,7 +113,7 @@ impl<'n> SettingsTable<'n> {
     }
 
     /// The spelling that an unread key was most likely meant to be, as a hint.
-    pub(super) fn meant(&self, wanted: &[&'static str]) -> String {
+    pub(super) fn suggest_key(&self, wanted: &[&'static str]) -> String {
         self.unread()
             .find_map(|entry| {
                 let meant = super::nearest(&entry.key, wanted.iter().copied())?;
@@ -353,7 +353,7 @@ impl ConfigReport {
     }
 
     /// A key that stands twice, perhaps in two spellings.
-    pub(super) fn repeated(
+    pub(super) fn report_repeated_key(
         &mut self,
         second: &ConfigEntry,
         server: Option<&str>,

@@ -16,7 +16,7 @@ pub(super) const MAX_DEPTH: usize = 64;
 pub(super) fn parse(file: &Arc<Path>, text: &str) -> Result<ConfigNode, Box<ConfigError>> {
     let mut tree = YamlTreeBuilder { file, open: Vec::new(), root: None };
     for event in Parser::new_from_str(text) {
-        let done = event.map_err(YamlError::from).and_then(|(event, span)| tree.take(event, span));
+        let done = event.map_err(YamlError::from).and_then(|(event, span)| tree.handle_event(event, span));
         done.map_err(|YamlError { at, message }| ConfigError::Syntax {
             at: place(file, &at),
             format: "YAML",
@@ -60,7 +60,7 @@ enum OpenCollection {
 }
 
 impl YamlTreeBuilder<'_> {
-    fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), YamlError> {
+    fn handle_event(&mut self, event: Event<'_>, span: Span) -> Result<(), YamlError> {
         let at = || place(self.file, &span.start);
         let open = match event {
             Event::Scalar(text, style, _, tag) => {
@@ -119,7 +119,7 @@ impl YamlTreeBuilder<'_> {
             return Ok(());
         }
         let value = match style {
-            ScalarStyle::Plain if tag.is_none() => plain(&text),
+            ScalarStyle::Plain if tag.is_none() => resolve_plain_scalar(&text),
             _ => ConfigValue::String(text.into_owned()),
         };
         self.put(ConfigNode { at, value });
@@ -145,7 +145,7 @@ fn place(file: &Arc<Path>, at: &Marker) -> ConfigSource {
 }
 
 /// YAML 1.2.2, section 10.3.2.
-fn plain(text: &str) -> ConfigValue {
+fn resolve_plain_scalar(text: &str) -> ConfigValue {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => ConfigValue::Null,
         "true" | "True" | "TRUE" => ConfigValue::Boolean(true),

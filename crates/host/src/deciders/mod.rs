@@ -70,7 +70,7 @@ impl Decider {
     /// Describes a process, from the system's information.
     #[must_use]
     pub fn of(caller: &LocalCaller) -> Self {
-        let program = caller.process.words();
+        let program = caller.process.describe();
         match caller.terminal_in_use() {
             Some(terminal) => Self::Terminal { terminal: terminal.name().to_owned(), program },
             None => Self::Program { program },
@@ -115,7 +115,7 @@ impl Decider {
     /// Returns the description for the audit log: `the person at the terminal pts/3: hospes, process 5, started by
     /// bash`.
     #[must_use]
-    pub fn words(&self, token: Option<&str>) -> String {
+    pub fn describe(&self, token: Option<&str>) -> String {
         match (self, token) {
             (Self::Terminal { terminal, program }, _) => {
                 format!("the person at the terminal {terminal}: {program}")

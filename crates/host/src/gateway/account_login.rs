@@ -20,14 +20,14 @@ use super::{Gateway, ViewLease};
 use crate::accounts::{AccountLinkStage, UpstreamAccounts};
 use crate::catalogue::ACCOUNTS_URI;
 use crate::catalogue::names::SEPARATOR;
-use crate::upstream::{UpstreamListing, wants_sign_in};
+use crate::upstream::{UpstreamListing, sign_in_required_error};
 
 /// The tool of a server at which the user has to sign in before it shows anything.
 pub(super) const CONNECT_ACCOUNT: &str = "connect_account";
 /// Under which key the user is asked to go to the URL.
-const KEY: &str = "connect-account";
+const QUESTION_KEY: &str = "connect-account";
 /// Prefix of the request state of a call that waits for an account.
-const STATE: &str = "account ";
+const STATE_PREFIX: &str = "account ";
 /// Returns the listing of a server at which the user has to sign in first.
 pub(super) fn listing() -> UpstreamListing {
     let schema = RawJson::from(json!({ "type": "object", "additionalProperties": false }));
@@ -41,7 +41,7 @@ pub(super) fn listing() -> UpstreamListing {
 
 impl Gateway {
     /// Answers a call, and sends the user to connect an account if that is what it takes.
-    pub(super) async fn answer_or_send_away(
+    pub(super) async fn answer_with_account(
         &self,
         accounts: &UpstreamAccounts,
         call: Call,
@@ -61,13 +61,13 @@ impl Gateway {
             let mut round = context.round();
             round.carried = carried;
             context.begin_round(round);
-            ask(accounts, &context, &method, error)
+            ask_to_sign_in(accounts, &context, &method, error)
         })
     }
 
     /// The server whose tool by which users connect their accounts has this name; none if it has shown what it really
     /// has.
-    pub(super) fn entrance(&self, name: &str, using: &ViewLease) -> Option<usize> {
+    pub(super) fn find_sign_in_tool(&self, name: &str, using: &ViewLease) -> Option<usize> {
         let prefix = name.strip_suffix(CONNECT_ACCOUNT)?.strip_suffix(SEPARATOR)?;
         let server = self.position(self.shared.prefixes.server(prefix)?)?;
         let slot = &self.shared.upstreams[server];
@@ -101,7 +101,7 @@ impl Gateway {
                 })
             })
             .collect();
-        own_resource(ACCOUNTS_URI, &json!({ "accounts": known, "manage": accounts.page() }))
+        own_resource(ACCOUNTS_URI, &json!({ "accounts": known, "manage": accounts.accounts_page_url() }))
     }
 
     /// Answers that tool.
@@ -132,19 +132,19 @@ async fn resume(
     method: &Method,
 ) -> Result<Option<Outcome>, RpcError> {
     let mut round = context.round();
-    let Some(state) = round.carried.as_deref().and_then(|state| state.strip_prefix(STATE)) else {
+    let Some(state) = round.carried.as_deref().and_then(|state| state.strip_prefix(STATE_PREFIX)) else {
         return Ok(None);
     };
     let foreign = || RpcError::invalid_params("the request state is none of ours");
     let (id, inner) = state.split_once(' ').ok_or_else(foreign)?;
     let (id, inner) = (id.to_owned(), inner.strip_prefix('+').map(str::to_owned));
-    let answer = round.answers.remove(KEY).and_then(|answer| answer.decode::<ElicitResult>().ok());
-    round.fresh.retain(|key| key != KEY);
+    let answer = round.answers.remove(QUESTION_KEY).and_then(|answer| answer.decode::<ElicitResult>().ok());
+    round.fresh.retain(|key| key != QUESTION_KEY);
     round.carried = inner;
     context.begin_round(round);
 
     // Nobody else's link is looked at, whatever the state says.
-    let looked = accounts.links().look(&id).map(|(link, stage, until)| (link.clone(), stage, until));
+    let looked = accounts.links().look_up(&id).map(|(link, stage, until)| (link.clone(), stage, until));
     let Some((link, mut stage, until)) =
         looked.filter(|(link, ..)| Some(&*link.principal) == context.principal())
     else {
@@ -155,7 +155,7 @@ async fn resume(
         let why = format!("the user does not connect an account at `{}`; nothing was done", link.server);
         return Ok(Some(told(method, why)?));
     }
-    let waited = timeout_at(until.min(Instant::now() + accounts.limits_now().sign_in_wait), async {
+    let waited = timeout_at(until.min(Instant::now() + accounts.current_limits().sign_in_wait), async {
         let settled =
             stage.wait_for(|stage| !matches!(stage, AccountLinkStage::Open | AccountLinkStage::Taken)).await;
         settled.map_or(AccountLinkStage::Failed, |stage| *stage)
@@ -171,8 +171,14 @@ async fn resume(
             Ok(Some(told(method, why)?))
         }
         // They still may be about it.
-        Err(_) if accounts.links().look(&id).is_some() && !context.peer().revision.is_legacy() => {
-            ask(accounts, context, method, wants_sign_in(&link.server, &accounts.url(&id))).map(Some)
+        Err(_) if accounts.links().look_up(&id).is_some() && !context.peer().revision.is_legacy() => {
+            ask_to_sign_in(
+                accounts,
+                context,
+                method,
+                sign_in_required_error(&link.server, &accounts.link_url(&id)),
+            )
+            .map(Some)
         }
         Err(_) => {
             let why = format!("nobody has signed in at `{}` yet; call again when that is done", link.server);
@@ -190,14 +196,14 @@ struct SignInElicitation {
 
 /// Returns the sign-in that an error asks for. Returns none for any other error, and an error if the link does not
 /// belong to this user.
-fn wanted(
+fn parse_sign_in_error(
     accounts: &UpstreamAccounts,
     context: &Context,
     error: &RpcError,
 ) -> Option<Result<SignInElicitation, RpcError>> {
     let [params] = <[ElicitUrlParams; 1]>::try_from(error.url_elicitations()?).ok()?;
-    let id = accounts.id(&params.url)?.to_owned();
-    let server = match accounts.links().look(&id) {
+    let id = accounts.parse_link_id(&params.url)?.to_owned();
+    let server = match accounts.links().look_up(&id) {
         Some((link, ..)) if Some(&*link.principal) == context.principal() => Arc::clone(&link.server),
         _ => return Some(Err(RpcError::internal("the link to sign in is no longer good; call again"))),
     };
@@ -209,31 +215,34 @@ fn can_be_asked(context: &Context, method: &Method) -> bool {
 }
 
 /// Returns true if an error becomes an elicitation, after which the call continues.
-pub(super) fn is_put(
+pub(super) fn is_sign_in_elicitation(
     accounts: &UpstreamAccounts,
     context: &Context,
     method: &Method,
     error: &RpcError,
 ) -> bool {
-    can_be_asked(context, method) && matches!(wanted(accounts, context, error), Some(Ok(_)))
+    can_be_asked(context, method) && matches!(parse_sign_in_error(accounts, context, error), Some(Ok(_)))
 }
 
 /// Turns an error that asks the user to sign in into an elicitation, or into words for an application that cannot show
 /// URLs. Any other error is returned unchanged.
-fn ask(
+fn ask_to_sign_in(
     accounts: &UpstreamAccounts,
     context: &Context,
     method: &Method,
     error: RpcError,
 ) -> Result<Outcome, RpcError> {
-    let Some(wanted) = wanted(accounts, context, &error) else { return Err(error) };
+    let Some(wanted) = parse_sign_in_error(accounts, context, &error) else { return Err(error) };
     let SignInElicitation { id, server, params } = wanted?;
     if can_be_asked(context, method) {
         let mut round = context.round();
         let inner = round.carried.take().map_or_else(|| "-".to_owned(), |inner| format!("+{inner}"));
-        round.carried = Some(format!("{STATE}{id} {inner}"));
+        round.carried = Some(format!("{STATE_PREFIX}{id} {inner}"));
         let request = InputRequest::Elicit(Box::new(ElicitParams::Url(params)));
-        return Ok(Outcome::InputRequired(PendingInput::new(vec![(KEY.to_owned(), request)], round)));
+        return Ok(Outcome::InputRequired(PendingInput::new(
+            vec![(QUESTION_KEY.to_owned(), request)],
+            round,
+        )));
     }
     let url = &params.url;
     told(

@@ -5,14 +5,14 @@
 //! reads like the question of this program about a call is refused.
 
 use hospes::client::{UrlReview, UrlWarning};
-use hospes::redact::names_secret;
+use hospes::redact::is_secret_name;
 use hospes_model::{ElicitFormParams, ElicitParams, ElicitUrlParams, InputRequest, RpcError};
 use hospes_policy::{is_hidden, visible, visible_line};
 use serde_json::Value;
 use unicode_security::{RestrictionLevel, RestrictionLevelDetection as _, skeleton};
 use url::{Host, Url};
 
-use crate::confusables::{closely, loosely};
+use crate::confusables::{loose_skeleton, strict_skeleton};
 
 /// Words with which the questions of this program about a call begin; a server's name follows.
 const OWN_QUESTIONS: [&str; 3] = ["May I call the tool", "May I fetch the prompt", "May I read"];
@@ -114,7 +114,7 @@ pub(super) fn present_error(server: &str, error: RpcError) -> RpcError {
 }
 
 fn screen_message(message: &str) -> Result<String, ElicitationError> {
-    let words = |text: &str| loosely(&text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let words = |text: &str| loose_skeleton(&text.split_whitespace().collect::<Vec<_>>().join(" "));
     let seen = words(message);
     let asks =
         OWN_QUESTIONS.iter().any(|own| seen.contains(&words(own))) && seen.contains(&words(OWN_SERVER));
@@ -153,7 +153,7 @@ fn looks_like_others(domain: &str) -> bool {
         || name.split('.').filter(|label| !label.is_ascii()).any(|label| {
             label.detect_restriction_level() > RestrictionLevel::HighlyRestrictive
                 || skeleton(label).all(|letter| letter.is_ascii())
-                || closely(label).is_ascii()
+                || strict_skeleton(label).is_ascii()
         })
 }
 
@@ -163,7 +163,7 @@ fn screen_form(mut form: ElicitFormParams) -> Result<ElicitFormParams, Elicitati
         let written = serde_json::to_value(field).unwrap_or_default();
         let title = written.get("title").and_then(Value::as_str).unwrap_or_default();
         let is_password = written.get("format").and_then(Value::as_str) == Some("password");
-        if names_secret(name) || names_secret(title) || is_password {
+        if is_secret_name(name) || is_secret_name(title) || is_password {
             return Err(ElicitationError::Secret(visible_line(name)));
         }
     }

@@ -45,7 +45,7 @@ impl Gateway {
         let why = match &server.definition {
             Some(definition) => {
                 self.shared.memory.learn(definition, KnownProtocol { era: Era::Legacy, sse: false });
-                let is_news = server.speak_older();
+                let is_news = server.switch_to_legacy();
                 if is_news {
                     tracing::warn!(server = %name, revision = %spoken, "{lead}; it is connected anew with {older}");
                     // So that the next call does not go over the connection that is on its way out.
@@ -85,7 +85,7 @@ fn asks_with_requests(method: &Method, outcome: &Outcome) -> bool {
                     // One names the revision, the other the request.
                     let names_cause = text.contains(Revision::LATEST.as_str())
                         || REQUESTS.iter().any(|name| text.contains(name));
-                    result.failed() && text.contains(WORDS) && names_cause
+                    result.has_failed() && text.contains(WORDS) && names_cause
                 }
                 _ => false,
             }

@@ -141,7 +141,7 @@ impl Gateway {
         if part.is_err()
             && let Some(passage) = &mut passage
         {
-            passage.reaches_nobody();
+            passage.clear_labels();
         }
         let (outcome, part) = match part {
             Ok(part) => {
@@ -153,7 +153,7 @@ impl Gateway {
             }
             Err(error) => (Err(error), None),
         };
-        match (self.came_back(passage, &call.context, &call.method, outcome).await, part) {
+        match (self.record_outcome(passage, &call.context, &call.method, outcome).await, part) {
             (Ok(Outcome::Complete(_)), Some(part)) => Ok(part),
             (Ok(outcome), _) => Err(outcome),
             (Err(error), _) => Err(Outcome::Failed(error)),
@@ -173,9 +173,9 @@ impl Gateway {
         let (mut cursor, mut bytes, mut known) = (None, 0, HashSet::new());
         for page in 0..MAX_PAGES {
             let mut reached = self.reach(server, using).await?;
-            if let Some(why) = self.withheld_there(server, what, &mut reached).await {
+            if let Some(why) = self.block_reason_on_connection(server, what, &mut reached).await {
                 reached.lease.finish();
-                return Err(RpcError::invalid_params(why.words(name)));
+                return Err(RpcError::invalid_params(why.message(name)));
             }
             let params = match &cursor {
                 None => RawJson::empty_object(),

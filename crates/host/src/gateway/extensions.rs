@@ -11,7 +11,7 @@ use hospes::{Call, Context, Outcome, Service as _};
 use hospes_model::{ClientCapabilities, Method, Notification, RawJson, Reply, Revision, RpcError};
 
 use super::forward::ForwardRoute;
-use super::{Gateway, NamedItemKind, ViewLease, not_an_object, place, rewrite, unknown_resource};
+use super::{Gateway, NamedItemKind, ViewLease, locate_item, not_an_object, rewrite, unknown_resource};
 use crate::catalogue::names::SEPARATOR;
 use crate::catalogue::uris::RouteError;
 use crate::catalogue::{MergedCatalogue, is_labelled, template_matches};
@@ -32,7 +32,7 @@ impl Gateway {
         let seen = self.shared.upstreams.iter().enumerate().filter(|(server, _)| using.view.sees(*server));
         let live = seen.filter_map(|(server, slot)| {
             // Of what nobody has accepted, no word is passed on.
-            if slot.server.gate.as_ref().is_some_and(|gate| gate.whole().is_some()) {
+            if slot.server.gate.as_ref().is_some_and(|gate| gate.server_block_reason().is_some()) {
                 return None;
             }
             let upstream = slot.of(user)?;
@@ -56,7 +56,8 @@ impl Gateway {
         }
         // An application of an older revision hears this once. So a server that is still starting counts as it was.
         for (server, slot) in self.shared.upstreams.iter().enumerate() {
-            let is_withheld = || slot.server.gate.as_ref().is_some_and(|gate| gate.whole().is_some());
+            let is_withheld =
+                || slot.server.gate.as_ref().is_some_and(|gate| gate.server_block_reason().is_some());
             let is_missing = using.view.sees(server) && seen.iter().all(|(other, _)| *other != server);
             let Some(definition) = slot.server.definition.as_ref().filter(|_| is_missing && !is_withheld())
             else {
@@ -70,7 +71,11 @@ impl Gateway {
     }
 
     /// A request of a method that the specification does not define.
-    pub(super) async fn unknown_method(&self, call: Call, using: &ViewLease) -> Result<Outcome, RpcError> {
+    pub(super) async fn forward_extension_request(
+        &self,
+        call: Call,
+        using: &ViewLease,
+    ) -> Result<Outcome, RpcError> {
         let method = call.method.clone();
         let name = method.name();
         if !is_method_name(name) {
@@ -79,12 +84,12 @@ impl Gateway {
         if let Some(repeated) = call.params.view().repeated {
             return Err(RpcError::invalid_params(format!("invalid params: `{repeated}` stands twice")));
         }
-        self.shared.settle(&using.view, |slot| slot.server.start_wait).await;
+        self.shared.wait_for_first_start(&using.view, |slot| slot.server.start_wait).await;
         if let Some(listed) = self.extension_list(&call, using).await {
             return listed;
         }
         let catalogue = using.catalogue();
-        let (server, params) = self.addressed(&call, using, &catalogue)?;
+        let (server, params) = self.resolve_recipient(&call, using, &catalogue)?;
         let subject = format!("{METHOD_SUBJECT}{name}");
         let shown = without_meta(&params);
         let what = TargetItem::Method(&subject, &shown);
@@ -95,7 +100,7 @@ impl Gateway {
         let context = call.context.clone();
         let outcome = match self.reach(server, using).await {
             Ok(mut reached) => {
-                if let Some(why) = self.withheld_there(server, &what, &mut reached).await {
+                if let Some(why) = self.block_reason_on_connection(server, &what, &mut reached).await {
                     reached.lease.finish();
                     return Ok(self.refuse(passage, &call, server, what, &why).await);
                 }
@@ -104,12 +109,12 @@ impl Gateway {
             }
             Err(unreached) => {
                 if let Some(passage) = &mut passage {
-                    passage.reaches_nobody();
+                    passage.clear_labels();
                 }
                 Err(unreached.into())
             }
         };
-        let outcome = self.came_back(passage, &context, &method, outcome).await?;
+        let outcome = self.record_outcome(passage, &context, &method, outcome).await?;
         Ok(match outcome {
             Outcome::Complete(Reply::Raw { revision, json, bridge }) if names_uris(name) => {
                 let server = &self.shared.upstreams[server].server.name;
@@ -157,7 +162,7 @@ impl Gateway {
         let Ok(mut passage) = self.admit(call, server, &what, using).await else { return };
         let outcome = match self.reach(server, using).await {
             Ok(mut reached) => {
-                if let Some(why) = self.withheld_there(server, &what, &mut reached).await {
+                if let Some(why) = self.block_reason_on_connection(server, &what, &mut reached).await {
                     reached.lease.finish();
                     self.refuse(passage, call, server, what, &why).await;
                     return;
@@ -175,18 +180,18 @@ impl Gateway {
                     "a notification is dropped"
                 );
                 if let Some(passage) = &mut passage {
-                    passage.reaches_nobody();
+                    passage.clear_labels();
                 }
                 Err(unreached.into())
             }
         };
         let Some(passage) = passage else { return };
         // It has reached the server, or the record says that it has not; the application hears neither.
-        let _unheard = passage.came_back(outcome).await;
+        let _unheard = passage.finish(outcome).await;
     }
 
     /// Returns the server that a request is for, and the params with that server's own names and URIs.
-    fn addressed(
+    fn resolve_recipient(
         &self,
         call: &Call,
         using: &ViewLease,
@@ -238,7 +243,7 @@ impl Gateway {
             return Ok(Some((server, rewrite::with_text(params, "name", &own).map_err(wrong)?)));
         }
         if let Some(shown) = view.task_id.as_deref()
-            && let Ok((server, own)) = self.task_place(shown, &call.context)
+            && let Ok((server, own)) = self.resolve_task(shown, &call.context)
             && using.view.sees(server)
         {
             return Ok(Some((server, rewrite::with_text(params, "taskId", &own).map_err(wrong)?)));
@@ -255,7 +260,7 @@ impl Gateway {
     ) -> Option<(usize, String)> {
         let known = [NamedItemKind::Tool, NamedItemKind::Prompt]
             .into_iter()
-            .find_map(|kind| place(catalogue, kind, shown));
+            .find_map(|kind| locate_item(catalogue, kind, shown));
         if let Some(known) = known {
             return Some((known.server, known.name.to_string()));
         }
@@ -382,7 +387,7 @@ pub(super) fn with_shown_uris(value: &RawJson, depth: usize, show: &impl Fn(&str
 }
 
 /// Returns true if the method is not defined by the specification, so that it belongs to an extension.
-pub(super) fn is_own(method: &Method) -> bool {
+pub(super) fn is_extension_method(method: &Method) -> bool {
     matches!(method, Method::Other(_))
 }
 

@@ -9,7 +9,7 @@ use hospes_model::{ContentBlock, InputRequest, Method, RawJson, Reply, RpcError,
 use memchr::memmem;
 use serde::Deserialize;
 
-use super::extensions::is_own;
+use super::extensions::is_extension_method;
 use super::local_answers::{LocalAnswerOutcome, MAX_OWN_ROUNDS};
 use super::round_state::RoundState;
 use super::{Gateway, elicitation, result_identity};
@@ -49,16 +49,16 @@ impl Gateway {
         let holder = live.connection.keeps_calls().then_some(live.id);
         let mut round = call.context.round();
         let roots = &self.shared.upstreams[position].roots;
-        let looked = roots.bound(&call.context, &mut round.answers).await;
+        let looked = roots.filter_answers(&call.context, &mut round.answers).await;
         if let Some(text) = round.carried.take() {
-            let inner = back(&text, server, holder).inspect_err(|_| lease.finish())?;
+            let inner = verify_round_state(&text, server, holder).inspect_err(|_| lease.finish())?;
             round.carried = inner.map(str::to_owned);
             call.context.begin_round(round);
         } else if looked {
             call.context.begin_round(round);
         }
         let params = match &call.method {
-            Method::TasksUpdate => roots.bound_params(&call.context, &params).await.unwrap_or(params),
+            Method::TasksUpdate => roots.filter_task_params(&call.context, &params).await.unwrap_or(params),
             _ => params,
         };
         let method = call.method.clone();
@@ -68,7 +68,7 @@ impl Gateway {
         // What a task asks is asked of whoever fetches it.
         let is_of_a_task = matches!(method, Method::TasksGet | Method::TasksUpdate | Method::TasksCancel);
         if !is_of_a_task {
-            self.will_answer(&call);
+            self.declare_local_answers(&call);
         }
         let (mut turn, mut rounds) = (turn, 0);
         let outcome = loop {
@@ -98,7 +98,7 @@ impl Gateway {
             if rounds >= MAX_OWN_ROUNDS || self.own_abilities() == CapabilitySet::NONE {
                 break Outcome::InputRequired(questions);
             }
-            match Box::pin(self.answer_own(&call, cause, questions)).await {
+            match Box::pin(self.answer_locally(&call, cause, questions)).await {
                 Ok(LocalAnswerOutcome::All(round)) => call.context.begin_round(*round),
                 Ok(LocalAnswerOutcome::Left(questions)) => break Outcome::InputRequired(questions),
                 Ok(LocalAnswerOutcome::Ended(outcome)) => break outcome,
@@ -115,10 +115,10 @@ impl Gateway {
         match outcome {
             Outcome::Complete(reply) => {
                 if method == Method::ToolsCall {
-                    look_at_result(server, &live, &params, &reply);
+                    check_structured_result(server, &live, &params, &reply);
                 }
                 let reply = result_identity::with_server_info(reply, down);
-                self.shown(&method, reply, server, &catalogue).map(Outcome::Complete)
+                self.present_reply(&method, reply, server, &catalogue).map(Outcome::Complete)
             }
             Outcome::InputRequired(mut questions) => {
                 let inner = questions.round.carried.as_deref();
@@ -142,14 +142,14 @@ impl Gateway {
 
     /// The reply with every URI as the application has to write it to come back to this server. Nearly always that
     /// is the reply itself, not looked into.
-    pub(super) fn shown(
+    pub(super) fn present_reply(
         &self,
         method: &Method,
         reply: Reply,
         server: &str,
         catalogue: &MergedCatalogue,
     ) -> Result<Reply, RpcError> {
-        if catalogue.is_alone || is_own(method) {
+        if catalogue.is_alone || is_extension_method(method) {
             return Ok(reply);
         }
         let show = |uri: &str| catalogue.uris.show(server, uri, &template_matches);
@@ -182,7 +182,7 @@ impl Gateway {
 }
 
 /// Notes a structured result that breaks its tool's output schema. Only results of tools that have one are decoded.
-fn look_at_result(server: &str, live: &ReadyConnection, params: &RawJson, reply: &Reply) {
+fn check_structured_result(server: &str, live: &ReadyConnection, params: &RawJson, reply: &Reply) {
     #[derive(Deserialize)]
     struct ToolNamePeek {
         name: String,
@@ -195,10 +195,10 @@ fn look_at_result(server: &str, live: &ReadyConnection, params: &RawJson, reply:
         return;
     }
     match reply {
-        Reply::CallTool(result) => live.results.look(server, &name, result),
+        Reply::CallTool(result) => live.results.check_result(server, &name, result),
         Reply::Raw { json, .. } => {
             if let Ok(result) = json.decode() {
-                live.results.look(server, &name, &result);
+                live.results.check_result(server, &name, &result);
             }
         }
         _ => {}
@@ -206,7 +206,11 @@ fn look_at_result(server: &str, live: &ReadyConnection, params: &RawJson, reply:
 }
 
 /// Returns the server's own part of the request state.
-fn back<'a>(text: &'a str, server: &str, holder: Option<u64>) -> Result<Option<&'a str>, RpcError> {
+fn verify_round_state<'a>(
+    text: &'a str,
+    server: &str,
+    holder: Option<u64>,
+) -> Result<Option<&'a str>, RpcError> {
     let Some(carried) = RoundState::read(text) else {
         return Err(RpcError::invalid_params("the request state is none of ours"));
     };

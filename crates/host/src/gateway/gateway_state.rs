@@ -116,7 +116,7 @@ impl ViewLease {
     }
 
     /// Returns a newly built catalogue. A connection may offer a change shortly before the change is announced.
-    pub(crate) fn catalogue_anew(&self, before: &MergedCatalogue) -> Arc<MergedCatalogue> {
+    pub(crate) fn rebuild_catalogue(&self, before: &MergedCatalogue) -> Arc<MergedCatalogue> {
         let own = self.shared.own_lines(&self.view, &self.application);
         self.shared.build(&self.view, &own, Some(before))
     }
@@ -241,7 +241,7 @@ impl GatewayState {
     fn max_users(&self) -> usize {
         self.accounts
             .as_ref()
-            .map_or_else(|| AccountLimits::default().max_users, |all| all.limits_now().max_users)
+            .map_or_else(|| AccountLimits::default().max_users, |all| all.current_limits().max_users)
     }
 
     fn used(self: &Arc<Self>, view: &Arc<CatalogueView>, peer: &Arc<Peer>) -> ViewLease {
@@ -340,7 +340,7 @@ impl GatewayState {
             .iter()
             .zip(&offers)
             .map(|(slot, offer)| match (offer, &slot.server.gate) {
-                (ViewOffer::Live(live), Some(gate)) => Some(gate.shown(&live.listing, &live.hashes)),
+                (ViewOffer::Live(live), Some(gate)) => Some(gate.filter_listing(&live.listing, &live.hashes)),
                 (ViewOffer::Live(live), None) => Some(Cow::Borrowed(&live.listing)),
                 _ => None,
             })
@@ -379,7 +379,11 @@ impl GatewayState {
     }
 
     /// Waits until it is known of every server how its first start went, but no longer than `limit` says after it began.
-    pub(crate) async fn settle(&self, view: &CatalogueView, limit: impl Fn(&UpstreamEntry) -> Duration) {
+    pub(crate) async fn wait_for_first_start(
+        &self,
+        view: &CatalogueView,
+        limit: impl Fn(&UpstreamEntry) -> Duration,
+    ) {
         let mut epoch = self.epoch.subscribe();
         loop {
             epoch.mark_unchanged();
@@ -434,7 +438,7 @@ impl GatewayState {
     }
 
     /// Closes the connections of views that have been idle for `idle_after`. Runs until the future is dropped.
-    pub(crate) async fn sweep(self: Arc<Self>) {
+    pub(crate) async fn close_idle_connections(self: Arc<Self>) {
         let idle = self.settings.idle_after;
         loop {
             tokio::time::sleep(idle / 4).await;

@@ -15,7 +15,7 @@ pub(super) fn check(call: &Call, tool: Option<&Tool>) -> Result<(), RpcError> {
     if call.context.peer().revision.is_legacy() {
         return Ok(());
     }
-    let Ok(params) = HeaderParams::of(&tool.input_schema) else { return Ok(()) };
+    let Ok(params) = HeaderParams::from_schema(&tool.input_schema) else { return Ok(()) };
     if params.is_empty() {
         return Ok(());
     }

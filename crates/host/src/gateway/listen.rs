@@ -26,11 +26,11 @@ use crate::pins::BlockReason;
 use crate::upstream::{SupervisedConnection, TaskHold, UpstreamEntry, UpstreamPhase, listen};
 
 /// Wait before a server's stream that ended is opened again.
-const AGAIN: Duration = Duration::from_secs(2);
+const REOPEN_DELAY: Duration = Duration::from_secs(2);
 /// Minimum interval between two renewals of the hold on watched tasks.
-const LEAST_KEEP: Duration = Duration::from_secs(1);
+const MIN_KEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// Time that an application's stream of changes waits for its servers before it is acknowledged.
-const FOLLOW_WAIT: Duration = Duration::from_secs(2);
+const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The most resources one stream may follow: as many as a session of the older revisions may have.
 const MAX_RESOURCE_SUBSCRIPTIONS: usize = 1024;
@@ -62,7 +62,7 @@ impl Gateway {
         }
         let context = &call.context;
         if !wanted.task_ids.is_empty() && !context.peer().capabilities.has_extension(TASKS_EXTENSION) {
-            return Err(hospes::tasks::not_declared());
+            return Err(hospes::tasks::tasks_not_declared());
         }
         let mut epoch = self.shared.epoch.subscribe();
         let mut known = using.catalogue();
@@ -82,7 +82,7 @@ impl Gateway {
         let told = SubscriptionSink::new(context);
         let mut follows = FuturesUnordered::new();
         let follow = |(server, wanted): (usize, SubscribedItems)| {
-            let starting = told.one_starts();
+            let starting = told.expect_acknowledgement();
             self.keep_following(server, wanted, using, &told, starting)
         };
         let (routed, denied) = self.routable(&known, &mut waiting, context, IfWithheld::Denied).await;
@@ -91,7 +91,7 @@ impl Gateway {
         for id in &wanted.task_ids {
             self.recall_task(id).await;
             // Somebody else's is not followed, and the acknowledgement says so.
-            let Ok((server, original)) = self.task_place(id, context) else { continue };
+            let Ok((server, original)) = self.resolve_task(id, context) else { continue };
             if !using.view.sees(server) {
                 continue;
             }
@@ -106,7 +106,7 @@ impl Gateway {
         follows.extend(tasks.into_iter().map(follow));
         // Whoever is told that they listen misses nothing; but a server that is slow to say so is not waited for.
         tokio::select! {
-            _ = timeout(FOLLOW_WAIT, told.all_started()) => {}
+            _ = timeout(ACKNOWLEDGE_TIMEOUT, told.wait_for_acknowledgements()) => {}
             never = async {
                 while follows.next().await.is_some() {}
                 std::future::pending::<std::convert::Infallible>().await
@@ -179,14 +179,16 @@ impl Gateway {
                 continue;
             };
             let gate = self.shared.upstreams[server].server.gate.as_ref();
-            let withheld = gate.and_then(|gate| gate.whole());
+            let withheld = gate.and_then(|gate| gate.server_block_reason());
             if withheld.is_some() && matches!(if_withheld, IfWithheld::Waits) {
                 waiting.push(uri);
                 continue;
             }
             let withheld = withheld.as_ref().map(BlockReason::as_str);
             let is_followed = match &self.shared.guard {
-                Some(guard) => guard.follows(context, &self.subscription(server, &original), withheld).await,
+                Some(guard) => {
+                    guard.admit_subscription(context, &self.subscription(server, &original), withheld).await
+                }
                 None => withheld.is_none(),
             };
             if !is_followed {
@@ -204,9 +206,9 @@ impl Gateway {
 
     /// Returns true if changes of a task are reported. A task that has to end is ended instead.
     async fn follows_task(&self, server: usize, (shown, original): (&str, &str), context: &Context) -> bool {
-        let Some(over) = self.over(server, shown, context) else { return true };
+        let Some(over) = self.task_end_reason(server, shown, context) else { return true };
         if let Ok(Some(mut note)) = self.note_of_task(server, shown, context).await {
-            note.decided("deny", &over.by);
+            note.set_decision("deny", &over.by);
             note.end(AuditOutcome::Refused, None).await;
         }
         let _told = self.end_task(server, (shown, original), context, &over.why);
@@ -226,8 +228,13 @@ impl Gateway {
         let mut starting = Some(starting);
         loop {
             // Nothing is asked of what nobody has accepted, and no word of it is passed on.
-            if self.shared.upstreams[server].server.gate.as_ref().is_some_and(|gate| gate.whole().is_some()) {
-                sleep(AGAIN).await;
+            if self.shared.upstreams[server]
+                .server
+                .gate
+                .as_ref()
+                .is_some_and(|gate| gate.server_block_reason().is_some())
+            {
+                sleep(REOPEN_DELAY).await;
                 continue;
             }
             // Once it is connected it is known whether applications may share the connection.
@@ -249,14 +256,17 @@ impl Gateway {
                         while kept.is_none() {
                             if matches!(&*line.phase(), UpstreamPhase::Stopped) {
                                 // With its connection a task is gone.
-                                wanted.tasks.iter().for_each(|task| self.tell_lost(task, server, told));
+                                wanted
+                                    .tasks
+                                    .iter()
+                                    .for_each(|task| self.notify_task_lost(task, server, told));
                                 return;
                             }
                             if wanted.tasks.is_empty() {
                                 return;
                             }
                             starting = None;
-                            sleep(AGAIN).await;
+                            sleep(REOPEN_DELAY).await;
                             self.follow(place, &mut wanted, using, told, &mut starting).await;
                         }
                     }
@@ -266,13 +276,13 @@ impl Gateway {
                 }
             }
             starting = None;
-            sleep(AGAIN).await;
+            sleep(REOPEN_DELAY).await;
         }
     }
 
     fn may_be_told(&self, server: usize, original: &str, told: &SubscriptionSink<'_>) -> bool {
         let Some(guard) = &self.shared.guard else { return true };
-        guard.still_follows(told.context, &self.subscription(server, original))
+        guard.allows_update(told.context, &self.subscription(server, original))
     }
 
     /// Log messages of a server, and notifications of extensions, that belong to no call.
@@ -291,7 +301,9 @@ impl Gateway {
                 // Another application makes its calls there, and this may be about them.
                 Ok(_) if upstream.is_anothers(line, &using.application) => {}
                 // Nobody has accepted a word of it.
-                Ok(_) if slot.server.gate.as_ref().is_some_and(|gate| gate.whole().is_some()) => {}
+                Ok(_)
+                    if slot.server.gate.as_ref().is_some_and(|gate| gate.server_block_reason().is_some()) => {
+                }
                 Ok(Notification::LogMessage(message)) => {
                     let name = &upstream.server.name;
                     let logger =
@@ -352,12 +364,12 @@ impl Gateway {
         let mut exchange = listen(&live.connection, filter, onward);
         let mut asking = SelectAll::new();
         // Of tasks that nobody speaks of it is said that somebody still waits for them, before they count as left alone.
-        let keep_tasks = (line.server.idle_after / 2).max(LEAST_KEEP);
+        let keep_tasks = (line.server.idle_after / 2).max(MIN_KEEP_INTERVAL);
         loop {
             let event = std::future::poll_fn(|cx| exchange.poll_event(cx));
             let event = tokio::select! {
                 Some((asked, found)) = asking.next() => {
-                    self.hear_answer((server, hold), &asked, found, &mut wanted.tasks, using, told);
+                    self.apply_poll_result((server, hold), &asked, found, &mut wanted.tasks, using, told);
                     if !follows_tasks || !wanted.tasks.is_empty() {
                         continue;
                     }
@@ -384,10 +396,10 @@ impl Gateway {
                             catalogue.uris.show(&line.server.name, &params.uri, &template_matches)
                         }
                     };
-                    told.tell(Notification::ResourceUpdated(params));
+                    told.notify(Notification::ResourceUpdated(params));
                 }
                 ExchangeEvent::Notify(Notification::TasksChanged(found)) => {
-                    self.hear_change((server, hold), found, &mut wanted.tasks, using, told);
+                    self.apply_task_change((server, hold), found, &mut wanted.tasks, using, told);
                     if follows_tasks && wanted.tasks.is_empty() {
                         return;
                     }
@@ -413,7 +425,7 @@ impl Gateway {
                     tasks.for_each(|task| task.last = task.last.take().or_else(|| hold.last(&task.original)));
                     // While the stream was broken nobody told anything.
                     let unknown = wanted.tasks.iter().filter(|task| !is_first || task.last.is_none());
-                    asking.push(self.ask_of(&live, unknown.cloned().collect(), told.context));
+                    asking.push(self.poll_tasks(&live, unknown.cloned().collect(), told.context));
                 }
                 ExchangeEvent::Notify(_) => {}
                 ExchangeEvent::Ask(_)

@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 use super::extensions::shares_extension;
 use super::{Gateway, elicitation};
 use crate::approvals::{ApprovalCard, ApprovalOutcome, DecisionOptions, FormCard, NewApproval, UrlCard};
-use crate::guard::{PendingAuditEntry, PolicyEnforcer, hold};
+use crate::guard::{PendingAuditEntry, PolicyEnforcer, wait_for_decision};
 use crate::sampling::SamplingCause;
 use crate::upstream::{CapabilitySet, ReadyConnection};
 
@@ -41,14 +41,14 @@ impl Gateway {
     }
 
     /// Declares on a call the requests that the host can answer in addition to the application.
-    pub(super) fn will_answer(&self, call: &Call) {
+    pub(super) fn declare_local_answers(&self, call: &Call) {
         let own = self.own_abilities();
         if own != CapabilitySet::NONE {
             let theirs = CapabilitySet::of(&call.context.peer().capabilities);
             let mut all = ClientCapabilities::clone(&call.context.peer().capabilities);
             let both = theirs.and(own).capabilities();
             (all.sampling, all.elicitation) = (both.sampling, both.elicitation);
-            call.context.answer_also(all);
+            call.context.set_answerable_capabilities(all);
         }
     }
 
@@ -96,7 +96,7 @@ impl Gateway {
             refusals.push((key, error));
         }
         if left.is_empty() && !refusals.is_empty() {
-            round.answered_each(refusals.into_iter().map(|(key, error)| (key, Err(error))));
+            round.record_answer_results(refusals.into_iter().map(|(key, error)| (key, Err(error))));
             return LocalAnswerOutcome::All(Box::new(round));
         }
         round.refused.extend(refusals);
@@ -110,19 +110,19 @@ impl Gateway {
         entry.server = Some(cause.server.to_owned());
         entry.subject = cause.subject.map(str::to_owned);
         let mut note = PendingAuditEntry::new(guard, entry);
-        note.decided("deny", why);
+        note.set_decision("deny", why);
         note.end(AuditOutcome::Refused, None).await;
     }
 
     /// Answers those of a server's questions that the application cannot.
-    pub(super) async fn answer_own(
+    pub(super) async fn answer_locally(
         &self,
         call: &Call,
         cause: SamplingCause<'_>,
         questions: PendingInput,
     ) -> Result<LocalAnswerOutcome, RpcError> {
         let theirs = &call.context.peer().capabilities;
-        let can = |request: &InputRequest| request.required_capability(theirs).is_ok();
+        let can = |request: &InputRequest| request.check_required_capability(theirs).is_ok();
         let Some(guard) = &self.shared.guard else { return Ok(LocalAnswerOutcome::Left(questions)) };
         let PendingInput { requests, mut round, .. } = questions;
         let (left, ours): (Vec<_>, Vec<_>) = requests
@@ -148,7 +148,10 @@ impl Gateway {
                     let mut note = PendingAuditEntry::new(guard, entry);
                     let result = elicit(guard, call, cause, *params).await;
                     let accepted = result.as_ref().is_ok_and(|result| result.action == ElicitAction::Accept);
-                    note.decided(if accepted { "allow" } else { "deny" }, "the person, or nobody in time");
+                    note.set_decision(
+                        if accepted { "allow" } else { "deny" },
+                        "the person, or nobody in time",
+                    );
                     note.end(if accepted { AuditOutcome::Done } else { AuditOutcome::Refused }, None).await;
                     result.and_then(|result| written(&result))
                 }
@@ -164,7 +167,7 @@ impl Gateway {
             }
         }
         if left.is_empty() {
-            round.answered_each(answers);
+            round.record_answer_results(answers);
             return Ok(LocalAnswerOutcome::All(Box::new(round)));
         }
         // They wait in the round for the others.
@@ -200,11 +203,11 @@ async fn elicit(
     cause: SamplingCause<'_>,
     params: ElicitParams,
 ) -> Result<ElicitResult, RpcError> {
-    if guard.of_elicitation(call, cause.server).decision == Ruling::Deny {
+    if guard.decide_elicitation(call, cause.server).decision == Ruling::Deny {
         return Ok(ElicitResult::decline());
     }
     // Who is signed in elsewhere is not who is at the console: nobody answers for another.
-    if call.context.principal().is_some() || !guard.desk().is_decidable() {
+    if call.context.principal().is_some() || !guard.approvals().is_decidable() {
         return Ok(ElicitResult::cancel());
     }
     let subject = cause.subject.map(str::to_owned);
@@ -261,16 +264,16 @@ async fn elicit(
             hospes::ask::check_content(form, &content).map_err(|misfit| misfit.to_string())
         })),
     };
-    let waiting = match guard.desk().put(asking) {
+    let waiting = match guard.approvals().submit(asking) {
         Ok(waiting) => waiting,
         Err(refused) => {
-            tracing::warn!(server = cause.server, why = %refused.words(), "a person is not asked");
+            tracing::warn!(server = cause.server, why = %refused.message(), "a person is not asked");
             return Ok(ElicitResult::cancel());
         }
     };
-    let settled = hold(call, &waiting).await;
+    let settled = wait_for_decision(call, &waiting).await;
     // The rules may have changed meanwhile.
-    if guard.of_elicitation(call, cause.server).decision == Ruling::Deny {
+    if guard.decide_elicitation(call, cause.server).decision == Ruling::Deny {
         return Ok(ElicitResult::decline());
     }
     Ok(match settled {
@@ -283,11 +286,11 @@ async fn elicit(
 
 /// Returns true if a field appears to ask for a secret, which no server may do in a form (ELIC-09).
 fn looks_secret(name: &str, field: &hospes_model::PrimitiveSchemaDefinition) -> bool {
-    redact::names_secret(name)
+    redact::is_secret_name(name)
         || serde_json::to_value(field).is_ok_and(|field| {
             ["title", "description"].iter().any(|key| {
                 let text = field.get(*key).and_then(Value::as_str).unwrap_or_default();
-                text.split(|letter: char| !letter.is_alphanumeric()).any(redact::names_secret)
+                text.split(|letter: char| !letter.is_alphanumeric()).any(redact::is_secret_name)
             })
         })
 }

@@ -61,7 +61,7 @@ pub struct Gateway {
 impl Service for Gateway {
     async fn call(&self, call: Call) -> Outcome {
         let answer = match &self.shared.accounts {
-            Some(accounts) => self.answer_or_send_away(accounts, call).await,
+            Some(accounts) => self.answer_with_account(accounts, call).await,
             None => self.answer(call).await,
         };
         match answer {
@@ -102,8 +102,8 @@ impl Gateway {
     async fn answer(&self, call: Call) -> Result<Outcome, RpcError> {
         let using = self.shared.view(call.context.peer(), self.only)?;
         match call.method {
-            Method::ToolsCall => self.named(call, &using, NamedItemKind::Tool).await,
-            Method::PromptsGet => self.named(call, &using, NamedItemKind::Prompt).await,
+            Method::ToolsCall => self.call_named_item(call, &using, NamedItemKind::Tool).await,
+            Method::PromptsGet => self.call_named_item(call, &using, NamedItemKind::Prompt).await,
             Method::ResourcesRead => self.read(call, &using).await,
             Method::ToolsList => self.list(&call, &using, |all, cursor| all.tools.page(cursor)).await,
             Method::PromptsList => self.list(&call, &using, |all, cursor| all.prompts.page(cursor)).await,
@@ -114,8 +114,12 @@ impl Gateway {
             Method::Complete => self.complete(call, &using).await,
             Method::SubscriptionsListen => self.listen(&call, &using).await,
             Method::Discover => Ok(self.discover(&using).await),
-            Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => self.task(call, &using).await,
-            ref own if extensions::is_own(own) => Box::pin(self.unknown_method(call, &using)).await,
+            Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => {
+                self.handle_task_request(call, &using).await
+            }
+            ref own if extensions::is_extension_method(own) => {
+                Box::pin(self.forward_extension_request(call, &using)).await
+            }
             ref other => Err(RpcError::method_not_found(other.name())),
         }
     }
@@ -136,7 +140,7 @@ impl Gateway {
         capabilities.resources = Some(resources);
         capabilities.completions = Some(RawJson::empty_object());
         capabilities.logging = Some(RawJson::empty_object());
-        self.shared.settle(&using.view, |_| self.shared.settings.greeting_wait).await;
+        self.shared.wait_for_first_start(&using.view, |_| self.shared.settings.greeting_wait).await;
         capabilities.extensions = self.extensions(using);
         // Whatever a server may have: which of its tools become tasks, the list and the server say.
         capabilities.extensions.insert(TASKS_EXTENSION.to_owned(), RawJson::empty_object());
@@ -157,7 +161,9 @@ impl Gateway {
             let Some(upstream) = slot.of(view.user.as_ref()) else { continue };
             let Some(live) = upstream.offers(view.abilities) else { continue };
             let gate = slot.server.gate.as_ref();
-            if gate.is_some_and(|gate| gate.item(&live.hashes, ItemKind::Instructions, "").is_some()) {
+            if gate.is_some_and(|gate| {
+                gate.item_block_reason(&live.hashes, ItemKind::Instructions, "").is_some()
+            }) {
                 continue;
             }
             let Some(said) = live.connection.instructions.as_deref().filter(|said| !said.trim().is_empty())
@@ -181,23 +187,28 @@ impl Gateway {
         page: impl Fn(&MergedCatalogue, Option<&str>) -> Result<Reply, RpcError>,
     ) -> Result<Outcome, RpcError> {
         let params: hospes_model::PaginatedParams = call.decode()?;
-        self.shared.settle(&using.view, |slot| slot.server.start_wait).await;
+        self.shared.wait_for_first_start(&using.view, |slot| slot.server.start_wait).await;
         let catalogue = using.catalogue();
         page(&catalogue, params.cursor.as_deref()).map(Outcome::Complete)
     }
 
-    async fn named(&self, call: Call, using: &ViewLease, kind: NamedItemKind) -> Result<Outcome, RpcError> {
+    async fn call_named_item(
+        &self,
+        call: Call,
+        using: &ViewLease,
+        kind: NamedItemKind,
+    ) -> Result<Outcome, RpcError> {
         let Some(name) = call.params.view().name.as_deref() else {
             return Err(RpcError::invalid_params("invalid params at name: expected a string"));
         };
         if kind == NamedItemKind::Tool
             && self.only.is_none()
-            && let Some(server) = self.entrance(name, using)
+            && let Some(server) = self.find_sign_in_tool(name, using)
         {
             return self.connect_account(server, using).await;
         }
         let mut catalogue = using.catalogue();
-        let mut place = place(&catalogue, kind, name);
+        let mut place = locate_item(&catalogue, kind, name);
         let mut reached = None;
         if place.is_none()
             && let Some(server) = self.starting_owner(name, using)
@@ -205,7 +216,7 @@ impl Gateway {
             match self.reach(server, using).await {
                 Ok(found) => {
                     catalogue = using.catalogue();
-                    place = self::place(&catalogue, kind, name);
+                    place = self::locate_item(&catalogue, kind, name);
                     reached = Some((server, found));
                 }
                 // What it has, it shows to those who sign in.
@@ -257,26 +268,26 @@ impl Gateway {
             _ => self.reach(place.server, using).await,
         };
         if let Ok(reached) = &mut found
-            && let Some(why) = self.withheld_there(place.server, &what, reached).await
+            && let Some(why) = self.block_reason_on_connection(place.server, &what, reached).await
         {
             reached.lease.finish();
             return Ok(self.refuse(passage, &call, place.server, what, &why).await);
         }
         if let Ok(reached) = &mut found
             && passage.as_ref().is_some_and(|passage| passage.is_approved())
-            && !(reached.lease.line.read().await
-                && using.catalogue_anew(&catalogue).tools.get(name) == catalogue.tools.get(name))
+            && !(reached.lease.line.wait_for_reread().await
+                && using.rebuild_catalogue(&catalogue).tools.get(name) == catalogue.tools.get(name))
         {
             // Its server became another while the person looked at what it was.
             reached.lease.finish();
             let server = &self.shared.upstreams[place.server].server;
             let going = CallTarget::to(server, what);
             let changed = ApprovalQueueError::Changed;
-            let why = (&*changed.words(), changed.decision());
+            let why = (&*changed.message(), changed.decision());
             return Ok(Box::pin(refuse(self.shared.guard.as_ref(), passage, (&call, &going), why)).await);
         }
         if let (Err(_), Some(passage)) = (&found, &mut passage) {
-            passage.reaches_nobody();
+            passage.clear_labels();
         }
         let (context, method) = (call.context.clone(), call.method.clone());
         let (listed, sent) = (Arc::clone(&catalogue), params.clone());
@@ -295,18 +306,18 @@ impl Gateway {
             }
             Err(unreached) => Err(unreached.into()),
         };
-        let outcome = self.came_back(passage, &context, &method, outcome).await?;
+        let outcome = self.record_outcome(passage, &context, &method, outcome).await?;
         let is_task = matches!(outcome, Outcome::Complete(Reply::CreateTask(_)));
         let origin = is_task.then(|| {
             let guard = self.shared.guard.as_ref()?;
             let sent = sent.members().find(|member| member.key() == "arguments").map(|member| member.value());
             Some(TaskOrigin::new(guard, &context, (&place.name, listed.tools.get(&shown)), sent.as_ref()))
         });
-        Ok(self.show_made(outcome, place.server, &context, origin.flatten()).await)
+        Ok(self.register_created_task(outcome, place.server, &context, origin.flatten()).await)
     }
 
     /// Records how a call ended, or that it waits for its user to sign in.
-    async fn came_back(
+    async fn record_outcome(
         &self,
         passage: Option<Box<AdmittedCall>>,
         context: &Context,
@@ -315,11 +326,13 @@ impl Gateway {
     ) -> Result<Outcome, RpcError> {
         let Some(passage) = passage else { return outcome };
         match (&self.shared.accounts, outcome) {
-            (Some(accounts), Err(error)) if account_login::is_put(accounts, context, method, &error) => {
-                passage.waits_for_account(context).await;
+            (Some(accounts), Err(error))
+                if account_login::is_sign_in_elicitation(accounts, context, method, &error) =>
+            {
+                passage.suspend_for_account(context).await;
                 Err(error)
             }
-            (_, outcome) => passage.came_back(outcome).await,
+            (_, outcome) => passage.finish(outcome).await,
         }
     }
 
@@ -331,7 +344,7 @@ impl Gateway {
         what: &TargetItem<'_>,
         using: &ViewLease,
     ) -> Result<Option<Box<AdmittedCall>>, Outcome> {
-        if let Some(why) = self.withheld(server, what, using) {
+        if let Some(why) = self.block_reason(server, what, using) {
             return Err(self.refuse(None, call, server, *what, &why).await);
         }
         let Some(guard) = &self.shared.guard else { return Ok(None) };
@@ -355,7 +368,7 @@ impl Gateway {
     ) -> Outcome {
         let server = &self.shared.upstreams[server].server;
         let going = CallTarget::to(server, what);
-        let said = why.words(&server.name);
+        let said = why.message(&server.name);
         let refused = refuse(self.shared.guard.as_ref(), passage, (call, &going), (&said, why.as_str()));
         // Seldom needed; calls that go need not carry its future.
         Box::pin(refused).await
@@ -403,7 +416,7 @@ impl Gateway {
     }
 }
 
-fn place(catalogue: &MergedCatalogue, kind: NamedItemKind, name: &str) -> Option<ItemLocation> {
+fn locate_item(catalogue: &MergedCatalogue, kind: NamedItemKind, name: &str) -> Option<ItemLocation> {
     match kind {
         NamedItemKind::Tool => catalogue.tools.origin(name).cloned(),
         NamedItemKind::Prompt => catalogue.prompts.origin(name).cloned(),

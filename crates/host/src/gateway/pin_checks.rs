@@ -11,7 +11,7 @@ use crate::upstream::ReadyConnection;
 impl Gateway {
     /// Returns the reason that an item is blocked for this application, according to its listing. This check runs
     /// before a person is asked.
-    pub(super) fn withheld(
+    pub(super) fn block_reason(
         &self,
         server: usize,
         what: &TargetItem<'_>,
@@ -29,14 +29,14 @@ impl Gateway {
 
     /// Returns the reason that an item is blocked, according to the listing on the connection that the call uses. The
     /// item may have changed between the list and the call.
-    pub(super) async fn withheld_there(
+    pub(super) async fn block_reason_on_connection(
         &self,
         server: usize,
         what: &TargetItem<'_>,
         reached: &mut ReachedUpstream,
     ) -> Option<BlockReason> {
         let gate = self.shared.upstreams[server].server.gate.as_ref()?;
-        if !reached.lease.line.read().await {
+        if !reached.lease.line.wait_for_reread().await {
             return Some(BlockReason::Unread);
         }
         // The same connection, with its lists as they are by now.
@@ -49,18 +49,20 @@ impl Gateway {
 
 fn of(gate: &PinGate, live: &ReadyConnection, what: &TargetItem<'_>) -> Option<BlockReason> {
     match what {
-        TargetItem::Tool(name, _) => gate.item(&live.hashes, ItemKind::Tool, name),
+        TargetItem::Tool(name, _) => gate.item_block_reason(&live.hashes, ItemKind::Tool, name),
         TargetItem::Prompt(name) | TargetItem::PromptCompletion(name) => {
-            gate.item(&live.hashes, ItemKind::Prompt, name)
+            gate.item_block_reason(&live.hashes, ItemKind::Prompt, name)
         }
         // Which resources there are changes all the time. What is said about them is another matter, and is not part of
         // reading them.
-        TargetItem::Resource(uri) | TargetItem::Subscription(uri) => gate.whole().or_else(|| {
-            let rejected = gate.item(&live.hashes, ItemKind::Resource, uri);
-            rejected.filter(|why| matches!(why, BlockReason::Rejected))
-        }),
+        TargetItem::Resource(uri) | TargetItem::Subscription(uri) => {
+            gate.server_block_reason().or_else(|| {
+                let rejected = gate.item_block_reason(&live.hashes, ItemKind::Resource, uri);
+                rejected.filter(|why| matches!(why, BlockReason::Rejected))
+            })
+        }
         TargetItem::TemplateCompletion(_) | TargetItem::Method(..) | TargetItem::Notification(..) => {
-            gate.whole()
+            gate.server_block_reason()
         }
     }
 }

@@ -6,7 +6,7 @@ use hospes_model::RpcError;
 
 use super::forward::ReachedUpstream;
 use super::{Gateway, ViewLease};
-use crate::upstream::{SupervisedConnection, UpstreamState, UpstreamStatus, wants_sign_in};
+use crate::upstream::{SupervisedConnection, UpstreamState, UpstreamStatus, sign_in_required_error};
 
 /// Reasons a server cannot be called.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl From<String> for ReachError {
 impl From<ReachError> for RpcError {
     fn from(unreached: ReachError) -> Self {
         match unreached.sign_in {
-            Some((server, url)) => wants_sign_in(&server, &url),
+            Some((server, url)) => sign_in_required_error(&server, &url),
             None => Self::internal(unreached.why),
         }
     }
@@ -56,7 +56,10 @@ impl Gateway {
         let sign_in = |line: &SupervisedConnection| {
             let url = line.phase().sign_in().cloned()?;
             let accounts = self.shared.accounts.as_ref()?;
-            accounts.id(&url).is_some_and(|id| accounts.is_open(id)).then(|| (Arc::clone(name), url))
+            accounts
+                .parse_link_id(&url)
+                .is_some_and(|id| accounts.is_open(id))
+                .then(|| (Arc::clone(name), url))
         };
         let mut taken = lease()?;
         loop {

@@ -27,7 +27,7 @@ impl Gateway {
         let routed = match self.route(&catalogue, uri) {
             Err(RouteError::Unknown { .. }) => {
                 // It may be a resource of a server that is still being started.
-                self.shared.settle(&using.view, |slot| slot.server.start_wait).await;
+                self.shared.wait_for_first_start(&using.view, |slot| slot.server.start_wait).await;
                 catalogue = using.catalogue();
                 self.route(&catalogue, uri)
             }
@@ -44,7 +44,7 @@ impl Gateway {
         let (context, method) = (call.context.clone(), call.method.clone());
         let outcome = match self.reach(server, using).await {
             Ok(mut reached) => {
-                if let Some(why) = self.withheld_there(server, &what, &mut reached).await {
+                if let Some(why) = self.block_reason_on_connection(server, &what, &mut reached).await {
                     reached.lease.finish();
                     return Ok(self.refuse(passage, &call, server, what, &why).await);
                 }
@@ -52,12 +52,12 @@ impl Gateway {
             }
             Err(unreached) => {
                 if let Some(passage) = &mut passage {
-                    passage.reaches_nobody();
+                    passage.clear_labels();
                 }
                 Err(unreached.into())
             }
         };
-        let outcome = self.came_back(passage, &context, &method, outcome).await?;
+        let outcome = self.record_outcome(passage, &context, &method, outcome).await?;
         let is_for_all = self.shared.guard.is_none() && !self.shared.upstreams[server].is_per_user();
         match outcome {
             Outcome::Complete(reply) if !is_for_all => Ok(Outcome::Complete(private(reply)?)),
@@ -99,7 +99,7 @@ impl Gateway {
             Err(stopped) => return Ok(stopped),
         };
         let mut reached = self.reach(server, using).await?;
-        if let Some(why) = self.withheld_there(server, &what, &mut reached).await {
+        if let Some(why) = self.block_reason_on_connection(server, &what, &mut reached).await {
             reached.lease.finish();
             return Ok(self.refuse(passage, &call, server, what, &why).await);
         }
@@ -116,7 +116,7 @@ impl Gateway {
             reached.lease.finish();
             Ok(Outcome::Complete(CompleteResult::new(Completion::new(Vec::new())).into()))
         };
-        self.came_back(passage, &context, &method, outcome).await
+        self.record_outcome(passage, &context, &method, outcome).await
     }
 }
 

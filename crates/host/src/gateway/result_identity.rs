@@ -73,7 +73,7 @@ pub(super) fn naming_tool(outcome: Outcome, method: &Method, own: &str, shown: &
                 return Outcome::Complete(reply);
             }
             Outcome::Complete(match decoded(method, reply.clone()) {
-                Ok(Reply::CallTool(mut result)) if result.failed() => {
+                Ok(Reply::CallTool(mut result)) if result.has_failed() => {
                     for block in &mut result.content {
                         if let ContentBlock::Text(block) = block
                             && let Some(text) = with_shown_name(&block.text, own, shown)

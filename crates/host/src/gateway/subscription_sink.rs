@@ -39,7 +39,7 @@ impl<'c> SubscriptionSink<'c> {
         Self { context, state: Mutex::default(), starts: Arc::default() }
     }
 
-    pub(super) fn tell(&self, notification: Notification) {
+    pub(super) fn notify(&self, notification: Notification) {
         let mut state = self.state();
         if let Notification::TasksChanged(found) = &notification {
             let id = &found.task.task_id;
@@ -97,12 +97,12 @@ impl<'c> SubscriptionSink<'c> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn one_starts(&self) -> PendingAcknowledgement {
+    pub(super) fn expect_acknowledgement(&self) -> PendingAcknowledgement {
         self.starts.missing.fetch_add(1, Ordering::AcqRel);
         PendingAcknowledgement(Arc::clone(&self.starts))
     }
 
-    pub(super) async fn all_started(&self) {
+    pub(super) async fn wait_for_acknowledgements(&self) {
         loop {
             let mut changed = std::pin::pin!(self.starts.changed.notified());
             changed.as_mut().enable();

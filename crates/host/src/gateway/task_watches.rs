@@ -43,7 +43,7 @@ pub(super) type TaskPollResult = (WatchedTask, Result<Box<GetTaskResult>, RpcErr
 
 impl Gateway {
     /// Asks how tasks stand.
-    pub(super) fn ask_of(
+    pub(super) fn poll_tasks(
         &self,
         live: &Arc<ReadyConnection>,
         tasks: Vec<WatchedTask>,
@@ -61,7 +61,7 @@ impl Gateway {
     }
 
     /// The answer to what [`Gateway::ask_of`] asked.
-    pub(super) fn hear_answer(
+    pub(super) fn apply_poll_result(
         &self,
         place: (usize, &TaskHold),
         asked: &WatchedTask,
@@ -83,20 +83,20 @@ impl Gateway {
                     // How it stands its maker knows.
                     None if !is_over => task.last = Some(found.task),
                     Some(last) if *last == found.task => {}
-                    _ => self.hear_change(place, found, tasks, using, told),
+                    _ => self.apply_task_change(place, found, tasks, using, told),
                 }
             }
             Err(error) if error.code == code::INVALID_PARAMS => {
                 let task = tasks.remove(position);
                 place.1.release(&task.original);
-                self.tell_lost(&task, place.0, told);
+                self.notify_task_lost(&task, place.0, told);
             }
             Err(error) => tracing::debug!(%error, "how a task stands cannot be asked"),
         }
     }
 
     /// A task has changed; it is followed no more once it is over.
-    pub(super) fn hear_change(
+    pub(super) fn apply_task_change(
         &self,
         (server, hold): (usize, &TaskHold),
         mut found: Box<GetTaskResult>,
@@ -115,15 +115,15 @@ impl Gateway {
             self.record_of_task(server, &task.shown, told.context, Err(&over.by));
             let task = tasks.remove(position);
             let why = format!("it goes on no more: {}", over.why);
-            return self.tell_ended(&task, &why, told);
+            return self.notify_task_failed(&task, &why, told);
         }
-        if let Some(news) = self.news(&task.shown, &found) {
+        if let Some(news) = self.ending_to_record(&task.shown, &found) {
             self.record_of_task(server, &task.shown, told.context, Ok(news));
         }
-        match self.show_task(&mut found, &task.shown, server, &using.catalogue()) {
+        match self.present_task(&mut found, &task.shown, server, &using.catalogue()) {
             Ok(()) => {
                 self.deliver_of_task(server, &task.shown, told.context, &found);
-                told.tell(Notification::TasksChanged(found));
+                told.notify(Notification::TasksChanged(found));
             }
             Err(error) => tracing::debug!(%error, "a task's result"),
         }
@@ -133,13 +133,13 @@ impl Gateway {
     }
 
     /// Notifies the application that the server has lost a task. Without this the application would wait forever.
-    pub(super) fn tell_lost(&self, task: &WatchedTask, server: usize, told: &SubscriptionSink<'_>) {
+    pub(super) fn notify_task_lost(&self, task: &WatchedTask, server: usize, told: &SubscriptionSink<'_>) {
         let server = &self.shared.upstreams[server].server.name;
         let why = format!("the server `{server}` has lost the task: it went away, or was started again");
-        self.tell_ended(task, &why, told);
+        self.notify_task_failed(task, &why, told);
     }
 
-    fn tell_ended(&self, task: &WatchedTask, why: &str, told: &SubscriptionSink<'_>) {
+    fn notify_task_failed(&self, task: &WatchedTask, why: &str, told: &SubscriptionSink<'_>) {
         // Of one that was never heard of nobody has been told anything either.
         let Some(mut last) = task.last.clone() else { return };
         last.task_id.clone_from(&task.shown);
@@ -147,7 +147,7 @@ impl Gateway {
         last.status_message = None;
         let mut lost = GetTaskResult::new(last);
         lost.error = Some(RpcError::internal(why.to_owned()));
-        told.tell(Notification::TasksChanged(Box::new(lost)));
+        told.notify(Notification::TasksChanged(Box::new(lost)));
     }
 
     /// Returns the reason that a task has to end after a change, also considering the requests it makes.
@@ -158,8 +158,8 @@ impl Gateway {
         found: &GetTaskResult,
         context: &Context,
     ) -> Option<TaskEndReason> {
-        self.over(server, shown, context).or_else(|| {
-            let what = self.forbidden(server, context, found)?;
+        self.task_end_reason(server, shown, context).or_else(|| {
+            let what = self.forbidden_question(server, context, found)?;
             let why = format!("the server wanted {what}, which is not allowed here");
             Some(TaskEndReason { by: format!("the server wanted {what}"), why })
         })
@@ -179,11 +179,11 @@ impl Gateway {
         let mut note = guard.note_of_task(server, context, origin.as_deref(), shown);
         let (ending, code) = match news {
             Ok(news) => {
-                note.decided("allow", "the call that began it was let through");
+                note.set_decision("allow", "the call that began it was let through");
                 news
             }
             Err(by) => {
-                note.decided("deny", by);
+                note.set_decision("deny", by);
                 (AuditOutcome::Refused, None)
             }
         };

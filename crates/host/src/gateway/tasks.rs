@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hospes::tasks::not_declared;
+use hospes::tasks::tasks_not_declared;
 use hospes::{Call, Context, Outcome, Service as _};
 use hospes_model::{
     CallToolResult, GetTaskResult, Method, RawJson, Reply, Revision, RpcError, TASKS_EXTENSION, TaskParams,
@@ -24,35 +24,39 @@ const END_WAIT: Duration = Duration::from_secs(10);
 
 impl Gateway {
     /// Answers `tasks/get`, `tasks/update` and `tasks/cancel`.
-    pub(super) async fn task(&self, call: Call, using: &ViewLease) -> Result<Outcome, RpcError> {
+    pub(super) async fn handle_task_request(
+        &self,
+        call: Call,
+        using: &ViewLease,
+    ) -> Result<Outcome, RpcError> {
         if !call.context.peer().capabilities.has_extension(TASKS_EXTENSION) {
-            return Err(not_declared());
+            return Err(tasks_not_declared());
         }
         let Some(shown) = call.params.view().task_id.as_deref().map(str::to_owned) else {
             let why = format!("{} wants the task's `taskId`, a string", call.method);
             return Err(RpcError::invalid_params(why));
         };
         self.recall_task(&shown).await;
-        let (server, original) = self.task_place(&shown, &call.context)?;
+        let (server, original) = self.resolve_task(&shown, &call.context)?;
         if !using.view.sees(server) {
             return Err(RpcError::invalid_params("there is no such task here, or its time is over"));
         }
         let mut note = self.note_of_task(server, &shown, &call.context).await?;
         if let Some(gate) = &self.shared.upstreams[server].server.gate
-            && let Some(why) = gate.whole()
+            && let Some(why) = gate.server_block_reason()
         {
             let name = &self.shared.upstreams[server].server.name;
             refuse(note.take(), why.as_str()).await;
-            return Err(RpcError::invalid_request(why.words(name)));
+            return Err(RpcError::invalid_request(why.message(name)));
         }
         // Whoever cancels it ends it, too.
         if call.method != Method::TasksCancel
-            && let Some(over) = self.judged(server, &shown, &call)
+            && let Some(over) = self.request_end_reason(server, &shown, &call)
         {
             refuse(note.take(), &over.by).await;
             return Err(self.end_task(server, (&shown, &original), &call.context, &over.why));
         }
-        let outcome = self.task_there(&call, (server, &shown, &original), using, &mut note).await;
+        let outcome = self.forward_task_request(&call, (server, &shown, &original), using, &mut note).await;
         if let Some(note) = note {
             match &outcome {
                 Ok(_) => note.end(AuditOutcome::Done, None).await,
@@ -64,7 +68,7 @@ impl Gateway {
 
     /// Forwards the request to the task's server. Takes the entry out of `note` if it is recorded differently from a
     /// call.
-    async fn task_there(
+    async fn forward_task_request(
         &self,
         call: &Call,
         (server, shown, original): (usize, &str, &str),
@@ -93,17 +97,17 @@ impl Gateway {
                     return Err(RpcError::internal("tasks/get was answered with something else"));
                 };
                 hold.note(&found.task);
-                if let Some(what) = self.forbidden(server, &call.context, &found) {
+                if let Some(what) = self.forbidden_question(server, &call.context, &found) {
                     refuse(note.take(), &format!("the server wanted {what}")).await;
                     let why = format!("the server wanted {what}, which is not allowed here");
                     return Err(self.end_task(server, (shown, original), &call.context, &why));
                 }
-                self.show_task(&mut found, shown, server, &catalogue)?;
+                self.present_task(&mut found, shown, server, &catalogue)?;
                 self.deliver_of_task(server, shown, &call.context, &found);
                 if let Some(note) = note.take() {
-                    match self.news(shown, &found) {
+                    match self.ending_to_record(shown, &found) {
                         Some((ending, code)) => note.end(ending, code).await,
-                        None => note.forget(),
+                        None => note.discard(),
                     }
                 }
                 Ok(Outcome::Complete(Reply::GetTask(found)))
@@ -125,7 +129,7 @@ impl Gateway {
     ) -> Result<Option<PendingAuditEntry>, RpcError> {
         let Some(guard) = &self.shared.guard else { return Ok(None) };
         if let Some(audit) = guard.audit()
-            && let Err(error) = audit.ready().await
+            && let Err(error) = audit.check_writable().await
         {
             tracing::error!(%error, "nothing is done with tasks while it cannot be recorded");
             return Err(RpcError::internal("what happens cannot be recorded at the moment"));
@@ -133,22 +137,27 @@ impl Gateway {
         let server = &self.shared.upstreams[server].server.name;
         let origin = self.shared.task_owners.origin(shown);
         let mut note = guard.note_of_task(server, context, origin.as_deref(), shown);
-        note.decided("allow", "the call that began it was let through");
+        note.set_decision("allow", "the call that began it was let through");
         Ok(Some(note))
     }
 
     /// Returns the reason that a task has to end, if there is one.
-    pub(super) fn over(&self, server: usize, shown: &str, context: &Context) -> Option<TaskEndReason> {
+    pub(super) fn task_end_reason(
+        &self,
+        server: usize,
+        shown: &str,
+        context: &Context,
+    ) -> Option<TaskEndReason> {
         let guard = self.shared.guard.as_ref()?;
         let origin = self.shared.task_owners.origin(shown)?;
         let server = &self.shared.upstreams[server].server;
-        guard.ends((&server.name, &server.target), context.principal(), &origin)
+        guard.task_end_reason((&server.name, &server.target), context.principal(), &origin)
     }
 
     /// Returns the reason that a request on a task is refused. Answers are not forwarded to a server that may not
     /// receive them.
-    fn judged(&self, server: usize, shown: &str, call: &Call) -> Option<TaskEndReason> {
-        if let Some(over) = self.over(server, shown, &call.context) {
+    fn request_end_reason(&self, server: usize, shown: &str, call: &Call) -> Option<TaskEndReason> {
+        if let Some(over) = self.task_end_reason(server, shown, &call.context) {
             return Some(over);
         }
         let guard = self.shared.guard.as_ref().filter(|_| call.method == Method::TasksUpdate)?;
@@ -160,13 +169,13 @@ impl Gateway {
         }
         let params: UpdateTaskParams = call.decode().ok()?;
         let server = &server.name;
-        let what = guard.forbids_answers(server, &call.context, &params.input_responses)?;
+        let what = guard.forbidden_answer(server, &call.context, &params.input_responses)?;
         let why = format!("the server wanted {what}, which is not allowed here");
         Some(TaskEndReason { by: format!("the server wanted {what}"), why })
     }
 
     /// Returns a description of the first request of a task that its server may not make.
-    pub(super) fn forbidden(
+    pub(super) fn forbidden_question(
         &self,
         server: usize,
         context: &Context,
@@ -178,7 +187,7 @@ impl Gateway {
         }
         let guard = self.shared.guard.as_ref()?;
         let server = &self.shared.upstreams[server].server.name;
-        guard.forbids_to_task(server, context, found.input_requests.values())
+        guard.forbidden_question(server, context, found.input_requests.values())
     }
 
     /// Records in the session's data flow that the result of a task is delivered to the caller.
@@ -198,7 +207,11 @@ impl Gateway {
     }
 
     /// Returns the ending to record for a task's status, if it has to be recorded.
-    pub(super) fn news(&self, shown: &str, found: &GetTaskResult) -> Option<(AuditOutcome, Option<i64>)> {
+    pub(super) fn ending_to_record(
+        &self,
+        shown: &str,
+        found: &GetTaskResult,
+    ) -> Option<(AuditOutcome, Option<i64>)> {
         let status = &found.task.status;
         if !self.shared.task_owners.is_news(shown, status) {
             return None;
@@ -247,7 +260,7 @@ impl Gateway {
     }
 
     /// Names the task that a call has become so that it can be found again.
-    pub(super) async fn show_made(
+    pub(super) async fn register_created_task(
         &self,
         outcome: Outcome,
         server: usize,
@@ -265,7 +278,7 @@ impl Gateway {
         // Before whoever waits for it has its id.
         if let Some(tasks) = &self.shared.tasks
             && let Some(body) = self.shared.task_owners.kept(id, &server.target)
-            && let Err(error) = tasks.put(id.clone(), body).await
+            && let Err(error) = tasks.insert(id.clone(), body).await
         {
             tracing::warn!(%error, "a task cannot be kept, and ends with this host");
         }
@@ -290,7 +303,7 @@ impl Gateway {
     }
 
     /// The server of a task, and the id that it has there.
-    pub(super) fn task_place(&self, shown: &str, context: &Context) -> Result<(usize, String), RpcError> {
+    pub(super) fn resolve_task(&self, shown: &str, context: &Context) -> Result<(usize, String), RpcError> {
         let place = || {
             let (prefix, id) = shown.split_once(SEPARATOR)?;
             let server = self.position(self.shared.prefixes.server(prefix)?)?;
@@ -305,7 +318,7 @@ impl Gateway {
     }
 
     /// The task under the id it has here, and its result with every URI as the application has to write it.
-    pub(super) fn show_task(
+    pub(super) fn present_task(
         &self,
         found: &mut GetTaskResult,
         shown: &str,
@@ -321,7 +334,7 @@ impl Gateway {
         if let Some(result) = found.result.take() {
             let server = &*self.shared.upstreams[server].server.name;
             let reply = Reply::raw(Revision::LATEST, result.clone());
-            found.result = match self.shown(&Method::ToolsCall, reply, server, catalogue)? {
+            found.result = match self.present_reply(&Method::ToolsCall, reply, server, catalogue)? {
                 Reply::CallTool(result) => hospes_model::RawJson::from_serialize(&result).ok(),
                 _ => Some(result),
             };
@@ -332,7 +345,7 @@ impl Gateway {
 
 async fn refuse(note: Option<PendingAuditEntry>, by: &str) {
     if let Some(mut note) = note {
-        note.decided("deny", by);
+        note.set_decision("deny", by);
         note.end(AuditOutcome::Refused, None).await;
     }
 }

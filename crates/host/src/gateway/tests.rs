@@ -229,7 +229,7 @@ impl House {
             builder = builder.sampler(sampler);
         }
         if let Some(state) = &self.kept_in {
-            builder = builder.tasks_kept_in(state);
+            builder = builder.store_tasks_in(state);
         }
         builder.start().unwrap()
     }
@@ -309,7 +309,7 @@ async fn what_a_server_asks_reaches_the_application() {
             let result = client.call(&format!("curious__{tool}"), ()).await;
             let result = result.unwrap_or_else(|error| panic!("{tool}, {up} behind {down}: {error}"));
             assert_eq!(result.all_text(), answer, "{tool}, {up} behind {down}");
-            assert!(!result.failed());
+            assert!(!result.has_failed());
         }
     }
 }
@@ -325,7 +325,7 @@ async fn a_server_knows_what_the_application_cannot_do() {
         able.call("curious__elicit", ()).await.unwrap();
         let client = plain(&host, down).await;
         let answered = match client.call("curious__elicit", ()).await {
-            Ok(result) => format!("{} {}", result.failed(), result.all_text()),
+            Ok(result) => format!("{} {}", result.has_failed(), result.all_text()),
             Err(error) => format!("error {error}"),
         };
         assert!(!answered.contains("window"), "{up} behind {down}: {answered}");
@@ -423,7 +423,7 @@ async fn changes_come_through() {
             .with_tools_list_changed(true)
             .with_resource_subscriptions(vec!["notes://today".to_owned()]);
         let mut stream = client.listen(filter).await.unwrap();
-        assert_eq!(stream.honoured().resource_subscriptions, ["notes://today"], "{up} behind {down}");
+        assert_eq!(stream.acknowledged().resource_subscriptions, ["notes://today"], "{up} behind {down}");
         handle.add_tool("more", || async { "more" }).unwrap();
         let limit = Duration::from_secs(5);
         let change = tokio::time::timeout(limit, stream.next()).await;
@@ -524,7 +524,10 @@ async fn questions_cannot_be_answered_on_another_servers_call() {
     let Outcome::InputRequired(questions) = asked else { panic!("it asks: {asked:?}") };
     let mut round = questions.round;
     let key = questions.requests[0].0.clone();
-    round.answered([(key, RawJson::from(json!({ "action": "accept", "content": { "value": "aisle" } })))]);
+    round.record_answers([(
+        key,
+        RawJson::from(json!({ "action": "accept", "content": { "value": "aisle" } })),
+    )]);
 
     let Outcome::Failed(error) = gateway.call(call("other__elicit", round.clone())).await else {
         panic!("refused")

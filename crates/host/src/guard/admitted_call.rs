@@ -10,7 +10,7 @@ use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome, StoreError};
 
 use super::approval_binding::ApprovalBinding;
 use super::approved_rounds::ApprovedCall;
-use super::call_approval::APPROVED;
+use super::call_approval::APPROVED_STEP;
 use super::call_target::TargetItem;
 use super::pending_entry::later;
 use super::review::ResultReview;
@@ -77,12 +77,12 @@ impl AdmittedCall {
     /// Nothing goes where what happened before could not be recorded; trying again is how it is known that it can.
     pub(super) async fn can_be_recorded(&self) -> Result<(), StoreError> {
         match &self.guard.audit {
-            Some(audit) => audit.ready().await,
+            Some(audit) => audit.check_writable().await,
             None => Ok(()),
         }
     }
 
-    pub(super) fn decided(&mut self, decision: &str, by: impl Into<String>) {
+    pub(super) fn set_decision(&mut self, decision: &str, by: impl Into<String>) {
         if let Some(entry) = &mut self.entry {
             entry.decision = Some(decision.to_owned());
             entry.by = Some(by.into());
@@ -106,7 +106,7 @@ impl AdmittedCall {
     }
 
     /// A person decided about it, this time.
-    pub(super) fn by_person(&mut self) {
+    pub(super) fn mark_decided_by_person(&mut self) {
         self.by_person = true;
     }
 
@@ -115,12 +115,12 @@ impl AdmittedCall {
     }
 
     /// Sets the labels that the result adds to the session's data flow once it is delivered.
-    pub(super) fn brings(&mut self, labels: FlowLabels) {
+    pub(super) fn set_labels(&mut self, labels: FlowLabels) {
         self.labels = Some(labels);
     }
 
     /// Its server is not there: what comes back is ours.
-    pub(crate) fn reaches_nobody(&mut self) {
+    pub(crate) fn clear_labels(&mut self) {
         self.labels = None;
     }
 
@@ -162,7 +162,7 @@ impl AdmittedCall {
     }
 
     /// It has come back from its server.
-    pub(crate) async fn came_back(mut self, outcome: Result<Outcome, RpcError>) -> Result<Outcome, RpcError> {
+    pub(crate) async fn finish(mut self, outcome: Result<Outcome, RpcError>) -> Result<Outcome, RpcError> {
         match outcome {
             Ok(Outcome::Complete(reply)) => {
                 let reply = match self.review.take() {
@@ -170,7 +170,7 @@ impl AdmittedCall {
                         match review.reviewed(&self.guard, &self.server, self.edited(), reply).await {
                             Ok(reply) => reply,
                             Err((by, outcome)) => {
-                                self.decided("deny", by);
+                                self.set_decision("deny", by);
                                 let _nothing_to_withhold = self.end(AuditOutcome::Refused, None, None).await;
                                 return Ok(outcome);
                             }
@@ -186,13 +186,13 @@ impl AdmittedCall {
                 }
             }
             Ok(Outcome::InputRequired(questions))
-                if let Some(what) = self.guard.forbids(
+                if let Some(what) = self.guard.forbidden_request(
                     &self.server,
                     (self.principal.as_deref(), self.application.as_deref()),
                     questions.requests.iter().map(|(_, request)| request),
                 ) =>
             {
-                self.decided("deny", format!("the server wanted {what}"));
+                self.set_decision("deny", format!("the server wanted {what}"));
                 self.end_refused().await;
                 Err(RpcError::invalid_request(format!(
                     "the server `{}` wanted {what} in the middle of the call, which is not allowed here; the call ended",
@@ -200,7 +200,7 @@ impl AdmittedCall {
                 )))
             }
             Ok(Outcome::InputRequired(mut questions)) => {
-                self.go_on(&mut questions.round);
+                self.carry_approval(&mut questions.round);
                 match self.end(AuditOutcome::Asked, None, None).await {
                     Ok(()) => Ok(Outcome::InputRequired(questions)),
                     Err(unrecorded) => unrecorded.outcome(),
@@ -219,18 +219,18 @@ impl AdmittedCall {
 
     /// Suspends the call until its user has signed in at its server. The approval is not used up. It remains valid for
     /// this call only.
-    pub(crate) async fn waits_for_account(mut self, context: &Context) {
+    pub(crate) async fn suspend_for_account(mut self, context: &Context) {
         let mut round = context.round();
-        self.go_on(&mut round);
+        self.carry_approval(&mut round);
         context.begin_round(round);
         let _nothing_to_withhold = self.end(AuditOutcome::Asked, None, None).await;
     }
 
     /// Carries the approval over to the next round.
-    fn go_on(&mut self, round: &mut Round) {
+    fn carry_approval(&mut self, round: &mut Round) {
         let Some(approved) = self.approved.take() else { return };
-        match self.guard.running.go_on(approved).map(|token| RawJson::from_serialize(&token)) {
-            Ok(Ok(token)) => drop(round.steps.insert(APPROVED.to_owned(), token)),
+        match self.guard.running.issue_token(approved).map(|token| RawJson::from_serialize(&token)) {
+            Ok(Ok(token)) => drop(round.steps.insert(APPROVED_STEP.to_owned(), token)),
             _ => tracing::warn!("the person will be asked again: too many approved calls are under way"),
         }
     }
@@ -251,15 +251,15 @@ impl AdmittedCall {
         entry.micros = Some(micros(self.begun));
         // It stays here until it has been handed over: whoever called may go away meanwhile.
         if !self.may_change && !self.by_person && self.approved.is_none() {
-            if let Err(full) = audit.try_note(entry.clone())
-                && let Err(error) = audit.note(*full).await
+            if let Err(full) = audit.try_enqueue(entry.clone())
+                && let Err(error) = audit.enqueue(*full).await
             {
                 tracing::error!(%error, "a call could not be recorded");
             }
             self.entry = None;
             return Ok(());
         }
-        let handed_over = audit.hand_over(entry.clone()).await;
+        let handed_over = audit.submit(entry.clone()).await;
         let Some(entry) = self.entry.take() else { return Ok(()) };
         let written = match handed_over {
             Ok(written) => written.place().await,
@@ -307,7 +307,7 @@ impl PolicyEnforcer {
         let TargetItem::Tool(_, listed) = going.what else {
             return matches!(going.what, TargetItem::Method(..) | TargetItem::Notification(..));
         };
-        let said = ToolEffectSet::said(listed.and_then(|tool| tool.annotations.as_deref()));
+        let said = ToolEffectSet::from_annotations(listed.and_then(|tool| tool.annotations.as_deref()));
         let is_believed =
             going.known.is_some() || self.policy().is_some_and(|policy| policy.trusts(going.server));
         !(said.read_only && is_believed)
@@ -320,7 +320,7 @@ impl Drop for AdmittedCall {
         let Some(audit) = &self.guard.audit else { return };
         entry.ending.get_or_insert(AuditOutcome::Cancelled);
         entry.micros.get_or_insert_with(|| micros(self.begun));
-        if audit.try_note(entry).is_err() {
+        if audit.try_enqueue(entry).is_err() {
             tracing::error!("a call that was cancelled could not be recorded: too much is waiting");
         }
     }

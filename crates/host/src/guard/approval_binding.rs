@@ -37,13 +37,13 @@ impl ApprovalBinding {
         bind(&mut bound, going.subject().as_bytes());
         bind(&mut bound, definition.unwrap_or_default().as_bytes());
         bind(&mut bound, arguments.as_bytes());
-        Self { call: bound.finalize().into(), asker: asker(asked.principal) }
+        Self { call: bound.finalize().into(), asker: asker_digest(asked.principal) }
     }
 }
 
 /// Returns the digest of the caller's identity. The application's name is not part of it, because an application can
 /// choose any name.
-pub(super) fn asker(principal: Option<&str>) -> BindingDigest {
+pub(super) fn asker_digest(principal: Option<&str>) -> BindingDigest {
     let mut bound = Sha256::new();
     bind(&mut bound, &[u8::from(principal.is_some())]);
     bind(&mut bound, principal.unwrap_or_default().as_bytes());

@@ -12,7 +12,7 @@ use super::{CallTarget, TargetItem};
 
 /// Maximum number of characters of the arguments that are shown. A note gives the length of the rest; the call is made
 /// with all arguments.
-const SHOWN: usize = 4000;
+const MAX_SHOWN_CHARS: usize = 4000;
 
 const ONCE: &str = "once";
 const ALWAYS: &str = "always";
@@ -50,7 +50,7 @@ pub(super) fn form(
     if !arguments.as_map().is_empty() {
         let text = serde_json::to_string_pretty(arguments.as_map()).unwrap_or_default();
         let text = shown(&text);
-        let (text, rest) = match text.char_indices().nth(SHOWN) {
+        let (text, rest) = match text.char_indices().nth(MAX_SHOWN_CHARS) {
             Some((at, _)) => (&text[..at], text.len() - at),
             None => (&*text, 0),
         };

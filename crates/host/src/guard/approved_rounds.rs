@@ -8,13 +8,13 @@ use hospes_model::RawJson;
 use tokio::time::Instant;
 
 use super::approval_binding::ApprovalBinding;
-use crate::approvals::{ApprovalLimitExceeded, ApprovalQueueError, id};
+use crate::approvals::{ApprovalLimitExceeded, ApprovalQueueError, generate_id};
 
 /// Maximum number of approved calls that wait for the answer to a server's question.
 const MAX_RUNNING: usize = 4096;
 
 /// Lifetime of such an approval; longer than any call of an older server is kept waiting.
-const RUNNING: Duration = Duration::from_secs(24 * 3600);
+const APPROVAL_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
 /// Binding of the approved call, and the arguments that replace the original ones.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,8 +30,8 @@ pub(super) struct ApprovedRounds(Mutex<HashMap<String, (ApprovedCall, Instant)>>
 
 impl ApprovedRounds {
     /// The word that the next round is approved.
-    pub(super) fn go_on(&self, approved: ApprovedCall) -> Result<String, ApprovalQueueError> {
-        let (id, now) = (id()?, Instant::now());
+    pub(super) fn issue_token(&self, approved: ApprovedCall) -> Result<String, ApprovalQueueError> {
+        let (id, now) = (generate_id()?, Instant::now());
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if running.len() >= MAX_RUNNING {
             running.retain(|_, (_, until)| *until > now);
@@ -39,7 +39,7 @@ impl ApprovedRounds {
         if running.len() >= MAX_RUNNING {
             return Err(ApprovalQueueError::TooMany(ApprovalLimitExceeded::Running(MAX_RUNNING)));
         }
-        running.insert(id.clone(), (approved, now + RUNNING));
+        running.insert(id.clone(), (approved, now + APPROVAL_LIFETIME));
         Ok(id)
     }
 
@@ -49,7 +49,7 @@ impl ApprovedRounds {
     }
 
     /// Uses up that word; what was approved.
-    pub(super) fn resume(
+    pub(super) fn redeem_token(
         &self,
         id: &str,
         bond: &ApprovalBinding,

@@ -26,21 +26,21 @@ use crate::approvals::{
 };
 
 /// Key of the round's step that marks its call as approved.
-pub(super) const APPROVED: &str = "hospes.approved";
+pub(super) const APPROVED_STEP: &str = "hospes.approved";
 
 /// Prefixes of the keys of the host's own questions: those with a form, and those that lead to the console.
 const FORM: &str = "hospes.approve.";
 const CONSOLE: &str = "hospes.console.";
 
 /// By whom what an application's form says was decided.
-const THROUGH_APPLICATION: &str = "the person, through the application";
+const APPLICATION_DECIDER: &str = "the person, through the application";
 
 /// Interval of progress notifications to a caller that waits for a decision.
-const REMINDER: Duration = Duration::from_secs(5);
+const REMINDER_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Maximum length of a call's arguments, in bytes, that a person is asked about. Longer arguments would not be read,
 /// and pending calls are kept in memory.
-const MAX_ASKED: usize = 256 * 1024;
+const MAX_ARGUMENT_BYTES: usize = 256 * 1024;
 
 /// Maximum number of approved calls whose arguments are kept for comparison with the next call.
 const MAX_LAST: usize = 256;
@@ -64,7 +64,7 @@ pub(super) struct CallApproval<'a, 'g> {
 
 impl PolicyEnforcer {
     /// Comes back without an error once the person has approved exactly this call.
-    pub(super) async fn ask(
+    pub(super) async fn require_approval(
         &self,
         call: &Call,
         asking: &CallApproval<'_, '_>,
@@ -73,40 +73,42 @@ impl PolicyEnforcer {
     ) -> Result<(), Outcome> {
         // What the person said goes before anything that was said about other calls.
         if let Some(answer) = answer {
-            let said = answer.said(asking.verdict.may_remember).map(|said| (said, THROUGH_APPLICATION));
+            let said = answer.said(asking.verdict.may_remember).map(|said| (said, APPLICATION_DECIDER));
             let settled = match self.desk.redeem(&answer.id, &asking.bond.call, said).await {
                 Ok(Some(settled)) => Ok(settled),
                 // They are at the console, or on their way.
-                Ok(None) => hold(call, &self.desk.resume(&answer.id, asking.bond.call)).await,
+                Ok(None) => wait_for_decision(call, &self.desk.resume(&answer.id, asking.bond.call)).await,
                 Err(refused) => Err(refused),
             };
             if answer.at_console {
                 let done = ElicitationCompleteParams::new(&answer.id);
                 call.context.notify(Notification::ElicitationComplete(done));
             }
-            return self.act_on(call, settled, asking, passage).await;
+            return self.apply_decision(call, settled, asking, passage).await;
         }
         let mut round = call.context.round();
         // A later round of a call that was approved: its server asks something.
-        if let Some(token) = round.steps.remove(APPROVED) {
+        if let Some(token) = round.steps.remove(APPROVED_STEP) {
             let token: String = token.decode().unwrap_or_default();
-            let super::approved_rounds::ApprovedCall { edited, flow, .. } =
-                match self.running.resume(&token, &asking.bond) {
-                    Ok(approved) => approved,
-                    Err(refused) => {
-                        return Err(stop(asking, passage, refused.decision(), &refused.words()).await);
-                    }
-                };
+            let super::approved_rounds::ApprovedCall { edited, flow, .. } = match self
+                .running
+                .redeem_token(&token, &asking.bond)
+            {
+                Ok(approved) => approved,
+                Err(refused) => {
+                    return Err(refuse_call(asking, passage, refused.decision(), &refused.message()).await);
+                }
+            };
             // What goes now was read since, and nobody said that it may be carried out.
             if !flow && let Some(flow) = &asking.verdict.flow {
                 let why = format!("{flow} since it was approved; call it anew, and the person is asked");
-                return Err(stop(asking, passage, "deny", &why).await);
+                return Err(refuse_call(asking, passage, "deny", &why).await);
             }
             if let Some(edited) = &edited {
-                self.becomes(call, asking, edited, passage).await?;
+                self.check_edit(call, asking, edited, passage).await?;
             }
             call.context.begin_round(round);
-            passage.decided("allow", "approved in an earlier round");
+            passage.set_decision("allow", "approved in an earlier round");
             passage.approved(asking.bond, edited, flow);
             return Ok(());
         }
@@ -116,18 +118,18 @@ impl PolicyEnforcer {
         let subject = GrantQuery { asked, target: going.target, what, name, definition, strong, peer };
         // What must be asked about each time is, whatever was granted once.
         if asking.verdict.may_remember
-            && let Some(grant) = self.desk.granted(&subject, GrantEffect::Allow)
+            && let Some(grant) = self.desk.find_grant(&subject, GrantEffect::Allow)
         {
             let until = grant.until.map_or_else(|| "the session ends".to_owned(), |until| until.to_string());
-            passage.decided("allow", format!("granted until {until} by {}", grant.by));
+            passage.set_decision("allow", format!("granted until {until} by {}", grant.by));
             return Ok(());
         }
-        self.put_question(call, asking, passage).await
+        self.ask_person(call, asking, passage).await
     }
 
     /// Has the person asked in the way that there is: a form in the application, the console in a browser, or the call
     /// waits.
-    async fn put_question(
+    async fn ask_person(
         &self,
         call: &Call,
         asking: &CallApproval<'_, '_>,
@@ -142,25 +144,29 @@ impl PolicyEnforcer {
             } else {
                 "it wants an approval, and this application cannot ask for one"
             };
-            return Err(stop(asking, passage, "deny", why).await);
+            return Err(refuse_call(asking, passage, "deny", why).await);
         }
-        if asking.text.len() > MAX_ASKED {
+        if asking.text.len() > MAX_ARGUMENT_BYTES {
             let why = "its arguments are more than a person can be asked about (262144 bytes)";
-            return Err(stop(asking, passage, "deny", why).await);
+            return Err(refuse_call(asking, passage, "deny", why).await);
         }
         // The console is on this machine: who signed in from elsewhere is not sent there.
         let is_here = call.context.principal().is_none() && capabilities.elicits_urls();
         let console = if by_form || !is_here { None } else { self.desk.console() };
         // The state of a round outlives the host only where it travels with the call.
         let returns = (by_form || console.is_some()) && !call.context.peer().revision.is_legacy();
-        let waiting =
-            match self.desk.put(approvals::NewApproval { returns, ..self.matter(call, asking, by_form) }) {
-                Ok(waiting) => waiting,
-                Err(refused) => return Err(stop(asking, passage, refused.decision(), &refused.words()).await),
-            };
+        let waiting = match self
+            .desk
+            .submit(approvals::NewApproval { returns, ..self.new_approval(call, asking, by_form) })
+        {
+            Ok(waiting) => waiting,
+            Err(refused) => {
+                return Err(refuse_call(asking, passage, refused.decision(), &refused.message()).await);
+            }
+        };
         let question = if by_form {
             let is_trusted = asking.policy.trusts(asking.going.server);
-            let session = GrantSession::of(call.context.peer()).words();
+            let session = GrantSession::of(call.context.peer()).describe();
             let form =
                 approval_form::form(asking.going, asking.arguments, asking.verdict, is_trusted, &session);
             Some((FORM, ElicitParams::Form(form)))
@@ -173,21 +179,23 @@ impl PolicyEnforcer {
             })
         };
         let Some((key, question)) = question else {
-            passage.decided("ask", asking.verdict.why());
-            let settled = hold(call, &waiting).await;
-            return self.act_on(call, settled, asking, passage).await;
+            passage.set_decision("ask", asking.verdict.why());
+            let settled = wait_for_decision(call, &waiting).await;
+            return self.apply_decision(call, settled, asking, passage).await;
         };
         let id = match returns {
-            true => waiting.keep().await,
+            true => waiting.persist().await,
             false => Ok(waiting.detach()),
         };
         let id = match id {
             Ok(id) => id,
-            Err(refused) => return Err(stop(asking, passage, refused.decision(), &refused.words()).await),
+            Err(refused) => {
+                return Err(refuse_call(asking, passage, refused.decision(), &refused.message()).await);
+            }
         };
-        call.context.pend(format!("{key}{id}"), InputRequest::Elicit(Box::new(question)));
+        call.context.add_question(format!("{key}{id}"), InputRequest::Elicit(Box::new(question)));
         let questions = call.context.take_questions();
-        passage.decided("ask", asking.verdict.why());
+        passage.set_decision("ask", asking.verdict.why());
         passage.end_asked().await;
         Err(questions.map_or_else(
             || RpcError::internal("the question about the call is gone").into(),
@@ -196,7 +204,7 @@ impl PolicyEnforcer {
     }
 
     /// Does what was decided.
-    async fn act_on(
+    async fn apply_decision(
         &self,
         call: &Call,
         settled: Result<ApprovalOutcome, ApprovalQueueError>,
@@ -204,7 +212,7 @@ impl PolicyEnforcer {
         passage: &mut AdmittedCall,
     ) -> Result<(), Outcome> {
         if settled.is_ok() {
-            passage.by_person();
+            passage.mark_decided_by_person();
         }
         match settled {
             Ok(ApprovalOutcome::Allowed { edited, by, lasts }) => {
@@ -222,35 +230,35 @@ impl PolicyEnforcer {
                     strong: true,
                     peer: None,
                 };
-                if !is_as_asked || self.desk.granted(&subject, GrantEffect::Deny).is_some() {
+                if !is_as_asked || self.desk.find_grant(&subject, GrantEffect::Deny).is_some() {
                     let refused = ApprovalQueueError::Changed;
-                    return Err(stop(asking, passage, refused.decision(), &refused.words()).await);
+                    return Err(refuse_call(asking, passage, refused.decision(), &refused.message()).await);
                 }
                 if let Some(edited) = &edited {
-                    self.becomes(call, asking, edited, passage).await?;
+                    self.check_edit(call, asking, edited, passage).await?;
                 }
                 let (changed, longer) = (edited.is_some(), if lasts { ", and for longer" } else { "" });
                 let changed = if changed { " in another form" } else { "" };
-                passage.decided("allow", format!("approved{changed} by {by}{longer}{}", asking.flow()));
+                passage.set_decision("allow", format!("approved{changed} by {by}{longer}{}", asking.flow()));
                 self.remember_last(asking, edited.as_ref());
                 passage.approved(asking.bond, edited, asking.verdict.flow.is_some());
                 Ok(())
             }
             Ok(ApprovalOutcome::Denied { reason, by }) => {
-                passage.decided("deny", format!("{by}{}", asking.flow()));
+                passage.set_decision("deny", format!("{by}{}", asking.flow()));
                 passage.end_refused().await;
                 Err(asking.going.refusal(&reason.map_or_else(
                     || "the person said no".to_owned(),
                     |reason| format!("the person said no: {reason}"),
                 )))
             }
-            Err(refused) => Err(stop(asking, passage, refused.decision(), &refused.words()).await),
+            Err(refused) => Err(refuse_call(asking, passage, refused.decision(), &refused.message()).await),
         }
     }
 
     /// Applies the current rules to an edited call. It is refused if they deny it. Its result is reviewed if they
     /// require that for the original or the edited arguments.
-    async fn becomes(
+    async fn check_edit(
         &self,
         call: &Call,
         asking: &CallApproval<'_, '_>,
@@ -259,18 +267,23 @@ impl PolicyEnforcer {
     ) -> Result<(), Outcome> {
         let verdict = match asking.can_become(edited) {
             Ok(verdict) => verdict,
-            Err(why) => return Err(stop(asking, passage, "deny", &why).await),
+            Err(why) => return Err(refuse_call(asking, passage, "deny", &why).await),
         };
         if verdict.review {
             if !self.desk.is_attended() {
-                return Err(stop(asking, passage, "deny", UNREVIEWED).await);
+                return Err(refuse_call(asking, passage, "deny", UNREVIEWED).await);
             }
             passage.review(ResultReview::new(call, asking.going, verdict.because.to_string()));
         }
         Ok(())
     }
 
-    fn matter(&self, call: &Call, asking: &CallApproval<'_, '_>, by_form: bool) -> approvals::NewApproval {
+    fn new_approval(
+        &self,
+        call: &Call,
+        asking: &CallApproval<'_, '_>,
+        by_form: bool,
+    ) -> approvals::NewApproval {
         let CallApproval { policy, verdict, going, asked, arguments, text, .. } = *asking;
         let peer = call.context.peer();
         let action = going.action(arguments);
@@ -394,7 +407,7 @@ pub(super) fn checker(policy: Arc<RwLock<Option<Arc<Policy>>>>) -> StoredEditChe
             Box::new(annotations)
         });
         let policy = policy.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let policy = policy.unwrap_or_else(|| Arc::new(Policy::ordinary()));
+        let policy = policy.unwrap_or_else(|| Arc::new(Policy::without_rules()));
         let what = TargetItem::Tool(&card.name, Some(&tool));
         let going = CallTarget { server: &matter.server, target: "", known: None, what };
         let (application, principal) = (matter.application.as_deref(), matter.principal.as_deref());
@@ -425,13 +438,13 @@ fn can_become(
 
 /// Waits for a decision and sends progress from time to time. Intermediaries between host and application may close a
 /// silent call.
-pub(crate) async fn hold(
+pub(crate) async fn wait_for_decision(
     call: &Call,
     waiting: &ApprovalWaiter,
 ) -> Result<ApprovalOutcome, ApprovalQueueError> {
-    let mut reminders = interval_at(Instant::now(), REMINDER);
+    let mut reminders = interval_at(Instant::now(), REMINDER_INTERVAL);
     reminders.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let settled = waiting.settled();
+    let settled = waiting.wait_settled();
     tokio::pin!(settled);
     // So small that the server's own progress, which comes after it and must be more, is.
     let mut progress = 0.0;
@@ -448,13 +461,13 @@ pub(crate) async fn hold(
 }
 
 /// The call ends here.
-async fn stop(
+async fn refuse_call(
     asking: &CallApproval<'_, '_>,
     passage: &mut AdmittedCall,
     decision: &str,
     why: &str,
 ) -> Outcome {
-    passage.decided(decision, why);
+    passage.set_decision(decision, why);
     passage.end_refused().await;
     asking.going.refusal(why)
 }
@@ -484,7 +497,7 @@ pub(super) fn take_answer(call: &Call) -> Option<ApprovalAnswer> {
 impl ApprovalAnswer {
     /// Returns true if this call was asked about and the question is still open or its approval unused.
     pub(super) fn is_awaited(&self, desk: &ApprovalQueue, bond: &ApprovalBinding) -> bool {
-        desk.has(&self.id, &bond.call)
+        desk.is_redeemable(&self.id, &bond.call)
     }
 
     /// Returns the decision the person made in the application, or none if they were sent to the console. Any answer

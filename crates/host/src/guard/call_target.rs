@@ -55,7 +55,7 @@ impl<'a> CallTarget<'a> {
         match self.what {
             TargetItem::Tool(name, listed) => {
                 let annotations = listed.and_then(|tool| tool.annotations.as_deref());
-                PolicyAction::tool(name, ToolEffectSet::said(annotations), arguments)
+                PolicyAction::tool(name, ToolEffectSet::from_annotations(annotations), arguments)
             }
             // Nobody knows what it does: as of a tool of which nothing is said.
             TargetItem::Method(name, _) | TargetItem::Notification(name, _) => {

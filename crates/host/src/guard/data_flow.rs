@@ -21,7 +21,7 @@ const MAX_FLOWS: usize = 4096;
 const MAX_SOURCES: usize = 16;
 
 /// Time for which a read counts if the end of its session is unknown.
-const REMEMBERED: Duration = Duration::from_secs(12 * 3600);
+const READ_LIFETIME: Duration = Duration::from_secs(12 * 3600);
 
 #[derive(Debug, Default)]
 pub(super) struct DataFlowTracker {
@@ -165,7 +165,7 @@ impl Hash for FlowSession {
 
 impl FlowSource {
     fn is_fresh(&self, now: Instant) -> bool {
-        now.duration_since(self.at) < REMEMBERED
+        now.duration_since(self.at) < READ_LIFETIME
     }
 }
 
@@ -252,7 +252,7 @@ mod tests {
             flows.note(peer, "mail", PRIVATE);
             flows.note(peer, "web", UNTRUSTED);
         }
-        tokio::time::advance(REMEMBERED - Duration::from_secs(1)).await;
+        tokio::time::advance(READ_LIFETIME - Duration::from_secs(1)).await;
         flows.note(&new(), "web", UNTRUSTED);
         assert!(flows.tainted(&old).is_some() && flows.tainted(&new()).is_some());
         tokio::time::advance(Duration::from_secs(1)).await;

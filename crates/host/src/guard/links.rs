@@ -24,7 +24,7 @@ impl LinkResolver for LocalLinks {
         followed.into_os_string().into_string().map_err(|_| io::Error::other("the path is not UTF-8"))
     }
 
-    fn ways(&self, folder: &str, most: usize) -> io::Result<Vec<String>> {
+    fn list_folders_and_links(&self, folder: &str, most: usize) -> io::Result<Vec<String>> {
         let entries = match std::fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {

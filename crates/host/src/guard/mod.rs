@@ -39,8 +39,8 @@ pub(crate) use admitted_call::AdmittedCall;
 use admitted_call::clipped;
 use approval_binding::ApprovalBinding;
 use approved_rounds::ApprovedRounds;
-pub(crate) use call_approval::hold;
-use call_approval::{APPROVED, CallApproval, take_answer};
+pub(crate) use call_approval::wait_for_decision;
+use call_approval::{APPROVED_STEP, CallApproval, take_answer};
 pub(crate) use call_target::{CallTarget, METHOD_SUBJECT, TargetItem};
 pub use links::LocalLinks;
 pub(crate) use pending_entry::PendingAuditEntry;
@@ -111,7 +111,7 @@ impl PolicyEnforcer {
     /// Records what happens.
     #[must_use]
     pub fn with_audit(mut self, audit: AuditLog) -> Self {
-        self.desk.record_in(&audit);
+        self.desk.set_audit(&audit);
         self.audit = Some(audit);
         self
     }
@@ -132,11 +132,11 @@ impl PolicyEnforcer {
 
     /// Sets the queue for approvals; by default the guard has its own.
     #[must_use]
-    pub fn with_desk(mut self, desk: ApprovalQueue) -> Self {
+    pub fn with_approvals(mut self, desk: ApprovalQueue) -> Self {
         if let Some(audit) = &self.audit {
-            desk.record_in(audit);
+            desk.set_audit(audit);
         }
-        desk.check_with(call_approval::checker(Arc::clone(&self.policy)));
+        desk.set_edit_check(call_approval::checker(Arc::clone(&self.policy)));
         self.desk = desk;
         self
     }
@@ -156,7 +156,7 @@ impl PolicyEnforcer {
 
     /// Returns the queue of pending approvals.
     #[must_use]
-    pub fn desk(&self) -> &ApprovalQueue {
+    pub fn approvals(&self) -> &ApprovalQueue {
         &self.desk
     }
 
@@ -205,14 +205,14 @@ impl PolicyEnforcer {
         // An answer to a question of ours is nobody else's, whatever the rules say by now.
         let answer = take_answer(call);
         let Some(policy) = self.policy() else {
-            passage.decided("allow", "there are no rules");
+            passage.set_decision("allow", "there are no rules");
             return AdmissionDecision::Pass(Box::new(passage));
         };
         let text = going.arguments(call);
         let arguments = match CallArguments::read(text) {
             Ok(arguments) => arguments,
             Err(error) => {
-                passage.decided("deny", "the arguments have more than one reading");
+                passage.set_decision("deny", "the arguments have more than one reading");
                 passage.end_refused().await;
                 return AdmissionDecision::Stopped(going.refusal(&error.to_string()));
             }
@@ -222,7 +222,7 @@ impl PolicyEnforcer {
             .with_application(peer.info.as_ref().map(|info| info.name.as_str()))
             .with_principal(call.context.principal());
         let verdict = policy.decide(&asked, Timestamp::now());
-        let verdict = self.weigh(&policy, &asked, &going, verdict, &mut passage);
+        let verdict = self.weigh_data_flow(&policy, &asked, &going, verdict, &mut passage);
         if verdict.decision != PolicyDecision::Deny
             && let Some(stopped) = self.stopped_before_asking(&asked, &going, &verdict, &mut passage).await
         {
@@ -236,16 +236,16 @@ impl PolicyEnforcer {
         // read before a restart, nobody knows after it. Nor do later rounds of it, which may have other arguments by then.
         let was_asked = verdict.decision == PolicyDecision::Allow
             && (answer.as_ref().is_some_and(|answer| answer.is_awaited(&self.desk, &bound().0))
-                || call.context.round().steps.contains_key(APPROVED));
+                || call.context.round().steps.contains_key(APPROVED_STEP));
         match verdict.decision {
-            PolicyDecision::Allow if !was_asked => passage.decided("allow", verdict.because.to_string()),
+            PolicyDecision::Allow if !was_asked => passage.set_decision("allow", verdict.because.to_string()),
             PolicyDecision::Deny => {
-                passage.decided("deny", verdict.because.to_string());
+                passage.set_decision("deny", verdict.because.to_string());
                 passage.end_refused().await;
                 return AdmissionDecision::Stopped(going.refusal(&denial(&verdict)));
             }
             PolicyDecision::Ask if !going.can_be_asked_about() => {
-                passage.decided("deny", format!("{UNASKED}: {}", verdict.why()));
+                passage.set_decision("deny", format!("{UNASKED}: {}", verdict.why()));
                 passage.end_refused().await;
                 return AdmissionDecision::Stopped(going.refusal(UNASKED));
             }
@@ -261,7 +261,7 @@ impl PolicyEnforcer {
                     bond,
                     definition,
                 };
-                if let Err(stopped) = self.ask(call, &asking, answer, &mut passage).await {
+                if let Err(stopped) = self.require_approval(call, &asking, answer, &mut passage).await {
                     return AdmissionDecision::Stopped(stopped);
                 }
             }
@@ -273,7 +273,7 @@ impl PolicyEnforcer {
     }
 
     /// The verdict in the light of what its session has read; the passage knows what this brings into it.
-    fn weigh(
+    fn weigh_data_flow(
         &self,
         policy: &Policy,
         asked: &PolicyRequest<'_>,
@@ -285,9 +285,9 @@ impl PolicyEnforcer {
             return verdict;
         }
         let labels = policy.labels(asked, going.known);
-        passage.brings(labels);
+        passage.set_labels(labels);
         match self.flows.tainted(passage.peer()).filter(|_| labels.outbound) {
-            Some(flow) => policy.weigh(verdict, labels, flow),
+            Some(flow) => policy.apply_data_flow(verdict, labels, flow),
             None => verdict,
         }
     }
@@ -311,12 +311,12 @@ impl PolicyEnforcer {
             strong: true,
             peer: None,
         };
-        let why = if let Some(block) = self.desk.granted(&subject, GrantEffect::Deny) {
-            passage.decided("deny", format!("blocked by {}", block.by));
+        let why = if let Some(block) = self.desk.find_grant(&subject, GrantEffect::Deny) {
+            passage.set_decision("deny", format!("blocked by {}", block.by));
             "the person has blocked it"
         } else if verdict.review && (!self.desk.is_attended() || !going.can_be_asked_about()) {
             // Better nothing than what looks reviewed and is not.
-            passage.decided("deny", UNREVIEWED);
+            passage.set_decision("deny", UNREVIEWED);
             UNREVIEWED
         } else {
             return None;
@@ -328,14 +328,14 @@ impl PolicyEnforcer {
     /// A call ends here that was under way: what was approved of it is approved no more.
     pub(crate) fn abandon(&self, context: &Context) {
         let mut round = context.round();
-        let Some(token) = round.steps.remove(APPROVED) else { return };
+        let Some(token) = round.steps.remove(APPROVED_STEP) else { return };
         context.begin_round(round);
         self.running.forget(&token.decode::<String>().unwrap_or_default());
     }
 
     /// Returns true if a server may be told of folders: `told` of `of` roots, of this application or of the host. The
     /// decision is recorded; if recording fails, the roots are withheld.
-    pub(crate) fn tells_roots(
+    pub(crate) fn may_share_roots(
         &self,
         server: &str,
         context: Option<&Context>,
@@ -364,7 +364,7 @@ impl PolicyEnforcer {
             let info = context.peer().info.as_ref();
             entry.application = info.map(|info| clipped(&format!("{} {}", info.name, info.version)));
         }
-        let noted = audit.try_note(entry).is_ok();
+        let noted = audit.try_enqueue(entry).is_ok();
         if !noted {
             tracing::error!(server, "a server is told no roots: too much is waiting to be recorded");
         }
@@ -373,17 +373,17 @@ impl PolicyEnforcer {
 
     /// Returns the verdict on a sampling request of a server. Without rules the person is asked, because sampling
     /// spends their money and may use their words.
-    pub(crate) fn of_sampling(&self, call: &Call, server: &str) -> PolicyVerdict {
+    pub(crate) fn decide_sampling(&self, call: &Call, server: &str) -> PolicyVerdict {
         self.of_wish(call, server, PolicyAction::Sampling)
     }
 
     /// Returns true if the current rules deny sampling, regardless of an earlier approval.
     pub(crate) fn has_forbidden_sampling(&self, call: &Call, server: &str) -> bool {
-        self.of_sampling(call, server).decision == PolicyDecision::Deny
+        self.decide_sampling(call, server).decision == PolicyDecision::Deny
     }
 
     /// Returns the verdict on an elicitation of a server.
-    pub(crate) fn of_elicitation(&self, call: &Call, server: &str) -> PolicyVerdict {
+    pub(crate) fn decide_elicitation(&self, call: &Call, server: &str) -> PolicyVerdict {
         self.of_wish(call, server, PolicyAction::Elicitation)
     }
 
@@ -392,12 +392,12 @@ impl PolicyEnforcer {
         let asked = PolicyRequest::new(server, action)
             .with_application(peer.info.as_ref().map(|info| info.name.as_str()))
             .with_principal(call.context.principal());
-        let policy = self.policy().unwrap_or_else(|| Arc::new(Policy::ordinary()));
+        let policy = self.policy().unwrap_or_else(|| Arc::new(Policy::without_rules()));
         policy.decide(&asked, Timestamp::now())
     }
 
     /// Returns a description of the first request a server may not make in the middle of a call.
-    fn forbids<'r>(
+    fn forbidden_request<'r>(
         &self,
         server: &str,
         (principal, application): (Option<&str>, Option<&str>),

@@ -20,7 +20,7 @@ impl PendingAuditEntry {
         Self { guard: Arc::clone(guard), begun: Instant::now(), entry }
     }
 
-    pub(crate) fn decided(&mut self, decision: &str, by: &str) {
+    pub(crate) fn set_decision(&mut self, decision: &str, by: &str) {
         if let Some(entry) = &mut self.entry {
             entry.decision = Some(decision.to_owned());
             entry.by = Some(by.to_owned());
@@ -41,7 +41,7 @@ impl PendingAuditEntry {
     }
 
     /// It is of no interest.
-    pub(crate) fn forget(mut self) {
+    pub(crate) fn discard(mut self) {
         self.entry = None;
     }
 
@@ -51,7 +51,7 @@ impl PendingAuditEntry {
         entry.code = code;
         entry.micros = Some(u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX));
         // Somebody was asked, or something was changed: that is on the disk before anybody hears of it.
-        let handed_over = audit.hand_over(entry.clone()).await;
+        let handed_over = audit.submit(entry.clone()).await;
         let Some(entry) = self.entry.take() else { return };
         let written = match handed_over {
             Ok(written) => written.place().await,
@@ -66,7 +66,7 @@ impl PendingAuditEntry {
 
 /// Tries again later to write an entry.
 pub(super) fn later(audit: &AuditLog, entry: AuditEntry) {
-    if audit.try_note(entry).is_err() {
+    if audit.try_enqueue(entry).is_err() {
         tracing::error!("an entry of the record is lost: too much waits to be written");
     }
 }
@@ -75,7 +75,7 @@ impl Drop for PendingAuditEntry {
     fn drop(&mut self) {
         let (Some(mut entry), Some(audit)) = (self.entry.take(), &self.guard.audit) else { return };
         entry.ending.get_or_insert(AuditOutcome::Cancelled);
-        if audit.try_note(entry).is_err() {
+        if audit.try_enqueue(entry).is_err() {
             tracing::error!("what was cancelled could not be recorded: too much is waiting");
         }
     }

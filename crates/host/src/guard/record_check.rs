@@ -60,7 +60,7 @@ mod tests {
         audit.record(AuditEntry::new(AuditEntryKind::Call)).await.unwrap_err();
         assert!(guard.record_problem().is_some_and(|problem| problem.contains("cannot be written")));
         other.execute_batch("ALTER TABLE elsewhere RENAME TO audit").unwrap();
-        audit.ready().await.unwrap();
+        audit.check_writable().await.unwrap();
         assert_eq!(guard.record_problem(), None);
     }
 

@@ -20,7 +20,7 @@ pub(crate) async fn refuse(
         (None, None) => None,
     };
     if let Some(mut passage) = passage {
-        passage.decided("deny", by);
+        passage.set_decision("deny", by);
         passage.end_refused().await;
     }
     going.refusal(why)

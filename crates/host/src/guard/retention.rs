@@ -11,12 +11,12 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::PolicyEnforcer;
 
 /// Interval at which entries that are too old are deleted.
-const EACH: Duration = Duration::from_secs(24 * 60 * 60);
+const RETENTION_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl PolicyEnforcer {
     /// Forgets what was recorded longer ago than `kept_for`: now, and once a day for as long as the guard is there. That
     /// something was cut off, and where the record begins now, is sealed. Must be called within a runtime.
-    pub fn forgetting_after(self: &Arc<Self>, kept_for: Duration) -> JoinHandle<()> {
+    pub fn spawn_retention(self: &Arc<Self>, kept_for: Duration) -> JoinHandle<()> {
         let guard = Arc::downgrade(self);
         tokio::spawn(daily(move || {
             let guard = guard.upgrade();
@@ -32,7 +32,7 @@ impl PolicyEnforcer {
         let Some(audit) = &self.audit else { return };
         let before = SignedDuration::try_from(kept_for).unwrap_or(SignedDuration::MAX);
         let before = Timestamp::now().saturating_sub(before).unwrap_or(Timestamp::MIN);
-        match audit.forget_before(before).await {
+        match audit.delete_before(before).await {
             Ok(0) => {}
             Ok(entries) => {
                 tracing::info!(entries, "what was recorded longer ago than it is kept is forgotten")
@@ -44,7 +44,7 @@ impl PolicyEnforcer {
 
 /// Does it now and once a day.
 async fn daily<F: Future<Output = ControlFlow<()>>>(mut work: impl FnMut() -> F) {
-    let mut days = interval(EACH);
+    let mut days = interval(RETENTION_INTERVAL);
     days.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         days.tick().await;
@@ -81,9 +81,9 @@ mod tests {
             record(&audit, days_ago).await;
         }
         let guard = PolicyEnforcer::new(None).with_audit(audit.clone());
-        guard.forget(30 * EACH).await;
+        guard.forget(30 * RETENTION_INTERVAL).await;
         assert_eq!(left(&audit).await, [3, 4]);
-        guard.forget(30 * EACH).await;
+        guard.forget(30 * RETENTION_INTERVAL).await;
         guard.forget(Duration::MAX).await;
         let verified = audit.verify(None).await.unwrap();
         assert_eq!((verified.entries, verified.cut), (2, 2));
@@ -105,6 +105,6 @@ mod tests {
             async move { if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) } }
         })
         .await;
-        assert_eq!(looks, [Duration::ZERO, EACH, 2 * EACH]);
+        assert_eq!(looks, [Duration::ZERO, RETENTION_INTERVAL, 2 * RETENTION_INTERVAL]);
     }
 }

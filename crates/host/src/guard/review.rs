@@ -6,8 +6,8 @@ use hospes::{Call, Outcome};
 use hospes_model::{CallToolResult, GetPromptResult, Method, RawJson, ReadResourceResult, Reply, RpcError};
 use sha2::{Digest as _, Sha256};
 
-use super::approval_binding::asker;
-use super::call_approval::hold;
+use super::approval_binding::asker_digest;
+use super::call_approval::wait_for_decision;
 use super::{CallTarget, PolicyEnforcer};
 use crate::approvals::{
     ApprovalCallKind, ApprovalCard, ApprovalOutcome, DecisionOptions, NewApproval, ResultCard,
@@ -71,7 +71,7 @@ impl ResultReview {
             card: ApprovalCard::Result(Box::new(card)),
             timeout: guard.approval_timeout.max(Duration::from_secs(1)),
             bond: Sha256::digest(shown.as_bytes()).into(),
-            asker: asker(self.call.context.principal()),
+            asker: asker_digest(self.call.context.principal()),
             caller: peer.caller.clone(),
             is_weak: false,
             definition: None,
@@ -81,8 +81,8 @@ impl ResultReview {
             check: Some(Box::new(move |edited| read(&reads, edited).map(drop))),
         };
         let waiting =
-            guard.desk.put(asking).map_err(|error| refused("nobody", error.words().into_owned()))?;
-        match hold(&self.call, &waiting).await {
+            guard.desk.submit(asking).map_err(|error| refused("nobody", error.message().into_owned()))?;
+        match wait_for_decision(&self.call, &waiting).await {
             // What was shown is what goes, and nothing that it had beside.
             Ok(ApprovalOutcome::Allowed { edited: None, by, .. }) => {
                 read(&method, &shown).map_err(|why| refused(&by, why))
@@ -97,7 +97,7 @@ impl ResultReview {
                 );
                 Err(refused(&by, why))
             }
-            Err(error) => Err(refused("nobody decided", error.words().into_owned())),
+            Err(error) => Err(refused("nobody decided", error.message().into_owned())),
         }
     }
 

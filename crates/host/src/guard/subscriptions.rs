@@ -45,7 +45,7 @@ impl PolicyEnforcer {
     /// Returns true if an application may be notified of changes of a resource. It must be allowed to read the resource
     /// without approval, and the server must not be withheld. The decision is recorded; if recording fails, the
     /// subscription is refused.
-    pub(crate) async fn follows(
+    pub(crate) async fn admit_subscription(
         &self,
         context: &Context,
         going: &CallTarget<'_>,
@@ -53,10 +53,10 @@ impl PolicyEnforcer {
     ) -> bool {
         let ruling = match withheld {
             Some(why) => Err(why.to_owned()),
-            None => self.of_following(context, going),
+            None => self.rule_on_subscription(context, going),
         };
         let Some(audit) = &self.audit else { return ruling.is_ok() };
-        if let Err(error) = audit.ready().await {
+        if let Err(error) = audit.check_writable().await {
             tracing::error!(%error, "nothing is followed while it cannot be recorded");
             return false;
         }
@@ -71,8 +71,8 @@ impl PolicyEnforcer {
         entry.ending = Some(ending);
         let (Ok(by) | Err(by)) = &ruling;
         entry.by = Some(by.clone());
-        if let Err(full) = audit.try_note(entry)
-            && let Err(error) = audit.note(*full).await
+        if let Err(full) = audit.try_enqueue(entry)
+            && let Err(error) = audit.enqueue(*full).await
         {
             tracing::error!(%error, "a subscription could not be recorded, and is none");
             return false;
@@ -81,11 +81,11 @@ impl PolicyEnforcer {
     }
 
     /// Returns true if the current rules still allow a change notification.
-    pub(crate) fn still_follows(&self, context: &Context, going: &CallTarget<'_>) -> bool {
-        self.of_following(context, going).is_ok()
+    pub(crate) fn allows_update(&self, context: &Context, going: &CallTarget<'_>) -> bool {
+        self.rule_on_subscription(context, going).is_ok()
     }
 
-    fn of_following(&self, context: &Context, going: &CallTarget<'_>) -> Result<String, String> {
+    fn rule_on_subscription(&self, context: &Context, going: &CallTarget<'_>) -> Result<String, String> {
         let Some(policy) = self.policy() else { return Ok("there are no rules".to_owned()) };
         let arguments = CallArguments::none();
         let info = context.peer().info.as_ref();
@@ -105,7 +105,7 @@ impl PolicyEnforcer {
         };
         match verdict.decision {
             PolicyDecision::Deny => Err(denial(&verdict)),
-            _ if let Some(block) = self.desk.granted(&subject, GrantEffect::Deny) => {
+            _ if let Some(block) = self.desk.find_grant(&subject, GrantEffect::Deny) => {
                 Err(format!("blocked by {}", block.by))
             }
             PolicyDecision::Ask => Err(format!("{UNASKED}: {}", verdict.because)),

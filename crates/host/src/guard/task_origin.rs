@@ -71,7 +71,7 @@ impl TaskOrigin {
         );
         Self {
             tool: tool.to_owned(),
-            effects: ToolEffectSet::said(listed.and_then(|tool| tool.annotations.as_deref())),
+            effects: ToolEffectSet::from_annotations(listed.and_then(|tool| tool.annotations.as_deref())),
             arguments,
             application: context.peer().info.as_ref().map(|info| info.name.clone()),
             rules: guard.policy().map(|policy| *policy.version()),
@@ -114,7 +114,7 @@ impl PolicyEnforcer {
 
     /// Returns the reason that a task of this origin has to end. The rules may deny its call by now, or a person may
     /// have blocked its tool.
-    pub(crate) fn ends(
+    pub(crate) fn task_end_reason(
         &self,
         (server, target): (&str, &str),
         principal: Option<&str>,
@@ -142,7 +142,7 @@ impl PolicyEnforcer {
         let (what, name) = (ApprovalCallKind::Tool, origin.tool.as_str());
         let subject =
             GrantQuery { asked: &asked, target, what, name, definition: None, strong: true, peer: None };
-        let block = self.desk.granted(&subject, GrantEffect::Deny)?;
+        let block = self.desk.find_grant(&subject, GrantEffect::Deny)?;
         Some(TaskEndReason {
             why: "the person has blocked it".to_owned(),
             by: format!("blocked by {}", block.by),
@@ -180,19 +180,19 @@ impl PolicyEnforcer {
     }
 
     /// Returns a description of the first request of a task that its server may not make.
-    pub(crate) fn forbids_to_task<'r>(
+    pub(crate) fn forbidden_question<'r>(
         &self,
         server: &str,
         context: &Context,
         requests: impl Iterator<Item = &'r InputRequest>,
     ) -> Option<&'static str> {
         let info = context.peer().info.as_ref();
-        self.forbids(server, (context.principal(), info.map(|info| info.name.as_str())), requests)
+        self.forbidden_request(server, (context.principal(), info.map(|info| info.name.as_str())), requests)
     }
 
     /// Returns a description of the first answer to a task that its server may not receive. An answer does not name its
     /// request, so its kind is derived from its members.
-    pub(crate) fn forbids_answers(
+    pub(crate) fn forbidden_answer(
         &self,
         server: &str,
         context: &Context,

@@ -35,7 +35,7 @@ fn bond_at(
 /// The limit of open questions per user does not depend on the name an application gives itself.
 #[test]
 fn whoever_asks_is_who_is_signed_in() {
-    let policy = Policy::ordinary();
+    let policy = Policy::without_rules();
     let asker = |principal, application| {
         let arguments = CallArguments::none();
         let asked =
@@ -69,13 +69,17 @@ async fn what_differs_in_anything_is_another_call() {
         bond("files", "write", r#"{"a":1,"b":[2]}"#, Some("alice"), "# other rules"),
     ] {
         assert_ne!(given().call, other.call);
-        let token = running.go_on(ApprovedCall { bond: given(), edited: None, flow: false }).unwrap();
-        assert_eq!(running.resume(&token, &other), Err(ApprovalQueueError::Changed));
-        assert_eq!(running.resume(&token, &given()), Err(ApprovalQueueError::Expired), "the try used it up");
+        let token = running.issue_token(ApprovedCall { bond: given(), edited: None, flow: false }).unwrap();
+        assert_eq!(running.redeem_token(&token, &other), Err(ApprovalQueueError::Changed));
+        assert_eq!(
+            running.redeem_token(&token, &given()),
+            Err(ApprovalQueueError::Expired),
+            "the try used it up"
+        );
     }
-    let token = running.go_on(ApprovedCall { bond: given(), edited: None, flow: false }).unwrap();
+    let token = running.issue_token(ApprovedCall { bond: given(), edited: None, flow: false }).unwrap();
     let approved = ApprovedCall { bond: given(), edited: None, flow: false };
-    assert_eq!(running.resume(&token, &given()), Ok(approved));
-    assert_eq!(running.resume(&token, &given()), Err(ApprovalQueueError::Expired), "used");
-    assert_eq!(running.resume("forged", &given()), Err(ApprovalQueueError::Expired));
+    assert_eq!(running.redeem_token(&token, &given()), Ok(approved));
+    assert_eq!(running.redeem_token(&token, &given()), Err(ApprovalQueueError::Expired), "used");
+    assert_eq!(running.redeem_token("forged", &given()), Err(ApprovalQueueError::Expired));
 }

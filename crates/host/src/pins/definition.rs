@@ -23,13 +23,13 @@ use crate::config::ToolFilter;
 use crate::upstream::UpstreamListing;
 
 /// Members that the first version did not hash.
-const PASSED_OVER_FIRST: [&str; 2] = ["icons", "_meta"];
+const UNHASHED_IN_FIRST_VERSION: [&str; 2] = ["icons", "_meta"];
 
 /// The most resources of one listing that are pinned. What others say of themselves is not passed on.
 pub(super) const MAX_RESOURCES: usize = 2000;
 
 /// The largest whole number that every reader of JSON reads alike: 2⁵³.
-const MAX_WHOLE: u64 = 1 << 53;
+const MAX_SAFE_INTEGER: u64 = 1 << 53;
 
 /// The hashes of what one connection offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -100,7 +100,9 @@ pub(crate) fn definitions(
     all.extend(templates.map(|one| definition(ItemKind::Template, &one.uri_template, one)));
     let resources = listing.resources.iter().take(MAX_RESOURCES);
     all.extend(
-        resources.map(|one| hashed(ItemKind::Resource, &one.uri, &without_state(one), HashVersion::Second)),
+        resources.map(|one| {
+            hash_definition(ItemKind::Resource, &one.uri, &without_state(one), HashVersion::Second)
+        }),
     );
     all
 }
@@ -125,19 +127,24 @@ enum HashVersion {
 }
 
 fn definition(kind: ItemKind, name: &str, item: &impl Serialize) -> ItemDefinition {
-    let earlier = hashed(kind, name, item, HashVersion::First).hash;
-    hashed(kind, name, item, HashVersion::Second).with_earlier(earlier)
+    let earlier = hash_definition(kind, name, item, HashVersion::First).hash;
+    hash_definition(kind, name, item, HashVersion::Second).with_earlier(earlier)
 }
 
-fn hashed(kind: ItemKind, name: &str, item: &impl Serialize, version: HashVersion) -> ItemDefinition {
+fn hash_definition(
+    kind: ItemKind,
+    name: &str,
+    item: &impl Serialize,
+    version: HashVersion,
+) -> ItemDefinition {
     let mut context = Context::new(&SHA256);
     let (mark, passed_over) = match version {
-        HashVersion::First => (b"hospes pin 1\n", &PASSED_OVER_FIRST[..]),
+        HashVersion::First => (b"hospes pin 1\n", &UNHASHED_IN_FIRST_VERSION[..]),
         HashVersion::Second => (b"hospes pin 2\n", &[][..]),
     };
     context.update(mark);
     context.update(kind.as_str().as_bytes());
-    let text = match canonical(item, passed_over) {
+    let text = match canonicalize(item, passed_over) {
         Ok((text, odd)) => {
             context.update(b"\n");
             context.update(text.as_bytes());
@@ -163,7 +170,7 @@ fn hashed(kind: ItemKind, name: &str, item: &impl Serialize, version: HashVersio
 }
 
 /// The canonical form, and the text as it came where that has more than one reading.
-fn canonical(item: &impl Serialize, passed_over: &[&str]) -> Result<(String, Option<String>), String> {
+fn canonicalize(item: &impl Serialize, passed_over: &[&str]) -> Result<(String, Option<String>), String> {
     let raw = RawJson::from_serialize(item).map_err(|error| error.to_string())?;
     let raw = raw.as_str();
     let mut value: Value = serde_json::from_str(raw).map_err(|_| raw.to_owned())?;
@@ -201,7 +208,7 @@ impl<'de> Visitor<'de> for UnambiguousJson {
     }
 
     fn visit_u64<E: de::Error>(self, number: u64) -> Result<Self, E> {
-        if number <= MAX_WHOLE { Ok(self) } else { Err(E::custom("a number beyond 2^53")) }
+        if number <= MAX_SAFE_INTEGER { Ok(self) } else { Err(E::custom("a number beyond 2^53")) }
     }
 
     fn visit_i64<E: de::Error>(self, number: i64) -> Result<Self, E> {

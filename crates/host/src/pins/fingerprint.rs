@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use aws_lc_rs::digest::{Context, SHA256};
 use hospes_store::pins::{ServerFingerprint, Sha256Digest};
 
-use super::scripts::scripts;
+use super::scripts::find_scripts;
 use crate::config::{ServerTransport, StdioTransport};
 
 /// The largest program that is hashed.
@@ -30,7 +30,8 @@ pub(crate) fn fingerprint(transport: &ServerTransport) -> ServerFingerprint {
         ServerTransport::Stdio(stdio) => {
             let program = program(stdio);
             let target = target_of(transport, program.as_deref());
-            let hash = program.as_deref().and_then(|program| hash_all(program, &scripts(stdio, program)));
+            let hash =
+                program.as_deref().and_then(|program| hash_all(program, &find_scripts(stdio, program)));
             let program = program.map(|program| program.to_string_lossy().into_owned());
             ServerFingerprint::new(target, shown).with_program(program, hash)
         }
@@ -139,7 +140,8 @@ fn is_program(file: &Path) -> bool {
 type FileStamp = (u64, Option<SystemTime>, u64, i128);
 
 /// Interpreters are large, and many servers share one.
-static KNOWN: LazyLock<Mutex<HashMap<PathBuf, (FileStamp, Sha256Digest)>>> = LazyLock::new(Mutex::default);
+static PROGRAM_HASHES: LazyLock<Mutex<HashMap<PathBuf, (FileStamp, Sha256Digest)>>> =
+    LazyLock::new(Mutex::default);
 
 /// The hash of a program: its own where it is all there is, else that of its hash and those of its scripts. None where one
 /// of them cannot be read whole.
@@ -161,7 +163,7 @@ fn hash(path: &Path) -> Option<Sha256Digest> {
     let mut file = File::open(path).ok()?;
     let found = file.metadata().ok().filter(|found| found.is_file() && found.len() <= MAX_PROGRAM)?;
     let stamp = stamp(&found);
-    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = || PROGRAM_HASHES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((at, digest)) = known().get(path)
         && *at == stamp
     {

@@ -12,14 +12,14 @@ use super::PinMode;
 use super::definition::{DefinitionHashes, definitions};
 use super::fingerprint::fingerprint;
 use super::pin_store::PinStore;
-use super::redacted_listing::shown;
+use super::redacted_listing::redact_listing;
 use super::status::{BlockReason, PinStatus};
 use crate::config::{ServerConfig, ServerTransport, ToolFilter};
 use crate::upstream::{UpstreamConnectError, UpstreamListing};
 
 /// Instruction for a person about a blocked server, as the end of a sentence. Models can read it, so it names no
 /// command.
-pub const PERSON_LOOKS: &str = "the person looks at it in the console and accepts or rejects it there";
+pub const REVIEW_INSTRUCTION: &str = "the person looks at it in the console and accepts or rejects it there";
 
 /// Enforcement of one server's pins.
 pub(crate) struct PinGate {
@@ -61,7 +61,7 @@ impl PinGate {
     /// # Errors
     /// The server must not be started: it was rejected, its program differs from the accepted one, or the pins cannot
     /// be read.
-    pub(crate) async fn begin(&self) -> Result<bool, UpstreamConnectError> {
+    pub(crate) async fn check_start(&self) -> Result<bool, UpstreamConnectError> {
         let turn = self.turn.lock().await;
         let transport = self.transport.clone();
         // Reads the whole program.
@@ -74,11 +74,15 @@ impl PinGate {
             // What it is started with now is what a person has to decide about.
             let mut sighting = ServerSighting::new(&*self.server, found.clone(), "");
             sighting.is_whole = false;
-            let seen = self.book.see(sighting, self.trust).await.map_err(|error| self.unreadable(&error))?;
+            let seen = self
+                .book
+                .record_sighting(sighting, self.trust)
+                .await
+                .map_err(|error| self.unreadable(&error))?;
             known = Some(seen.server);
         }
         let standing = PinStatus::of(known.as_ref(), &found);
-        let whole = standing.whole().cloned();
+        let whole = standing.server_block_reason().cloned();
         self.set(standing);
         drop(turn);
         // Taken as it is when it is first seen.
@@ -87,7 +91,7 @@ impl PinGate {
             Some(BlockReason::NewServer) if is_new => Ok(self.trust == TrustMode::Ask),
             None => Ok(false),
             Some(why) => Err(UpstreamConnectError::new(format!("it is not started: {}", why.as_str()))
-                .with_hint(Some(PERSON_LOOKS))
+                .with_hint(Some(REVIEW_INSTRUCTION))
                 .withheld()),
         }
     }
@@ -96,7 +100,7 @@ impl PinGate {
     ///
     /// # Errors
     /// When it cannot be told what was accepted.
-    pub(crate) async fn see(
+    pub(crate) async fn record_listing(
         &self,
         instructions: Option<&str>,
         listing: &UpstreamListing,
@@ -118,7 +122,8 @@ impl PinGate {
             done.map_err(|_| UpstreamConnectError::new("its lists cannot be hashed"))?;
         let mut sighting = ServerSighting::new(&*self.server, fingerprint.clone(), sight);
         (sighting.definitions, sighting.is_whole) = (definitions, is_whole);
-        let seen = self.book.see(sighting, self.trust).await.map_err(|error| self.unreadable(&error))?;
+        let seen =
+            self.book.record_sighting(sighting, self.trust).await.map_err(|error| self.unreadable(&error))?;
         self.set(PinStatus::of(Some(&seen.server), &fingerprint));
         Ok(hashes)
     }
@@ -134,7 +139,7 @@ impl PinGate {
     }
 
     fn unreadable(&self, error: &hospes_store::StoreError) -> UpstreamConnectError {
-        let why = super::pin_store::chain(error);
+        let why = super::pin_store::format_error_chain(error);
         tracing::error!(server = %self.server, error = %why, "the pins cannot be read: nothing of the server is used");
         let problem = UpstreamConnectError::new(format!("it cannot be read what was accepted of it: {why}"));
         self.set(PinStatus::unreadable(why));
@@ -142,7 +147,7 @@ impl PinGate {
     }
 
     pub(crate) fn is_unreadable(&self) -> bool {
-        matches!(self.standing().whole(), Some(BlockReason::Unreadable(_)))
+        matches!(self.standing().server_block_reason(), Some(BlockReason::Unreadable(_)))
     }
 
     /// Returns the fingerprint of the last start.
@@ -174,8 +179,8 @@ impl PinGate {
 
     /// Returns true if a connection must be replaced because its quarantine no longer matches the status. The server
     /// was told on connecting which requests it may make.
-    pub(crate) fn wants_another(&self, is_quarantined: bool) -> bool {
-        match self.standing().whole() {
+    pub(crate) fn needs_reconnect(&self, is_quarantined: bool) -> bool {
+        match self.standing().server_block_reason() {
             None => is_quarantined,
             Some(BlockReason::NewServer) => !is_quarantined && self.trust == TrustMode::Ask,
             Some(BlockReason::RejectedServer | BlockReason::Replaced) => true,
@@ -185,21 +190,29 @@ impl PinGate {
 
     /// Returns true if the server may be started, as far as is known.
     pub(crate) fn may_start(&self) -> bool {
-        !matches!(self.standing().whole(), Some(BlockReason::RejectedServer | BlockReason::Replaced))
+        !matches!(
+            self.standing().server_block_reason(),
+            Some(BlockReason::RejectedServer | BlockReason::Replaced)
+        )
     }
 
     /// Returns the reason for which the whole server is blocked, if it is.
-    pub(crate) fn whole(&self) -> Option<BlockReason> {
-        self.standing().whole().cloned()
+    pub(crate) fn server_block_reason(&self) -> Option<BlockReason> {
+        self.standing().server_block_reason().cloned()
     }
 
     /// Returns the reason for which an item is blocked, given the hashes of its connection.
-    pub(crate) fn item(&self, hashes: &DefinitionHashes, kind: ItemKind, name: &str) -> Option<BlockReason> {
-        self.standing().item(kind, name, hashes.get(kind, name))
+    pub(crate) fn item_block_reason(
+        &self,
+        hashes: &DefinitionHashes,
+        kind: ItemKind,
+        name: &str,
+    ) -> Option<BlockReason> {
+        self.standing().item_block_reason(kind, name, hashes.get(kind, name))
     }
 
     /// Returns the listing of a connection without blocked content.
-    pub(crate) fn shown<'l>(
+    pub(crate) fn filter_listing<'l>(
         &self,
         listing: &'l UpstreamListing,
         hashes: &DefinitionHashes,
@@ -208,13 +221,13 @@ impl PinGate {
         if standing.accepts_all(hashes.all()) && hashes.covers_resources(listing) {
             return Cow::Borrowed(listing);
         }
-        Cow::Owned(shown(&self.server, listing, hashes, &standing))
+        Cow::Owned(redact_listing(&self.server, listing, hashes, &standing))
     }
 
     /// Returns a warning for the person, as one sentence.
     pub(crate) fn warning(&self) -> Option<String> {
         let standing = self.standing();
-        let what = match (standing.whole(), standing.waiting) {
+        let what = match (standing.server_block_reason(), standing.waiting) {
             (Some(BlockReason::NewServer), _) => {
                 "nobody has accepted this server yet, so nothing of it can be called".to_owned()
             }
@@ -227,7 +240,7 @@ impl PinGate {
                 format!("{count} things that it offers are new or have changed, and wait to be accepted")
             }
         };
-        Some(format!("{what}; {PERSON_LOOKS}"))
+        Some(format!("{what}; {REVIEW_INSTRUCTION}"))
     }
 }
 

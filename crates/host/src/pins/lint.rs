@@ -19,10 +19,10 @@ use crate::confusables;
 const MAX_LINTS: usize = 20;
 
 /// Maximum length of an excerpt, in characters.
-const EXCERPT: usize = 100;
+const EXCERPT_CHARACTERS: usize = 100;
 
 /// The longest text that is not conspicuous by that alone, in characters.
-const LONG: usize = 4000;
+const LONG_TEXT_CHARACTERS: usize = 4000;
 
 /// Maximum number of texts that are checked. Listings are bounded anyway; this limits the cost.
 const MAX_TEXTS: usize = 5000;
@@ -74,7 +74,7 @@ pub(crate) struct NeighbourTools(pub(crate) Vec<(String, Vec<String>)>);
 /// Returns the lints of a definition.
 pub(crate) fn lints(name: &str, definition: Option<&str>, neighbours: &NeighbourTools) -> Vec<Lint> {
     let mut found = LintCollector::default();
-    if let Some(other) = confusable(name, neighbours) {
+    if let Some(other) = find_confusable(name, neighbours) {
         found.add(LintKind::Confusable, "name", other);
     }
     let Some(text) = definition else {
@@ -87,10 +87,10 @@ pub(crate) fn lints(name: &str, definition: Option<&str>, neighbours: &Neighbour
     }
     let value: Value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
     let mut texts = Vec::new();
-    gather(&value, String::new(), &mut texts);
+    collect_texts(&value, String::new(), &mut texts);
     let mentions = MentionPatterns::new(neighbours);
     for (at, text, is_key) in texts {
-        look(&at, text, is_key, &mentions, &mut found);
+        lint_text(&at, text, is_key, &mentions, &mut found);
     }
     found.lints
 }
@@ -121,7 +121,7 @@ pub(crate) fn command_lints(shown: &str) -> Vec<Lint> {
         shown.split_whitespace().map(|word| word.trim_matches(['"', '\''])).take(MAX_WORDS).collect();
     let package = (0..words.len()).find_map(|at| PackageRun::of(words[at], words[at + 1..].iter().copied()));
     if let Some(package) = package {
-        found.add(LintKind::Command, "package", visible_line(&package.words()));
+        found.add(LintKind::Command, "package", visible_line(&package.message()));
     }
     if shown.starts_with("http://") && !is_loopback(shown) {
         found.add(LintKind::Command, "url", "what goes there can be read and changed on the way".to_owned());
@@ -156,7 +156,7 @@ impl LintCollector {
 }
 
 /// All texts with where they stand, names of members too.
-fn gather<'v>(value: &'v Value, at: String, texts: &mut Vec<(String, &'v str, bool)>) {
+fn collect_texts<'v>(value: &'v Value, at: String, texts: &mut Vec<(String, &'v str, bool)>) {
     if texts.len() >= MAX_TEXTS {
         return;
     }
@@ -164,27 +164,27 @@ fn gather<'v>(value: &'v Value, at: String, texts: &mut Vec<(String, &'v str, bo
         Value::String(text) => texts.push((at, text, false)),
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                gather(item, format!("{at}[{index}]"), texts);
+                collect_texts(item, format!("{at}[{index}]"), texts);
             }
         }
         Value::Object(members) => {
             for (name, member) in members {
                 let below = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
                 texts.push((below.clone(), name, true));
-                gather(member, below, texts);
+                collect_texts(member, below, texts);
             }
         }
         _ => {}
     }
 }
 
-fn look(at: &str, text: &str, is_key: bool, mentions: &MentionPatterns<'_>, found: &mut LintCollector) {
-    if let Some(hidden) = hidden(text) {
+fn lint_text(at: &str, text: &str, is_key: bool, mentions: &MentionPatterns<'_>, found: &mut LintCollector) {
+    if let Some(hidden) = find_hidden(text) {
         found.add(LintKind::Hidden, at, format!("hidden characters: {}", excerpt(text, hidden)));
     }
     // Words are looked for as they are read: without what hides between their letters.
     let bare: String = text.chars().filter(|letter| !is_hidden(*letter) || letter.is_whitespace()).collect();
-    if let Some(start) = imperative(&bare) {
+    if let Some(start) = find_instruction(&bare) {
         let text = format!("it speaks to the model: {}", excerpt(&bare, start));
         found.add(LintKind::Imperative, at, text);
     }
@@ -194,7 +194,7 @@ fn look(at: &str, text: &str, is_key: bool, mentions: &MentionPatterns<'_>, foun
     {
         found.add(LintKind::OtherServer, at, format!("it names {other}: {}", excerpt(&bare, start)));
     }
-    if text.chars().nth(LONG).is_some() {
+    if text.chars().nth(LONG_TEXT_CHARACTERS).is_some() {
         found.add(LintKind::Long, at, format!("{} characters: nobody reads that", text.chars().count()));
     }
     let last = at.rsplit('.').next().unwrap_or_default();
@@ -209,7 +209,7 @@ fn look(at: &str, text: &str, is_key: bool, mentions: &MentionPatterns<'_>, foun
 }
 
 /// Finds the first hidden character. Variation selectors and joiners after a symbol do not count.
-fn hidden(text: &str) -> Option<usize> {
+fn find_hidden(text: &str) -> Option<usize> {
     let mut before = ' ';
     for (at, letter) in text.char_indices() {
         let is_drawing = matches!(letter, '\u{fe0e}' | '\u{fe0f}' | '\u{200d}')
@@ -223,7 +223,7 @@ fn hidden(text: &str) -> Option<usize> {
 }
 
 /// Finds the first text that reads like an instruction to a model.
-fn imperative(text: &str) -> Option<usize> {
+fn find_instruction(text: &str) -> Option<usize> {
     const PATTERNS: [&str; 12] = [
         r"(ignore|disregard|forget|override)\s+(all\s+|any\s+|the\s+|your\s+)*(previous|prior|above|earlier|other|system)",
         r"(do\s*n[o']t|never|without)\s+(tell|telling|inform|informing|mention|mentioning|reveal|revealing|show|showing|notify|notifying|ask|asking|alert|alerting)\w*\s+(this\s+|it\s+|that\s+|anything\s+)*(to\s+)?(the\s+|your\s+)?(user|human|person|operator|anyone|anybody)",
@@ -301,11 +301,11 @@ fn is_quoted(text: &str, name: &str) -> bool {
 }
 
 /// The name of another server's tool that this one could be taken for.
-fn confusable(name: &str, neighbours: &NeighbourTools) -> Option<String> {
-    let own = confusables::loosely(name);
+fn find_confusable(name: &str, neighbours: &NeighbourTools) -> Option<String> {
+    let own = confusables::loose_skeleton(name);
     let all = neighbours.0.iter();
     let mut all = all.flat_map(|(server, tools)| tools.iter().map(move |tool| (server, tool)));
-    if let Some((server, tool)) = all.find(|(_, tool)| confusables::loosely(tool) == own) {
+    if let Some((server, tool)) = all.find(|(_, tool)| confusables::loose_skeleton(tool) == own) {
         return Some(match tool == name {
             true => format!("the server `{server}` has a tool of the same name"),
             false => format!("it looks like `{}` of the server `{server}`", visible_line(tool)),
@@ -346,8 +346,8 @@ fn looks_path(text: &str) -> bool {
 /// A part of a text, around a place, in one line with what hides made visible.
 fn excerpt(text: &str, around: usize) -> String {
     let around = (0..=around.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    let before = text[..around].char_indices().rev().nth(EXCERPT / 4).map_or(0, |(at, _)| at);
-    let part: String = text[before..].chars().take(EXCERPT).collect();
+    let before = text[..around].char_indices().rev().nth(EXCERPT_CHARACTERS / 4).map_or(0, |(at, _)| at);
+    let part: String = text[before..].chars().take(EXCERPT_CHARACTERS).collect();
     let (left, right) =
         (if before > 0 { "…" } else { "" }, if before + part.len() < text.len() { "…" } else { "" });
     format!("“{left}{}{right}”", visible_line(&part))

@@ -202,7 +202,7 @@ impl PinManager {
     ) -> Result<PinnedServer, PinManagerError> {
         let server = &known.name;
         let decision = match item {
-            Some((kind, name)) => decision.about(kind, name),
+            Some((kind, name)) => decision.for_item(kind, name),
             None => decision,
         };
         let decided = self.book.store.decide(decision).await?.map_err(|refused| match (refused, item) {
@@ -248,7 +248,7 @@ impl PinManager {
             let tools: Vec<String> = tools.map(|item| item.name.clone()).collect();
             // With a host only its own servers are neighbours; those it learns when it sees them.
             if self.servers.is_none() && !tools.is_empty() {
-                self.book.learn(&server.name, tools);
+                self.book.add_known_tools(&server.name, tools);
             }
         }
         Ok(all)

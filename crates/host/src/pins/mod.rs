@@ -26,13 +26,13 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use definition::DefinitionHashes;
 pub(crate) use fingerprint::target;
-pub use gate::PERSON_LOOKS;
 pub(crate) use gate::PinGate;
+pub use gate::REVIEW_INSTRUCTION;
 pub use hospes_store::pins::{ItemKind, ItemPinState, RecordedDefinition, Sha256Digest};
 pub use lint::{Lint, LintKind};
 pub(crate) use manager::PinMember;
 pub use manager::{PinManager, PinManagerError};
-pub(crate) use pin_store::{PinStore, follow};
+pub(crate) use pin_store::{PinStore, reload_on_change};
 pub(crate) use status::BlockReason;
 pub use view::{DefinitionChange, DefinitionDifference, PinState, PinnedItem, PinnedServer};
 

@@ -138,7 +138,7 @@ impl PackageRun {
     }
 
     /// Returns the message for a person: the limits of the hash, and the command line to use instead.
-    pub(super) fn words(&self) -> String {
+    pub(super) fn message(&self) -> String {
         let Self { runner, package, .. } = self;
         if self.is_exact() {
             return format!(
@@ -246,7 +246,7 @@ mod tests {
                 (package, is_exact, name),
                 "{line}"
             );
-            let words = found.words();
+            let words = found.message();
             assert!(
                 words.contains(&format!("`{package}`")) && words.contains("does not cover it"),
                 "{words}"

@@ -15,7 +15,7 @@ use super::lint::{NeighbourTools, lints};
 use crate::upstream::UpstreamEpoch;
 
 /// Interval between attempts to read the store after a failure.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum number of audit entries for one listing. One more entry gives the number of the rest.
 const MAX_ENTRIES: usize = 32;
@@ -43,7 +43,7 @@ impl PinStore {
     }
 
     /// Stores the definitions that a server offers, and records new and changed ones.
-    pub(super) async fn see(
+    pub(super) async fn record_sighting(
         &self,
         sighting: ServerSighting,
         trust: TrustMode,
@@ -54,17 +54,17 @@ impl PinStore {
         let all = sighting.definitions.iter();
         let texts: HashMap<(ItemKind, String), String> =
             all.map(|one| ((one.kind, one.name.clone()), one.text.clone())).collect();
-        let seen = self.store.see(sighting, trust).await?;
+        let seen = self.store.record_sighting(sighting, trust).await?;
         if !tools.is_empty() {
             self.names().insert(server.clone(), tools);
         }
         if seen.is_first || seen.is_replaced || !seen.news.is_empty() {
-            self.tell(&server, &seen, trust, &texts).await;
+            self.record_news(&server, &seen, trust, &texts).await;
         }
         Ok(seen)
     }
 
-    async fn tell(
+    async fn record_news(
         &self,
         server: &str,
         seen: &SightingReport,
@@ -125,7 +125,7 @@ impl PinStore {
         });
         entry.decision = Some(decision.to_owned());
         entry.by = Some(by.to_owned());
-        if let Err(error) = audit.note(entry).await {
+        if let Err(error) = audit.enqueue(entry).await {
             tracing::error!(%error, "what became of a definition could not be recorded");
         }
     }
@@ -140,7 +140,7 @@ impl PinStore {
     }
 
     /// The tools of a server that was not seen here.
-    pub(super) fn learn(&self, server: &str, tools: Vec<String>) {
+    pub(super) fn add_known_tools(&self, server: &str, tools: Vec<String>) {
         self.names().entry(server.to_owned()).or_insert(tools);
     }
 
@@ -150,7 +150,7 @@ impl PinStore {
 }
 
 /// Goes by what others decide, for as long as there is anybody whom it concerns.
-pub(crate) async fn follow(mut changes: watch::Receiver<u64>, gates: Vec<Weak<PinGate>>) {
+pub(crate) async fn reload_on_change(mut changes: watch::Receiver<u64>, gates: Vec<Weak<PinGate>>) {
     loop {
         let here: Vec<_> = gates.iter().filter_map(Weak::upgrade).collect();
         if here.is_empty() {
@@ -163,13 +163,13 @@ pub(crate) async fn follow(mut changes: watch::Receiver<u64>, gates: Vec<Weak<Pi
         drop(here);
         tokio::select! {
             changed = changes.changed() => if changed.is_err() { return },
-            () = tokio::time::sleep(AGAIN), if is_unreadable => {}
+            () = tokio::time::sleep(RETRY_INTERVAL), if is_unreadable => {}
         }
     }
 }
 
 /// An error with its causes, in one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn format_error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

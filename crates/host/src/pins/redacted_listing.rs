@@ -15,19 +15,19 @@ const MAX_MEDIA_TYPE: usize = 64;
 
 /// Returns the listing without any text that was not accepted. Tools keep their names, so that calls of them can be
 /// answered with the reason. Their other text could be meant to manipulate a model.
-pub(super) fn shown(
+pub(super) fn redact_listing(
     server: &str,
     listing: &UpstreamListing,
     hashes: &DefinitionHashes,
     standing: &PinStatus,
 ) -> UpstreamListing {
-    let withheld = |kind, name: &str| standing.item(kind, name, hashes.get(kind, name));
+    let withheld = |kind, name: &str| standing.item_block_reason(kind, name, hashes.get(kind, name));
     let tools = listing.tools.iter().map(|tool| match withheld(ItemKind::Tool, &tool.name) {
         None => tool.clone(),
         Some(why) => {
             let schema = RawJson::from(json!({ "type": "object" }));
             let mut empty = Tool::new(&tool.name, schema);
-            empty.description = Some(format!("Cannot be called now: {}.", why.words(server)));
+            empty.description = Some(format!("Cannot be called now: {}.", why.message(server)));
             empty
         }
     });
@@ -44,15 +44,16 @@ pub(super) fn shown(
             Some(BlockReason::Rejected) => None,
             // Resources come and go, and can be read before anybody has looked at what is said about them. It is that
             // which is not passed on.
-            Some(_) => Some(unnamed(resource)),
+            Some(_) => Some(redact_resource(resource)),
         }
     });
-    shown.resources = if standing.whole().is_some() { Arc::default() } else { Arc::new(resources.collect()) };
+    shown.resources =
+        if standing.server_block_reason().is_some() { Arc::default() } else { Arc::new(resources.collect()) };
     shown
 }
 
 /// Returns a resource with its URI alone, without any text.
-fn unnamed(resource: &Resource) -> Resource {
+fn redact_resource(resource: &Resource) -> Resource {
     let mut unnamed = Resource::new(&resource.uri, &resource.uri);
     unnamed.size = resource.size;
     unnamed.mime_type = resource.mime_type.clone().filter(|kind| is_media_type(kind));

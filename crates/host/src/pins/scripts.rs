@@ -11,7 +11,7 @@ use crate::config::StdioTransport;
 const MAX_FILES: usize = 16;
 
 /// Endings of files that are run and not worked on.
-const ENDINGS: [&str; 24] = [
+const CODE_EXTENSIONS: [&str; 24] = [
     "bash", "cjs", "cts", "dll", "exs", "jar", "js", "jsx", "lua", "mjs", "mts", "php", "phar", "pl", "ps1",
     "py", "pyc", "pyz", "rb", "sh", "ts", "tsx", "wasm", "zsh",
 ];
@@ -23,14 +23,14 @@ const INTERPRETERS: [&str; 20] = [
 ];
 
 /// Files that are run where a folder is named.
-const IN_FOLDERS: [&str; 5] = ["__main__.py", "package.json", "index.js", "index.mjs", "index.ts"];
+const FOLDER_ENTRY_FILES: [&str; 5] = ["__main__.py", "package.json", "index.js", "index.mjs", "index.ts"];
 
 /// Finds the code files among the arguments, in their order. Files with a script's extension, files that begin with
 /// `#!`, and the script of an interpreter count. So does the module of `python -m` in the server's folder.
 ///
 /// What such a file loads in turn is not among them, nor what `npx`, `uvx` and their like fetch by its name. A package that
 /// is installed in the folder of the server, where `npx` runs it from, is.
-pub(super) fn scripts(stdio: &StdioTransport, program: &Path) -> Vec<PathBuf> {
+pub(super) fn find_scripts(stdio: &StdioTransport, program: &Path) -> Vec<PathBuf> {
     let Some(folder) = stdio.cwd.clone().or_else(|| std::env::current_dir().ok()) else { return Vec::new() };
     let mut is_next = is_interpreter(program);
     let args = stdio.args.iter().map(|arg| arg.reveal()).take(MAX_FILES * 16);
@@ -54,7 +54,9 @@ pub(super) fn scripts(stdio: &StdioTransport, program: &Path) -> Vec<PathBuf> {
         let path = path.strip_prefix("file://").unwrap_or(path);
         let path = folder.join(path);
         if path.is_dir() && is_next {
-            found.extend(IN_FOLDERS.map(|name| path.join(name)).into_iter().filter(|file| file.is_file()));
+            found.extend(
+                FOLDER_ENTRY_FILES.map(|name| path.join(name)).into_iter().filter(|file| file.is_file()),
+            );
             is_next = false;
         } else if path.is_file() {
             if is_next && !arg.starts_with('-') || is_code(&path) {
@@ -76,7 +78,7 @@ fn is_interpreter(program: &Path) -> bool {
 
 fn is_code(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    if ENDINGS.contains(&ending.to_ascii_lowercase().as_str()) {
+    if CODE_EXTENSIONS.contains(&ending.to_ascii_lowercase().as_str()) {
         return true;
     }
     let mut begin = [0; 2];

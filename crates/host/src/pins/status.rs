@@ -32,7 +32,7 @@ pub(crate) enum BlockReason {
 impl BlockReason {
     /// Returns the reason as the end of a sentence that says which action failed. The model reads it and may tell the
     /// person.
-    pub(crate) fn words(&self, server: &str) -> String {
+    pub(crate) fn message(&self, server: &str) -> String {
         let (why, item) = match self {
             Self::NewServer => ("nobody has accepted this server yet", ""),
             Self::RejectedServer => ("this server was rejected", ""),
@@ -118,12 +118,17 @@ impl PinStatus {
     }
 
     /// Returns the reason for which the whole server is blocked, if it is.
-    pub(crate) fn whole(&self) -> Option<&BlockReason> {
+    pub(crate) fn server_block_reason(&self) -> Option<&BlockReason> {
         self.whole.as_ref()
     }
 
     /// Returns the reason for which a definition is blocked, if it is.
-    pub(crate) fn item(&self, kind: ItemKind, name: &str, hash: Option<Sha256Digest>) -> Option<BlockReason> {
+    pub(crate) fn item_block_reason(
+        &self,
+        kind: ItemKind,
+        name: &str,
+        hash: Option<Sha256Digest>,
+    ) -> Option<BlockReason> {
         if let Some(whole) = &self.whole {
             return Some(whole.clone());
         }

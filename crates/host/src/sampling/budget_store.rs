@@ -193,7 +193,7 @@ mod tests {
 
     async fn left(purse: &BudgetStore) -> u64 {
         purse.refresh().await.unwrap();
-        purse.view().left(&files(), Timestamp::now()).unwrap().tokens.unwrap()
+        purse.view().remaining(&files(), Timestamp::now()).unwrap().tokens.unwrap()
     }
 
     #[tokio::test]
@@ -246,7 +246,7 @@ mod tests {
         aside.begin();
         drop(aside);
         let settled = async {
-            while purse.view().standing(&files(), Timestamp::now()).reserved_tokens > 0 {
+            while purse.view().status(&files(), Timestamp::now()).reserved_tokens > 0 {
                 changes.changed().await.unwrap();
                 purse.refresh().await.unwrap();
             }

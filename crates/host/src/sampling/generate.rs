@@ -12,7 +12,7 @@ use super::Sampler;
 use super::budget_store::BudgetStoreError;
 
 /// Interval between progress notifications while a model generates an answer.
-const REMINDER: Duration = Duration::from_secs(5);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Answer of a model, with its usage and cost.
 pub(super) struct GeneratedMessage {
@@ -42,7 +42,7 @@ impl Sampler {
         self.history.changed();
         let mut say = |_: hospes_models::AnswerDelta<'_>| {};
         let mut generating = model.provider.generate(params, &mut say);
-        let mut reminders = interval_at(Instant::now() + REMINDER, REMINDER);
+        let mut reminders = interval_at(Instant::now() + PROGRESS_INTERVAL, PROGRESS_INTERVAL);
         reminders.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut progress = 1e-6;
         let outcome = loop {
@@ -69,9 +69,9 @@ impl Sampler {
     }
 
     /// Describes the rest of the accounts' budgets.
-    pub(super) fn remaining(&self, accounts: &[BudgetAccount]) -> String {
+    pub(super) fn describe_remaining(&self, accounts: &[BudgetAccount]) -> String {
         let (budget, now) = (self.purse.view(), Timestamp::now());
-        let each = accounts.iter().map(|account| match budget.left(account, now) {
+        let each = accounts.iter().map(|account| match budget.remaining(account, now) {
             None => format!("{account}: nothing is set"),
             Some(left) => {
                 let tokens = left.tokens.map(|tokens| format!("{tokens} tokens"));
@@ -85,7 +85,7 @@ impl Sampler {
     }
 
     /// Returns the estimate for a model that the person named instead of the chosen one.
-    pub(super) fn named(
+    pub(super) fn estimate_named(
         &self,
         name: &str,
         params: &CreateMessageParams,
@@ -116,7 +116,7 @@ mod tests {
         let allowance = Allowance::money(Money::units(1.5).unwrap()).and_tokens(1000);
         budget.allow(BudgetAccount::server("notes"), allowance);
         let sampler = Sampler::new(catalogue.unwrap(), budget);
-        let said = sampler.remaining(&[BudgetAccount::server("notes")]);
+        let said = sampler.describe_remaining(&[BudgetAccount::server("notes")]);
         assert!(said.ends_with("1000 tokens and 1.50 in the currency of your prices"), "{said}");
     }
 }

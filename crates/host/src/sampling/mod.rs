@@ -128,16 +128,16 @@ impl Sampler {
         mut params: CreateMessageParams,
         note: &mut PendingAuditEntry,
     ) -> Result<CreateMessageResult, RpcError> {
-        let verdict = guard.of_sampling(call, cause.server);
+        let verdict = guard.decide_sampling(call, cause.server);
         let because = verdict.because.to_string();
-        note.decided(&verdict.decision.to_string(), &because);
+        note.set_decision(&verdict.decision.to_string(), &because);
         if verdict.decision == PolicyDecision::Deny {
             return Err(rejected("it is not allowed here"));
         }
         let asks = verdict.decision == PolicyDecision::Ask;
         let reviews = asks || verdict.review;
-        if reviews && !guard.desk().is_attended() {
-            note.decided("deny", "nobody is there to be asked");
+        if reviews && !guard.approvals().is_attended() {
+            note.set_decision("deny", "nobody is there to be asked");
             return Err(rejected("it has to be reviewed by a person, and nobody is there"));
         }
         // What of the conversation could be added is the application's, and not known here.
@@ -176,9 +176,9 @@ impl Sampler {
             let asked = review::SamplingReviewContext { cause, choice, accounts, context: context.as_ref() };
             let (edited, other, by) =
                 self.review_request(guard, call, &asked, &params).await.inspect_err(|_| {
-                    note.decided("deny", "the person");
+                    note.set_decision("deny", "the person");
                 })?;
-            note.decided("allow", &by);
+            note.set_decision("allow", &by);
             params = edited;
             model = other.unwrap_or(model);
             note.subject(&model);
@@ -191,7 +191,7 @@ impl Sampler {
             return Ok(generated.result);
         }
         self.review_result(guard, call, cause, &params, generated).await.inspect_err(|_| {
-            note.decided("deny", "the person, of the answer");
+            note.set_decision("deny", "the person, of the answer");
         })
     }
 

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::Sampler;
 
 /// Maximum number of history entries.
-const MAX_LATELY: usize = 50;
+const MAX_HISTORY_ENTRIES: usize = 50;
 
 /// Overview of the models and their use. Amounts of money are texts, in the currency of the prices.
 #[derive(Clone, Debug, Serialize)]
@@ -177,7 +177,7 @@ impl SamplingHistory {
     ) -> SamplingInProgress {
         let mut chosen = self.chosen();
         let number = chosen.back().map_or(1, |last| last.number + 1);
-        if chosen.len() >= MAX_LATELY {
+        if chosen.len() >= MAX_HISTORY_ENTRIES {
             chosen.pop_front();
         }
         chosen.push_back(SamplingHistoryEntry {
@@ -259,7 +259,7 @@ impl Sampler {
         Ok(SamplingOverview {
             models: self.catalogue.iter().map(ModelOverview::new).collect(),
             review_timeout_ms: millis(self.review_timeout),
-            every_server: budget.of_every_server().map(AllowanceOverview::new),
+            every_server: budget.servers_allowance().map(AllowanceOverview::new),
             budgets: accounts.iter().map(|account| BudgetOverview::new(&budget, account, now)).collect(),
             is_kept: self.purse.is_kept(),
             lately: self.history.chosen().iter().rev().cloned().collect(),
@@ -307,7 +307,7 @@ impl AllowanceOverview {
 
 impl BudgetOverview {
     fn new(budget: &Budget, account: &BudgetAccount, now: Timestamp) -> Self {
-        let (standing, left) = (budget.standing(account, now), budget.left(account, now));
+        let (standing, left) = (budget.status(account, now), budget.remaining(account, now));
         Self {
             account: account.to_string(),
             allowance: standing.allowance.as_ref().map(AllowanceOverview::new),

@@ -12,7 +12,7 @@ use crate::approvals::{
     ApprovalCard, ApprovalOutcome, ApprovalQueueError, DecisionOptions, EditCheck, NewApproval,
     SamplingRequestCard, SamplingResultCard,
 };
-use crate::guard::{PolicyEnforcer, hold};
+use crate::guard::{PolicyEnforcer, wait_for_decision};
 
 /// Details of a request that the person is shown besides its params.
 pub(super) struct SamplingReviewContext<'a> {
@@ -52,14 +52,14 @@ impl Sampler {
             tokens: choice.estimate.input.likely,
             max_tokens: choice.estimate.max_tokens,
             cost: choice.estimate.cost.map(|cost| cost.to_string()),
-            remaining: self.remaining(accounts),
+            remaining: self.describe_remaining(accounts),
         };
         let models: Vec<String> = card.models.clone();
         let most = params.max_tokens;
         let check: EditCheck = Box::new(move |edited| read_request(edited, most, &models).map(drop));
         let card = ApprovalCard::SamplingRequest(Box::new(card));
-        let waiting = self.put(guard, call, cause.server, card, &request, check)?;
-        match hold(call, &waiting).await {
+        let waiting = self.submit_review(guard, call, cause.server, card, &request, check)?;
+        match wait_for_decision(call, &waiting).await {
             Ok(ApprovalOutcome::Allowed { .. }) if guard.has_forbidden_sampling(call, cause.server) => {
                 Err(rejected("the rules have changed meanwhile"))
             }
@@ -69,12 +69,12 @@ impl Sampler {
                 let (edited, model) =
                     read_request(&edited, most, &models).map_err(RpcError::invalid_params)?;
                 let name = model.as_deref().unwrap_or(&choice.model.name);
-                if self.named(name, &edited, choice).is_none() {
+                if self.estimate_named(name, &edited, choice).is_none() {
                     return Err(RpcError::invalid_params(format!("there is no model `{name}`")));
                 }
                 Ok((edited, model, format!("{by}, in another form")))
             }
-            denied => Err(denial(denied)),
+            denied => Err(denial_error(denied)),
         }
     }
 
@@ -98,8 +98,8 @@ impl Sampler {
         };
         let check: EditCheck = Box::new(|edited| read_result(edited).map(drop));
         let card = ApprovalCard::SamplingResult(Box::new(card));
-        let waiting = self.put(guard, call, cause.server, card, &result, check)?;
-        match hold(call, &waiting).await {
+        let waiting = self.submit_review(guard, call, cause.server, card, &result, check)?;
+        match wait_for_decision(call, &waiting).await {
             Ok(ApprovalOutcome::Allowed { .. }) if guard.has_forbidden_sampling(call, cause.server) => {
                 Err(rejected("the rules have changed meanwhile"))
             }
@@ -107,11 +107,11 @@ impl Sampler {
             Ok(ApprovalOutcome::Allowed { edited: Some(edited), .. }) => {
                 read_result(&edited).map_err(RpcError::invalid_params)
             }
-            denied => Err(denial(denied)),
+            denied => Err(denial_error(denied)),
         }
     }
 
-    fn put(
+    fn submit_review(
         &self,
         guard: &PolicyEnforcer,
         call: &Call,
@@ -138,11 +138,11 @@ impl Sampler {
             returns: false,
             check: Some(check),
         };
-        guard.desk().put(asking).map_err(|refused| rejected(&refused.words()))
+        guard.approvals().submit(asking).map_err(|refused| rejected(&refused.message()))
     }
 }
 
-fn denial(settled: Result<ApprovalOutcome, ApprovalQueueError>) -> RpcError {
+fn denial_error(settled: Result<ApprovalOutcome, ApprovalQueueError>) -> RpcError {
     match settled {
         Ok(ApprovalOutcome::Denied { reason: Some(reason), .. }) => rejected(&reason),
         Ok(_) => rejected("the person said no"),

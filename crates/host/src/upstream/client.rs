@@ -25,7 +25,7 @@ use crate::roots::RootsPolicy;
 use crate::settings::HostSettings;
 
 /// Time by which the client's limit is shorter than the connector's, so that the client can report the cause.
-const HEADSTART: Duration = Duration::from_secs(1);
+const CLIENT_TIMEOUT_MARGIN: Duration = Duration::from_secs(1);
 
 /// Connects with the SDK's client.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ pub(crate) fn client_connector(
         start: ConnectTarget::new(config, settings, account.as_ref()),
         era: config.era.map(EraChoice::era),
         sse: matches!(&config.transport, ServerTransport::Http(http) if http.flavour == HttpFlavour::Sse),
-        connect_timeout: connect_timeout.saturating_sub(HEADSTART).max(connect_timeout / 2),
+        connect_timeout: connect_timeout.saturating_sub(CLIENT_TIMEOUT_MARGIN).max(connect_timeout / 2),
         request_timeout: config.timeouts.request.or(settings.request_timeout),
         park_timeout: config.timeouts.park.unwrap_or(settings.park_timeout),
         health_check: health_check(config.timeouts.health_check.or(settings.health_check)),
@@ -188,7 +188,7 @@ impl UpstreamConnector for ClientConnector {
             let roots = if wish.quarantined { &[][..] } else { &self.roots.own };
             let told = self.roots.clone();
             let builder =
-                declaring(builder, wish.abilities, roots).tell_roots_if(move |roots| told.may_tell(roots));
+                declaring(builder, wish.abilities, roots).expose_roots_if(move |roots| told.may_send(roots));
             let target = self.start.target().await.inspect_err(|problem| {
                 if let Some(launches) = &self.launches {
                     launches.unstartable(problem);
@@ -197,7 +197,7 @@ impl UpstreamConnector for ClientConnector {
             let builder = match &self.launches {
                 Some(launches) if matches!(target, Target::Command(_)) => {
                     launches.ready().await?;
-                    builder.on_process(launches.of_process(self.process()))
+                    builder.on_process(launches.process_observer(self.process()))
                 }
                 _ => builder,
             };
@@ -275,7 +275,7 @@ impl Service for NamedClientService {
             Ok(outcome) => return outcome,
             Err(CallError::Rpc(error)) => error,
             Err(CallError::NotAuthorized(why)) if why.sign_in.is_some() => {
-                wants_sign_in(&self.name, why.sign_in.as_deref().unwrap_or_default())
+                sign_in_required_error(&self.name, why.sign_in.as_deref().unwrap_or_default())
             }
             Err(error) => {
                 let mut said = error.to_rpc();
@@ -289,7 +289,7 @@ impl Service for NamedClientService {
 }
 
 /// The error that says where a person has to go first: the gateway makes of it what the application understands.
-pub(crate) fn wants_sign_in(name: &str, url: &str) -> RpcError {
+pub(crate) fn sign_in_required_error(name: &str, url: &str) -> RpcError {
     let message = format!("`{name}` wants you to sign in with your account there");
     let id = url.rsplit('/').next().unwrap_or_default();
     RpcError::url_elicitation_required(vec![ElicitUrlParams::new(message, url).with_elicitation_id(id)])

@@ -68,7 +68,7 @@ impl LaunchRecorder {
     /// # Errors
     /// When it could not be recorded: then nothing is.
     pub(super) async fn ready(&self) -> Result<(), UpstreamConnectError> {
-        self.audit.ready().await.map_err(|error| {
+        self.audit.check_writable().await.map_err(|error| {
             tracing::error!(server = %self.server, %error, "no server is started while that cannot be recorded");
             UpstreamConnectError::new("what happens cannot be recorded at the moment, so it is not started")
         })
@@ -108,7 +108,7 @@ impl LaunchRecorder {
     }
 
     /// Returns an observer that records the processes of one connection. There is one process at a time.
-    pub(super) fn of_process(
+    pub(super) fn process_observer(
         self: &Arc<Self>,
         process: Option<Arc<ServerProcess>>,
     ) -> impl Fn(ProcessEvent<'_>) + Send + Sync + 'static {
@@ -155,7 +155,7 @@ impl LaunchRecorder {
             _ => return None,
         };
         entry.subject = Some(clipped(process.map_or(&self.shown, |process| &process.command)));
-        entry.sandbox = process.map(ServerProcess::may);
+        entry.sandbox = process.map(ServerProcess::permissions_text);
         Some(entry)
     }
 
@@ -196,13 +196,13 @@ impl LaunchRecorder {
 
     /// Records an entry without waiting. If the record is behind, a background task waits.
     fn record(&self, entry: AuditEntry) {
-        let Err(entry) = self.audit.try_note(entry) else { return };
+        let Err(entry) = self.audit.try_enqueue(entry) else { return };
         let Ok(runtime) = Handle::try_current() else {
             return tracing::error!(server = %self.server, "what became of a server could not be recorded");
         };
         let (audit, server) = (self.audit.clone(), Arc::clone(&self.server));
         runtime.spawn(async move {
-            if let Err(error) = audit.note(*entry).await {
+            if let Err(error) = audit.enqueue(*entry).await {
                 tracing::error!(%server, %error, "what became of a server could not be recorded");
             }
         });

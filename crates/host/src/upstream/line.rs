@@ -21,11 +21,11 @@ use super::server_memory::ServerMemory;
 use crate::pins::PinGate;
 
 /// A call may bring forward the next try of a server that waits, but no sooner than this after the last one.
-const NUDGE_AFTER: Duration = Duration::from_secs(5);
+const MIN_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// Time that a call waits until tools that the server has changed are read again.
-const READ_WAIT: Duration = Duration::from_secs(5);
+const REREAD_WAIT: Duration = Duration::from_secs(5);
 /// Log messages that wait for a slow listener.
-const MAX_LOGS: usize = 256;
+const NOTIFICATION_BUFFER: usize = 256;
 
 /// Properties that all connections of a server share.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ pub(crate) struct UpstreamServer {
 
 impl UpstreamServer {
     /// Reconnects all connections of newer eras in the older era. Returns true if this was not requested before.
-    pub(crate) fn speak_older(&self) -> bool {
+    pub(crate) fn switch_to_legacy(&self) -> bool {
         !self.older.send_replace(true)
     }
 }
@@ -136,7 +136,7 @@ impl SupervisedConnection {
             queued: AtomicUsize::new(0),
             doubt: Notify::new(),
             unread: watch::Sender::new(false),
-            told: broadcast::Sender::new(MAX_LOGS),
+            told: broadcast::Sender::new(NOTIFICATION_BUFFER),
         });
         tokio::spawn(Arc::clone(&line).run(connector, memory));
         line
@@ -170,7 +170,7 @@ impl SupervisedConnection {
         limit: Duration,
     ) -> Option<(Arc<ReadyConnection>, Option<SendTurn>)> {
         if self.queued.load(Ordering::Acquire) == 0
-            && let Some(live) = self.standing()
+            && let Some(live) = self.open_connection()
         {
             return Some((live, None));
         }
@@ -186,35 +186,35 @@ impl SupervisedConnection {
             UpstreamPhase::Ready(live) => !(live.connection.is_closed)(),
             UpstreamPhase::Stopped => true,
             UpstreamPhase::Waiting { failures: now, until: next, tried, problem, .. } => {
-                problem.withheld || *now > failures || (*next).min(*tried + NUDGE_AFTER) > until
+                problem.withheld || *now > failures || (*next).min(*tried + MIN_RETRY_INTERVAL) > until
             }
             UpstreamPhase::Starting { .. } => false,
         };
         let ready = async {
             turn.held = Some(Arc::clone(&self.turn).lock_owned().await);
-            if self.standing().is_none() {
+            if self.open_connection().is_none() {
                 self.nudge.notify_one();
                 self.wait(settled).await;
             }
         };
         let _ = timeout_at(until, ready).await;
-        self.standing().map(|live| (live, Some(turn)))
+        self.open_connection().map(|live| (live, Some(turn)))
     }
 
     /// The connection, unless it is gone: it may have broken a moment ago, and the supervisor not have heard yet.
-    fn standing(&self) -> Option<Arc<ReadyConnection>> {
+    fn open_connection(&self) -> Option<Arc<ReadyConnection>> {
         self.live().filter(|live| !(live.connection.is_closed)())
     }
 
     /// Waits until what the server said to have changed is read, but not for ever; whether it is.
-    pub(crate) async fn read(&self) -> bool {
+    pub(crate) async fn wait_for_reread(&self) -> bool {
         if !*self.unread.borrow() {
             return true;
         }
         // A list that could not be read is tried again when somebody wants to know.
         self.doubt();
         let mut unread = self.unread.subscribe();
-        timeout(READ_WAIT, unread.wait_for(|unread| !unread)).await.is_ok_and(|read| read.is_ok())
+        timeout(REREAD_WAIT, unread.wait_for(|unread| !unread)).await.is_ok_and(|read| read.is_ok())
     }
 
     /// The tools have been read, or have to be.

@@ -14,11 +14,11 @@ use super::line::{SupervisedConnection, listen};
 use super::listing::{ListKinds, peer};
 
 /// Time for which changes are gathered before a list is read again.
-const GATHER: Duration = Duration::from_millis(50);
+const DEBOUNCE_DELAY: Duration = Duration::from_millis(50);
 /// Wait before a stream of changes that ended is opened again. It doubles after each stream that did not even begin.
-const LISTEN_AGAIN: Duration = Duration::from_secs(2);
+const REOPEN_DELAY: Duration = Duration::from_secs(2);
 /// The longest such wait.
-const LISTEN_AGAIN_MAX: Duration = Duration::from_secs(120);
+const MAX_REOPEN_DELAY: Duration = Duration::from_secs(120);
 
 /// The stream of changes of one connection, kept open.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl ListChangeSubscription {
             watched,
             stream: None,
             again: now,
-            wait: LISTEN_AGAIN,
+            wait: REOPEN_DELAY,
             listed: false,
             stale: ListKinds::default(),
             read_at: now,
@@ -60,12 +60,12 @@ impl ListChangeSubscription {
     }
 
     /// The lists have been read.
-    pub(super) fn has_read(&mut self) {
+    pub(super) fn mark_read(&mut self) {
         self.listed = true;
     }
 
     /// Waits until lists have to be read again, and says which. Dropping the future loses nothing.
-    pub(super) async fn hear(&mut self) -> ListKinds {
+    pub(super) async fn next_stale_lists(&mut self) -> ListKinds {
         loop {
             let (is_stale, read_at) = (self.stale.any(), self.read_at);
             tokio::select! {
@@ -97,17 +97,17 @@ impl ListChangeSubscription {
         match std::future::poll_fn(|cx| stream.poll_event(cx)).await {
             // What changed while nobody listened is known only by reading again.
             ExchangeEvent::Notify(Notification::SubscriptionsAcknowledged(_)) if self.listed => {
-                self.changed(self.watched)
+                self.mark_stale(self.watched)
             }
             ExchangeEvent::Notify(Notification::ToolsListChanged) => {
                 self.unread.send_replace(true);
-                self.changed(ListKinds { tools: true, ..ListKinds::default() });
+                self.mark_stale(ListKinds { tools: true, ..ListKinds::default() });
             }
             ExchangeEvent::Notify(Notification::PromptsListChanged) => {
-                self.changed(ListKinds { prompts: true, ..ListKinds::default() });
+                self.mark_stale(ListKinds { prompts: true, ..ListKinds::default() });
             }
             ExchangeEvent::Notify(Notification::ResourcesListChanged) => {
-                self.changed(ListKinds { resources: true, ..ListKinds::default() });
+                self.mark_stale(ListKinds { resources: true, ..ListKinds::default() });
             }
             ExchangeEvent::Notify(_) => {}
             ExchangeEvent::Ask(_) | ExchangeEvent::Done(Outcome::Complete(_) | Outcome::InputRequired(_)) => {
@@ -121,9 +121,9 @@ impl ListChangeSubscription {
     }
 
     /// These lists are to be read again.
-    pub(super) fn changed(&mut self, kinds: ListKinds) {
+    pub(super) fn mark_stale(&mut self, kinds: ListKinds) {
         if !self.stale.any() {
-            self.read_at = Instant::now() + GATHER;
+            self.read_at = Instant::now() + DEBOUNCE_DELAY;
         }
         self.stale.tools |= kinds.tools;
         self.stale.prompts |= kinds.prompts;
@@ -133,8 +133,8 @@ impl ListChangeSubscription {
     fn ended(&mut self) {
         self.stream = None;
         self.again = Instant::now() + self.wait;
-        self.wait = (self.wait * 2).min(LISTEN_AGAIN_MAX);
+        self.wait = (self.wait * 2).min(MAX_REOPEN_DELAY);
         // It may be the server that is gone.
-        self.changed(self.watched);
+        self.mark_stale(self.watched);
     }
 }

@@ -31,7 +31,7 @@ pub use backoff::{
 };
 pub use capability_set::CapabilitySet;
 pub use client::target;
-pub(crate) use client::{client_connector, wants_sign_in};
+pub(crate) use client::{client_connector, sign_in_required_error};
 #[cfg(test)]
 pub(crate) use client::{connection as in_memory, declaring};
 pub(crate) use connection_pool::{ConnectionLease, TaskHold};
@@ -46,7 +46,7 @@ pub(crate) use line::{SendTurn, SupervisedConnection, UpstreamServer, listen};
 pub use listing::{ListKinds, ListProblem, MAX_ITEMS, MAX_PAGES, UpstreamListing};
 pub(crate) use listing::{complete, decoded};
 pub(crate) use phase::{ReadyConnection, UpstreamEpoch, UpstreamPhase};
-pub use process::{ServerProcess, guarded};
+pub use process::{ServerProcess, confine_command};
 pub(crate) use server::Upstream;
 pub use server_memory::{KnownProtocol, MAX_REMEMBERED, ServerMemory, definition};
 pub use status::{UpstreamState, UpstreamStatus};

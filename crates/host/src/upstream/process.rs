@@ -28,7 +28,7 @@ pub struct ServerProcess {
 impl ServerProcess {
     /// Returns the permissions of the process as text.
     #[must_use]
-    pub fn may(&self) -> String {
+    pub fn permissions_text(&self) -> String {
         match &self.sandbox {
             Some(sandbox) => sandbox.to_string(),
             None => {
@@ -55,7 +55,7 @@ pub(super) fn start(
     if let Some(names) = &config.sandbox.environment {
         command = command.inherit(names);
     }
-    let (command, sandbox) = guarded(command, &config.sandbox, helper).map_err(|problem| {
+    let (command, sandbox) = confine_command(command, &config.sandbox, helper).map_err(|problem| {
         let message = format!("cannot connect to {shown} (spawn): {}", problem.message);
         let why = UpstreamConnectError::new(message).with_hint(problem.hint);
         if problem.unenforceable { why.unenforceable() } else { why }
@@ -75,7 +75,7 @@ pub(super) fn start(
 ///
 /// # Errors
 /// When there is no such program, or what it may touch cannot be enforced: it must not be started.
-pub fn guarded(
+pub fn confine_command(
     mut command: CommandTarget,
     sandbox: &SandboxConfig,
     helper: Option<&SandboxHelper>,

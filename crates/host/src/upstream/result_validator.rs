@@ -38,7 +38,7 @@ impl ResultValidator {
 
     /// Notes a result that does not fit its schema. The result is passed on unchanged, since an application may check
     /// it too. The status then shows which server is at fault.
-    pub(crate) fn look(&self, server: &str, tool: &str, result: &CallToolResult) {
+    pub(crate) fn check_result(&self, server: &str, tool: &str, result: &CallToolResult) {
         let Err(why) = self.schemas.check(tool, result) else { return };
         let mut misfits = self.misfits();
         if misfits.contains_key(tool) || misfits.len() >= MAX_MISFITS {

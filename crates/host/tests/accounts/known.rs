@@ -72,8 +72,9 @@ async fn a_wrong_secret_connects_nothing() {
 #[tokio::test]
 async fn where_documents_are_read_nobody_registers() {
     let site = Site::new().await;
-    let described =
-        |accounts: hospes_host::UpstreamAccounts| accounts.described_at(ClientId::new(DOCUMENT).unwrap());
+    let described = |accounts: hospes_host::UpstreamAccounts| {
+        accounts.with_metadata_url(ClientId::new(DOCUMENT).unwrap())
+    };
     let (gate, kept) = Gate::told(&site, described, "").await;
     *site.web.0.lock().unwrap() = Some(gate.origin.clone());
     let (alice, pages) = gate.willing("alice", Revision::LATEST).await;
@@ -86,8 +87,9 @@ async fn where_documents_are_read_nobody_registers() {
 #[tokio::test]
 async fn a_document_that_cannot_be_reached_connects_nothing() {
     let site = Site::new().await;
-    let described =
-        |accounts: hospes_host::UpstreamAccounts| accounts.described_at(ClientId::new(DOCUMENT).unwrap());
+    let described = |accounts: hospes_host::UpstreamAccounts| {
+        accounts.with_metadata_url(ClientId::new(DOCUMENT).unwrap())
+    };
     let (gate, kept) = Gate::told(&site, described, "").await;
     let alice = gate.application("alice", Client::builder()).await;
     let link = gate.link(&says(&alice, "site__whoami").await);

@@ -172,10 +172,10 @@ impl Site {
             heard: Arc::clone(&heard),
             sessions: Arc::clone(&sessions),
             lists_openly: lists_openly.then(|| format!("{origin}/.well-known/oauth-protected-resource/mcp")),
-            front: server.beside(guard),
+            front: server.in_front_of(guard),
         };
         let server =
-            HttpServer::from_listener(listener, Endpoint::builder(mcp).build()).unwrap().front(front);
+            HttpServer::from_listener(listener, Endpoint::builder(mcp).build()).unwrap().middleware(front);
         let task = tokio::spawn(async move { server.serve().await.unwrap() });
         Self { origin, heard, sessions, admin_calls, web, task }
     }
@@ -207,7 +207,7 @@ fn hash(password: &str) -> PasswordHash {
     static HASHES: OnceLock<Mutex<std::collections::BTreeMap<String, PasswordHash>>> = OnceLock::new();
     // It takes a while, on purpose.
     let mut known = HASHES.get_or_init(Mutex::default).lock().unwrap();
-    known.entry(password.to_owned()).or_insert_with(|| PasswordHash::of(password)).clone()
+    known.entry(password.to_owned()).or_insert_with(|| PasswordHash::hash_password(password)).clone()
 }
 
 /// A gateway before a site. Its users are `alice` and `bob`, with the password `here`.
@@ -277,7 +277,7 @@ impl Gate {
         let origin = format!("http://{}", listener.local_addr().unwrap());
         let (issuer, resource) =
             (Issuer::new(&*origin).unwrap(), Resource::new(format!("{origin}/mcp")).unwrap());
-        let accounts = change(UpstreamAccounts::new(Arc::clone(&kept.store)).at(&origin).unwrap());
+        let accounts = change(UpstreamAccounts::new(Arc::clone(&kept.store)).with_issuer(&origin).unwrap());
         let users = ["alice", "bob"].map(|name| (name.to_owned(), hash("here")));
         let settings = AuthServerSettings::new(issuer.clone(), resource.clone());
         let server = AuthServer::new(settings, Arc::clone(&kept.records), LocalSignIn::users(users))
@@ -306,7 +306,7 @@ impl Gate {
         let server = HttpServer::from_listener(listener, endpoint)
             .unwrap()
             .shutdown_timeout(Duration::ZERO)
-            .front(server.beside(guard));
+            .middleware(server.in_front_of(guard));
         let task = tokio::spawn(async move { server.serve().await.unwrap() });
         Self { origin, accounts, host, site: site.origin.clone(), task }
     }

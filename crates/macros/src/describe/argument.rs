@@ -78,7 +78,7 @@ pub(crate) fn describe(argument: &mut PatType) -> Result<MethodInput> {
     match from_call(&attrs)? {
         None => {}
         Some(true) => return Ok(extractor(&argument.pat, &argument.ty)),
-        Some(false) => return sent(argument, attrs),
+        Some(false) => return describe_peer_argument(argument, attrs),
     }
     if let Some(special) = special(&argument.pat, &argument.ty) {
         return match attrs.first() {
@@ -89,7 +89,7 @@ pub(crate) fn describe(argument: &mut PatType) -> Result<MethodInput> {
             None => Ok(special),
         };
     }
-    sent(argument, attrs)
+    describe_peer_argument(argument, attrs)
 }
 
 /// Returns true if the argument is declared as taken from the call, false if as sent by the peer, and none if neither.
@@ -120,7 +120,7 @@ fn extractor(pattern: &Pat, ty: &Type) -> MethodInput {
 }
 
 /// An argument that the peer sends.
-fn sent(argument: &mut PatType, attrs: Vec<Attribute>) -> Result<MethodInput> {
+fn describe_peer_argument(argument: &mut PatType, attrs: Vec<Attribute>) -> Result<MethodInput> {
     let Pat::Ident(pattern) = &*argument.pat else {
         return Err(Error::new_spanned(
             &argument.pat,
@@ -128,7 +128,7 @@ fn sent(argument: &mut PatType, attrs: Vec<Attribute>) -> Result<MethodInput> {
         ));
     };
     let ident = pattern.ident.clone();
-    let (ty, lent) = owned(&argument.ty)?;
+    let (ty, lent) = decoded_type(&argument.ty)?;
     let (mut options, mut foreign, mut kept) = (AttributeOptions::none("arg"), Vec::new(), Vec::new());
     let description = text::doc(&attrs);
     for attr in attrs {
@@ -231,7 +231,7 @@ fn only_parameter(ty: &Type) -> Option<&Type> {
 }
 
 /// Returns the type that is decoded, and the form in which the method takes it.
-fn owned(ty: &Type) -> Result<(Type, ArgumentPassing)> {
+fn decoded_type(ty: &Type) -> Result<(Type, ArgumentPassing)> {
     match ty {
         Type::Reference(reference) => Ok((pointee(reference)?, ArgumentPassing::Whole)),
         Type::ImplTrait(_) => Err(Error::new_spanned(

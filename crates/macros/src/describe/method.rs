@@ -15,7 +15,7 @@ use super::argument::{self, MethodInput, PeerArgument};
 use super::text;
 use crate::options::{AttributeOption, AttributeOptions, ErrorCollector, OptionValue};
 
-const TOOL: &[&str] = &[
+const TOOL_OPTIONS: &[&str] = &[
     "name",
     "title",
     "description",
@@ -27,8 +27,8 @@ const TOOL: &[&str] = &[
     "ask_first",
     "inline",
 ];
-const RESOURCE: &[&str] = &["name", "title", "description", "mime", "inline"];
-const PROMPT: &[&str] = &["name", "title", "description", "inline"];
+const RESOURCE_OPTIONS: &[&str] = &["name", "title", "description", "mime", "inline"];
+const PROMPT_OPTIONS: &[&str] = &["name", "title", "description", "inline"];
 /// The longest name of a tool (TOOL-38).
 const MAX_NAME: usize = 128;
 
@@ -122,7 +122,7 @@ pub(crate) fn describe(function: &mut ImplItemFn, mistakes: &mut ErrorCollector)
     function.attrs = others;
     let attr = match ours.as_slice() {
         [] => {
-            refuse_strays(function, mistakes);
+            reject_stray_attributes(function, mistakes);
             return None;
         }
         [one] => one,
@@ -137,17 +137,18 @@ pub(crate) fn describe(function: &mut ImplItemFn, mistakes: &mut ErrorCollector)
             first
         }
     };
-    mistakes.keep(check_signature(function));
+    mistakes.ok_or_record(check_signature(function));
     let mut inputs = Vec::new();
     for argument in &mut function.sig.inputs {
         if let FnArg::Typed(argument) = argument {
-            inputs.extend(mistakes.keep(argument::describe(argument)));
+            inputs.extend(mistakes.ok_or_record(argument::describe(argument)));
         }
     }
-    let MethodAttribute { kind, description, inline } = mistakes.keep(kind(attr, &function.sig.ident))?;
+    let MethodAttribute { kind, description, inline } =
+        mistakes.ok_or_record(kind(attr, &function.sig.ident))?;
     check_inputs(&kind, &inputs, mistakes);
     if let (Some(span), Some(_)) = (inline, &function.sig.asyncness) {
-        mistakes.say(span, "`inline` is for methods that are not `async`; these run in place anyway");
+        mistakes.add_message(span, "`inline` is for methods that are not `async`; these run in place anyway");
     }
     Some(HandlerMethod {
         ident: function.sig.ident.clone(),
@@ -170,7 +171,7 @@ fn role(attr: &Attribute) -> Option<&'static str> {
 }
 
 /// `#[arg]` on a method that is not for the peer would otherwise be rustc's to explain.
-fn refuse_strays(function: &mut ImplItemFn, mistakes: &mut ErrorCollector) {
+fn reject_stray_attributes(function: &mut ImplItemFn, mistakes: &mut ErrorCollector) {
     for argument in &mut function.sig.inputs {
         let FnArg::Typed(argument) = argument else { continue };
         argument.attrs.retain(|attr| {
@@ -254,7 +255,7 @@ fn kind(attr: &Attribute, ident: &Ident) -> Result<MethodAttribute> {
                 return Err(Error::new_spanned(attr, "`ask_first` is for a tool that runs as a `task`"));
             }
             let inline = inline(&mut options)?;
-            options.finish(TOOL)?;
+            options.finish(TOOL_OPTIONS)?;
             let tool = ToolMethod { name, title, hints, task, ask_first };
             Ok(MethodAttribute::new(MethodKind::Tool(tool), description, inline))
         }
@@ -282,7 +283,7 @@ fn kind(attr: &Attribute, ident: &Ident) -> Result<MethodAttribute> {
             let (title, description) = (options.expr("title")?, options.expr("description")?);
             let mime = options.expr("mime")?;
             let inline = inline(&mut options)?;
-            options.finish(RESOURCE)?;
+            options.finish(RESOURCE_OPTIONS)?;
             let resource = ResourceMethod { uri, variables, name, title, mime };
             Ok(MethodAttribute::new(MethodKind::Resource(resource), description, inline))
         }
@@ -291,7 +292,7 @@ fn kind(attr: &Attribute, ident: &Ident) -> Result<MethodAttribute> {
             let name = options.text("name")?.unwrap_or_else(own);
             let (title, description) = (options.expr("title")?, options.expr("description")?);
             let inline = inline(&mut options)?;
-            options.finish(PROMPT)?;
+            options.finish(PROMPT_OPTIONS)?;
             Ok(MethodAttribute::new(MethodKind::Prompt(PromptMethod { name, title }), description, inline))
         }
         _ => {
@@ -372,7 +373,10 @@ fn check_inputs(kind: &MethodKind, inputs: &[MethodInput], mistakes: &mut ErrorC
     };
     for (at, argument) in plain().enumerate() {
         if plain().take(at).any(|other| other.name == argument.name) {
-            mistakes.say(argument.ident.span(), format!("there is an argument `{}` already", argument.name));
+            mistakes.add_message(
+                argument.ident.span(),
+                format!("there is an argument `{}` already", argument.name),
+            );
         }
     }
     let whole = inputs.iter().find_map(|input| match input {
@@ -393,13 +397,13 @@ fn check_inputs(kind: &MethodKind, inputs: &[MethodInput], mistakes: &mut ErrorC
                     format!("which has {}", crate::options::list(&names))
                 };
                 let message = format!("`{}` is no variable of the URI, {has}", argument.name);
-                mistakes.say(argument.ident.span(), message);
+                mistakes.add_message(argument.ident.span(), message);
             }
         }
         MethodKind::Complete(_) => {
             for argument in plain().skip(1) {
                 let message = "completions are made of one argument: what has been typed so far, as `&str`";
-                mistakes.say(argument.ident.span(), message);
+                mistakes.add_message(argument.ident.span(), message);
             }
         }
         _ => {}

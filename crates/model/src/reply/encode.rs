@@ -136,7 +136,7 @@ impl Reply {
         };
         match self {
             Self::Empty => body(&EmptyResult::new(), to, stamp, out),
-            Self::CallTool(result) if text_result::write(result, to, stamp, out) => Ok(()),
+            Self::CallTool(result) if text_result::write_text_result(result, to, stamp, out) => Ok(()),
             Self::CallTool(result) => body(result, to, stamp, out),
             Self::ListTools(result) => body(result.as_ref(), to, stamp, out),
             Self::ListPrompts(result) => body(result.as_ref(), to, stamp, out),
@@ -190,7 +190,7 @@ impl Reply {
             }
             (Self::GetTask(result), Revision::V2026_07_28) => {
                 let mut result = Cow::Borrowed(result.as_ref());
-                trim_questions(&mut result, to)?;
+                lower_input_requests(&mut result, to)?;
                 body(result.as_ref(), to, stamp, out)
             }
             (Self::CreateTask(result), Revision::V2025_11_25) => {
@@ -336,7 +336,7 @@ fn write_modern<T: Serialize>(
 }
 
 /// The questions of a task, as 2026-07-28 has them.
-fn trim_questions(result: &mut Cow<'_, GetTaskResult>, to: Revision) -> Result<(), LoweringError> {
+fn lower_input_requests(result: &mut Cow<'_, GetTaskResult>, to: Revision) -> Result<(), LoweringError> {
     if result.input_requests.is_empty() {
         return Ok(());
     }
@@ -351,7 +351,7 @@ fn trim_questions(result: &mut Cow<'_, GetTaskResult>, to: Revision) -> Result<(
 }
 
 /// Writes a result of another revision: read by its method and lifted, then lowered.
-pub(super) fn foreign(
+pub(super) fn write_foreign_result(
     method: &Method,
     from: Revision,
     json: &RawJson,
@@ -361,7 +361,7 @@ pub(super) fn foreign(
 ) -> Result<(), EncodeError> {
     match PeerResult::decode(method, from, json)? {
         // A method whose result only the two peers know: nothing but the frame is ours.
-        PeerResult::Complete(Reply::Raw { json, .. }) => reframe(from, &json, to, stamp, out),
+        PeerResult::Complete(Reply::Raw { json, .. }) => rewrite_result_type(from, &json, to, stamp, out),
         PeerResult::Complete(reply) => reply.write(method, to, stamp, out),
         PeerResult::Task(task) => Reply::from(task).write(method, to, stamp, out),
         // One revision alone has these, and within a revision results are forwarded as they came.
@@ -369,7 +369,7 @@ pub(super) fn foreign(
     }
 }
 
-fn reframe(
+fn rewrite_result_type(
     from: Revision,
     json: &RawJson,
     to: Revision,
@@ -384,7 +384,7 @@ fn reframe(
         return Err(EncodeError::Json(serde_json::Error::custom("a result must be an object")));
     }
     if to.is_legacy() {
-        let older = json.without(|key| key == "resultType");
+        let older = json.without_members(|key| key == "resultType");
         out.extend_from_slice(older.as_ref().unwrap_or(json).as_bytes());
         return Ok(());
     }

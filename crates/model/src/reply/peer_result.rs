@@ -61,29 +61,29 @@ impl PeerResult {
             | Method::SetLevel
             | Method::ResourcesSubscribe
             | Method::ResourcesUnsubscribe
-            | Method::TasksUpdate => result::<EmptyResult>(method, from, json),
-            Method::Initialize => result::<InitializeResult>(method, from, json),
-            Method::Discover => result::<DiscoverResult>(method, from, json),
-            Method::ToolsList => result::<ListToolsResult>(method, from, json),
-            Method::ToolsCall => result::<CallToolResult>(method, from, json),
-            Method::PromptsList => result::<ListPromptsResult>(method, from, json),
-            Method::PromptsGet => result::<GetPromptResult>(method, from, json),
-            Method::ResourcesList => result::<ListResourcesResult>(method, from, json),
-            Method::ResourceTemplatesList => result::<ListResourceTemplatesResult>(method, from, json),
-            Method::ResourcesRead => result::<ReadResourceResult>(method, from, json),
-            Method::Complete => result::<CompleteResult>(method, from, json),
-            Method::SubscriptionsListen => result::<SubscriptionsListenResult>(method, from, json),
-            Method::CreateMessage => result::<CreateMessageResult>(method, from, json),
-            Method::RootsList => result::<ListRootsResult>(method, from, json),
-            Method::Elicit => result::<ElicitResult>(method, from, json),
+            | Method::TasksUpdate => decode_result::<EmptyResult>(method, from, json),
+            Method::Initialize => decode_result::<InitializeResult>(method, from, json),
+            Method::Discover => decode_result::<DiscoverResult>(method, from, json),
+            Method::ToolsList => decode_result::<ListToolsResult>(method, from, json),
+            Method::ToolsCall => decode_result::<CallToolResult>(method, from, json),
+            Method::PromptsList => decode_result::<ListPromptsResult>(method, from, json),
+            Method::PromptsGet => decode_result::<GetPromptResult>(method, from, json),
+            Method::ResourcesList => decode_result::<ListResourcesResult>(method, from, json),
+            Method::ResourceTemplatesList => decode_result::<ListResourceTemplatesResult>(method, from, json),
+            Method::ResourcesRead => decode_result::<ReadResourceResult>(method, from, json),
+            Method::Complete => decode_result::<CompleteResult>(method, from, json),
+            Method::SubscriptionsListen => decode_result::<SubscriptionsListenResult>(method, from, json),
+            Method::CreateMessage => decode_result::<CreateMessageResult>(method, from, json),
+            Method::RootsList => decode_result::<ListRootsResult>(method, from, json),
+            Method::Elicit => decode_result::<ElicitResult>(method, from, json),
             Method::TasksGet | Method::TasksCancel if from.is_legacy() => {
                 let wire: WireTaskWithMeta = decode(method, json)?;
                 let mut result = GetTaskResult::new(wire.task.into());
                 result.meta = wire.meta;
                 Ok(Self::Complete(result.into()))
             }
-            Method::TasksGet => result::<GetTaskResult>(method, from, json),
-            Method::TasksCancel => result::<EmptyResult>(method, from, json),
+            Method::TasksGet => decode_result::<GetTaskResult>(method, from, json),
+            Method::TasksCancel => decode_result::<EmptyResult>(method, from, json),
             Method::TasksList => {
                 let wire: WireTasks = decode(method, json)?;
                 let mut result = ListTasksResult::new(wire.tasks.into_iter().map(Task::from).collect());
@@ -109,7 +109,7 @@ fn decode<T: DeserializeOwned>(method: &Method, json: &RawJson) -> Result<T, Pee
     json.decode().map_err(|source| PeerResultError::Shape { method: method.clone(), source })
 }
 
-fn result<T>(method: &Method, from: Revision, json: &RawJson) -> Result<PeerResult, PeerResultError>
+fn decode_result<T>(method: &Method, from: Revision, json: &RawJson) -> Result<PeerResult, PeerResultError>
 where
     T: DeserializeOwned + Lift,
     Reply: From<T>,
@@ -144,7 +144,9 @@ where
 
 fn incomplete(method: &Method, json: &RawJson, result_type: &str) -> Result<PeerResult, PeerResultError> {
     match result_type {
-        "input_required" if method.may_ask() => decode(method, json).map(PeerResult::InputRequired),
+        "input_required" if method.allows_input_requests() => {
+            decode(method, json).map(PeerResult::InputRequired)
+        }
         "task" if *method == Method::ToolsCall => decode(method, json).map(PeerResult::Task),
         _ => Err(PeerResultError::ResultType { method: method.clone(), result_type: result_type.into() }),
     }

@@ -11,7 +11,12 @@ use super::ServerStamp;
 /// unchanged.
 ///
 /// No revision has anything to change about such a result.
-pub(super) fn write(result: &CallToolResult, to: Revision, stamp: &ServerStamp, out: &mut Vec<u8>) -> bool {
+pub(super) fn write_text_result(
+    result: &CallToolResult,
+    to: Revision,
+    stamp: &ServerStamp,
+    out: &mut Vec<u8>,
+) -> bool {
     const AROUND: usize = 64;
     const AROUND_EACH: usize = 32;
 
@@ -81,7 +86,7 @@ mod tests {
             let stamp = if named { ServerStamp::new(&info) } else { ServerStamp::anonymous() };
             for to in Revision::ALL {
                 let (mut by_hand, mut by_serde) = (Vec::new(), Vec::new());
-                prop_assert!(write(&result, to, &stamp, &mut by_hand));
+                prop_assert!(write_text_result(&result, to, &stamp, &mut by_hand));
                 general(&result, to, &stamp, &mut by_serde).unwrap();
                 prop_assert_eq!(String::from_utf8(by_hand).unwrap(), String::from_utf8(by_serde).unwrap());
             }
@@ -96,7 +101,7 @@ mod tests {
         for stamp in [ServerStamp::anonymous(), ServerStamp::new(&info)] {
             let mut out = Vec::new();
             let result = CallToolResult::new(vec![ContentBlock::text(text.as_str()); 3]);
-            assert!(write(&result, Revision::LATEST, &stamp, &mut out));
+            assert!(write_text_result(&result, Revision::LATEST, &stamp, &mut out));
             let spare = out.capacity() - out.len();
             assert!(spare < 100, "{spare} bytes too many for {}", out.len());
         }
@@ -115,7 +120,10 @@ mod tests {
             CallToolResult::text("a").with_structured_content(RawJson::empty_object()),
         ] {
             let mut out = Vec::new();
-            assert!(!write(&result, Revision::LATEST, &ServerStamp::anonymous(), &mut out) && out.is_empty());
+            assert!(
+                !write_text_result(&result, Revision::LATEST, &ServerStamp::anonymous(), &mut out)
+                    && out.is_empty()
+            );
             let reply = Reply::from(result);
             reply
                 .encode(&crate::Method::ToolsCall, Revision::LATEST, &ServerStamp::anonymous(), &mut out)

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::encode::foreign;
+use super::encode::write_foreign_result;
 use super::{EncodeError, PeerResult, PeerResultError, Reply, ServerStamp};
 use crate::{Method, RawJson, Revision};
 
@@ -24,7 +24,11 @@ impl Reply {
     /// A result as it came from a peer that speaks `revision`, or of a method that the specification does not define.
     #[must_use]
     pub fn raw(revision: Revision, json: RawJson) -> Self {
-        Self::Raw { revision, json, bridge: ResultTranslator { write: foreign, read: PeerResult::decode } }
+        Self::Raw {
+            revision,
+            json,
+            bridge: ResultTranslator { write: write_foreign_result, read: PeerResult::decode },
+        }
     }
 
     /// Decodes the result if it is raw.

@@ -13,7 +13,7 @@ use crate::{Method, RawJson, Revision, RpcError, code};
 #[must_use]
 pub fn encode_error(method: &Method, to: Revision, error: RpcError) -> RpcError {
     match (to.is_legacy(), error.code) {
-        (true, code::INVALID_PARAMS) if *method == Method::ResourcesRead && names_uri(&error) => {
+        (true, code::INVALID_PARAMS) if *method == Method::ResourcesRead && has_uri_data(&error) => {
             RpcError { code: code::RESOURCE_NOT_FOUND, ..error }
         }
         // The handshake of older revisions says the same with another code (ERR-02).
@@ -21,14 +21,14 @@ pub fn encode_error(method: &Method, to: Revision, error: RpcError) -> RpcError 
             RpcError { code: code::INVALID_PARAMS, ..error }
         }
         (true, code::URL_ELICITATION_REQUIRED) if to == Revision::V2025_11_25 => error,
-        (true, code) if in_specification_range(code) => internal(error),
+        (true, code) if in_specification_range(code) => to_internal_error(error),
         (false, code::RESOURCE_NOT_FOUND) => RpcError { code: code::INVALID_PARAMS, ..error },
         (false, code::HEADER_MISMATCH | code::MISSING_CLIENT_CAPABILITY | code::UNSUPPORTED_VERSION) => error,
         (false, code::PARSE_ERROR | code::INVALID_REQUEST | code::METHOD_NOT_FOUND) => error,
         (false, code::INVALID_PARAMS | code::INTERNAL_ERROR) => error,
         // Codes that JSON-RPC and the specification keep for themselves, or ask not to use (ERR-04 to ERR-06, ERR-08,
         // ERR-09).
-        (false, -32768..=-32000) => internal(error),
+        (false, -32768..=-32000) => to_internal_error(error),
         _ => error,
     }
 }
@@ -44,7 +44,7 @@ pub fn decode_error(method: &Method, from: Revision, error: RpcError) -> RpcErro
             RpcError { code: code::INVALID_PARAMS, ..error }
         }
         (Revision::V2026_07_28, _) | (Revision::V2025_11_25, code::URL_ELICITATION_REQUIRED) => error,
-        (_, code) if in_specification_range(code) => internal(error),
+        (_, code) if in_specification_range(code) => to_internal_error(error),
         _ => error,
     }
 }
@@ -53,7 +53,7 @@ fn in_specification_range(code: i64) -> bool {
     (-32099..=-32020).contains(&code)
 }
 
-fn names_uri(error: &RpcError) -> bool {
+fn has_uri_data(error: &RpcError) -> bool {
     #[derive(Deserialize)]
     struct UriDataPeek {
         #[serde(rename = "uri")]
@@ -63,7 +63,7 @@ fn names_uri(error: &RpcError) -> bool {
 }
 
 /// An internal error that says the same, with the original where its data was.
-fn internal(error: RpcError) -> RpcError {
+fn to_internal_error(error: RpcError) -> RpcError {
     let original = RawJson::from_serialize(&error).ok();
     RpcError { code: code::INTERNAL_ERROR, message: error.message, data: original }
 }

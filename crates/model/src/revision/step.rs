@@ -394,13 +394,13 @@ fn sampling_block(block: &mut SamplingMessageContentBlock, s: &dyn RevisionStep)
 }
 
 /// Leaves out the members with these keys.
-pub(crate) fn without(meta: &mut Cow<'_, Meta>, keys: &[&str]) {
+pub(crate) fn remove_keys(meta: &mut Cow<'_, Meta>, keys: &[&str]) {
     if keys.iter().any(|key| meta.contains_key(key)) {
         meta.to_mut().retain(|key| !keys.contains(&key));
     }
 }
 
 /// A text block in place of what a revision cannot say.
-pub(crate) fn note(raw: &RawJson) -> String {
+pub(crate) fn placeholder_text(raw: &RawJson) -> String {
     raw.as_str().to_owned()
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::LoweringErrorKind;
-use super::step::{self, note, without};
+use super::step::{self, placeholder_text, remove_keys};
 use crate::RawJson;
 use crate::meta_key::{MODEL_IMMEDIATE_RESPONSE, RELATED_TASK};
 use crate::types::*;
@@ -18,7 +18,7 @@ pub(crate) struct StepTo2025_06_18;
 
 impl step::RevisionStep for StepTo2025_06_18 {
     fn result_meta(&self, meta: &mut Cow<'_, Meta>) {
-        without(meta, NEWER_META);
+        remove_keys(meta, NEWER_META);
     }
 
     fn tool(&self, tool: &mut Cow<'_, Tool>) {
@@ -89,8 +89,10 @@ impl step::RevisionStep for StepTo2025_06_18 {
 
     fn sampling_block(&self, block: &mut SamplingMessageContentBlock) {
         let text = match block {
-            SamplingMessageContentBlock::ToolUse(tool_use) => RawJson::from_serialize(tool_use)
-                .map_or_else(|_| tool_use.name.clone(), |raw| format!("Tool call: {}", note(&raw))),
+            SamplingMessageContentBlock::ToolUse(tool_use) => RawJson::from_serialize(tool_use).map_or_else(
+                |_| tool_use.name.clone(),
+                |raw| format!("Tool call: {}", placeholder_text(&raw)),
+            ),
             SamplingMessageContentBlock::ToolResult(result) => {
                 let text =
                     result.content.iter().filter_map(ContentBlock::as_text).collect::<Vec<_>>().join("\n");
@@ -140,7 +142,7 @@ impl step::RevisionStep for StepTo2025_06_18 {
                 SamplingMessageContentBlock::Text(content) => content.text.clone(),
                 SamplingMessageContentBlock::Image(content) => format!("[image: {}]", content.mime_type),
                 SamplingMessageContentBlock::Audio(content) => format!("[audio: {}]", content.mime_type),
-                other => RawJson::from_serialize(other).map(|raw| note(&raw)).unwrap_or_default(),
+                other => RawJson::from_serialize(other).map(|raw| placeholder_text(&raw)).unwrap_or_default(),
             })
             .collect();
         result.content = vec![SamplingMessageContentBlock::text(text.join("\n"))];

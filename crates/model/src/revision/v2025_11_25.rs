@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::LoweringErrorKind;
-use super::step::{self, note, without};
+use super::step::{self, placeholder_text, remove_keys};
 use super::wrapped_output;
 use crate::meta_key::{
     CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO, SUBSCRIPTION_ID,
@@ -27,7 +27,7 @@ pub(crate) struct StepTo2025_11_25;
 
 impl step::RevisionStep for StepTo2025_11_25 {
     fn result_meta(&self, meta: &mut Cow<'_, Meta>) {
-        without(meta, NEWER_META);
+        remove_keys(meta, NEWER_META);
     }
 
     fn tool(&self, tool: &mut Cow<'_, Tool>) {
@@ -48,7 +48,7 @@ impl step::RevisionStep for StepTo2025_11_25 {
 
     fn block(&self, block: &mut Cow<'_, ContentBlock>, _index: usize) {
         if let ContentBlock::Unknown(raw) = block.as_ref() {
-            *block = Cow::Owned(ContentBlock::text(note(raw)));
+            *block = Cow::Owned(ContentBlock::text(placeholder_text(raw)));
         }
     }
 
@@ -79,7 +79,7 @@ impl step::RevisionStep for StepTo2025_11_25 {
     fn sampling_block(&self, block: &mut SamplingMessageContentBlock) {
         match block {
             SamplingMessageContentBlock::Unknown(raw) => {
-                *block = SamplingMessageContentBlock::text(note(raw));
+                *block = SamplingMessageContentBlock::text(placeholder_text(raw));
             }
             SamplingMessageContentBlock::ToolResult(result) => {
                 if let Some(value) = result.structured_content.take_if(|value| !value.is_object()) {
@@ -211,7 +211,7 @@ impl From<&GetTaskResult> for WireTask {
     fn from(result: &GetTaskResult) -> Self {
         let mut wire = Self::from(&result.task);
         let failure = match (&result.task.status, &result.result, &result.error) {
-            (TaskStatus::Completed, Some(result), _) => tool_failure(result),
+            (TaskStatus::Completed, Some(result), _) => tool_failure_message(result),
             (TaskStatus::Failed, _, Some(error)) => Some(error.message.to_string()),
             _ => None,
         };
@@ -224,7 +224,7 @@ impl From<&GetTaskResult> for WireTask {
 }
 
 /// Returns the shortened text of a tool result with `isError`; `None` for other results.
-fn tool_failure(result: &RawJson) -> Option<String> {
+fn tool_failure_message(result: &RawJson) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct ToolFailurePeek<'a> {
@@ -242,12 +242,12 @@ fn tool_failure(result: &RawJson) -> Option<String> {
         text: Option<Cow<'a, str>>,
     }
     /// Enough for a line; the whole is the task's result.
-    const SHOWN: usize = 200;
+    const MAX_MESSAGE_CHARS: usize = 200;
     let failure: ToolFailurePeek<'_> =
         result.decode().ok().filter(|failure: &ToolFailurePeek<'_>| failure.is_error)?;
     let mut texts = failure.content.iter().filter(|block| block.r#type == "text");
     let text = texts.find_map(|block| block.text.as_deref());
-    Some(text.unwrap_or("the tool failed").chars().take(SHOWN).collect())
+    Some(text.unwrap_or("the tool failed").chars().take(MAX_MESSAGE_CHARS).collect())
 }
 
 impl From<WireTask> for Task {

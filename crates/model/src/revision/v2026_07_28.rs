@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::LoweringErrorKind;
-use super::step::{self, without};
+use super::step::{self, remove_keys};
 use crate::meta_key::{MODEL_IMMEDIATE_RESPONSE, RELATED_TASK};
 use crate::types::*;
 
@@ -11,7 +11,7 @@ pub(crate) struct StepTo2026_07_28;
 
 impl step::RevisionStep for StepTo2026_07_28 {
     fn result_meta(&self, meta: &mut Cow<'_, Meta>) {
-        without(meta, &[RELATED_TASK, MODEL_IMMEDIATE_RESPONSE]);
+        remove_keys(meta, &[RELATED_TASK, MODEL_IMMEDIATE_RESPONSE]);
     }
 
     fn tool(&self, tool: &mut Cow<'_, Tool>) {

@@ -28,7 +28,7 @@ pub(super) fn schema(schema: &RawJson) -> Option<RawJson> {
         }
     }
     let inner = Value::Object(inner);
-    if !references_stay(&inner) || !outer.values().all(references_stay) {
+    if !has_only_definition_references(&inner) || !outer.values().all(has_only_definition_references) {
         return None;
     }
     outer.insert("type".to_owned(), json!("object"));
@@ -46,7 +46,7 @@ fn excludes_objects(kind: &Value) -> bool {
 }
 
 /// Returns true if every reference into the schema itself points to one of its definitions.
-fn references_stay(value: &Value) -> bool {
+fn has_only_definition_references(value: &Value) -> bool {
     match value {
         Value::Object(members) => members.iter().all(|(key, member)| match member.as_str() {
             Some(place) if key == "$ref" || key == "$dynamicRef" => {
@@ -54,9 +54,9 @@ fn references_stay(value: &Value) -> bool {
                     || place.starts_with("#/$defs/")
                     || place.starts_with("#/definitions/")
             }
-            _ => references_stay(member),
+            _ => has_only_definition_references(member),
         }),
-        Value::Array(items) => items.iter().all(references_stay),
+        Value::Array(items) => items.iter().all(has_only_definition_references),
         _ => true,
     }
 }

@@ -31,7 +31,7 @@ impl CallToolResult {
         struct WrappedValue<T> {
             result: T,
         }
-        if self.failed() {
+        if self.has_failed() {
             return Err(ParseResultError::Failed(self.all_text()));
         }
         if let Some(structured) = &self.structured_content {

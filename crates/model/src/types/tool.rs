@@ -317,7 +317,7 @@ impl CallToolResult {
 
     /// Returns true if the tool failed.
     #[must_use]
-    pub fn failed(&self) -> bool {
+    pub fn has_failed(&self) -> bool {
         self.is_error == Some(true)
     }
 

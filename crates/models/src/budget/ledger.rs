@@ -11,7 +11,7 @@ use crate::Money;
 
 /// Into how many parts a window is cut. What was spent in one counts until the last of it is a window old, so that never
 /// more than the allowance is spent in any window, and for up to a 64th of it longer than need be.
-const PARTS: u32 = 64;
+const WINDOW_PARTS: u32 = 64;
 
 /// Amounts by time, oldest first: at most [`PARTS`] and a few.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -52,7 +52,7 @@ impl SpendingLedger {
                 slot.money = slot.money.plus(money);
             }
             _ => {
-                let end = now.saturating_add(micros(window / PARTS).max(1));
+                let end = now.saturating_add(micros(window / WINDOW_PARTS).max(1));
                 self.slots.push_back(LedgerInterval { end, tokens, money });
             }
         }
@@ -70,13 +70,13 @@ impl SpendingLedger {
     }
 
     /// Counts a call.
-    pub(super) fn called(&mut self, rate: RequestRate, now: Timestamp) {
+    pub(super) fn record_call(&mut self, rate: RequestRate, now: Timestamp) {
         let step = micros(rate.per / rate.calls.max(1));
         self.due = self.due.max(now.as_microsecond()).saturating_add(step);
     }
 
     /// Forgets what no longer counts.
-    pub(super) fn tidy(&mut self, window: Duration, now: Timestamp) {
+    pub(super) fn remove_expired(&mut self, window: Duration, now: Timestamp) {
         self.slots.retain(|slot| slot.counts(window, now));
     }
 

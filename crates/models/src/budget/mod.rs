@@ -20,7 +20,7 @@ pub use error::BudgetError;
 const MAX_OPEN: usize = 10_000;
 
 /// Minimum time for which an unsettled reservation counts, whatever the window. It is longer than any request takes.
-const LONGEST: Duration = Duration::from_secs(60 * 60);
+const MIN_RESERVATION_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
 /// Spending limits of servers and principals, and the amounts they have spent.
 ///
@@ -182,7 +182,7 @@ impl Budget {
 
     /// Returns the allowance of every server without its own allowance. None allows nothing.
     #[must_use]
-    pub fn of_every_server(&self) -> Option<&Allowance> {
+    pub fn servers_allowance(&self) -> Option<&Allowance> {
         self.servers.as_ref()
     }
 
@@ -273,10 +273,10 @@ impl Budget {
         for account in accounts {
             let rate = self.allowance(account).and_then(|allowance| allowance.rate);
             if let Some(rate) = rate {
-                self.spending.ledgers.entry(account.clone()).or_default().called(rate, now);
+                self.spending.ledgers.entry(account.clone()).or_default().record_call(rate, now);
             }
         }
-        self.tidy(now);
+        self.remove_expired(now);
         let open = OpenReservation {
             accounts: accounts.to_vec(),
             tokens: estimate.most_tokens(),
@@ -337,7 +337,7 @@ impl Budget {
 
     /// Returns the status of an account.
     #[must_use]
-    pub fn standing(&self, account: &BudgetAccount, now: Timestamp) -> BudgetStatus {
+    pub fn status(&self, account: &BudgetAccount, now: Timestamp) -> BudgetStatus {
         let ledger = self.spending.ledgers.get(account);
         let (spent_tokens, spent_money) =
             ledger.map(|ledger| ledger.spent(self.window(account), now)).unwrap_or_default();
@@ -353,7 +353,7 @@ impl Budget {
 
     /// Returns the amounts an account can still spend, or none if no allowance is set.
     #[must_use]
-    pub fn left(&self, account: &BudgetAccount, now: Timestamp) -> Option<RemainingBudget> {
+    pub fn remaining(&self, account: &BudgetAccount, now: Timestamp) -> Option<RemainingBudget> {
         let allowance = self.allowance(account)?;
         let (tokens, money) = self.spent(account, now);
         Some(RemainingBudget {
@@ -365,7 +365,7 @@ impl Budget {
 
     /// Returns the amounts that count against an account now: spent within the window, or reserved.
     fn spent(&self, account: &BudgetAccount, now: Timestamp) -> (u64, Money) {
-        let standing = self.standing(account, now);
+        let standing = self.status(account, now);
         (
             standing.spent_tokens.saturating_add(standing.reserved_tokens),
             standing.spent_money.plus(standing.reserved_money),
@@ -379,15 +379,16 @@ impl Budget {
     /// Returns true if a reservation still counts. The process that made it may have ended.
     fn counts(&self, open: &OpenReservation, now: Timestamp) -> bool {
         let window = open.accounts.iter().map(|account| self.window(account)).max();
-        let longest = i64::try_from(window.unwrap_or_default().max(LONGEST).as_micros()).unwrap_or(i64::MAX);
+        let longest = i64::try_from(window.unwrap_or_default().max(MIN_RESERVATION_LIFETIME).as_micros())
+            .unwrap_or(i64::MAX);
         open.since.saturating_add(longest) > now.as_microsecond()
     }
 
     /// Forgets what no longer counts.
-    fn tidy(&mut self, now: Timestamp) {
+    fn remove_expired(&mut self, now: Timestamp) {
         let mut spending = std::mem::take(&mut self.spending);
         spending.ledgers.retain(|account, ledger| {
-            ledger.tidy(self.window(account), now);
+            ledger.remove_expired(self.window(account), now);
             !ledger.is_empty(now)
         });
         spending.open.retain(|_, open| self.counts(open, now));

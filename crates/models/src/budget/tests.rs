@@ -38,7 +38,7 @@ fn nothing_is_spent_until_something_is_set() {
     let mut budget = Budget::new();
     let error = budget.reserve(&[files()], &estimate(1, None), start()).unwrap_err();
     assert_eq!(error.to_string(), "server:files has no budget for models; until one is set it is 0");
-    assert_eq!(budget.left(&files(), start()), None);
+    assert_eq!(budget.remaining(&files(), start()), None);
     budget.allow_principals(Some(Allowance::unlimited()));
     assert!(budget.check(&[BudgetAccount::principal("ann")], &estimate(1, None), start()).is_ok());
     assert!(
@@ -65,13 +65,17 @@ fn what_is_reserved_cannot_be_spent_twice() {
     let error = budget.reserve(&[files()], &one, start()).unwrap_err();
     assert!(matches!(error, BudgetError::Tokens { .. }), "{error}");
     assert_eq!(budget.settle(first, used(30), start()), (30, Money::ZERO));
-    assert_eq!(budget.left(&files(), start()).unwrap().tokens, Some(one.most_tokens() * 2 - 31));
+    assert_eq!(budget.remaining(&files(), start()).unwrap().tokens, Some(one.most_tokens() * 2 - 31));
     let second = budget.reserve(&[files()], &one, start()).unwrap();
     budget.settle(second, ActualUsage::Nothing, start());
-    assert_eq!(budget.left(&files(), start()).unwrap().tokens, Some(one.most_tokens() * 2 - 31));
+    assert_eq!(budget.remaining(&files(), start()).unwrap().tokens, Some(one.most_tokens() * 2 - 31));
     let third = budget.reserve(&[files()], &one, start()).unwrap();
     budget.settle(third, used(1_000_000), start());
-    assert_eq!(budget.left(&files(), start()).unwrap().tokens, Some(0), "more than was reserved counts too");
+    assert_eq!(
+        budget.remaining(&files(), start()).unwrap().tokens,
+        Some(0),
+        "more than was reserved counts too"
+    );
 }
 
 #[test]
@@ -84,7 +88,7 @@ fn money_counts_to_the_billionth_and_needs_prices() {
     let reserved = budget.reserve(&[files()], &priced, start()).unwrap();
     let (_, cost) = budget.settle(reserved, ActualUsage::Used(TokenUsage::new(7, 13)), start());
     assert_eq!(cost, Money::billionths(20 * 3_000));
-    assert_eq!(budget.left(&files(), start()).unwrap().money.unwrap().to_string(), "0.00994");
+    assert_eq!(budget.remaining(&files(), start()).unwrap().money.unwrap().to_string(), "0.00994");
     let error = budget.reserve(&[files()], &estimate(100_000, Some(3.0)), start()).unwrap_err();
     assert!(error.to_string().contains("0.00994 of 0.01 left"), "{error}");
 }
@@ -101,7 +105,7 @@ fn an_account_that_cannot_pay_leaves_the_others_as_they_were() {
     let both = budget.reserve(&[files(), ann.clone()], &estimate(1, None), start()).unwrap();
     budget.settle(both, used(5), start());
     for account in [files(), ann] {
-        assert_eq!(budget.left(&account, start()).unwrap().tokens, Some(995));
+        assert_eq!(budget.remaining(&account, start()).unwrap().tokens, Some(995));
     }
 }
 
@@ -128,14 +132,14 @@ fn what_was_spent_counts_for_a_window_and_is_then_forgotten() {
     budget.allow(files(), Allowance::tokens(1_000).every(Duration::from_secs(64)));
     let reserved = budget.reserve(&[files()], &estimate(1, None), start()).unwrap();
     budget.settle(reserved, used(900), start());
-    assert_eq!(budget.left(&files(), later(63_999)).unwrap().tokens, Some(100));
+    assert_eq!(budget.remaining(&files(), later(63_999)).unwrap().tokens, Some(100));
     assert_eq!(
-        budget.left(&files(), later(65_000)).unwrap().tokens,
+        budget.remaining(&files(), later(65_000)).unwrap().tokens,
         Some(1_000),
         "a window and a 64th of it"
     );
     // A clock that goes back forgives nothing.
-    assert_eq!(budget.left(&files(), later(-1_000_000)).unwrap().tokens, Some(100));
+    assert_eq!(budget.remaining(&files(), later(-1_000_000)).unwrap().tokens, Some(100));
     let reserved = budget.reserve(&[files()], &estimate(1, None), later(70_000)).unwrap();
     assert!(budget.spending.ledgers.is_empty(), "nothing is kept of what no longer counts");
     budget.settle(reserved, ActualUsage::Nothing, later(70_000));
@@ -163,10 +167,10 @@ fn what_nobody_can_settle_any_more_counts_until_its_window_ends() {
     assert_eq!(again, budget);
     let day = day.as_millis() as i64;
     for when in [1, day - 1] {
-        assert_eq!(again.left(&files(), later(when)).unwrap().tokens, Some(1_000 - one.most_tokens()));
+        assert_eq!(again.remaining(&files(), later(when)).unwrap().tokens, Some(1_000 - one.most_tokens()));
     }
-    assert_eq!(again.standing(&files(), later(1)).reserved_tokens, one.most_tokens());
-    assert_eq!(again.left(&files(), later(day)).unwrap().tokens, Some(1_000));
+    assert_eq!(again.status(&files(), later(1)).reserved_tokens, one.most_tokens());
+    assert_eq!(again.remaining(&files(), later(day)).unwrap().tokens, Some(1_000));
     let _another = again.reserve(&[files()], &one, later(day)).unwrap();
     assert_eq!(again.spending.open.len(), 1, "what is lost is not kept for ever");
     assert!(
@@ -182,11 +186,11 @@ fn what_takes_longer_than_its_window_is_reserved_all_the_while_and_counted_at_it
     let one = estimate(100, None);
     let long = budget.reserve(&[files()], &one, start()).unwrap();
     let hour = 3_600_000;
-    assert_eq!(budget.left(&files(), later(hour - 1)).unwrap().tokens, Some(1_000 - one.most_tokens()));
+    assert_eq!(budget.remaining(&files(), later(hour - 1)).unwrap().tokens, Some(1_000 - one.most_tokens()));
     let other = budget.reserve(&[files()], &one, later(hour)).unwrap();
     assert_eq!(budget.settle(long, used(70), later(hour)), (70, Money::ZERO));
     budget.settle(other, ActualUsage::Nothing, later(hour));
-    assert_eq!(budget.left(&files(), later(hour)).unwrap().tokens, Some(930));
+    assert_eq!(budget.remaining(&files(), later(hour)).unwrap().tokens, Some(930));
 }
 
 #[test]

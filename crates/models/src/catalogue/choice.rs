@@ -138,7 +138,7 @@ impl ModelCatalogue {
                 // What is wrong for every model is found when one is asked.
                 _ => None,
             };
-            let short = needs.short_of(model, &estimate).or_else(cannot);
+            let short = needs.find_exclusion(model, &estimate).or_else(cannot);
             let short = short.or_else(|| affordable(model, &estimate).err().map(words));
             match short {
                 Some(shortage) => passed_over.push(ExcludedModel { model: model.name.clone(), shortage }),
@@ -163,7 +163,7 @@ impl ModelCatalogue {
                 model: model.name.clone(),
                 hint: Some((hint.to_owned(), matched)),
                 missed,
-                weighed: weighed(&wishes, model, others),
+                weighed: weigh_priorities(&wishes, model, others),
                 among: others,
                 passed_over,
             };
@@ -172,7 +172,7 @@ impl ModelCatalogue {
         let among = able.len();
         match best(&wishes, able, |(model, _)| *model) {
             Some((model, estimate)) => {
-                let (name, weighed) = (model.name.clone(), weighed(&wishes, model, among));
+                let (name, weighed) = (model.name.clone(), weigh_priorities(&wishes, model, among));
                 let reason = ChoiceReason { model: name, hint: None, missed, weighed, among, passed_over };
                 Ok(ModelChoice { model, reason, estimate })
             }
@@ -195,7 +195,9 @@ fn matches(model: &Model, hint: &str) -> Option<HintMatch> {
 fn best<'m, T>(wishes: &ModelPreferences, of: Vec<T>, model: impl Fn(&T) -> &'m Model) -> Option<T> {
     let mut best: Option<(f64, T)> = None;
     for one in of {
-        let sum = wishes_of(wishes).map(|(wish, priority)| priority * score(wish, &model(&one).scores)).sum();
+        let sum = weighted_priorities(wishes)
+            .map(|(wish, priority)| priority * score(wish, &model(&one).scores))
+            .sum();
         if best.as_ref().is_none_or(|(most, _)| sum > *most) {
             best = Some((sum, one));
         }
@@ -203,7 +205,7 @@ fn best<'m, T>(wishes: &ModelPreferences, of: Vec<T>, model: impl Fn(&T) -> &'m 
     best.map(|(_, one)| one)
 }
 
-fn wishes_of(wishes: &ModelPreferences) -> impl Iterator<Item = (PriorityKind, f64)> {
+fn weighted_priorities(wishes: &ModelPreferences) -> impl Iterator<Item = (PriorityKind, f64)> {
     let all = [
         (PriorityKind::Cost, wishes.cost_priority),
         (PriorityKind::Speed, wishes.speed_priority),
@@ -224,11 +226,11 @@ fn score(wish: PriorityKind, scores: &ModelScores) -> f64 {
 }
 
 /// Returns the priorities that were weighed, the highest first. It is empty if there was nothing to weigh.
-fn weighed(wishes: &ModelPreferences, model: &Model, among: usize) -> Vec<WeighedPriority> {
+fn weigh_priorities(wishes: &ModelPreferences, model: &Model, among: usize) -> Vec<WeighedPriority> {
     if among < 2 {
         return Vec::new();
     }
-    let mut weighed: Vec<WeighedPriority> = wishes_of(wishes)
+    let mut weighed: Vec<WeighedPriority> = weighted_priorities(wishes)
         .filter(|(_, priority)| *priority > 0.0)
         .map(|(wish, priority)| WeighedPriority { wish, priority, score: score(wish, &model.scores) })
         .collect();
@@ -269,7 +271,7 @@ impl RequestNeeds {
         needs
     }
 
-    fn short_of(&self, model: &Model, estimate: &RequestEstimate) -> Option<ExclusionReason> {
+    fn find_exclusion(&self, model: &Model, estimate: &RequestEstimate) -> Option<ExclusionReason> {
         let able = model.abilities;
         let needed = self.input.likely.saturating_add(estimate.max_tokens);
         match able.context {

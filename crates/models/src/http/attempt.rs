@@ -41,7 +41,7 @@ impl ProviderEndpoint {
         let request = self.request(path, body, style)?;
         let response = match timeout_at(first, self.client.request(request)).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(self.unsent(&error)),
+            Ok(Err(error)) => return Err(self.connect_failure(&error)),
             Err(_) => return Err(FailedAttempt::fatal(self.timed_out(TimeoutStage::FirstByte))),
         };
         if !response.status().is_success() {
@@ -73,7 +73,7 @@ impl ProviderEndpoint {
     }
 
     /// Nothing came back.
-    fn unsent(&self, error: &legacy::Error) -> FailedAttempt {
+    fn connect_failure(&self, error: &legacy::Error) -> FailedAttempt {
         let at = self.at.clone();
         let (mut causes, mut why) = (Some(error as &(dyn StdError + 'static)), String::new());
         while let Some(cause) = causes {
@@ -85,7 +85,7 @@ impl ProviderEndpoint {
             why = cause.to_string();
             causes = cause.source();
         }
-        let why = self.words(&why);
+        let why = self.redact_keys(&why);
         if error.is_connect() {
             return FailedAttempt {
                 error: ModelError::Unreachable { at, why },
@@ -114,9 +114,9 @@ impl ProviderEndpoint {
         // What there is of it by then has to do.
         let _late = timeout(self.limits.idle, reading).await;
         let refusal = ProviderErrorBody::read(&text);
-        let after = retry::wanted(&head.headers, jiff::Timestamp::now()).or(refusal.retry_after);
+        let after = retry::parse_retry_after(&head.headers, jiff::Timestamp::now()).or(refusal.retry_after);
         let (at, status) = (self.at.clone(), head.status.as_u16());
-        let message = self.words(&refusal.message);
+        let message = self.redact_keys(&refusal.message);
         let busy = match head.status {
             StatusCode::REQUEST_TIMEOUT => true,
             // A used-up account is not filled by waiting.
@@ -141,7 +141,7 @@ impl ProviderEndpoint {
     }
 
     fn code(&self, refusal: &ProviderErrorBody) -> String {
-        if refusal.code.is_empty() { String::new() } else { self.words(&refusal.code) }
+        if refusal.code.is_empty() { String::new() } else { self.redact_keys(&refusal.code) }
     }
 
     async fn answer<R: AnswerReader>(
@@ -161,7 +161,7 @@ impl ProviderEndpoint {
                 Ok(Some(Ok(frame))) => frame,
                 Ok(Some(Err(error))) => {
                     let error =
-                        ModelError::Broken { at: self.at.clone(), why: self.words(&error.to_string()) };
+                        ModelError::Broken { at: self.at.clone(), why: self.redact_keys(&error.to_string()) };
                     // Headers alone are no answer yet.
                     return Err(FailedAttempt { again: !begun, ..FailedAttempt::fatal(error) });
                 }
@@ -179,14 +179,16 @@ impl ProviderEndpoint {
             until = Instant::now() + self.limits.idle;
             framing
                 .feed(data, &mut |json| reader.read(json, heard))
-                .map_err(|trouble| self.trouble(trouble))?;
+                .map_err(|trouble| self.framing_failure(trouble))?;
             if reader.is_over() {
                 // The end of the body is here already, as a rule; then the connection can be used again.
                 let _end = body.frame().now_or_never();
                 return Ok(());
             }
         }
-        framing.finish(&mut |json| reader.read(json, heard)).map_err(|trouble| self.trouble(trouble))?;
+        framing
+            .finish(&mut |json| reader.read(json, heard))
+            .map_err(|trouble| self.framing_failure(trouble))?;
         if reader.is_whole() {
             return Ok(());
         }
@@ -197,9 +199,9 @@ impl ProviderEndpoint {
         })
     }
 
-    fn trouble(&self, trouble: FramingError) -> FailedAttempt {
+    fn framing_failure(&self, trouble: FramingError) -> FailedAttempt {
         FailedAttempt::fatal(match trouble {
-            FramingError::Read(error) => self.misread(error),
+            FramingError::Read(error) => self.explain_read_error(error),
             FramingError::TooLong => {
                 ModelError::TooLong { at: self.at.clone(), limit: self.limits.max_answer_bytes }
             }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use url::Url;
 
 use crate::answer_draft::ReadError;
-use crate::error::words;
+use crate::error::sanitize_provider_text;
 use crate::provider::DeltaListener;
 use crate::{
     AnswerDelta, ApiKey, GenerationFailure, ModelError, ModelLimits, SettingError, TimeoutStage, TokenUsage,
@@ -94,7 +94,7 @@ impl ProviderEndpoint {
             headers.insert(header, sent);
             secrets.push(value);
         }
-        if base.scheme() == "http" && !secrets.is_empty() && !is_here(&base) {
+        if base.scheme() == "http" && !secrets.is_empty() && !is_local(&base) {
             let why = "a key would go over the network in the open; use https, or a server on this machine";
             return Err(SettingError::new("base_url", why));
         }
@@ -127,7 +127,7 @@ impl ProviderEndpoint {
     ) -> Result<(R, u32), GenerationFailure> {
         let end = Instant::now() + self.limits.whole;
         let mut state = RequestProgress { reader: reader(), tries: 0, asking: false, may_have_cost: false };
-        let asked = self.try_often(path, body.into(), style, &reader, heard, &mut state);
+        let asked = self.request_with_retries(path, body.into(), style, &reader, heard, &mut state);
         let outcome = timeout_at(end, asked).await.unwrap_or_else(|_| {
             // Between two tries there is nothing that could cost.
             state.may_have_cost |= state.asking;
@@ -150,7 +150,7 @@ impl ProviderEndpoint {
         }
     }
 
-    async fn try_often<R: AnswerReader>(
+    async fn request_with_retries<R: AnswerReader>(
         &self,
         path: &str,
         body: Bytes,
@@ -187,17 +187,19 @@ impl ProviderEndpoint {
     }
 
     /// Somebody else's words, without our keys in them.
-    fn words(&self, text: &str) -> String {
-        words(&self.secrets.iter().fold(text.to_owned(), |text, secret| secret.redact(&text)))
+    fn redact_keys(&self, text: &str) -> String {
+        sanitize_provider_text(
+            &self.secrets.iter().fold(text.to_owned(), |text, secret| secret.redact(&text)),
+        )
     }
 
     /// Returns the error for an answer that a reader rejected.
-    pub(crate) fn misread(&self, error: ReadError) -> ModelError {
+    pub(crate) fn explain_read_error(&self, error: ReadError) -> ModelError {
         let at = self.at.clone();
         match error {
-            ReadError::Malformed(why) => ModelError::Malformed { at, why: self.words(&why) },
-            ReadError::Reported(message) => ModelError::Reported { at, message: self.words(&message) },
-            ReadError::Blocked(reason) => ModelError::Blocked { at, reason: self.words(&reason) },
+            ReadError::Malformed(why) => ModelError::Malformed { at, why: self.redact_keys(&why) },
+            ReadError::Reported(message) => ModelError::Reported { at, message: self.redact_keys(&message) },
+            ReadError::Blocked(reason) => ModelError::Blocked { at, reason: self.redact_keys(&reason) },
         }
     }
 }
@@ -247,7 +249,7 @@ fn parse_base(text: &str) -> Result<Url, SettingError> {
 }
 
 /// Returns true if the host is this machine.
-fn is_here(url: &Url) -> bool {
+fn is_local(url: &Url) -> bool {
     match url.host() {
         Some(url::Host::Ipv4(address)) => address.is_loopback(),
         Some(url::Host::Ipv6(address)) => address.to_canonical().is_loopback(),

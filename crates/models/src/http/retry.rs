@@ -24,7 +24,7 @@ pub(super) fn wait(miss: &FailedAttempt, tries: u32, limits: &ModelLimits) -> Op
 
 /// Returns the time after which the provider accepts another request: `Retry-After` in seconds or as a date, or a
 /// header of some providers in milliseconds.
-pub(super) fn wanted(headers: &HeaderMap, now: jiff::Timestamp) -> Option<Duration> {
+pub(super) fn parse_retry_after(headers: &HeaderMap, now: jiff::Timestamp) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     if let Some(millis) = text("retry-after-ms").and_then(|millis| millis.parse::<u64>().ok()) {
         return Some(Duration::from_millis(millis));

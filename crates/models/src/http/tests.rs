@@ -251,7 +251,7 @@ fn waits_double_and_what_the_provider_wants_goes_before() {
 
     let now = "2026-11-22T10:00:00Z".parse().unwrap();
     let wanted = |name: &'static str, value: &'static str| {
-        retry::wanted(
+        retry::parse_retry_after(
             &[(HeaderName::from_static(name), HeaderValue::from_static(value))].into_iter().collect(),
             now,
         )

@@ -12,7 +12,7 @@ use crate::http::{KeyHeader, ProviderEndpoint, StreamStyle};
 use crate::tool_names::ToolNameMap;
 use crate::{ModelError, SettingError};
 
-const OWN: &str = "https://api.anthropic.com";
+const DEFAULT_BASE_URL: &str = "https://api.anthropic.com";
 
 /// A model behind Anthropic's Messages. A [`base_url`](ProviderAccess::base_url) stands before `/v1/messages`.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Anthropic {
     /// # Errors
     /// Which setting cannot be used, and why.
     pub fn new(model: impl Into<String>, access: ProviderAccess) -> Result<Self, SettingError> {
-        let endpoint = access.endpoint(OWN, KeyHeader::Plain("x-api-key"))?;
+        let endpoint = access.endpoint(DEFAULT_BASE_URL, KeyHeader::Plain("x-api-key"))?;
         Ok(Self { endpoint: endpoint.header("anthropic-version", "2023-06-01"), model: model.into() })
     }
 }

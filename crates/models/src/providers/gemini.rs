@@ -12,11 +12,11 @@ use crate::http::{KeyHeader, ProviderEndpoint, StreamStyle};
 use crate::tool_names::ToolNameMap;
 use crate::{ModelError, SettingError};
 
-const OWN: &str = "https://generativelanguage.googleapis.com/v1beta";
+const DEFAULT_BASE_URL: &str = "https://generativelanguage.googleapis.com/v1beta";
 
 /// The member of a tool use's `_meta` in which Gemini's thought signature travels: newer models want it back with the
 /// tool's result.
-pub(super) const SIGNATURE: &str = "geminiThoughtSignature";
+pub(super) const THOUGHT_SIGNATURE: &str = "geminiThoughtSignature";
 
 /// A model behind Gemini's `streamGenerateContent`. A [`base_url`](ProviderAccess::base_url) stands before
 /// `/models/MODEL:streamGenerateContent`. The key goes in a header, never in the address.
@@ -42,7 +42,7 @@ impl Gemini {
                 "it is no name of a Gemini model: letters, digits, `-`, `_` and `.`",
             ));
         }
-        let endpoint = access.endpoint(OWN, KeyHeader::Plain("x-goog-api-key"))?;
+        let endpoint = access.endpoint(DEFAULT_BASE_URL, KeyHeader::Plain("x-goog-api-key"))?;
         Ok(Self { endpoint, model })
     }
 }

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use self::model_file::ModelFileHeader;
 use self::worker::{WorkerEvent, WorkerRequest, WorkerResult};
-use super::no_metadata;
+use super::omit_metadata;
 use crate::provider::DeltaListener;
 use crate::{
     AnswerDelta, GenerationFailure, GenerationFuture, ModelAnswer, ModelError, ModelLimits, ModelProvider,
@@ -24,9 +24,9 @@ use crate::{
 const NAME: &str = "a local model";
 
 /// Maximum number of requests that wait for the model, besides the one being answered.
-const MAX_WAITING: usize = 8;
+const MAX_QUEUED_REQUESTS: usize = 8;
 /// Maximum number of pieces of an answer that wait for the listener.
-const MAX_PIECES: usize = 64;
+const MAX_QUEUED_PIECES: usize = 64;
 
 /// A model that runs in this process, on the processor, from a GGUF file: with the feature `local-model`. It reads files of
 /// the architecture `llama` (SmolLM2 and its like) whose tokenizer is byte-level BPE and that bring a chat template; text
@@ -66,8 +66,8 @@ impl LocalModel {
 
     /// Sends a request to the model's thread. The thread is started if there is none: before the first request, and
     /// after a panic in the library.
-    fn hand_over(&self, request: WorkerRequest) -> Result<(), ModelError> {
-        let crowded = || ModelError::Crowded { model: self.header.name.clone(), limit: MAX_WAITING };
+    fn submit_request(&self, request: WorkerRequest) -> Result<(), ModelError> {
+        let crowded = || ModelError::Crowded { model: self.header.name.clone(), limit: MAX_QUEUED_REQUESTS };
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         let mut request = request;
         if let Some(queue) = thread.as_ref() {
@@ -77,7 +77,7 @@ impl LocalModel {
                 Err(TrySendError::Disconnected(back)) => request = back,
             }
         }
-        let (queue, requests) = sync_channel(MAX_WAITING);
+        let (queue, requests) = sync_channel(MAX_QUEUED_REQUESTS);
         let header = Arc::clone(&self.header);
         std::thread::Builder::new()
             .name("local-model".to_owned())
@@ -92,14 +92,14 @@ impl LocalModel {
         ModelError::Unusable { model: self.header.name.clone(), why }
     }
 
-    async fn play(
+    async fn generate_answer(
         &self,
         params: &CreateMessageParams,
         heard: &mut DeltaListener<'_>,
     ) -> Result<ModelAnswer, GenerationFailure> {
         let left_out = self.check(params)?;
-        let (told, mut said) = mpsc::channel(MAX_PIECES);
-        self.hand_over(WorkerRequest {
+        let (told, mut said) = mpsc::channel(MAX_QUEUED_PIECES);
+        self.submit_request(WorkerRequest {
             turns: prompt::turns(params)?,
             max_tokens: params.max_tokens,
             temperature: params.temperature,
@@ -162,7 +162,7 @@ impl ModelProvider for LocalModel {
     fn check(&self, params: &CreateMessageParams) -> Result<Vec<OmittedPart>, ModelError> {
         prompt::turns(params)?;
         let mut left_out = Vec::new();
-        no_metadata(params, NAME, &mut left_out);
+        omit_metadata(params, NAME, &mut left_out);
         Ok(left_out)
     }
 
@@ -171,6 +171,6 @@ impl ModelProvider for LocalModel {
         params: &'a CreateMessageParams,
         heard: &'a mut DeltaListener<'_>,
     ) -> GenerationFuture<'a> {
-        Box::pin(self.play(params, heard))
+        Box::pin(self.generate_answer(params, heard))
     }
 }

@@ -128,7 +128,7 @@ async fn generate<W: WireFormat>(
     match reader.into_draft().finish(wire.model(), &names, &ids(params)) {
         Ok(answer) => Ok(ModelAnswer { tries, left_out, ..answer }),
         Err(error) => Err(GenerationFailure {
-            error: endpoint.misread(error),
+            error: endpoint.explain_read_error(error),
             tries,
             may_have_cost: true,
             usage,
@@ -194,16 +194,16 @@ fn temperature(params: &CreateMessageParams, most: f64, left_out: &mut Vec<Omitt
 }
 
 /// Records the metadata as omitted, because the provider has no place for it.
-fn no_metadata(params: &CreateMessageParams, provider: &str, left_out: &mut Vec<OmittedPart>) {
+fn omit_metadata(params: &CreateMessageParams, provider: &str, left_out: &mut Vec<OmittedPart>) {
     if params.metadata.as_ref().is_some_and(|metadata| metadata.as_bytes() != b"{}") {
         left_out.push(OmittedPart::Metadata(format!("{provider} has no place for it")));
     }
 }
 
 /// The picture formats that most take.
-const PICTURES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
+const COMMON_IMAGE_TYPES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 
-fn picture(kind: &str, taken: &[&str], provider: &'static str) -> Result<(), ModelError> {
+fn check_image_type(kind: &str, taken: &[&str], provider: &'static str) -> Result<(), ModelError> {
     if taken.iter().any(|known| kind.eq_ignore_ascii_case(known)) {
         return Ok(());
     }

@@ -12,7 +12,7 @@ use crate::http::{KeyHeader, ProviderEndpoint, StreamStyle};
 use crate::tool_names::ToolNameMap;
 use crate::{ModelError, SettingError};
 
-const OWN: &str = "http://127.0.0.1:11434";
+const DEFAULT_BASE_URL: &str = "http://127.0.0.1:11434";
 
 /// A model behind Ollama's `/api/chat`, on this machine unless a [`base_url`](ProviderAccess::base_url) says otherwise. A key, for
 /// an Ollama behind a door, goes as `Authorization: Bearer`.
@@ -29,7 +29,7 @@ impl Ollama {
     /// # Errors
     /// Which setting cannot be used, and why.
     pub fn new(model: impl Into<String>, access: ProviderAccess) -> Result<Self, SettingError> {
-        let endpoint = access.endpoint(OWN, KeyHeader::Bearer)?;
+        let endpoint = access.endpoint(DEFAULT_BASE_URL, KeyHeader::Bearer)?;
         Ok(Self { endpoint, model: model.into(), num_ctx: None })
     }
 

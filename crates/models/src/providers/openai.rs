@@ -12,7 +12,7 @@ use crate::http::{KeyHeader, ProviderEndpoint, StreamStyle};
 use crate::tool_names::ToolNameMap;
 use crate::{ModelError, SettingError};
 
-const OWN: &str = "https://api.openai.com/v1";
+const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
 
 /// A model behind OpenAI's chat completions: at OpenAI, or at whatever speaks as it does (llama.cpp, vLLM, LM Studio,
 /// OpenRouter, Mistral, Groq and so on) under another [`base_url`](ProviderAccess::base_url), which ends in `/v1` as a rule.
@@ -41,7 +41,7 @@ impl OpenAi {
     /// # Errors
     /// Which setting cannot be used, and why.
     pub fn new(model: impl Into<String>, access: ProviderAccess) -> Result<Self, SettingError> {
-        let endpoint = access.endpoint(OWN, KeyHeader::Bearer)?;
+        let endpoint = access.endpoint(DEFAULT_BASE_URL, KeyHeader::Bearer)?;
         let max_tokens_field = match endpoint.host() {
             "api.openai.com" => MaxTokensField::MaxCompletionTokens,
             _ => MaxTokensField::MaxTokens,

@@ -139,7 +139,7 @@ impl ScriptedProvider {
         lock(&self.asked).iter().cloned().collect()
     }
 
-    async fn play(
+    async fn generate_answer(
         &self,
         params: &CreateMessageParams,
         heard: &mut DeltaListener<'_>,
@@ -197,7 +197,7 @@ impl ModelProvider for ScriptedProvider {
         params: &'a CreateMessageParams,
         heard: &'a mut DeltaListener<'_>,
     ) -> GenerationFuture<'a> {
-        Box::pin(self.play(params, heard))
+        Box::pin(self.generate_answer(params, heard))
     }
 }
 

@@ -54,7 +54,7 @@ fn without_rules_only_a_trusted_servers_harmless_tool_is_not_asked_about() {
 
 #[test]
 fn what_a_server_wants_of_a_person_is_asked_about_and_what_the_application_fetches_is_not() {
-    let policy = Policy::ordinary();
+    let policy = Policy::without_rules();
     for (action, decision) in [
         (PolicyAction::Sampling, PolicyDecision::Ask),
         (PolicyAction::Roots, PolicyDecision::Ask),
@@ -254,7 +254,7 @@ fn an_explanation_reads_from_top_to_bottom() {
 #[test]
 fn arguments_with_two_readings_are_denied() {
     let error = CallArguments::read(r#"{"a":1,"a":2}"#).unwrap_err();
-    let verdict = Policy::unreadable(&error);
+    let verdict = Policy::deny_unreadable(&error);
     assert_eq!(verdict.decision, PolicyDecision::Deny);
     assert!(verdict.because.to_string().contains("`a` stands there twice"));
 }
@@ -262,7 +262,7 @@ fn arguments_with_two_readings_are_denied() {
 #[test]
 fn a_version_is_of_the_text() {
     assert_ne!(policy("").version(), policy(TRUSTING).version());
-    assert_eq!(policy("").version(), Policy::ordinary().version());
+    assert_eq!(policy("").version(), Policy::without_rules().version());
 }
 
 #[test]

@@ -10,18 +10,20 @@ use crate::folders::is_absolute;
 use crate::paths;
 
 /// Schemes of URLs whose path is never on this machine's disk, with their ports.
-const NETWORK: [(&str, u16); 5] = [("https", 443), ("http", 80), ("wss", 443), ("ws", 80), ("ftp", 21)];
+const NETWORK_SCHEMES: [(&str, u16); 5] =
+    [("https", 443), ("http", 80), ("wss", 443), ("ws", 80), ("ftp", 21)];
 
 /// The destination that all readers agree on.
 ///
 /// # Errors
 /// When readers disagree; the error is the reason, as the end of a sentence.
-pub(crate) fn exact(text: &str) -> Result<Destination, String> {
+pub(crate) fn parse_exact(text: &str) -> Result<Destination, String> {
     if text.is_empty() {
         return Err("it is empty".to_owned());
     }
-    if let Some(odd) =
-        text.chars().find(|one| !one.is_ascii_graphic() && (!one.is_alphanumeric() || changes(*one)))
+    if let Some(odd) = text
+        .chars()
+        .find(|one| !one.is_ascii_graphic() && (!one.is_alphanumeric() || is_changed_by_normalization(*one)))
     {
         return Err(format!("readers differ about the character `{}`", odd.escape_default()));
     }
@@ -40,13 +42,14 @@ pub(crate) fn exact(text: &str) -> Result<Destination, String> {
 
 /// Returns true if a text is a URL of a network scheme that all readers agree on.
 pub(super) fn is_network_url(text: &str) -> bool {
-    let is_known =
-        |(scheme, _): (&str, &str)| NETWORK.iter().any(|(known, _)| scheme.eq_ignore_ascii_case(known));
-    text.split_once("://").is_some_and(is_known) && matches!(exact(text), Ok(Destination::Host { .. }))
+    let is_known = |(scheme, _): (&str, &str)| {
+        NETWORK_SCHEMES.iter().any(|(known, _)| scheme.eq_ignore_ascii_case(known))
+    };
+    text.split_once("://").is_some_and(is_known) && matches!(parse_exact(text), Ok(Destination::Host { .. }))
 }
 
 /// Returns true if readers that normalize text change the character.
-fn changes(one: char) -> bool {
+fn is_changed_by_normalization(one: char) -> bool {
     let text = one.to_string();
     super::compatible(&text) != text
 }
@@ -75,7 +78,7 @@ fn url(scheme: &str, rest: &str) -> Result<Destination, String> {
         return Err("the URL has what may be another URL inside".to_owned());
     }
     is_without_urls(tail)?;
-    let Some((_, port)) = NETWORK.iter().find(|(known, _)| *known == scheme) else {
+    let Some((_, port)) = NETWORK_SCHEMES.iter().find(|(known, _)| *known == scheme) else {
         // Where such a URL leads is clear; what its path means is not.
         return host_and_port(without_user(authority)?, None);
     };
@@ -86,7 +89,7 @@ fn url(scheme: &str, rest: &str) -> Result<Destination, String> {
 const MAX_DECODINGS: usize = 3;
 
 /// Schemes that a server may follow when they stand in the path or query of a URL.
-const FOLLOWED: [&str; 11] =
+const NESTED_URL_SCHEMES: [&str; 11] =
     ["http", "https", "ws", "wss", "ftp", "ftps", "file", "data", "javascript", "gopher", "jar"];
 
 /// Checks the path or query of a URL for other URLs. Many servers follow a URL in there once it is decoded.
@@ -121,7 +124,7 @@ fn has_scheme(text: &str) -> bool {
         let length =
             before.iter().rev().take(MAX_SCHEME).take_while(|one| one.is_ascii_alphanumeric()).count();
         let name = &before[at - length..];
-        FOLLOWED.iter().any(|scheme| scheme.as_bytes().eq_ignore_ascii_case(name))
+        NESTED_URL_SCHEMES.iter().any(|scheme| scheme.as_bytes().eq_ignore_ascii_case(name))
     })
 }
 
@@ -232,7 +235,7 @@ fn path(text: &str) -> Result<Destination, String> {
     if !paths::is_plain(text) || text.char_indices().any(|(at, one)| at > 1 && one == ':') {
         return Err("the path has `..`, `:`, percent-encoding or hidden characters".to_owned());
     }
-    if paths::is_magic(&turned) {
+    if paths::is_process_view(&turned) {
         return Err("the path leads through `/proc` or `/dev`, which stand for other folders".to_owned());
     }
     Ok(Destination::Path(text.to_owned()))

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use url::{Host, Url};
 
-use super::spans::{ANY, ONE, PART};
+use super::spans::{ANY_CHARACTER, ANY_SEGMENT, ANY_TEXT};
 use super::{DestinationCandidates, IsWord, exact, shell};
 use crate::destination::Destination;
 
@@ -15,7 +15,7 @@ const MAX_TOKEN: usize = 4096;
 const MAX_ADDRESS: usize = 128;
 
 /// Characters that end a host for some reader. The colon is handled separately.
-const AROUND: &str = "/\\?#@,;&=|(){}[]<>\"'`!*^~+$%";
+const HOST_DELIMITERS: &str = "/\\?#@,;&=|(){}[]<>\"'`!*^~+$%";
 
 /// Collects the hosts of one spelling.
 pub(super) fn collect(text: &str, to: &mut DestinationCandidates) {
@@ -26,7 +26,7 @@ pub(super) fn collect(text: &str, to: &mut DestinationCandidates) {
             return;
         }
         // The port of an ordinary URL is known; elsewhere it may be any.
-        if let Ok(Destination::Host { name, port, scheme_port }) = exact::exact(word) {
+        if let Ok(Destination::Host { name, port, scheme_port }) = exact::parse_exact(word) {
             add(&name, port.or(scheme_port), false, to);
             if exact::is_network_url(word) {
                 let rest = word.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
@@ -42,7 +42,9 @@ pub(super) fn collect(text: &str, to: &mut DestinationCandidates) {
         collect_tokens(word, alone, to);
     }
     if spanned != text {
-        let words = spanned.split(super::is_between).filter(|word| word.contains([ANY, ONE, PART]));
+        let words = spanned
+            .split(super::is_between)
+            .filter(|word| word.contains([ANY_TEXT, ANY_CHARACTER, ANY_SEGMENT]));
         words.for_each(|word| collect_tokens(word, false, to));
     }
     // A reader may drop blanks and line ends in the middle of a URL.
@@ -66,7 +68,7 @@ fn collect_tokens(word: &str, alone: bool, to: &mut DestinationCandidates) {
             add(&word[at + 1..at + end], port, false, to);
         }
     }
-    let is_around = |one: char| AROUND.contains(one) || one.is_control();
+    let is_around = |one: char| HOST_DELIMITERS.contains(one) || one.is_control();
     for token in word.split(is_around).filter(|token| !token.is_empty()) {
         // No resolver takes longer names, and a number alone in brackets is an index.
         let before = &word.as_bytes()[..token.as_ptr() as usize - word.as_ptr() as usize];
@@ -83,7 +85,7 @@ fn collect_tokens(word: &str, alone: bool, to: &mut DestinationCandidates) {
             }
         }
         // A range of one character each is a set in a pattern but where a host stands.
-        let may_be_unknown = token.contains(ANY) || before.ends_with(b"//") || before.ends_with(b"@");
+        let may_be_unknown = token.contains(ANY_TEXT) || before.ends_with(b"//") || before.ends_with(b"@");
         for (at, part) in parts.iter().enumerate().filter(|(_, part)| !part.is_empty()) {
             if is_unknown(part) && !may_be_unknown || to.is_full() {
                 continue;
@@ -125,7 +127,7 @@ fn add(name: &str, port: Option<u16>, is_word: IsWord, to: &mut DestinationCandi
     to.words.insert(known, is_word);
     to.work += 64 + 4 * name.len();
     if is_unknown(name) {
-        to.doubt("a variable or a range may stand for any host");
+        to.mark_unclear("a variable or a range may stand for any host");
         return;
     }
     let literal = name.to_lowercase();
@@ -170,7 +172,7 @@ fn normalized(name: &str) -> Vec<String> {
             Ok(Host::Ipv4(address)) => addresses(IpAddr::V4(address)).into_iter().for_each(&mut push),
             _ => (),
         }
-        if let Some(address) = classic(spelling) {
+        if let Some(address) = parse_inet_aton(spelling) {
             addresses(IpAddr::V4(address)).into_iter().for_each(&mut push);
         }
         if let Ok(address) = spelling.parse::<Ipv6Addr>() {
@@ -196,7 +198,7 @@ fn is_local(name: &str) -> bool {
 }
 
 /// An IPv4 address as `inet_aton` reads it: one to four parts, decimal, octal or hexadecimal, the last fills the rest.
-fn classic(text: &str) -> Option<Ipv4Addr> {
+fn parse_inet_aton(text: &str) -> Option<Ipv4Addr> {
     let parts: Vec<&str> = text.split('.').collect();
     if parts.len() > 4 {
         return None;

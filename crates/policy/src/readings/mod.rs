@@ -9,10 +9,11 @@ mod hosts;
 mod shell;
 mod spans;
 
-pub(crate) use exact::exact;
+pub(crate) use exact::parse_exact;
 pub(crate) use shell::spanned;
 pub(crate) use spans::{
-    ANY, climbed, is_wild, is_wildcard, may_be, may_be_below, may_be_parent, may_be_under,
+    ANY_TEXT, is_wild, is_wildcard, may_be, may_be_below, may_be_parent, may_be_under,
+    resolve_possible_parents,
 };
 
 use std::collections::{HashMap, HashSet};
@@ -29,7 +30,7 @@ const MAX_CANDIDATES: usize = 1024;
 /// Maximum amount of work for one string, in bytes that are looked at: what a few milliseconds are enough for.
 const MAX_WORK: usize = 640 * 1024;
 /// Work of one word in addition to its bytes.
-const PER_WORD: usize = 4;
+const WORD_COST: usize = 4;
 /// Maximum number of bytes of all spellings of one string.
 const MAX_SPELLED: usize = 4 * MAX_TEXT;
 /// Maximum number of characters of a path that are compared; whatever follows is taken for [`ANY`].
@@ -72,7 +73,7 @@ impl DestinationCandidates {
 
     fn read(&mut self, text: &str, depth: usize) {
         if text.len() > MAX_TEXT {
-            self.doubt("it is longer than 64 KiB");
+            self.mark_unclear("it is longer than 64 KiB");
             return;
         }
         // JSON inside a string is read by whoever the string is for.
@@ -82,20 +83,20 @@ impl DestinationCandidates {
             if depth < MAX_NESTING {
                 self.read_json(&value, depth + 1);
             } else {
-                self.doubt("JSON documents are nested in strings more than four levels deep");
+                self.mark_unclear("JSON documents are nested in strings more than four levels deep");
             }
         }
         let (spellings, complete) = spellings(text);
         if !complete {
-            self.doubt("it is encoded several times, or has more spellings than can be compared");
+            self.mark_unclear("it is encoded several times, or has more spellings than can be compared");
         }
         for spelling in &spellings {
             self.work += spelling.len();
             if self.is_full() {
                 return;
             }
-            if let Some(why) = shell::computed(spelling) {
-                self.doubt(why);
+            if let Some(why) = shell::computed_reason(spelling) {
+                self.mark_unclear(why);
             }
             hosts::collect(spelling, self);
             collect_paths(spelling, self);
@@ -116,16 +117,16 @@ impl DestinationCandidates {
 
     /// Counts a word and returns true if there is no room for another. Omitted words make the set unclear.
     fn is_full(&mut self) -> bool {
-        self.work += PER_WORD;
+        self.work += WORD_COST;
         let is_full =
             self.work > MAX_WORK || self.hosts.len() >= MAX_CANDIDATES || self.paths.len() >= MAX_CANDIDATES;
         if is_full {
-            self.doubt("it may name more hosts or paths than can be compared");
+            self.mark_unclear("it may name more hosts or paths than can be compared");
         }
         is_full
     }
 
-    fn doubt(&mut self, why: &str) {
+    fn mark_unclear(&mut self, why: &str) {
         self.unclear.get_or_insert_with(|| why.to_owned());
     }
 
@@ -135,9 +136,9 @@ impl DestinationCandidates {
 
     fn add_path(&mut self, path: &str, is_word: IsWord) {
         let path = turned(path);
-        self.work += PER_WORD + path.len();
+        self.work += WORD_COST + path.len();
         // What is computed as a whole is unclear, and matches everything.
-        if path.chars().all(|one| one == ANY) {
+        if path.chars().all(|one| one == ANY_TEXT) {
             return;
         }
         for reading in folders::readings_of(&path.to_lowercase()) {
@@ -251,7 +252,7 @@ fn collect_paths(text: &str, to: &mut DestinationCandidates) {
             }
             // `-I/usr/include`, `-f~/x`, `x>/etc/y`.
             if !word.starts_with(['/', '~', '.'])
-                && let Some(at) = word.find(['/', '~', '$', ANY])
+                && let Some(at) = word.find(['/', '~', '$', ANY_TEXT])
             {
                 to.add_path(&word[at..], false);
             }
@@ -278,7 +279,7 @@ fn is_like_path(word: &str) -> bool {
 fn turned(text: &str) -> String {
     match text.char_indices().nth(MAX_PATH) {
         None => text.replace('\\', "/"),
-        Some((at, _)) => format!("{}{ANY}", text[..at].replace('\\', "/")),
+        Some((at, _)) => format!("{}{ANY_TEXT}", text[..at].replace('\\', "/")),
     }
 }
 

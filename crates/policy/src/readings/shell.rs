@@ -1,6 +1,6 @@
 //! Spellings that shells, option parsers and string literals undo.
 
-use super::spans::{ANY, ONE, PART};
+use super::spans::{ANY_CHARACTER, ANY_SEGMENT, ANY_TEXT};
 
 /// Maximum number of words that brace expansion makes of one string.
 const MAX_EXPANSIONS: usize = 32;
@@ -9,7 +9,7 @@ const MAX_EXPANSIONS: usize = 32;
 const MAX_GROUP: usize = 256;
 
 /// The reason why a shell would compute a whole word of the text, if it would.
-pub(super) fn computed(text: &str) -> Option<&'static str> {
+pub(super) fn computed_reason(text: &str) -> Option<&'static str> {
     if text.contains("$(") {
         return Some("`$(` may be the output of a command");
     }
@@ -18,7 +18,7 @@ pub(super) fn computed(text: &str) -> Option<&'static str> {
     }
     let spanned = spanned(text);
     let mut words = spanned.split(super::is_between);
-    if words.any(|word| !word.is_empty() && word.chars().all(|one| one == ANY)) {
+    if words.any(|word| !word.is_empty() && word.chars().all(|one| one == ANY_TEXT)) {
         return Some("a variable may hold any text");
     }
     let lower = text.replace('\\', "/").to_lowercase();
@@ -56,7 +56,7 @@ fn spanned_for(text: &str, is_path: bool) -> String {
         match (chars[at], next) {
             ('$', Some('(')) => {
                 at = closed(&chars, at + 1, '(', ')');
-                out.push(ANY);
+                out.push(ANY_TEXT);
             }
             ('$', Some('{')) => {
                 let end = closed(&chars, at + 1, '{', '}');
@@ -64,7 +64,7 @@ fn spanned_for(text: &str, is_path: bool) -> String {
                 if name == "HOME" {
                     out.push('~')
                 } else {
-                    out.push(ANY)
+                    out.push(ANY_TEXT)
                 }
                 at = end;
             }
@@ -76,7 +76,7 @@ fn spanned_for(text: &str, is_path: bool) -> String {
                 if name == "HOME" {
                     out.push('~')
                 } else {
-                    out.push(ANY)
+                    out.push(ANY_TEXT)
                 }
                 at = end;
             }
@@ -84,7 +84,7 @@ fn spanned_for(text: &str, is_path: bool) -> String {
             ('$', Some(one)) if one.is_ascii_digit() || "@*#?!$-".contains(one) => {
                 let has_more = !out.is_empty() && !out.ends_with(super::is_between);
                 if has_more || chars.get(at + 2).is_some_and(|one| *one == '/') {
-                    out.push(ANY);
+                    out.push(ANY_TEXT);
                 } else {
                     out.extend(['$', one]);
                 }
@@ -92,7 +92,7 @@ fn spanned_for(text: &str, is_path: bool) -> String {
             }
             ('`', _) => match (at + 1..chars.len()).find(|&i| chars[i] == '`') {
                 Some(end) => {
-                    out.push(ANY);
+                    out.push(ANY_TEXT);
                     at = end + 1;
                 }
                 None => {
@@ -111,7 +111,7 @@ fn spanned_for(text: &str, is_path: bool) -> String {
                     Some(end) => {
                         let name: String = chars[at + 1..end].iter().collect();
                         let is_home = ["userprofile", "home"].contains(&name.to_lowercase().as_str());
-                        out.push(if is_home { '~' } else { ANY });
+                        out.push(if is_home { '~' } else { ANY_TEXT });
                         at = end + 1;
                     }
                     None => {
@@ -121,11 +121,11 @@ fn spanned_for(text: &str, is_path: bool) -> String {
                 }
             }
             ('*', _) if is_path => {
-                out.push(PART);
+                out.push(ANY_SEGMENT);
                 at += 1;
             }
             ('?', _) if is_path => {
-                out.push(ONE);
+                out.push(ANY_CHARACTER);
                 at += 1;
             }
             ('[', Some(_)) if at < last_bracket => match set_end(&chars, at) {
@@ -142,7 +142,7 @@ fn spanned_for(text: &str, is_path: bool) -> String {
             ('{', _) if at < last_brace => {
                 match (at + 1..chars.len().min(at + MAX_GROUP)).find(|&i| chars[i] == '}') {
                     Some(end) if chars[at..end].windows(2).any(|pair| pair == ['.', '.']) => {
-                        out.push(PART);
+                        out.push(ANY_SEGMENT);
                         at = end + 1;
                     }
                     _ => {
@@ -190,7 +190,7 @@ fn set_end(chars: &[char], from: usize) -> Option<(usize, char)> {
                 if address.parse::<std::net::Ipv6Addr>().is_ok() {
                     return None;
                 }
-                return Some((at + 1, if inside.contains('-') { PART } else { ONE }));
+                return Some((at + 1, if inside.contains('-') { ANY_SEGMENT } else { ANY_CHARACTER }));
             }
             _ => at += 1,
         }

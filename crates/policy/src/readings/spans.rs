@@ -1,19 +1,19 @@
 //! Paths of which parts are not known, compared with folders.
 
 /// Any text, slashes too.
-pub(crate) const ANY: char = '\u{f0000}';
+pub(crate) const ANY_TEXT: char = '\u{f0000}';
 /// Any text without a slash.
-pub(super) const PART: char = '\u{f0001}';
+pub(super) const ANY_SEGMENT: char = '\u{f0001}';
 /// One character that is no slash.
-pub(super) const ONE: char = '\u{f0002}';
+pub(super) const ANY_CHARACTER: char = '\u{f0002}';
 
 /// Returns true if part of the text is unknown.
 pub(crate) fn is_wild(text: &str) -> bool {
-    text.contains([ANY, PART, ONE])
+    text.contains([ANY_TEXT, ANY_SEGMENT, ANY_CHARACTER])
 }
 
 pub(crate) fn is_wildcard(one: char) -> bool {
-    [ANY, PART, ONE].contains(&one)
+    [ANY_TEXT, ANY_SEGMENT, ANY_CHARACTER].contains(&one)
 }
 
 /// Returns true if the part of a path may mean `..`. No wildcard matches a dot at the beginning of a name.
@@ -22,7 +22,7 @@ pub(crate) fn may_be_parent(part: &str) -> bool {
 }
 
 /// The path with two dots wherever they may be.
-pub(crate) fn climbed(path: &str) -> String {
+pub(crate) fn resolve_possible_parents(path: &str) -> String {
     path.split('/').map(|part| if may_be_parent(part) { ".." } else { part }).collect::<Vec<_>>().join("/")
 }
 
@@ -37,12 +37,12 @@ pub(crate) fn may_be_below(path: &str, folder: &str) -> bool {
 
 /// Returns true if the path may be the folder or below it.
 pub(crate) fn may_be_under(path: &str, folder: &str) -> bool {
-    if !path.contains([ANY, PART, ONE]) {
+    if !path.contains([ANY_TEXT, ANY_SEGMENT, ANY_CHARACTER]) {
         return crate::paths::is_under(path, folder);
     }
     let folder = folder.trim_end_matches('/');
     // Up to the first wildcard there is nothing to try out.
-    let known = path.find([ANY, PART, ONE]).unwrap_or(path.len());
+    let known = path.find([ANY_TEXT, ANY_SEGMENT, ANY_CHARACTER]).unwrap_or(path.len());
     let Some(rest) = folder.strip_prefix(&path[..known]) else {
         return path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
     };
@@ -53,9 +53,9 @@ pub(crate) fn may_be_under(path: &str, folder: &str) -> bool {
         let mut next = Vec::new();
         for &at in &states {
             match path.get(at) {
-                Some(&ANY) => next.push(at),
-                Some(&PART) if one != '/' => next.push(at),
-                Some(&ONE) if one != '/' => next.push(at + 1),
+                Some(&ANY_TEXT) => next.push(at),
+                Some(&ANY_SEGMENT) if one != '/' => next.push(at),
+                Some(&ANY_CHARACTER) if one != '/' => next.push(at + 1),
                 Some(&other) if other == one => next.push(at + 1),
                 _ => (),
             }
@@ -65,14 +65,14 @@ pub(crate) fn may_be_under(path: &str, folder: &str) -> bool {
         skip(&path, &mut next);
         states = next;
     }
-    states.iter().any(|&at| matches!(path.get(at), None | Some(&('/' | ANY))))
+    states.iter().any(|&at| matches!(path.get(at), None | Some(&('/' | ANY_TEXT))))
 }
 
 /// A wildcard may stand for nothing. The states are in order.
 fn skip(path: &[char], states: &mut Vec<usize>) {
     let mut from = 0;
     while let Some(&at) = states.get(from) {
-        let may_be_nothing = matches!(path.get(at), Some(&(ANY | PART)));
+        let may_be_nothing = matches!(path.get(at), Some(&(ANY_TEXT | ANY_SEGMENT)));
         if may_be_nothing && states.get(from + 1) != Some(&(at + 1)) {
             states.insert(from + 1, at + 1);
         }
@@ -82,7 +82,7 @@ fn skip(path: &[char], states: &mut Vec<usize>) {
 
 /// Returns true if the name may match the known name.
 pub(crate) fn may_be(name: &str, known: &str) -> bool {
-    name.contains([ANY, PART, ONE]) && {
+    name.contains([ANY_TEXT, ANY_SEGMENT, ANY_CHARACTER]) && {
         let ended = format!("{name}/");
         may_be_under(&ended, known) && !known.contains('/')
     }

@@ -344,7 +344,7 @@ impl crate::LinkResolver for Counted {
         Ok(path.to_owned())
     }
 
-    fn ways(&self, _: &str, most: usize) -> std::io::Result<Vec<String>> {
+    fn list_folders_and_links(&self, _: &str, most: usize) -> std::io::Result<Vec<String>> {
         self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Ok((0..most).map(|at| format!("n{at}")).collect())
     }

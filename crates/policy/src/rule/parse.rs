@@ -24,7 +24,7 @@ const EFFECTS: &str = "a table such as `{ read_only = true }`, with one or more 
 const UNTIL: &str = "a day without quotes (`until = 2026-12-31`) or a moment with its offset (`until = 2026-12-31T18:00:00Z`)";
 
 /// The keys of a file's top level, where they may have been meant to stand.
-const TOP: [(&str, &str); 2] = [
+const TOP_LEVEL_KEYS: [(&str, &str); 2] = [
     ("trusted", "at the top of the file, above the first `[[rule]]`"),
     ("data_flow", "at the top of the file, above the first `[[rule]]`"),
 ];
@@ -40,7 +40,10 @@ impl PolicyRule {
         let before = report.count();
         let decision = section.word("decide", PolicyDecision::WORDS, report);
         if !section.has("decide") {
-            section.wrong_whole("`decide` is missing; it is `\"allow\"`, `\"ask\"` or `\"deny\"`", report);
+            section.add_mistake_at_table(
+                "`decide` is missing; it is `\"allow\"`, `\"ask\"` or `\"deny\"`",
+                report,
+            );
         }
         let places =
             |texts: &[String]| texts.iter().map(|text| DestinationPattern::new(text, reading)).collect();
@@ -65,8 +68,8 @@ impl PolicyRule {
             remember: section.boolean("remember", report).unwrap_or(true),
             review: section.boolean("review", report).unwrap_or(false),
         };
-        section.refuse_unknown(&TOP, report);
-        contradictions(section, decision, rule.about.as_deref(), report);
+        section.reject_unknown_keys(&TOP_LEVEL_KEYS, report);
+        add_contradictions(section, decision, rule.about.as_deref(), report);
         (report.count() == before).then_some(rule)
     }
 }
@@ -79,7 +82,7 @@ fn effects(section: &mut TableSection<'_>, report: &mut MistakeReport<'_>) -> Op
         idempotent: table.boolean("idempotent", report),
         open_world: table.boolean("open_world", report),
     };
-    table.refuse_unknown(&[], report);
+    table.reject_unknown_keys(&[], report);
     Some(effects)
 }
 
@@ -103,25 +106,33 @@ fn until(section: &mut TableSection<'_>, report: &mut MistakeReport<'_>) -> Opti
         DeValue::Datetime(until) => end_of(until).map(|end| (until.to_string(), end)),
         other => Err(format!("expected {UNTIL}, found {}", crate::document::kind(other))),
     };
-    end.map_err(|what| section.wrong("until", &what, report)).ok()
+    end.map_err(|what| section.add_mistake_at_key("until", &what, report)).ok()
 }
 
 /// Adds a mistake for what can never fit, or never has an effect: the person meant something by it.
-fn contradictions(
+fn add_contradictions(
     section: &TableSection<'_>,
     decision: Option<PolicyDecision>,
     about: Option<&[PolicyActionKind]>,
     report: &mut MistakeReport<'_>,
 ) {
-    section.refuse_together(&["tool", "prompt", "resource"], "rule", report);
+    section.reject_combination(&["tool", "prompt", "resource"], "rule", report);
     let others = ["prompt", "resource"].into_iter().find(|key| section.has(key));
     for key in ["effects", "arguments"] {
         if let (true, Some(other)) = (section.has(key), others) {
-            section.wrong(key, &format!("only tools have it, and the rule has `{other}`"), report);
+            section.add_mistake_at_key(
+                key,
+                &format!("only tools have it, and the rule has `{other}`"),
+                report,
+            );
         }
     }
     if section.has("destinations") && section.has("prompt") {
-        section.wrong("destinations", "only tools and resources have it, and the rule has `prompt`", report);
+        section.add_mistake_at_key(
+            "destinations",
+            "only tools and resources have it, and the rule has `prompt`",
+            report,
+        );
     }
     let kind = match () {
         () if section.has("tool") => Some((PolicyActionKind::Tool, "tool")),
@@ -136,22 +147,26 @@ fn contradictions(
         && about.iter().any(|one| *one != kind)
     {
         let what = format!("it names more than a rule with `{key}` can fit, which is {kind}");
-        section.wrong("about", &what, report);
+        section.add_mistake_at_key("about", &what, report);
     }
     let has_destinations =
         |one: &PolicyActionKind| matches!(one, PolicyActionKind::Tool | PolicyActionKind::Resource);
     if section.has("destinations") && !about.iter().all(has_destinations) {
-        section.wrong("about", "it names what has no `destinations`; only tools and resources have", report);
+        section.add_mistake_at_key(
+            "about",
+            "it names what has no `destinations`; only tools and resources have",
+            report,
+        );
     }
     let Some(decision) = decision else { return };
     for key in ["strong", "remember"] {
         if decision != PolicyDecision::Ask && section.has(key) {
             let what = format!("it is about asking, and the rule says `decide = \"{decision}\"`");
-            section.wrong(key, &what, report);
+            section.add_mistake_at_key(key, &what, report);
         }
     }
     if decision == PolicyDecision::Deny && section.has("review") {
-        section.wrong("review", "a denied call has no result to review", report);
+        section.add_mistake_at_key("review", "a denied call has no result to review", report);
     }
 }
 

@@ -12,12 +12,12 @@ use super::peek::{OversizeMessage, OversizePeeker};
 pub const DEFAULT_MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
 /// Maximum length of an oversize line, as a multiple of the limit on one message. A longer line counts as endless.
-pub const MAX_SKIPPED: u64 = 4;
+pub const MAX_OVERSIZE_FACTOR: u64 = 4;
 
 /// Capacity offered to a read, in bytes.
-const READ: usize = 64 * 1024;
+const READ_CAPACITY: usize = 64 * 1024;
 /// Less room than this is not worth a read.
-const LEAST_READ: usize = 8 * 1024;
+const MIN_READ_CAPACITY: usize = 8 * 1024;
 
 /// Kind of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,8 +66,8 @@ impl LineFramer {
     /// Buffer to append received bytes to; it has room for a read. Take all lines before reading again; otherwise a
     /// long line is noticed late.
     pub fn buffer(&mut self) -> &mut BytesMut {
-        if self.buffer.capacity() - self.buffer.len() < LEAST_READ {
-            self.buffer.reserve(READ);
+        if self.buffer.capacity() - self.buffer.len() < MIN_READ_CAPACITY {
+            self.buffer.reserve(READ_CAPACITY);
         }
         &mut self.buffer
     }
@@ -79,14 +79,14 @@ impl LineFramer {
                 self.scanned = self.buffer.len();
                 // One byte more is allowed: it may be the `\r` of the line's end.
                 if self.skipping.is_some() || self.buffer.len() > self.limit + 1 {
-                    self.skip();
+                    self.discard_buffer();
                 }
                 return None;
             };
             let end = self.scanned + found;
             self.scanned = 0;
             let line = self.buffer.split_to(end + 1).freeze();
-            if let Some(line) = self.judge(line.slice(..line.len() - 1)) {
+            if let Some(line) = self.classify_line(line.slice(..line.len() - 1)) {
                 return Some(line);
             }
         }
@@ -95,7 +95,7 @@ impl LineFramer {
     /// A line over the limit that has gone on for [`MAX_SKIPPED`] times as long: its end is not waited for, and behind it
     /// nothing can be read any more.
     pub fn poll_endless(&mut self) -> Option<FramedLine> {
-        let most = (self.limit as u64).saturating_mul(MAX_SKIPPED);
+        let most = (self.limit as u64).saturating_mul(MAX_OVERSIZE_FACTOR);
         let peeker = self.skipping.take_if(|peeker| peeker.seen() > most)?;
         Some(FramedLine::Oversize(peeker.finish(self.limit)))
     }
@@ -104,10 +104,10 @@ impl LineFramer {
     pub fn finish(&mut self) -> Option<FramedLine> {
         self.scanned = 0;
         let rest = self.buffer.split().freeze();
-        self.judge(rest)
+        self.classify_line(rest)
     }
 
-    fn judge(&mut self, line: Bytes) -> Option<FramedLine> {
+    fn classify_line(&mut self, line: Bytes) -> Option<FramedLine> {
         if let Some(mut peeker) = self.skipping.take() {
             peeker.push(&line);
             return Some(FramedLine::Oversize(peeker.finish(self.limit)));
@@ -125,10 +125,10 @@ impl LineFramer {
     }
 
     /// Lets go of all that is here: it belongs to a line over the limit.
-    fn skip(&mut self) {
+    fn discard_buffer(&mut self) {
         self.skipping.get_or_insert_default().push(&self.buffer);
         self.scanned = 0;
-        if self.buffer.capacity() > 2 * READ {
+        if self.buffer.capacity() > 2 * READ_CAPACITY {
             // Give back the memory that the line had taken.
             self.buffer = BytesMut::new();
         } else {
@@ -255,9 +255,9 @@ mod tests {
         for _ in 0..4 {
             let buffer = framer.buffer();
             let (capacity, room) = (buffer.capacity(), buffer.capacity() - buffer.len());
-            assert!(room >= LEAST_READ, "{room}");
+            assert!(room >= MIN_READ_CAPACITY, "{room}");
             // As long as there is room enough, it stays the same buffer.
-            buffer.extend_from_slice(&vec![b'x'; room - LEAST_READ]);
+            buffer.extend_from_slice(&vec![b'x'; room - MIN_READ_CAPACITY]);
             assert_eq!(framer.buffer().capacity(), capacity);
             framer.buffer.extend_from_slice(b"x");
         }
@@ -265,7 +265,11 @@ mod tests {
 
     #[test]
     fn only_the_memory_of_a_long_line_is_given_back() {
-        for (capacity, kept) in [(READ, READ), (2 * READ, 2 * READ), (2 * READ + 1, 0)] {
+        for (capacity, kept) in [
+            (READ_CAPACITY, READ_CAPACITY),
+            (2 * READ_CAPACITY, 2 * READ_CAPACITY),
+            (2 * READ_CAPACITY + 1, 0),
+        ] {
             let mut framer = LineFramer::new(4);
             framer.buffer = BytesMut::with_capacity(capacity);
             framer.buffer.extend_from_slice(b"too long");

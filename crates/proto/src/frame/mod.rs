@@ -4,6 +4,6 @@ pub mod line;
 mod peek;
 pub mod sse;
 
-pub use line::{DEFAULT_MAX_MESSAGE_BYTES, FramedLine, LineFramer, MAX_SKIPPED, end_line};
+pub use line::{DEFAULT_MAX_MESSAGE_BYTES, FramedLine, LineFramer, MAX_OVERSIZE_FACTOR, end_line};
 pub use peek::{OversizeMessage, OversizeSubject};
 pub use sse::{SseDecoder, SseEvent, SseEventHead};

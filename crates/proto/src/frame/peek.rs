@@ -114,7 +114,7 @@ struct EnvelopeMembers {
 }
 
 impl EnvelopeMembers {
-    fn note(&mut self, key: &[u8], value: Option<&[u8]>) {
+    fn record_member(&mut self, key: &[u8], value: Option<&[u8]>) {
         match key {
             b"id" => self.id = value.and_then(|text| serde_json::from_slice(text).ok()),
             b"method" | b"params" => self.asks = true,
@@ -139,8 +139,8 @@ impl EnvelopeMembers {
                 return;
             }
             at = skip_blanks(text, at + 1);
-            let Some(end) = value_end(text, at) else { return self.note(key, None) };
-            self.note(key, Some(&text[at..end]));
+            let Some(end) = value_end(text, at) else { return self.record_member(key, None) };
+            self.record_member(key, Some(&text[at..end]));
             at = skip_blanks(text, end);
             if text.get(at) != Some(&b',') {
                 return;
@@ -163,7 +163,7 @@ impl EnvelopeMembers {
                 return;
             }
             let Some(start) = plain_start(before) else { return };
-            self.note(&before[start + 1..before.len() - 1], Some(value));
+            self.record_member(&before[start + 1..before.len() - 1], Some(value));
             let Some(next) = before[..start].trim_ascii_end().strip_suffix(b",") else { return };
             rest = next.trim_ascii_end();
         }

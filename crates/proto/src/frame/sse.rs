@@ -27,7 +27,7 @@ pub struct SseEventHead<'a> {
 }
 
 /// Appends one event whose data is `json`.
-pub fn event(out: &mut Vec<u8>, head: SseEventHead<'_>, json: &[u8]) {
+pub fn write_event(out: &mut Vec<u8>, head: SseEventHead<'_>, json: &[u8]) {
     let start = begin_event(out, head);
     out.extend_from_slice(json);
     end_event(out, start);
@@ -56,7 +56,7 @@ pub fn end_event(out: &mut Vec<u8>, start: usize) {
 }
 
 /// Appends a comment, which receivers ignore and intermediaries take for a sign of life.
-pub fn comment(out: &mut Vec<u8>, text: &str) {
+pub fn write_comment(out: &mut Vec<u8>, text: &str) {
     let _ = write!(out, ": {text}\n\n");
 }
 
@@ -178,7 +178,7 @@ impl Default for SseDecoder {
 }
 
 /// Maximum number of bytes of a line in addition to the data: the field name, a blank, a byte-order mark.
-const SLACK: usize = 16;
+const LINE_OVERHEAD: usize = 16;
 
 impl SseDecoder {
     /// A decoder that keeps events whose data has at most `max_message_bytes`.
@@ -218,7 +218,7 @@ impl SseDecoder {
                 continue;
             }
             let Some(end) = memchr::memchr2(b'\n', b'\r', chunk) else {
-                self.keep(&std::mem::take(chunk));
+                self.buffer_partial_line(&std::mem::take(chunk));
                 return None;
             };
             self.after_cr = chunk[end] == b'\r';
@@ -232,23 +232,23 @@ impl SseDecoder {
     }
 
     /// Keeps the beginning of a line, unless it has become too long.
-    fn keep(&mut self, part: &[u8]) {
+    fn buffer_partial_line(&mut self, part: &[u8]) {
         if let Some(skip) = self.skip {
             return self.drop_part(skip, part);
         }
         self.line.extend_from_slice(part);
-        if self.too_long(self.line.len()) {
+        if self.exceeds_limit(self.line.len()) {
             let line = std::mem::take(&mut self.line);
-            self.skip = Some(self.give_up(&line));
+            self.skip = Some(self.skip_line(&line));
         }
     }
 
-    fn too_long(&self, line: usize) -> bool {
-        line + self.data.len() > self.limit.saturating_add(SLACK)
+    fn exceeds_limit(&self, line: usize) -> bool {
+        line + self.data.len() > self.limit.saturating_add(LINE_OVERHEAD)
     }
 
     /// Lets go of a line that is too long whatever its end may be.
-    fn give_up(&mut self, line: &[u8]) -> SkippedLine {
+    fn skip_line(&mut self, line: &[u8]) -> SkippedLine {
         let line = if std::mem::replace(&mut self.begun, true) { line } else { without_bom(line) };
         let Some(value) = line.strip_prefix(b"data:") else { return SkippedLine::Other };
         self.overflow();
@@ -282,8 +282,8 @@ impl SseDecoder {
             self.line.extend_from_slice(&part);
             self.line.split().freeze()
         };
-        if self.too_long(line.len()) {
-            self.give_up(&line);
+        if self.exceeds_limit(line.len()) {
+            self.skip_line(&line);
             return None;
         }
         if !std::mem::replace(&mut self.begun, true) {
@@ -420,7 +420,7 @@ mod tests {
     #[test]
     fn a_comment_is_a_line_of_its_own() {
         let mut out = b"data: 1\n\n".to_vec();
-        comment(&mut out, "still here");
+        write_comment(&mut out, "still here");
         assert_eq!(out, b"data: 1\n\n: still here\n\n");
     }
 
@@ -499,7 +499,7 @@ mod tests {
     #[test]
     fn a_message_laid_out_over_lines_is_one_line_of_data() {
         let mut out = Vec::new();
-        event(&mut out, SseEventHead::default(), b"{\r\n \"a\":\n1}");
+        write_event(&mut out, SseEventHead::default(), b"{\r\n \"a\":\n1}");
         assert_eq!(out, b"data: {   \"a\": 1}\n\n");
     }
 
@@ -518,16 +518,16 @@ mod tests {
                 match id {
                     Some(id) => {
                         let retry = retry.map(Duration::from_millis);
-                        event(&mut out, SseEventHead { id: Some(format_args!("{id}")), retry, name: None }, data.as_bytes());
+                        write_event(&mut out, SseEventHead { id: Some(format_args!("{id}")), retry, name: None }, data.as_bytes());
                         want.push(Ok(("message".to_owned(), Some(Bytes::from(data.clone())), Some(id.clone()), retry.map(|d| d.as_millis() as u64))));
                     }
                     None => {
-                        event(&mut out, SseEventHead { name: Some("endpoint"), ..SseEventHead::default() }, data.as_bytes());
+                        write_event(&mut out, SseEventHead { name: Some("endpoint"), ..SseEventHead::default() }, data.as_bytes());
                         want.push(Ok(("endpoint".to_owned(), Some(Bytes::from(data.clone())), None, None)));
                     }
                 }
                 prop_assert!(out.len() > at);
-                comment(&mut out, "still here");
+                write_comment(&mut out, "still here");
             }
             prop_assert_eq!(read(&mut SseDecoder::default(), &out, &cuts), want);
         }

@@ -111,11 +111,11 @@ impl AdmissionRules {
         authority: Option<&Authority>,
         headers: &'a HeaderMap,
     ) -> Result<AdmittedHead<'a>, HttpRejection> {
-        let (seen, verb, content_length) = self.meet(authority, headers, |seen| {
+        let (seen, verb, content_length) = self.check_head(authority, headers, |seen| {
             let verb = match *method {
                 http::Method::POST => EndpointMethod::Post,
-                http::Method::GET if self.revisions.speaks(Era::Legacy) => EndpointMethod::Get,
-                http::Method::DELETE if self.revisions.speaks(Era::Legacy) => EndpointMethod::Delete,
+                http::Method::GET if self.revisions.has_era(Era::Legacy) => EndpointMethod::Get,
+                http::Method::DELETE if self.revisions.has_era(Era::Legacy) => EndpointMethod::Delete,
                 _ => return Err(HttpRejection::method_not_allowed(self.allow())),
             };
             if verb != EndpointMethod::Post
@@ -131,7 +131,7 @@ impl AdmissionRules {
         check_accept(verb, &seen, headers)?;
         let head = seen.head(verb, content_length);
         if verb != EndpointMethod::Post {
-            self.legacy_version(&head, None)?;
+            self.check_legacy_version(&head, None)?;
         }
         Ok(head)
     }
@@ -149,7 +149,7 @@ impl AdmissionRules {
         headers: &'a HeaderMap,
     ) -> Result<AdmittedHead<'a>, HttpRejection> {
         // SSE-06: who sends it is looked at on every connection.
-        let (seen, verb, content_length) = self.meet(authority, headers, |_| match endpoint {
+        let (seen, verb, content_length) = self.check_head(authority, headers, |_| match endpoint {
             SseEndpoint::Stream if method == http::Method::GET => Ok(EndpointMethod::Get),
             SseEndpoint::Messages if method == http::Method::POST => Ok(EndpointMethod::Post),
             SseEndpoint::Stream => Err(HttpRejection::method_not_allowed("GET")),
@@ -160,12 +160,12 @@ impl AdmissionRules {
             SseEndpoint::Messages => check_content_type(&seen)?,
         }
         let head = seen.head(verb, content_length);
-        self.legacy_version(&head, None)?;
+        self.check_legacy_version(&head, None)?;
         Ok(head)
     }
 
     /// Checks that apply to every request: the sender, the method and the length.
-    fn meet<'a>(
+    fn check_head<'a>(
         &self,
         authority: Option<&Authority>,
         headers: &'a HeaderMap,
@@ -207,17 +207,17 @@ impl AdmissionRules {
             }
             // Which headers go with a modern notification is left open by the specification: ask for none.
             JsonRpcMessage::Notification(_) if is_modern(head, facts) => {
-                Ok(MessageRoute::Modern(self.modern()))
+                Ok(MessageRoute::Modern(self.modern_revision()))
             }
             JsonRpcMessage::Notification(_) => {
-                Ok(MessageRoute::Legacy { header: self.legacy_version(head, None)? })
+                Ok(MessageRoute::Legacy { header: self.check_legacy_version(head, None)? })
             }
             JsonRpcMessage::Response(response) if is_modern(head, &RoutingFields::default()) => {
                 let error = RpcError::invalid_request("clients send no answers in this revision");
                 Err(HttpRejection::bad_request(response.id.as_ref(), error))
             }
             JsonRpcMessage::Response(_) => {
-                Ok(MessageRoute::Legacy { header: self.legacy_version(head, None)? })
+                Ok(MessageRoute::Legacy { header: self.check_legacy_version(head, None)? })
             }
         }
     }
@@ -241,13 +241,16 @@ impl AdmissionRules {
         }
         if *method == Method::Initialize {
             // The body negotiates; a header that came along says nothing.
-            if self.revisions.speaks(Era::Legacy) {
+            if self.revisions.has_era(Era::Legacy) {
                 return Ok(MessageRoute::Legacy { header: None });
             }
             let requested = facts.name.as_deref().unwrap_or_default();
-            return Err(HttpRejection::bad_request(Some(id), self.revisions.unsupported(requested)));
+            return Err(HttpRejection::bad_request(
+                Some(id),
+                self.revisions.unsupported_version_error(requested),
+            ));
         }
-        Ok(MessageRoute::Legacy { header: self.legacy_version(head, Some(id))? })
+        Ok(MessageRoute::Legacy { header: self.check_legacy_version(head, Some(id))? })
     }
 
     /// Routes a batch: only 2025-03-26 and older have them (BATCH-01, BATCH-09). The session must still check that its
@@ -261,7 +264,7 @@ impl AdmissionRules {
         if is_modern(head, &RoutingFields::default()) {
             return Err(HttpRejection::bad_request(None, refusal()));
         }
-        match self.legacy_version(head, None)? {
+        match self.check_legacy_version(head, None)? {
             Some(revision) if revision > Revision::V2025_03_26 => {
                 Err(HttpRejection::bad_request(None, refusal()))
             }
@@ -274,15 +277,15 @@ impl AdmissionRules {
         let host = seen.host.map(|host| host.to_str().unwrap_or("\u{fffd}"));
         let mut hosts = authority.map(Authority::as_str).into_iter().chain(host).peekable();
         if hosts.peek().is_none() && !self.hosts.allows("") {
-            return Err(refused("Host", None, "allowed_hosts"));
+            return Err(forbidden_header("Host", None, "allowed_hosts"));
         }
         if let Some(host) = hosts.find(|host| !self.hosts.allows(host)) {
-            return Err(refused("Host", Some(host), "allowed_hosts"));
+            return Err(forbidden_header("Host", Some(host), "allowed_hosts"));
         }
         if let Some(origin) = seen.origin {
             let origin = origin.to_str().unwrap_or("\u{fffd}");
             if !self.origins.allows(origin) {
-                return Err(refused("Origin", Some(origin), "allowed_origins"));
+                return Err(forbidden_header("Origin", Some(origin), "allowed_origins"));
             }
         }
         Ok(())
@@ -300,14 +303,15 @@ impl AdmissionRules {
     }
 
     /// The version that a legacy request names in its header, which must be one that is served (HHDR-04).
-    fn legacy_version(
+    fn check_legacy_version(
         &self,
         head: &AdmittedHead<'_>,
         id: Option<&RequestId>,
     ) -> Result<Option<Revision>, HttpRejection> {
-        let unsupported = |name: &str| Err(HttpRejection::bad_request(id, self.revisions.unsupported(name)));
+        let unsupported =
+            |name: &str| Err(HttpRejection::bad_request(id, self.revisions.unsupported_version_error(name)));
         match head.version {
-            None if self.revisions.speaks(Era::Legacy) => Ok(None),
+            None if self.revisions.has_era(Era::Legacy) => Ok(None),
             // Only 2026-07-28 is served, whose requests all carry the header (HHDR-10).
             None => Err(HttpRejection::bad_request(
                 id,
@@ -315,7 +319,7 @@ impl AdmissionRules {
             )),
             Some(value) => {
                 let name = value.to_str().unwrap_or("\u{fffd}");
-                match self.revisions.named(name) {
+                match self.revisions.find_by_name(name) {
                     Some(revision) if revision.is_legacy() => Ok(Some(revision)),
                     _ => unsupported(name),
                 }
@@ -331,16 +335,16 @@ impl AdmissionRules {
     ) -> Result<Revision, RpcError> {
         // What is missing, what disagrees, what is not spoken: in this order.
         let version = facts.version()?;
-        headers::agree(head, method, facts, version)?;
+        headers::check_agreement(head, method, facts, version)?;
         facts.check(self.revisions)
     }
 
-    fn modern(&self) -> Revision {
+    fn modern_revision(&self) -> Revision {
         self.revisions.latest_of(Era::Modern).unwrap_or(Revision::LATEST)
     }
 
     fn allow(&self) -> &'static str {
-        if self.revisions.speaks(Era::Legacy) { "GET, POST, DELETE" } else { "POST" }
+        if self.revisions.has_era(Era::Legacy) { "GET, POST, DELETE" } else { "POST" }
     }
 }
 
@@ -380,7 +384,7 @@ fn is_modern(head: &AdmittedHead<'_>, facts: &RoutingFields<'_>) -> bool {
     facts.modern || head.version.is_some_and(|value| value == Revision::V2026_07_28.as_str())
 }
 
-fn refused(header: &str, value: Option<&str>, setting: &str) -> HttpRejection {
+fn forbidden_header(header: &str, value: Option<&str>, setting: &str) -> HttpRejection {
     let value: String = value.unwrap_or("(none)").chars().take(100).collect();
     let why =
         format!("{header} {value:?} is not allowed here; add it to the setting {setting} if it should be");

@@ -16,8 +16,12 @@ fn post(rules: &AdmissionRules, changes: &[(&str, &str)], body: &str) -> Result<
         Frame::Batch(_) => rules.route_batch(&head),
         Frame::Single(message) => {
             let facts = match &message {
-                JsonRpcMessage::Request(r) => RoutingFields::of(&Method::from_name(&r.method), r.params),
-                JsonRpcMessage::Notification(n) => RoutingFields::of(&Method::from_name(&n.method), n.params),
+                JsonRpcMessage::Request(r) => {
+                    RoutingFields::from_params(&Method::from_name(&r.method), r.params)
+                }
+                JsonRpcMessage::Notification(n) => {
+                    RoutingFields::from_params(&Method::from_name(&n.method), n.params)
+                }
                 JsonRpcMessage::Response(_) => RoutingFields::default(),
             };
             rules.route(&head, &message, &facts)
@@ -408,7 +412,7 @@ fn a_member_that_stands_twice_is_seen_however_often_it_does() {
     const CAPABILITIES: &str = r#""io.modelcontextprotocol/clientCapabilities":{}"#;
     let facts = |text: String| {
         let raw: Box<serde_json::value::RawValue> = serde_json::from_str(&text).unwrap();
-        let facts = RoutingFields::of(&Method::ToolsCall, Some(&raw));
+        let facts = RoutingFields::from_params(&Method::ToolsCall, Some(&raw));
         (facts.repeated, facts.modern)
     };
     for times in 1..=3 {

@@ -42,7 +42,7 @@ impl AllowedHosts {
 
     /// Returns true if [`AllowedHosts::allow`] supports this form. Other forms would never match.
     #[must_use]
-    pub fn knows(host: &str) -> bool {
+    pub fn is_valid_form(host: &str) -> bool {
         host == "*" || split_port(host).is_some()
     }
 
@@ -117,7 +117,7 @@ impl AllowedOrigins {
 
     /// Returns true if [`AllowedOrigins::allow`] supports this form. Other forms would match no web page.
     #[must_use]
-    pub fn knows(origin: &str) -> bool {
+    pub fn is_valid_form(origin: &str) -> bool {
         // RFC 3986, section 3.1.
         let of_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
         let is_scheme =
@@ -221,17 +221,20 @@ mod tests {
     #[test]
     fn what_can_never_match_is_told_apart() {
         for good in ["*", "mcp.example.org", "mcp.example.org:8443", "[::1]:80", "10.0.0.1"] {
-            assert!(AllowedHosts::knows(good) && AllowedHosts::loopback().allow(good).allows(good), "{good}");
+            assert!(
+                AllowedHosts::is_valid_form(good) && AllowedHosts::loopback().allow(good).allows(good),
+                "{good}"
+            );
         }
         for junk in
             ["", "https://mcp.example.org", "mcp.example.org/", "a b", "name:port", "a,b", "name:99999"]
         {
-            assert!(!AllowedHosts::knows(junk), "{junk}");
+            assert!(!AllowedHosts::is_valid_form(junk), "{junk}");
         }
         for good in
             ["*", "null", "https://example.org", "http://dev:*", "https://example.org:8443", "app+x://y"]
         {
-            assert!(AllowedOrigins::knows(good), "{good}");
+            assert!(AllowedOrigins::is_valid_form(good), "{good}");
         }
         for junk in [
             "",
@@ -244,7 +247,7 @@ mod tests {
             "1x://a",
             "Null",
         ] {
-            assert!(!AllowedOrigins::knows(junk), "{junk}");
+            assert!(!AllowedOrigins::is_valid_form(junk), "{junk}");
         }
     }
 

@@ -64,7 +64,7 @@ impl HeaderParams {
     ///
     /// # Errors
     /// [`HeaderParamsError`] for the first one that is invalid.
-    pub fn of(input_schema: &RawJson) -> Result<Self, HeaderParamsError> {
+    pub fn from_schema(input_schema: &RawJson) -> Result<Self, HeaderParamsError> {
         // Most tools have none, and most schemas are long.
         if memchr::memmem::find(input_schema.as_bytes(), b"mcp-header").is_none() {
             return Ok(Self::default());
@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     fn mirror(properties: &Value) -> Result<HeaderParams, HeaderParamsFault> {
-        HeaderParams::of(&json!({"type": "object", "properties": properties}).into())
+        HeaderParams::from_schema(&json!({"type": "object", "properties": properties}).into())
             .map_err(|error| error.reason)
     }
 
@@ -424,13 +424,13 @@ mod tests {
             assert_eq!(mirror(&properties), Err(fault), "{properties}");
         }
         let root = json!({"type": "object", "x-mcp-header": "A"});
-        let error = HeaderParams::of(&root.into()).unwrap_err();
+        let error = HeaderParams::from_schema(&root.into()).unwrap_err();
         assert_eq!(
             error.to_string(),
             "x-mcp-header at #: only what properties lead to can be put in a header"
         );
         let deep = json!({"properties": {"a/b": {"items": marked("string", "A")}}});
-        assert_eq!(HeaderParams::of(&deep.into()).unwrap_err().path, "#/properties/a~1b/items");
+        assert_eq!(HeaderParams::from_schema(&deep.into()).unwrap_err().path, "#/properties/a~1b/items");
     }
 
     #[test]
@@ -442,7 +442,7 @@ mod tests {
         let called =
             mirror(&json!({"a": {"patternProperties": {"x-mcp-header": {"type": "string"}}}})).unwrap();
         assert!(called.is_empty());
-        assert!(HeaderParams::of(&json!({"type": "object"}).into()).unwrap().is_empty());
+        assert!(HeaderParams::from_schema(&json!({"type": "object"}).into()).unwrap().is_empty());
         assert!(!sample().is_empty());
     }
 }

@@ -97,7 +97,7 @@ pub fn add_request_headers(headers: &mut HeaderMap, revision: Revision, method: 
 }
 
 /// Checks that the headers of a modern request agree with its body (HHDR-05, HHDR-06, HHDR-11..14).
-pub(super) fn agree(
+pub(super) fn check_agreement(
     head: &AdmittedHead<'_>,
     method: &Method,
     facts: &RoutingFields<'_>,

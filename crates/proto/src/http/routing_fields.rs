@@ -29,7 +29,7 @@ pub struct RoutingFields<'a> {
 impl<'a> RoutingFields<'a> {
     /// Reads the facts out of the params of a request of `method`.
     #[must_use]
-    pub fn of(method: &Method, params: Option<&'a RawValue>) -> Self {
+    pub fn from_params(method: &Method, params: Option<&'a RawValue>) -> Self {
         let mut facts = Self::default();
         let name = match method {
             Method::Initialize => Some("protocolVersion"),
@@ -61,8 +61,8 @@ impl<'a> RoutingFields<'a> {
     /// `-32602` or `-32022`.
     pub fn check(&self, revisions: RevisionSet) -> Result<Revision, RpcError> {
         let version = self.version()?;
-        let revision = revisions.named(version).filter(|revision| !revision.is_legacy());
-        let Some(revision) = revision else { return Err(revisions.unsupported(version)) };
+        let revision = revisions.find_by_name(version).filter(|revision| !revision.is_legacy());
+        let Some(revision) = revision else { return Err(revisions.unsupported_version_error(version)) };
         if self.capabilities { Ok(revision) } else { Err(missing(meta_key::CLIENT_CAPABILITIES)) }
     }
 }

@@ -112,7 +112,7 @@ impl<T> ClientSession<T> {
     /// so only ceilings count then.
     pub fn handle_timeout(&mut self, now: Instant) -> Vec<ExpiredRequest<T>> {
         if !self.answering.is_empty() || std::mem::take(&mut self.answered) {
-            self.asked.put_off(now);
+            self.asked.restart_timeouts(now);
         }
         self.asked.handle_timeout(now)
     }
@@ -153,8 +153,8 @@ impl<T> ClientSession<T> {
 
     /// Number of responses that matched no pending request.
     #[must_use]
-    pub fn stray_answers(&self) -> u64 {
-        self.asked.strays()
+    pub fn stray_response_count(&self) -> u64 {
+        self.asked.stray_response_count()
     }
 }
 
@@ -227,7 +227,7 @@ mod tests {
         assert!(session.cancel(id).is_none());
         assert!(session.handle_response(&id.into()).is_none());
         assert!(session.handle_response(&"who?".into()).is_none());
-        assert_eq!(session.stray_answers(), 2);
+        assert_eq!(session.stray_response_count(), 2);
     }
 
     /// covers: PROG-05 PROG-07
@@ -313,7 +313,7 @@ mod tests {
         assert_eq!(session.handle_response(&RequestId::from(&*two.to_string())), None);
         assert_eq!(session.handle_response(&two.into()), Some(3));
         assert_eq!(session.handle_response(&one.into()), Some(3));
-        assert_eq!((session.in_flight(), session.stray_answers()), (0, 1));
+        assert_eq!((session.in_flight(), session.stray_response_count()), (0, 1));
         assert_eq!(session.waiting_mut(one), None);
     }
 

@@ -30,9 +30,9 @@ impl<T> InFlightRequests<T> {
     /// As there.
     pub fn check(&self, id: &RequestId) -> Result<(), RpcError> {
         if self.entries.contains_key(id) {
-            return Err(in_use(id));
+            return Err(duplicate_id_error(id));
         }
-        if self.has_room() { Ok(()) } else { Err(too_many(self.limit)) }
+        if self.has_room() { Ok(()) } else { Err(too_many_requests_error(self.limit)) }
     }
 
     /// Admits a request.
@@ -43,8 +43,8 @@ impl<T> InFlightRequests<T> {
     pub fn begin(&mut self, id: &RequestId, stop: T) -> Result<RequestTicket, RpcError> {
         let full = self.entries.len() >= self.limit;
         match self.entries.entry(id.clone()) {
-            Entry::Occupied(_) => Err(in_use(id)),
-            Entry::Vacant(_) if full => Err(too_many(self.limit)),
+            Entry::Occupied(_) => Err(duplicate_id_error(id)),
+            Entry::Vacant(_) if full => Err(too_many_requests_error(self.limit)),
             Entry::Vacant(slot) => {
                 self.last += 1;
                 let ticket = RequestTicket(self.last);
@@ -100,12 +100,12 @@ impl<T> InFlightRequests<T> {
     }
 }
 
-fn in_use(id: &RequestId) -> RpcError {
+fn duplicate_id_error(id: &RequestId) -> RpcError {
     RpcError::invalid_request(format!("the request id {id} is still in use by an earlier request"))
 }
 
 /// The error for a request that there is no room for.
-fn too_many(limit: usize) -> RpcError {
+fn too_many_requests_error(limit: usize) -> RpcError {
     RpcError::internal(format!("{limit} requests are being served already (setting max_in_flight)"))
 }
 

@@ -199,7 +199,7 @@ impl<T> OutstandingRequests<T> {
     }
 
     /// Restarts elapsed timeouts, up to their ceilings, because the peer is waiting for us.
-    pub(super) fn put_off(&mut self, now: Instant) {
+    pub(super) fn restart_timeouts(&mut self, now: Instant) {
         for waiting in self.waiting.values_mut() {
             if waiting.deadline.is_some_and(|deadline| deadline <= now) {
                 waiting.deadline = waiting.limits.timeout.and_then(|timeout| now.checked_add(timeout));
@@ -213,7 +213,7 @@ impl<T> OutstandingRequests<T> {
         self.waiting.drain().map(|(id, waiting)| (id, waiting.value))
     }
 
-    pub(super) fn strays(&self) -> u64 {
+    pub(super) fn stray_response_count(&self) -> u64 {
         self.strays
     }
 }

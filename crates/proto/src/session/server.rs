@@ -92,7 +92,7 @@ pub struct ServerSession<T, W> {
     asked: OutstandingRequests<W>,
     announced: bool,
     /// Nothing can be heard from the client any more.
-    deaf: bool,
+    inbound_closed: bool,
     subscribed: HashSet<Box<str>>,
 }
 
@@ -167,14 +167,14 @@ impl<T, W> ServerSession<T, W> {
             served: InFlightRequests::new(limits.max_in_flight),
             asked: OutstandingRequests::new(limits.max_open_questions),
             announced: false,
-            deaf: false,
+            inbound_closed: false,
             subscribed: HashSet::new(),
         }
     }
 
     /// Result of the handshake, once it is complete.
     #[must_use]
-    pub fn opened(&self) -> Option<&NegotiatedSession> {
+    pub fn initialized(&self) -> Option<&NegotiatedSession> {
         match &self.state {
             SessionPhase::Initialising(opened) | SessionPhase::Ready(opened) => Some(opened),
             SessionPhase::Uninitialised | SessionPhase::Closed => None,
@@ -184,7 +184,7 @@ impl<T, W> ServerSession<T, W> {
     /// The revision of the session, once agreed on.
     #[must_use]
     pub fn revision(&self) -> Option<Revision> {
-        self.opened().map(|opened| opened.revision)
+        self.initialized().map(|opened| opened.revision)
     }
 
     /// Returns true if batches may be sent in either direction (BATCH-01, BATCH-09). Returns false before the
@@ -226,7 +226,7 @@ impl<T, W> ServerSession<T, W> {
             }
         }
         // Over HTTP `initialized` and the first request may overtake each other: a client that asks is ready.
-        self.make_ready();
+        self.mark_ready();
         self.served.check(id).map(|()| RequestAction::Call)
     }
 
@@ -252,10 +252,10 @@ impl<T, W> ServerSession<T, W> {
             return Err(RpcError::invalid_request("the session was initialized before"));
         }
         let Some(revision) = self.revisions.negotiate(&params.protocol_version) else {
-            return Err(self.revisions.unsupported(&params.protocol_version));
+            return Err(self.revisions.unsupported_version_error(&params.protocol_version));
         };
         self.state = SessionPhase::Initialising(NegotiatedSession { revision, client: params });
-        self.opened().ok_or_else(|| RpcError::internal("the session was not opened"))
+        self.initialized().ok_or_else(|| RpcError::internal("the session was not opened"))
     }
 
     /// A notification came.
@@ -269,8 +269,8 @@ impl<T, W> ServerSession<T, W> {
             return ServerEvent::Ignored;
         }
         match method {
-            Method::Initialized if self.opened().is_some() => {
-                self.make_ready();
+            Method::Initialized if self.initialized().is_some() => {
+                self.mark_ready();
                 if std::mem::replace(&mut self.announced, true) {
                     ServerEvent::Ignored
                 } else {
@@ -312,10 +312,10 @@ impl<T, W> ServerSession<T, W> {
     ///
     /// # Errors
     /// [`ClientRequestError`].
-    pub fn may_ask(&self, method: &Method) -> Result<(), ClientRequestError> {
+    pub fn check_client_request(&self, method: &Method) -> Result<(), ClientRequestError> {
         let opened = match &self.state {
             SessionPhase::Closed => return Err(ClientRequestError::Closed),
-            _ if self.deaf => return Err(ClientRequestError::Closed),
+            _ if self.inbound_closed => return Err(ClientRequestError::Closed),
             _ if *method == Method::Ping => return Ok(()),
             // "No requests other than pings before `initialized`" (LIFE-08).
             SessionPhase::Uninitialised | SessionPhase::Initialising(_) => {
@@ -339,14 +339,14 @@ impl<T, W> ServerSession<T, W> {
     ///
     /// # Errors
     /// [`ClientRequestError`].
-    pub fn ask(
+    pub fn begin_client_request(
         &mut self,
         now: Instant,
         method: &Method,
         limits: TimeLimits,
         waiter: W,
     ) -> Result<i64, ClientRequestError> {
-        self.may_ask(method)?;
+        self.check_client_request(method)?;
         Ok(self.asked.begin(now, limits, waiter)?)
     }
 
@@ -374,8 +374,8 @@ impl<T, W> ServerSession<T, W> {
 
     /// Number of responses that matched no pending request.
     #[must_use]
-    pub fn strays(&self) -> u64 {
-        self.asked.strays()
+    pub fn stray_response_count(&self) -> u64 {
+        self.asked.stray_response_count()
     }
 
     /// `resources/subscribe` was accepted. Whether that is news.
@@ -412,8 +412,8 @@ impl<T, W> ServerSession<T, W> {
 
     /// Closes the inbound direction: nothing more is received from the client, though it may still read. Its own
     /// requests continue, and no more requests can be sent to it. Returns the waiters of pending requests.
-    pub fn hang_up(&mut self) -> Vec<W> {
-        self.deaf = true;
+    pub fn close_inbound(&mut self) -> Vec<W> {
+        self.inbound_closed = true;
         self.asked.drain().map(|(_, waiter)| waiter).collect()
     }
 
@@ -427,7 +427,7 @@ impl<T, W> ServerSession<T, W> {
         )
     }
 
-    fn make_ready(&mut self) {
+    fn mark_ready(&mut self) {
         if let SessionPhase::Initialising(opened) = &self.state {
             self.state = SessionPhase::Ready(opened.clone());
         }

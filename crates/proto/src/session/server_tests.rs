@@ -49,15 +49,21 @@ fn only_ping_and_initialize_come_before_the_handshake() {
     assert_eq!(request(&mut session, 2, "tools/list"), Err(-32600));
     assert_eq!(request(&mut session, 3, "initialize"), Ok(RequestAction::Initialize));
     assert!(matches!(notify(&mut session, &Method::Initialized, &json!({})), ServerEvent::Ignored));
-    assert_eq!(session.may_ask(&Method::RootsList), Err(ClientRequestError::NotReady(Method::RootsList)));
+    assert_eq!(
+        session.check_client_request(&Method::RootsList),
+        Err(ClientRequestError::NotReady(Method::RootsList))
+    );
     session.initialize(params("2025-06-18", json!({"roots": {}}))).unwrap();
-    assert_eq!(session.may_ask(&Method::RootsList), Err(ClientRequestError::NotReady(Method::RootsList)));
-    assert_eq!(session.may_ask(&Method::Ping), Ok(()));
+    assert_eq!(
+        session.check_client_request(&Method::RootsList),
+        Err(ClientRequestError::NotReady(Method::RootsList))
+    );
+    assert_eq!(session.check_client_request(&Method::Ping), Ok(()));
     assert_eq!(request(&mut session, 4, "initialize"), Err(-32600));
     assert!(session.initialize(params("2025-06-18", json!({}))).is_err());
     assert!(matches!(notify(&mut session, &Method::Initialized, &json!({})), ServerEvent::Initialized));
     assert!(matches!(notify(&mut session, &Method::Initialized, &json!({})), ServerEvent::Ignored));
-    assert_eq!(session.may_ask(&Method::RootsList), Ok(()));
+    assert_eq!(session.check_client_request(&Method::RootsList), Ok(()));
     assert!(matches!(request(&mut session, 5, "tools/list"), Ok(RequestAction::Call)));
 }
 
@@ -66,7 +72,7 @@ fn a_client_that_asks_is_ready_even_if_its_notification_is_late() {
     let mut session = new();
     session.initialize(params("2025-06-18", json!({"roots": {}}))).unwrap();
     assert!(request(&mut session, 2, "tools/list").is_ok());
-    assert_eq!(session.may_ask(&Method::RootsList), Ok(()));
+    assert_eq!(session.check_client_request(&Method::RootsList), Ok(()));
     assert!(matches!(notify(&mut session, &Method::Initialized, &json!({})), ServerEvent::Initialized));
 }
 
@@ -81,7 +87,7 @@ fn the_version_is_negotiated() {
     ] {
         let mut session = new();
         assert_eq!(session.initialize(params(asked, json!({}))).unwrap().revision, answered);
-        assert_eq!(session.opened().unwrap().client.protocol_version, asked);
+        assert_eq!(session.initialized().unwrap().client.protocol_version, asked);
     }
     let mut modern = Session::new(RevisionSet::only(Revision::V2026_07_28), SessionLimits::default());
     let error = modern.initialize(params("2025-11-25", json!({}))).unwrap_err();
@@ -105,13 +111,22 @@ fn methods_of_other_revisions_and_directions_are_not_found() {
 #[test]
 fn the_client_is_asked_only_for_what_it_declared_in_a_revision_that_has_it() {
     let session = ready("2025-06-18", json!({"sampling": {}}));
-    assert_eq!(session.may_ask(&Method::CreateMessage), Ok(()));
-    assert_eq!(session.may_ask(&Method::RootsList), Err(ClientRequestError::NotDeclared(Method::RootsList)));
-    assert_eq!(session.may_ask(&Method::Elicit), Err(ClientRequestError::NotDeclared(Method::Elicit)));
+    assert_eq!(session.check_client_request(&Method::CreateMessage), Ok(()));
+    assert_eq!(
+        session.check_client_request(&Method::RootsList),
+        Err(ClientRequestError::NotDeclared(Method::RootsList))
+    );
+    assert_eq!(
+        session.check_client_request(&Method::Elicit),
+        Err(ClientRequestError::NotDeclared(Method::Elicit))
+    );
     let session = ready("2025-03-26", json!({"elicitation": {}}));
     let (method, revision) = (Method::Elicit, Revision::V2025_03_26);
-    assert_eq!(session.may_ask(&Method::Elicit), Err(ClientRequestError::NotInRevision { method, revision }));
-    let toward_server = session.may_ask(&Method::ToolsCall);
+    assert_eq!(
+        session.check_client_request(&Method::Elicit),
+        Err(ClientRequestError::NotInRevision { method, revision })
+    );
+    let toward_server = session.check_client_request(&Method::ToolsCall);
     assert!(matches!(toward_server, Err(ClientRequestError::NotInRevision { .. })));
 }
 
@@ -144,7 +159,7 @@ fn questions_to_the_client_have_time_limits_that_progress_puts_off() {
     let (t, second) = (start(), Duration::from_secs(1));
     let mut session = ready("2025-11-25", json!({"sampling": {}}));
     let limits = TimeLimits { timeout: Some(10 * second), max_timeout: Some(60 * second) };
-    let id = session.ask(t, &Method::CreateMessage, limits, "waiter").unwrap();
+    let id = session.begin_client_request(t, &Method::CreateMessage, limits, "waiter").unwrap();
     let progress = raw(&json!({"progressToken": id, "progress": 1}));
     let event = session.handle_notification(t + 9 * second, &Method::Progress, Some(&progress));
     assert!(matches!(event, ServerEvent::Progress { id: about, .. } if about == id));
@@ -155,7 +170,7 @@ fn questions_to_the_client_have_time_limits_that_progress_puts_off() {
     assert_eq!(session.handle_response(Some(&RequestId::Number(id))), None);
     let event = session.handle_notification(t, &Method::Progress, Some(&progress));
     assert!(matches!(event, ServerEvent::Ignored));
-    assert_eq!(session.strays(), 1);
+    assert_eq!(session.stray_response_count(), 1);
 }
 
 /// covers: BATCH-01 BATCH-09
@@ -185,12 +200,12 @@ fn subscriptions_are_a_bounded_set() {
 fn the_end_of_the_transport_ends_everything() {
     let mut session = ready("2025-11-25", json!({"roots": {}}));
     let ticket = session.begin(&RequestId::Number(1), "work").unwrap();
-    session.ask(start(), &Method::RootsList, TimeLimits::NONE, "waiter").unwrap();
+    session.begin_client_request(start(), &Method::RootsList, TimeLimits::NONE, "waiter").unwrap();
     assert_eq!(session.close(), (vec!["work"], vec!["waiter"]));
     assert_eq!(session.finish(&RequestId::Number(1), ticket), None);
     assert_eq!(request(&mut session, 2, "ping"), Err(-32600));
-    assert_eq!(session.may_ask(&Method::Ping), Err(ClientRequestError::Closed));
-    assert!(session.is_closed() && session.opened().is_none() && session.poll_timeout().is_none());
+    assert_eq!(session.check_client_request(&Method::Ping), Err(ClientRequestError::Closed));
+    assert!(session.is_closed() && session.initialized().is_none() && session.poll_timeout().is_none());
     assert!(matches!(notify(&mut session, &Method::RootsListChanged, &json!({})), ServerEvent::Ignored));
 }
 
@@ -202,7 +217,8 @@ fn a_question_is_answered_or_given_up_once() {
     notify(&mut session, &Method::Initialized, &json!({}));
     let now = start();
     let limits = TimeLimits { timeout: Some(Duration::from_secs(1)), max_timeout: None };
-    let ask = |session: &mut Session, waiter| session.ask(now, &Method::RootsList, limits, waiter);
+    let ask =
+        |session: &mut Session, waiter| session.begin_client_request(now, &Method::RootsList, limits, waiter);
     let one = ask(&mut session, "one").unwrap();
     assert_eq!(session.poll_timeout(), Some(now + Duration::from_secs(1)));
     let two = ask(&mut session, "two").unwrap();
@@ -214,7 +230,7 @@ fn a_question_is_answered_or_given_up_once() {
     assert_eq!((session.cancel(two), session.cancel(two)), (Some("two"), None));
     assert_eq!(session.waiter(two), None);
     // An answer without an id is about nothing of ours.
-    assert_eq!(session.strays(), 2);
+    assert_eq!(session.stray_response_count(), 2);
 }
 
 #[test]
@@ -246,22 +262,22 @@ fn each_question_needs_its_own_capability() {
             let needed = questions.iter().any(|(one, needs)| one == method && needs == declared);
             let refused = Err(ClientRequestError::NotDeclared(method.clone()));
             assert_eq!(
-                session.may_ask(method),
+                session.check_client_request(method),
                 if needed { Ok(()) } else { refused },
                 "{method}, {declared}"
             );
         }
     }
-    assert_eq!(ready("2025-11-25", json!({})).may_ask(&Method::from_name("acme/asks")), Ok(()));
+    assert_eq!(ready("2025-11-25", json!({})).check_client_request(&Method::from_name("acme/asks")), Ok(()));
 }
 
 #[test]
 fn who_has_hung_up_is_asked_nothing_and_still_answered() {
     let mut session = ready("2025-11-25", json!({"roots": {}}));
     let ticket = session.begin(&RequestId::Number(1), "work").unwrap();
-    session.ask(start(), &Method::RootsList, TimeLimits::NONE, "waiter").unwrap();
-    assert_eq!(session.hang_up(), ["waiter"]);
-    assert_eq!(session.may_ask(&Method::Ping), Err(ClientRequestError::Closed));
+    session.begin_client_request(start(), &Method::RootsList, TimeLimits::NONE, "waiter").unwrap();
+    assert_eq!(session.close_inbound(), ["waiter"]);
+    assert_eq!(session.check_client_request(&Method::Ping), Err(ClientRequestError::Closed));
     assert!(!session.is_closed());
     assert_eq!(session.revision(), Some(Revision::V2025_11_25));
     assert_eq!(

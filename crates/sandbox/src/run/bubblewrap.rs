@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::helper_task::{HelperTask, SETTINGS, SYSTEM};
+use super::helper_task::{HelperTask, SYSTEM_PATHS, SYSTEM_SETTINGS};
 use crate::SandboxNetwork;
 use crate::profile::SandboxFiles;
 
@@ -42,12 +42,12 @@ fn confined(
     args: &mut Vec<OsString>,
 ) {
     let mut add = |flag: &str, from: &Path, to: &Path| args.extend([flag.into(), from.into(), to.into()]);
-    for path in SYSTEM.iter().chain(&SETTINGS).map(Path::new).filter(|path| path.exists()) {
+    for path in SYSTEM_PATHS.iter().chain(&SYSTEM_SETTINGS).map(Path::new).filter(|path| path.exists()) {
         add("--ro-bind-try", path, path);
     }
     let visible = |path: &Path| {
         let granted = files.read.iter().chain(&files.write).map(PathBuf::as_path);
-        SYSTEM.iter().map(Path::new).chain(granted).any(|seen| path.starts_with(seen) && path != seen)
+        SYSTEM_PATHS.iter().map(Path::new).chain(granted).any(|seen| path.starts_with(seen) && path != seen)
     };
     args.extend(["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"].map(OsString::from));
     // Many programs want to find their home, be it empty.

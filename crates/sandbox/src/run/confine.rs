@@ -40,7 +40,7 @@ fn prepare(order: &HelperTask) -> Result<(), String> {
     // The first stage keeps its signals for itself; the server is to have them.
     SigSet::empty().thread_set_mask().map_err(|error| say("signals", &error))?;
     // Before its end is bound to ours: changed credentials would undo that.
-    let guarded_by_mounts = order.means == SandboxMechanism::Landlock && mounts::guard(order);
+    let guarded_by_mounts = order.means == SandboxMechanism::Landlock && mounts::make_read_only(order);
     if order.means != SandboxMechanism::Bubblewrap {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .map_err(|error| say("its end with ours", &error))?;

@@ -53,7 +53,7 @@ impl HelperTask {
         }
         if let (Some(files), Some(cwd)) = (&files, cwd)
             && let Ok(real) = cwd.canonicalize()
-            && !files.cover(&real)
+            && !files.covers(&real)
         {
             return Err(SandboxError::Folder(cwd.to_owned()));
         }
@@ -71,7 +71,7 @@ impl HelperTask {
 
     pub(crate) fn confinement(&self) -> Confinement {
         let lacks = match self.means {
-            SandboxMechanism::Landlock => super::landlock::lacks(),
+            SandboxMechanism::Landlock => super::landlock::missing_operations(),
             _ => Vec::new(),
         };
         Confinement { means: self.means, files: self.files.clone(), network: self.network, lacks }
@@ -148,15 +148,15 @@ impl HelperTask {
 
 impl SandboxFiles {
     /// Returns true if `real`, a path without symbolic links, may be read.
-    fn cover(&self, real: &Path) -> bool {
+    fn covers(&self, real: &Path) -> bool {
         let granted = self.read.iter().chain(&self.write).filter_map(|path| path.canonicalize().ok());
-        let system = SYSTEM.iter().map(PathBuf::from);
+        let system = SYSTEM_PATHS.iter().map(PathBuf::from);
         granted.chain(system).any(|path| real.starts_with(path))
     }
 }
 
 /// Paths that every server may read and execute: programs and libraries.
-pub(crate) const SYSTEM: [&str; 11] = [
+pub(crate) const SYSTEM_PATHS: [&str; 11] = [
     "/usr",
     "/bin",
     "/sbin",
@@ -171,7 +171,7 @@ pub(crate) const SYSTEM: [&str; 11] = [
 ];
 
 /// System settings that every server may read: names, certificates, the time zone. The rest of `/etc` holds secrets.
-pub(crate) const SETTINGS: [&str; 32] = [
+pub(crate) const SYSTEM_SETTINGS: [&str; 32] = [
     "/etc/alternatives",
     "/etc/ca-certificates",
     "/etc/ca-certificates.conf",

@@ -7,19 +7,19 @@ use landlock::{
     Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope,
 };
 
-use super::helper_task::{HelperTask, SETTINGS, SYSTEM};
+use super::helper_task::{HelperTask, SYSTEM_PATHS, SYSTEM_SETTINGS};
 use crate::SandboxNetwork;
 
 /// The first that also forbids to truncate; what comes without it would let files be emptied.
-const NEEDED: ABI = ABI::V3;
+const REQUIRED_ABI: ABI = ABI::V3;
 /// Newest version whose features are used if the kernel has them: devices, signals, abstract sockets.
-const KNOWN: ABI = ABI::V6;
+const NEWEST_ABI: ABI = ABI::V6;
 
 /// Devices that every program may use. No terminals: those of the same user would be among them, and what is typed there.
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
 /// Checks whether this kernel supports Landlock as required.
-pub(crate) fn works() -> Result<(), String> {
+pub(crate) fn check_support() -> Result<(), String> {
     match ruleset(true, SandboxNetwork::None) {
         Ok(_) => Ok(()),
         Err(_) => Err("Landlock of this kernel is off, or older than Linux 6.2".to_owned()),
@@ -28,7 +28,7 @@ pub(crate) fn works() -> Result<(), String> {
 
 /// Operations that a newer kernel would refuse and this one does not. What else newer kernels refuse, devices and
 /// abstract sockets, is refused on older ones because no such file is granted, and by seccomp.
-pub(crate) fn lacks() -> Vec<String> {
+pub(crate) fn missing_operations() -> Vec<String> {
     let signals = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .scope(Scope::Signal)
@@ -41,10 +41,10 @@ pub(super) fn restrict(order: &HelperTask) -> Result<(), String> {
     let fail = |error: &dyn std::fmt::Display| format!("Landlock does not confine it: {error}");
     let mut ruleset = ruleset(order.files.is_some(), order.network).map_err(|error| fail(&error))?;
     if let Some(files) = &order.files {
-        let read = AccessFs::from_read(KNOWN);
-        let all = AccessFs::from_all(KNOWN);
+        let read = AccessFs::from_read(NEWEST_ABI);
+        let all = AccessFs::from_all(NEWEST_ABI);
         let mut grants: Vec<(PathBuf, BitFlags<AccessFs>, bool)> = Vec::new();
-        grants.extend(SYSTEM.iter().chain(&SETTINGS).map(|path| (path.into(), read, false)));
+        grants.extend(SYSTEM_PATHS.iter().chain(&SYSTEM_SETTINGS).map(|path| (path.into(), read, false)));
         grants.push(("/proc".into(), read, false));
         let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::ReadDir | AccessFs::IoctlDev;
         grants.extend(DEVICES.iter().map(|path| (path.into(), device, false)));
@@ -68,16 +68,16 @@ pub(super) fn restrict(order: &HelperTask) -> Result<(), String> {
 
 fn ruleset(files: bool, network: SandboxNetwork) -> Result<RulesetCreated, RulesetError> {
     let mut ruleset =
-        Ruleset::default().set_compatibility(CompatLevel::BestEffort).scope(Scope::from_all(KNOWN))?;
+        Ruleset::default().set_compatibility(CompatLevel::BestEffort).scope(Scope::from_all(NEWEST_ABI))?;
     if network == SandboxNetwork::None {
         // Besides seccomp, which is what forbids sockets.
-        ruleset = ruleset.handle_access(AccessNet::from_all(KNOWN))?;
+        ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST_ABI))?;
     }
     if files {
-        ruleset = ruleset.handle_access(AccessFs::from_all(KNOWN))?;
+        ruleset = ruleset.handle_access(AccessFs::from_all(NEWEST_ABI))?;
         ruleset = ruleset
             .set_compatibility(CompatLevel::HardRequirement)
-            .handle_access(AccessFs::from_all(NEEDED))?;
+            .handle_access(AccessFs::from_all(REQUIRED_ABI))?;
         ruleset = ruleset.set_compatibility(CompatLevel::BestEffort);
     }
     ruleset.create()
@@ -85,7 +85,7 @@ fn ruleset(files: bool, network: SandboxNetwork) -> Result<RulesetCreated, Rules
 
 fn rule(path: &Path, access: BitFlags<AccessFs>) -> Result<PathBeneath<PathFd>, String> {
     let is_folder = path.metadata().map_err(|error| error.to_string())?.is_dir();
-    let access = if is_folder { access } else { access & AccessFs::from_file(KNOWN) };
+    let access = if is_folder { access } else { access & AccessFs::from_file(NEWEST_ABI) };
     let file = PathFd::new(path).map_err(|error| error.to_string())?;
     Ok(PathBeneath::new(file, access))
 }

@@ -20,7 +20,7 @@ const NONE: Option<&str> = None;
 
 /// Creates the mounts for this process and its descendants. Returns true on success. On failure the partial result is
 /// no less restrictive than before.
-pub(super) fn guard(order: &HelperTask) -> bool {
+pub(super) fn make_read_only(order: &HelperTask) -> bool {
     order.files.is_some() && view(order).is_ok()
 }
 
@@ -28,7 +28,7 @@ fn view(order: &HelperTask) -> Result<(), Errno> {
     let cwd = std::env::current_dir().map_err(|_| Errno::ENOENT)?;
     let written = order.files.iter().flat_map(|files| &files.write).chain(&order.temporary);
     let written: Vec<PathBuf> = written.filter_map(|path| path.canonicalize().ok()).collect();
-    own()?;
+    enter_namespaces()?;
     // What is mounted here from now on is nobody else's.
     mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)?;
     for path in &written {
@@ -50,7 +50,7 @@ fn view(order: &HelperTask) -> Result<(), Errno> {
 }
 
 /// Enters new namespaces: only mounts for root, otherwise users as well. The user keeps its identity in them.
-fn own() -> Result<(), Errno> {
+fn enter_namespaces() -> Result<(), Errno> {
     if unshare(CloneFlags::CLONE_NEWNS).is_ok() {
         return Ok(());
     }
@@ -68,11 +68,11 @@ fn own() -> Result<(), Errno> {
 fn mounted() -> Result<Vec<(PathBuf, MsFlags)>, Errno> {
     let table = fs::read("/proc/self/mountinfo").map_err(|_| Errno::EACCES)?;
     let lines = table.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    lines.map(|line| mounted_by(line).ok_or(Errno::EINVAL)).collect()
+    lines.map(|line| parse_mount_line(line).ok_or(Errno::EINVAL)).collect()
 }
 
 /// One line of `/proc/PID/mountinfo`.
-fn mounted_by(line: &[u8]) -> Option<(PathBuf, MsFlags)> {
+fn parse_mount_line(line: &[u8]) -> Option<(PathBuf, MsFlags)> {
     let mut words = line.split(|byte| *byte == b' ');
     let (path, options) = (words.nth(4)?, words.next()?);
     let mut flags = MsFlags::empty();
@@ -116,9 +116,9 @@ mod tests {
     fn a_line_of_the_table_of_mounts_is_read() {
         let line =
             br"36 35 98:0 /root /mnt\040two\134x rw,nosuid,noexec,relatime shared:1 - ext3 /dev/root rw";
-        let (path, flags) = mounted_by(line).unwrap();
+        let (path, flags) = parse_mount_line(line).unwrap();
         assert_eq!(path.as_os_str().as_bytes(), br"/mnt two\x");
         assert_eq!(flags, MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC | MsFlags::MS_RELATIME);
-        assert_eq!(mounted_by(b"36 35 98:0 /root"), None);
+        assert_eq!(parse_mount_line(b"36 35 98:0 /root"), None);
     }
 }

@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, getpid, kill_process};
 
 /// Maximum number of scans of a growing process tree. If processes are started faster than they are stopped, the known
 /// ones are killed, and the tree is scanned again.
-const ROUNDS: usize = 50;
+const MAX_KILL_ROUNDS: usize = 50;
 
 /// All processes below ours: those that have lost their parents have become our children.
 pub(super) fn descendants() -> HashSet<Pid> {
@@ -22,7 +22,7 @@ pub(super) fn children(of: Pid) -> HashSet<Pid> {
 /// Kills everything below ours. What is being killed is stopped first, so that it starts nothing meanwhile.
 pub(super) fn kill() {
     let mut known = HashSet::new();
-    for _ in 0..ROUNDS {
+    for _ in 0..MAX_KILL_ROUNDS {
         let new: Vec<Pid> = descendants().difference(&known).copied().collect();
         if new.is_empty() {
             break;

@@ -17,7 +17,7 @@ use crate::profile::SandboxMechanism;
 
 /// System calls that no server needs and that would break confinement: other processes' memory, keys that the user's
 /// programs share, kernel internals. `io_uring` opens files and makes sockets that no filter sees.
-const REFUSED: [c_long; 45] = [
+const DENIED_CALLS: [c_long; 45] = [
     libc::SYS_acct,
     libc::SYS_add_key,
     libc::SYS_bpf,
@@ -107,7 +107,7 @@ const METADATA: &[c_long] = &[
 const ATTRIBUTES: [u32; 4] = [0x4008_6602, 0x4004_6602, 0x401c_5820, 0x4008_7602];
 
 /// Memory, messages and semaphores that processes of one user share without a file.
-const SHARED: [c_long; 13] = [
+const IPC_CALLS: [c_long; 13] = [
     libc::SYS_mq_open,
     libc::SYS_mq_unlink,
     libc::SYS_msgctl,
@@ -124,7 +124,7 @@ const SHARED: [c_long; 13] = [
 ];
 
 /// Calls on the process of that id, their first argument; 0 is the caller.
-const BY_ID: [c_long; 6] = [
+const PROCESS_ID_CALLS: [c_long; 6] = [
     libc::SYS_migrate_pages,
     libc::SYS_move_pages,
     libc::SYS_sched_setaffinity,
@@ -164,7 +164,7 @@ struct SeccompOptions {
 }
 
 /// Checks whether there is a filter for this machine, and whether the kernel accepts filters.
-pub(crate) fn works() -> Result<(), String> {
+pub(crate) fn check_support() -> Result<(), String> {
     filters(SeccompOptions { processes: true, network: true, files: true, metadata: true }).map(drop)?;
     let actions = "/proc/sys/kernel/seccomp/actions_avail";
     match std::fs::read_to_string(actions) {
@@ -200,7 +200,7 @@ fn filters(wanted: SeccompOptions) -> Result<Vec<BpfProgram>, String> {
     let rule = |condition: Result<SeccompCondition, _>| {
         condition.and_then(|condition| SeccompRule::new(vec![condition])).map_err(|error| error.to_string())
     };
-    let mut refused: SeccompDenials = REFUSED.into_iter().map(|number| (number, Vec::new())).collect();
+    let mut refused: SeccompDenials = DENIED_CALLS.into_iter().map(|number| (number, Vec::new())).collect();
     let mut unknown = SeccompDenials::new();
     // Limits of other processes: a file size of 0 ends whoever writes its next byte.
     refused.insert(libc::SYS_prlimit64, vec![rule(is(0, SeccompCmpOp::Ne, 0))?]);
@@ -215,7 +215,7 @@ fn filters(wanted: SeccompOptions) -> Result<Vec<BpfProgram>, String> {
         refused.entry(libc::SYS_ioctl).or_default().push(rule(is(1, SeccompCmpOp::Eq, request))?);
     }
     if wanted.processes {
-        for number in BY_ID {
+        for number in PROCESS_ID_CALLS {
             refused.insert(number, vec![rule(is(0, SeccompCmpOp::Ne, 0))?]);
         }
         for (number, user) in WHOLE_USER {
@@ -234,7 +234,7 @@ fn filters(wanted: SeccompOptions) -> Result<Vec<BpfProgram>, String> {
         unknown.insert(libc::SYS_clone3, Vec::new());
     }
     if wanted.files {
-        refused.extend(SHARED.map(|number| (number, Vec::new())));
+        refused.extend(IPC_CALLS.map(|number| (number, Vec::new())));
     }
     let mut sockets = Vec::new();
     let unix = libc::AF_UNIX.cast_unsigned();

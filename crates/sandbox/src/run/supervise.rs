@@ -66,7 +66,7 @@ pub(super) fn supervise(order: &HelperTask, word: Option<OsString>) -> ExitCode 
         ServerSupervisor { host, signals, server, order, status: None, deadline: None, killing: false };
     watch.run();
     drop(temporary);
-    end_like(watch.status)
+    exit_like(watch.status)
 }
 
 /// Blocks the signals that this process waits for, and returns a descriptor for them.
@@ -124,7 +124,7 @@ fn leave_pipes() -> io::Result<()> {
 }
 
 /// Ends as the server did.
-fn end_like(status: Option<WaitStatus>) -> ExitCode {
+fn exit_like(status: Option<WaitStatus>) -> ExitCode {
     let Some(status) = status else { return ExitCode::from(CANNOT_START) };
     if let Some(code) = status.exit_status() {
         return ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX));
@@ -159,7 +159,7 @@ impl ServerSupervisor<'_> {
             if !host_is_gone && self.host.is_gone() {
                 host_is_gone = true;
                 self.terminate();
-                self.by(HOST_GRACE);
+                self.limit_deadline(HOST_GRACE);
             }
             if self.killing || self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 self.killing = true;
@@ -183,7 +183,7 @@ impl ServerSupervisor<'_> {
                 Ok(Some((pid, status))) if pid == self.server => {
                     self.status = Some(status);
                     self.terminate();
-                    self.by(SWEEP_GRACE);
+                    self.limit_deadline(SWEEP_GRACE);
                 }
                 Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
                 Ok(None) => return true,
@@ -192,7 +192,7 @@ impl ServerSupervisor<'_> {
         }
     }
 
-    fn by(&mut self, grace: Duration) {
+    fn limit_deadline(&mut self, grace: Duration) {
         let deadline = Instant::now() + grace;
         self.deadline = Some(self.deadline.map_or(deadline, |earlier| earlier.min(deadline)));
     }

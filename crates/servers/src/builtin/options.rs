@@ -148,7 +148,7 @@ pub(super) struct MemoryOptions {
 
 impl MemoryOptions {
     pub(super) fn server(self) -> Result<Server, BuiltinOptionsError> {
-        let file = self.file.or_else(knowledge).ok_or(BuiltinOptionsError::NoFile)?;
+        let file = self.file.or_else(default_memory_file).ok_or(BuiltinOptionsError::NoFile)?;
         let mut config = MemoryConfig::new(file);
         if let Some(file) = self.import {
             config = config.import(file);
@@ -161,7 +161,7 @@ impl MemoryOptions {
 }
 
 /// Returns the default file of the memory.
-fn knowledge() -> Option<PathBuf> {
+fn default_memory_file() -> Option<PathBuf> {
     Some(own_folder("XDG_STATE_HOME", Some(".local/state"))?.join("knowledge.db"))
 }
 

@@ -10,12 +10,12 @@ use tokio::time::sleep;
 use super::{PNG, WAV};
 
 /// The time between two reports, long enough to be told apart.
-const STEP: Duration = Duration::from_millis(50);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
 /// Duration of the call without a stream. It is longer than any client needs to notice that the stream is closed.
-const AWAY: Duration = Duration::from_millis(300);
+const RECONNECT_DELAY: Duration = Duration::from_millis(300);
 
 /// Schema of which clients must show every keyword as it is written here.
-const PRESERVED: &str = r##"{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object",
+const PRESERVED_SCHEMA: &str = r##"{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object",
  "$defs":{"address":{"$anchor":"addressDef","type":"object",
    "properties":{"street":{"type":"string"},"city":{"type":"string"}}}},
  "properties":{"name":{"type":"string"},"address":{"$ref":"#/$defs/address"},
@@ -77,7 +77,7 @@ impl BasicTools {
     async fn test_tool_with_progress(ctx: &Context) -> &'static str {
         for done in [0.0, 50.0, 100.0] {
             ctx.progress(done, Some(100.0), Some(&format!("Completed step {done} of 100")));
-            sleep(STEP).await;
+            sleep(PROGRESS_INTERVAL).await;
         }
         "Completed, with progress on the way."
     }
@@ -87,7 +87,7 @@ impl BasicTools {
     async fn test_tool_with_logging(ctx: &Context) -> &'static str {
         for message in ["Tool execution started", "Tool processing data", "Tool execution completed"] {
             ctx.log(LoggingLevel::Info, message);
-            sleep(STEP).await;
+            sleep(PROGRESS_INTERVAL).await;
         }
         "Completed, with log messages on the way."
     }
@@ -105,7 +105,7 @@ impl BasicTools {
     #[tool(read_only)]
     async fn test_reconnection(ctx: &Context) -> &'static str {
         ctx.close_stream();
-        sleep(AWAY).await;
+        sleep(RECONNECT_DELAY).await;
         "The stream was closed and taken up again."
     }
 
@@ -121,7 +121,7 @@ pub(super) fn server() -> Server {
     let preserved = Tool::new("json_schema_2020_12_tool")
         .description("Takes a contact, by a schema with keywords that no struct has.")
         .read_only(true)
-        .input_schema(raw(PRESERVED));
+        .input_schema(raw(PRESERVED_SCHEMA));
     BasicTools
         .into_server()
         .tool(preserved, |contact: RawJson| async move { format!("The contact is {contact}") })

@@ -6,9 +6,9 @@ use hospes::prelude::*;
 use tokio::time::sleep;
 
 /// The longest that a tool here works: longer than anybody waits for a test.
-const LONGEST: f64 = 3600.0;
+const MAX_SECONDS: f64 = 3600.0;
 /// Time after which the failing jobs fail.
-const A_WHILE: Duration = Duration::from_secs(1);
+const FAILURE_DELAY: Duration = Duration::from_secs(1);
 
 pub(super) struct TaskExampleTools;
 
@@ -33,8 +33,8 @@ impl TaskExampleTools {
         #[arg(default)]
         label: String,
     ) -> Result<String> {
-        if !(0.0..=LONGEST).contains(&seconds) {
-            return Err(Error::msg(format!("seconds must be between 0 and {LONGEST}")));
+        if !(0.0..=MAX_SECONDS).contains(&seconds) {
+            return Err(Error::msg(format!("seconds must be between 0 and {MAX_SECONDS}")));
         }
         let mut done = 0.0;
         while done < seconds {
@@ -49,14 +49,14 @@ impl TaskExampleTools {
     /// Works for a second and fails.
     #[tool(task = "required")]
     async fn failing_job() -> Result<String> {
-        sleep(A_WHILE).await;
+        sleep(FAILURE_DELAY).await;
         Err(Error::msg("The job failed, as it always does."))
     }
 
     /// Works for a second and ends with an error of the protocol.
     #[tool(task = "required")]
     async fn protocol_error_job() -> Result<String, RpcError> {
-        sleep(A_WHILE).await;
+        sleep(FAILURE_DELAY).await;
         Err(RpcError::internal("The job broke, as it always does."))
     }
 
@@ -88,7 +88,7 @@ impl TaskExampleTools {
     async fn test_tool_with_task(ctx: &Context) -> Result<String> {
         let name: String = ctx.elicit("What is your name?").key("user_name").field("name").await?;
         ctx.begin_task().await;
-        sleep(A_WHILE).await;
+        sleep(FAILURE_DELAY).await;
         Ok(format!("Hello, {name}!"))
     }
 }

@@ -137,7 +137,7 @@ async fn questions_go_on_where_they_stopped() {
         assert_eq!(keys, [key]);
         round = questions.round;
         let answer = json!({ "action": "accept", "content": content });
-        round.answered([(key.to_owned(), RawJson::from(answer))]);
+        round.record_answers([(key.to_owned(), RawJson::from(answer))]);
     }
     let done = outcome(&server, &Method::ToolsCall, call, round).await;
     let Outcome::Complete(reply) = done else { panic!("{done:?}") };

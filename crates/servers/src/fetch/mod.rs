@@ -36,7 +36,7 @@ const MAX_REDIRECTS: usize = 5;
 const MAX_URL: usize = 8192;
 /// Maximum number of sites whose rules are remembered, and the time for which they are.
 const MAX_SITES: usize = 256;
-const RULES_LAST: Duration = Duration::from_secs(3600);
+const RULES_LIFETIME: Duration = Duration::from_secs(3600);
 
 /// Configuration of the fetch server: allowed destinations and behaviour.
 #[derive(Clone)]
@@ -237,7 +237,7 @@ impl FetchState {
     /// A page, wherever the URL leads.
     async fn page(&self, text: &str, is_robot: bool) -> Result<FetchedPage> {
         let url = parsed(text)?;
-        let fetched = tokio::time::timeout(self.time, self.followed(url.clone(), is_robot)).await;
+        let fetched = tokio::time::timeout(self.time, self.follow_redirects(url.clone(), is_robot)).await;
         let fetched = fetched.unwrap_or(Err(Error::new(FetchError::Timeout)));
         let mut page = fetched.map_err(|why| Error::msg(format!("cannot fetch {url}: {why}")))?;
         if page.status.is_success() {
@@ -251,7 +251,7 @@ impl FetchState {
         Err(Error::msg(format!("{at} answers {status}{said}")))
     }
 
-    async fn followed(&self, mut url: Url, is_robot: bool) -> Result<FetchedPage> {
+    async fn follow_redirects(&self, mut url: Url, is_robot: bool) -> Result<FetchedPage> {
         let agent = if is_robot { &self.model } else { &self.person };
         for _ in 0..=MAX_REDIRECTS {
             // What must not be asked is not asked for its rules either.
@@ -277,12 +277,12 @@ impl FetchState {
         let known = || {
             let sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
             let (when, rules) = sites.get(&site)?;
-            (when.elapsed() < RULES_LAST).then(|| Arc::clone(rules))
+            (when.elapsed() < RULES_LIFETIME).then(|| Arc::clone(rules))
         };
         if let Some(rules) = known() {
             return Ok(rules);
         }
-        let rules = Arc::new(self.asked_rules(url).await?);
+        let rules = Arc::new(self.request_rules(url).await?);
         let mut sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
         if sites.len() >= MAX_SITES {
             sites.clear();
@@ -291,7 +291,7 @@ impl FetchState {
         Ok(rules)
     }
 
-    async fn asked_rules(&self, url: &Url) -> Result<RobotsRules> {
+    async fn request_rules(&self, url: &Url) -> Result<RobotsRules> {
         let mut at = url.join("/robots.txt")?;
         for _ in 0..=MAX_REDIRECTS {
             let answer = self.web.get(&at, &self.model, robots::MAX_FILE, true).await;

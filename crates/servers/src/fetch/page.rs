@@ -20,12 +20,12 @@ const PARSE_TIME: Duration = Duration::from_secs(5);
 /// Number of bytes that are parsed between two checks of the time.
 const CHUNK: usize = 16 * 1024;
 /// Number of bytes at the beginning of a page in which its encoding may be declared.
-const MAX_PROLOGUE: usize = 1024;
+const MAX_META_OFFSET: usize = 1024;
 /// Elements that are not for readers.
 const SKIPPED: [&str; 10] =
     ["head", "script", "style", "noscript", "template", "svg", "iframe", "nav", "footer", "aside"];
 /// Elements that only format text. They are dropped if plain text is requested.
-const DRESS: [&str; 14] =
+const PRESENTATION_TAGS: [&str; 14] =
     ["a", "b", "strong", "i", "em", "code", "h1", "h2", "h3", "h4", "h5", "h6", "span", "blockquote"];
 
 /// How a page is to be shown.
@@ -105,16 +105,20 @@ impl FetchedPage {
             return Err(Error::msg(format!("this is {kind}, {} bytes, and no text", self.body.len())));
         }
         let text = self.text();
-        if format == Format::Raw || !self.is_html() { Ok(text) } else { simple(&text, format, PARSE_TIME) }
+        if format == Format::Raw || !self.is_html() {
+            Ok(text)
+        } else {
+            simplify_html(&text, format, PARSE_TIME)
+        }
     }
 }
 
 /// Simplifies HTML.
-fn simple(html: &str, format: Format, time: Duration) -> Result<String> {
+fn simplify_html(html: &str, format: Format, time: Duration) -> Result<String> {
     let builder = HtmlToMarkdown::builder().skip_tags(SKIPPED.to_vec());
     let builder = match format {
         Format::Text => builder.skip_tags(vec!["img"]).add_handler(
-            DRESS.to_vec(),
+            PRESENTATION_TAGS.to_vec(),
             |handlers: &dyn Handlers, element: Element<'_>| {
                 let inside = handlers.walk_children(element.node).content;
                 let is_block = matches!(element.tag, "h1" | "h2" | "h3" | "h4" | "h5" | "h6" | "blockquote");
@@ -169,7 +173,7 @@ fn charset_of(kind: &str) -> Option<&'static Encoding> {
 
 /// Returns the encoding that a page declares in a `meta` element.
 fn charset_in(body: &[u8]) -> Option<&'static Encoding> {
-    let start = String::from_utf8_lossy(&body[..body.len().min(MAX_PROLOGUE)]).to_ascii_lowercase();
+    let start = String::from_utf8_lossy(&body[..body.len().min(MAX_META_OFFSET)]).to_ascii_lowercase();
     let after =
         start.find("<meta").and_then(|meta| Some(&start[meta + start[meta..].find("charset=")? + 8..]))?;
     let label: String = after
@@ -191,8 +195,8 @@ mod tests {
     fn pages_that_are_too_deep_are_not_made_simple() {
         for tag in ["div", "b", "ul><li", "table><tr><td", "svg", "object"] {
             let deep = |times: usize| format!("<html>{}end", format!("<{tag}>").repeat(times));
-            assert!(simple(&deep(20), Format::Markdown, PARSE_TIME).is_ok(), "{tag}");
-            let why = simple(&deep(1000), Format::Markdown, PARSE_TIME).unwrap_err().to_string();
+            assert!(simplify_html(&deep(20), Format::Markdown, PARSE_TIME).is_ok(), "{tag}");
+            let why = simplify_html(&deep(1000), Format::Markdown, PARSE_TIME).unwrap_err().to_string();
             assert!(why.contains("deep in one another"), "{tag}: {why}");
         }
     }
@@ -200,7 +204,7 @@ mod tests {
     #[test]
     fn pages_that_take_too_long_are_given_up() {
         let long = format!("<html>{}", "<div>".repeat(1_000_000));
-        let why = simple(&long, Format::Markdown, Duration::from_millis(50)).unwrap_err().to_string();
+        let why = simplify_html(&long, Format::Markdown, Duration::from_millis(50)).unwrap_err().to_string();
         assert!(why.contains("takes too long"), "{why}");
     }
 }

@@ -19,7 +19,7 @@ use hyper_util::rt::TokioExecutor;
 use url::Url;
 
 /// Maximum time to open a connection.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum size of the head of a response, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
 /// Maximum number of headers of a response.
@@ -70,11 +70,11 @@ impl WebFetcher {
         Self { egress: Arc::new(egress), lookup, ca_files, client: OnceLock::new() }
     }
 
-    fn sender(&self) -> Result<WebClient, FetchError> {
+    fn build_client(&self) -> Result<WebClient, FetchError> {
         let make = || {
             let tls = hospes::client::tls_config(&self.ca_files).map_err(FetchError::Trust)?;
             let (egress, lookup) = (Arc::clone(&self.egress), Arc::clone(&self.lookup));
-            let connector = hospes_egress::connector(egress, lookup, tls, CONNECT);
+            let connector = hospes_egress::build_connector(egress, lookup, tls, CONNECT_TIMEOUT);
             // A kept connection would be used without its address being looked at again.
             Ok(Client::builder(TokioExecutor::new())
                 .pool_max_idle_per_host(0)
@@ -101,8 +101,11 @@ impl WebFetcher {
         headers.insert(USER_AGENT, agent.clone());
         headers.insert(ACCEPT, HeaderValue::from_static("text/html, text/markdown, text/*;q=0.9, */*;q=0.8"));
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
-        let answer =
-            self.sender()?.request(request).await.map_err(|error| hospes_egress::send_error(&error))?;
+        let answer = self
+            .build_client()?
+            .request(request)
+            .await
+            .map_err(|error| hospes_egress::classify_send_error(&error))?;
         let (head, mut body) = answer.into_parts();
         if head.status.is_redirection()
             && let Some(location) = head.headers.get(LOCATION)

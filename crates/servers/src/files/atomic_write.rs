@@ -23,19 +23,19 @@ pub(super) enum OverwriteMode {
 /// Writes a file in one go: those who read it see all of the old one or all of the new one, and so it stays if this
 /// process is killed. An old file's permissions, and its owner where that may be, are kept. Says whether there was none.
 pub(super) fn save(spot: &EntryLocation<'_>, content: &[u8], over: &OverwriteMode) -> Result<bool> {
-    let before = spot.look()?;
+    let before = spot.stat_if_present()?;
     if let Some(stat) = &before {
         may_be_replaced(spot, stat, over)?;
     } else if matches!(over, OverwriteMode::This(_)) {
-        return Err(changed(spot));
+        return Err(changed_error(spot));
     }
     let failed = |why: Errno| spot.failed("write", &why.into());
     let part = PartialFile::new(spot, before.is_some())?;
     part.write(content, before.as_ref()).map_err(|why| spot.failed("write", &why))?;
     if let OverwriteMode::This(read) = over {
-        let now = spot.look()?.ok_or_else(|| changed(spot))?;
+        let now = spot.stat_if_present()?.ok_or_else(|| changed_error(spot))?;
         if !is_same(&now, read) {
-            return Err(changed(spot));
+            return Err(changed_error(spot));
         }
     }
     let there = match over {
@@ -44,7 +44,7 @@ pub(super) fn save(spot: &EntryLocation<'_>, content: &[u8], over: &OverwriteMod
     };
     match there {
         Ok(()) => {}
-        Err(Errno::EXIST) => return Err(taken(spot)),
+        Err(Errno::EXIST) => return Err(taken_error(spot)),
         Err(why) => return Err(failed(why)),
     }
     std::mem::forget(part);
@@ -56,11 +56,11 @@ pub(super) fn save(spot: &EntryLocation<'_>, content: &[u8], over: &OverwriteMod
 /// Moves what is at one spot to another, where nothing may be.
 pub(super) fn rename(from: &EntryLocation<'_>, to: &EntryLocation<'_>) -> Result<()> {
     from.stat().map_err(|why| from.failed("move", &why))?;
-    if to.look()?.is_some() {
-        return Err(taken(to));
+    if to.stat_if_present()?.is_some() {
+        return Err(taken_error(to));
     }
     rename_to_free(from, &from.name, to).map_err(|why| match why {
-        Errno::EXIST => taken(to),
+        Errno::EXIST => taken_error(to),
         Errno::XDEV => Error::msg(format!(
             "{} and {} are on different disks: write it there anew instead",
             from.shown(),
@@ -86,7 +86,7 @@ pub(super) fn delete(spot: &EntryLocation<'_>) -> Result<Kind> {
 
 fn may_be_replaced(spot: &EntryLocation<'_>, stat: &Stat, over: &OverwriteMode) -> Result<()> {
     if matches!(over, OverwriteMode::Nothing) {
-        return Err(taken(spot));
+        return Err(taken_error(spot));
     }
     match FileMetadata::of(stat).kind {
         Kind::File => {}
@@ -177,10 +177,10 @@ fn is_same(a: &Stat, b: &Stat) -> bool {
     of(a) == of(b)
 }
 
-fn taken(spot: &EntryLocation<'_>) -> Error {
+fn taken_error(spot: &EntryLocation<'_>) -> Error {
     Error::msg(format!("there is something at {} already", spot.shown()))
 }
 
-fn changed(spot: &EntryLocation<'_>) -> Error {
+fn changed_error(spot: &EntryLocation<'_>) -> Error {
     Error::msg(format!("{} was changed by somebody else meanwhile: read it again", spot.shown()))
 }

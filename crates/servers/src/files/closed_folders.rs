@@ -27,12 +27,12 @@ impl ClosedFolders {
     pub(super) fn new(paths: &[PathBuf]) -> Self {
         let paths = paths.iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone())).collect();
         let closed = Self(Arc::new(ClosedFoldersState { paths, known: Mutex::default() }));
-        closed.look();
+        closed.refresh();
         closed
     }
 
     /// Remembers what is at the paths now: folders come and go.
-    fn look(&self) {
+    fn refresh(&self) {
         if self.0.paths.is_empty() {
             return;
         }
@@ -56,7 +56,7 @@ impl ClosedFolders {
             return Ok(folder);
         }
         let found = id(&rustix::fs::fstat(&folder)?);
-        self.look();
+        self.refresh();
         let known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.contains(&found) { Err(Errno::ACCESS) } else { Ok(folder) }
     }
@@ -64,17 +64,17 @@ impl ClosedFolders {
     /// Returns true if a folder, or one of its parents, is closed.
     pub(super) fn covers(&self, folder: &Path) -> bool {
         self.0.paths.iter().any(|path| folder.starts_with(path))
-            || folder.ancestors().any(|part| self.is(part))
+            || folder.ancestors().any(|part| self.is_closed_folder(part))
     }
 
-    fn is(&self, folder: &Path) -> bool {
+    fn is_closed_folder(&self, folder: &Path) -> bool {
         let known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
         rustix::fs::stat(folder).is_ok_and(|stat| known.contains(&id(&stat)))
     }
 
     /// Returns true if a closed folder is at this path or below it. Such a folder must stay in its place.
     pub(super) fn lies_in(&self, path: &Path) -> bool {
-        self.0.paths.iter().any(|closed| closed.starts_with(path)) || self.is(path)
+        self.0.paths.iter().any(|closed| closed.starts_with(path)) || self.is_closed_folder(path)
     }
 }
 

@@ -33,7 +33,12 @@ pub(super) fn apply(text: &str, edits: &[Edit], limit: usize) -> Result<(String,
         }
         let found: Vec<usize> = text.match_indices(old.as_str()).map(|(at, _)| at).collect();
         match found.as_slice() {
-            [] => return Err(Error::msg(format!("{which} {}; nothing was changed", missing(&text, &old)))),
+            [] => {
+                return Err(Error::msg(format!(
+                    "{which} {}; nothing was changed",
+                    explain_missing(&text, &old)
+                )));
+            }
             [_] => {}
             _ if edit.all => {}
             many => {
@@ -80,7 +85,7 @@ pub(super) fn diff(name: &str, old: &str, new: &str) -> String {
 }
 
 /// Returns an explanation of a missing text, as far as the cause can be guessed.
-fn missing(text: &str, old: &str) -> String {
+fn explain_missing(text: &str, old: &str) -> String {
     let squeezed = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let wanted: Vec<String> = old.lines().map(squeezed).filter(|line| !line.is_empty()).collect();
     let lines: Vec<(usize, String)> = text

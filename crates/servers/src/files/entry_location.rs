@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::folder::{FileMetadata, Kind};
-use super::served_folders::{ServedFolders, ServedPath, path_in, plain, plain_inside};
+use super::served_folders::{ServedFolders, ServedPath, normalize_path, normalize_relative, parse_path};
 
 /// Maximum number of folders that are made at once.
 const MAX_NEW_FOLDERS: usize = 32;
@@ -47,7 +47,7 @@ impl<'r> EntryLocation<'r> {
     }
 
     /// Returns the metadata of the entry, or none if it does not exist.
-    pub(super) fn look(&self) -> Result<Option<Stat>> {
+    pub(super) fn stat_if_present(&self) -> Result<Option<Stat>> {
         match self.stat() {
             Ok(stat) => Ok(Some(stat)),
             Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -63,15 +63,15 @@ impl<'r> EntryLocation<'r> {
 impl ServedFolders {
     /// The spot that a path names, in a folder that is there; whether there is something at it or not.
     pub(super) fn spot(&self, text: &str) -> Result<EntryLocation<'_>> {
-        let path = path_in(text)?;
+        let path = parse_path(text)?;
         let nameless = || Error::msg(format!("{text:?} names nothing in a folder"));
         if path.is_absolute() {
-            let path = plain(&path);
+            let path = normalize_path(&path);
             let (name, parent) = (path.file_name().ok_or_else(nameless)?, path.parent());
             let folder = self.find_path(parent.ok_or_else(nameless)?, text)?;
             return EntryLocation::new(folder, name.to_owned());
         }
-        let path = plain_inside(&path).ok_or_else(|| self.outside(text))?;
+        let path = normalize_relative(&path).ok_or_else(|| self.outside(text))?;
         let name = path.file_name().ok_or_else(nameless)?;
         if self.count() == 1 {
             let folder = self.find_path(path.parent().unwrap_or_else(|| Path::new("")), text)?;
@@ -80,12 +80,12 @@ impl ServedFolders {
         // With several folders it has to be clear which one is meant.
         match self.all().iter().find(|root| root.child_path(&path).symlink_metadata().is_ok()) {
             Some(root) => self.spot(&root.child_path(&path).display().to_string()),
-            None => Err(self.unclear(text)),
+            None => Err(self.unclear_error(text)),
         }
     }
 
     /// The spot that is written to for a path: behind links, as long as they stay inside.
-    pub(super) fn target(&self, text: &str) -> Result<EntryLocation<'_>> {
+    pub(super) fn resolve_write_target(&self, text: &str) -> Result<EntryLocation<'_>> {
         match self.find(text) {
             Ok(place) => match place.spot() {
                 Some(spot) => spot,
@@ -94,7 +94,8 @@ impl ServedFolders {
             Err(why) => {
                 let spot = self.spot(text)?;
                 // A link that leads out, or nowhere.
-                let is_link = spot.look()?.is_some_and(|stat| FileMetadata::of(&stat).kind == Kind::Link);
+                let is_link =
+                    spot.stat_if_present()?.is_some_and(|stat| FileMetadata::of(&stat).kind == Kind::Link);
                 if is_link { Err(why) } else { Ok(spot) }
             }
         }
@@ -109,13 +110,13 @@ impl ServedFolders {
             }
             Err(why) => why,
         };
-        let path = path_in(text)?;
+        let path = parse_path(text)?;
         let path = if path.is_absolute() {
-            plain(&path)
+            normalize_path(&path)
         } else if self.count() > 1 {
-            return Err(self.unclear(text));
+            return Err(self.unclear_error(text));
         } else {
-            plain_inside(&path).ok_or_else(|| self.outside(text))?
+            normalize_relative(&path).ok_or_else(|| self.outside(text))?
         };
         let above = path.ancestors().skip(1).take(MAX_NEW_FOLDERS);
         let Some((above, place)) =
@@ -140,7 +141,7 @@ impl ServedFolders {
         Ok((made, true))
     }
 
-    fn unclear(&self, text: &str) -> Error {
+    fn unclear_error(&self, text: &str) -> Error {
         let served = self.shown().join(", ");
         Error::msg(format!("say in which folder, with the whole path, {text:?} is to be: {served}"))
     }

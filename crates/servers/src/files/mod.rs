@@ -29,7 +29,7 @@ use served_folders::{ServedFolders, ServedPath};
 
 pub use config::FilesConfig;
 pub use served_folders::FilesError;
-pub(crate) use served_folders::path_in;
+pub(crate) use served_folders::parse_path;
 
 /// Maximum depth of folders in trees and searches.
 const MAX_DEPTH: usize = 32;
@@ -295,7 +295,7 @@ impl FilesServer {
             return Ok(Vec::new());
         }
         let typed = typed.to_owned();
-        work(Arc::clone(&self.0), move |files| Ok(paths::completions(files, &typed))).await
+        run_blocking(Arc::clone(&self.0), move |files| Ok(paths::completions(files, &typed))).await
     }
 }
 
@@ -309,8 +309,8 @@ impl FilesServer {
         let all = Arc::clone(&self.0);
         let has_roots = ctx.peer().capabilities.roots.is_some();
         match all.scope {
-            FolderScope::Folders => return work(all, what).await,
-            FolderScope::Within if !has_roots => return work(all, what).await,
+            FolderScope::Folders => return run_blocking(all, what).await,
+            FolderScope::Within if !has_roots => return run_blocking(all, what).await,
             FolderScope::Client if !has_roots => {
                 return Err(Error::msg(
                     "this server was started without folders, and the client names no roots: start it with the folders \
@@ -321,7 +321,7 @@ impl FilesServer {
         }
         // Asked anew in each call, so that a change of the roots is obeyed at once.
         let uris: Vec<String> = ctx.roots().await?.into_iter().map(|root| root.uri).collect();
-        work(all, move |all| {
+        run_blocking(all, move |all| {
             let roots = if all.scope == FolderScope::Client {
                 all.roots.of_client(&uris)?
             } else {
@@ -334,7 +334,7 @@ impl FilesServer {
 }
 
 /// Runs blocking file operations on a blocking thread.
-async fn work<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     files: Arc<FilesState>,
     what: impl FnOnce(&FilesState) -> Result<T> + Send + 'static,
 ) -> Result<T> {
@@ -351,12 +351,12 @@ impl FilesState {
     }
 
     /// Waits for the lock that serializes writes.
-    fn turn(&self) -> MutexGuard<'_, ()> {
+    fn lock_writes(&self) -> MutexGuard<'_, ()> {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Refuses what is too long to be written.
-    fn fits(&self, bytes: usize) -> Result<()> {
+    fn check_write_size(&self, bytes: usize) -> Result<()> {
         let limit = self.limits.write_bytes;
         if bytes as u64 <= limit {
             return Ok(());

@@ -65,7 +65,7 @@ impl ServedFolder {
     fn open(folder: &Path, closed: &ClosedFolders) -> Result<Self, FilesError> {
         let failed = |source| FilesError::Open { folder: folder.to_owned(), source };
         let path = folder.canonicalize().map_err(failed)?;
-        let given = plain(&std::path::absolute(folder).map_err(failed)?);
+        let given = normalize_path(&std::path::absolute(folder).map_err(failed)?);
         if closed.covers(&path) {
             return Err(FilesError::Closed { folder: folder.to_owned() });
         }
@@ -129,7 +129,7 @@ impl ServedFolders {
                     let Ok(descriptor) = ServedPath::at(root, inside.to_owned()).open_folder() else {
                         continue;
                     };
-                    ServedFolder { path: path.clone(), given: plain(&covered), descriptor, closed }
+                    ServedFolder { path: path.clone(), given: normalize_path(&covered), descriptor, closed }
                 } else {
                     continue;
                 };
@@ -175,13 +175,13 @@ impl ServedFolders {
 
     /// The place that a path, or a `file:` URI, means.
     pub(super) fn find(&self, text: &str) -> Result<ServedPath<'_>> {
-        self.find_path(&path_in(text)?, text)
+        self.find_path(&parse_path(text)?, text)
     }
 
     /// The place that `path` means, which `text` gave.
     pub(super) fn find_path(&self, path: &Path, text: &str) -> Result<ServedPath<'_>> {
         if path.is_absolute() {
-            let path = plain(path);
+            let path = normalize_path(path);
             let mut missing = None;
             for root in &self.all {
                 // By the longer name first: one folder may be given inside another.
@@ -196,7 +196,7 @@ impl ServedFolders {
             }
             return Err(missing.unwrap_or_else(|| self.outside(text)));
         }
-        let Some(inside) = plain_inside(path) else { return Err(self.outside(text)) };
+        let Some(inside) = normalize_relative(path) else { return Err(self.outside(text)) };
         let mut missing = None;
         for root in &self.all {
             match self.resolve(root, &inside, text) {
@@ -210,7 +210,7 @@ impl ServedFolders {
     fn resolve<'r>(&'r self, root: &'r ServedFolder, inside: &Path, text: &str) -> Result<ServedPath<'r>> {
         let path = root.path.join(inside);
         let real = path.canonicalize().map_err(|why| {
-            if Errno::from_io_error(&why) != Some(Errno::LOOP) && self.leads_out(&path) {
+            if Errno::from_io_error(&why) != Some(Errno::LOOP) && self.escapes_folders(&path) {
                 return self.outside(text);
             }
             let why = match why.kind() {
@@ -230,7 +230,7 @@ impl ServedFolders {
 
     /// Returns true if an unresolvable path leaves the served folders on its way. The error then must not reveal
     /// whether the target exists.
-    fn leads_out(&self, path: &Path) -> bool {
+    fn escapes_folders(&self, path: &Path) -> bool {
         let Some((there, meta)) =
             path.ancestors().find_map(|part| Some((part, part.symlink_metadata().ok()?)))
         else {
@@ -398,7 +398,7 @@ fn root_path(uri: &str) -> Option<PathBuf> {
 }
 
 /// An absolute path without `.` and `..`, made so without looking at the disk.
-pub(super) fn plain(path: &Path) -> PathBuf {
+pub(super) fn normalize_path(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {
         match component {
@@ -412,7 +412,7 @@ pub(super) fn plain(path: &Path) -> PathBuf {
 }
 
 /// A relative path without `.` and `..`; none if it leads out.
-pub(super) fn plain_inside(path: &Path) -> Option<PathBuf> {
+pub(super) fn normalize_relative(path: &Path) -> Option<PathBuf> {
     let mut plain = PathBuf::new();
     for component in path.components() {
         match component {
@@ -430,7 +430,7 @@ pub(super) fn plain_inside(path: &Path) -> Option<PathBuf> {
 }
 
 /// The path that a text is, or that stands in it as a `file:` URI.
-pub(crate) fn path_in(text: &str) -> Result<PathBuf> {
+pub(crate) fn parse_path(text: &str) -> Result<PathBuf> {
     let path = match text.get(..5) {
         Some(scheme) if scheme.eq_ignore_ascii_case("file:") => path_of(&text[5..])?,
         _ => PathBuf::from(text),

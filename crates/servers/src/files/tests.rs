@@ -449,7 +449,7 @@ async fn within(server: &Server, method: &Method, params: Value, roots: &[String
     let roots: Vec<Value> = roots.iter().map(|uri| json!({ "uri": uri })).collect();
     let answer = (key.clone(), json!({ "roots": roots }).into());
     let mut round = questions.round;
-    round.answered([answer]);
+    round.record_answers([answer]);
     match call(round).await {
         Outcome::Complete(reply) => json_of(&reply, method),
         Outcome::Failed(error) => json!({ "isError": true, "content": [{ "text": error.message }] }),

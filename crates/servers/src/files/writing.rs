@@ -107,9 +107,9 @@ impl FileWriteTools {
         only_new: bool,
     ) -> Result<Json<Written>> {
         let written = self.0.run(ctx, move |files| {
-            files.fits(content.len())?;
-            let spot = files.roots.target(&path)?;
-            let _turn = files.turn();
+            files.check_write_size(content.len())?;
+            let spot = files.roots.resolve_write_target(&path)?;
+            let _turn = files.lock_writes();
             let created = atomic_write::save(
                 &spot,
                 content.as_bytes(),
@@ -140,13 +140,13 @@ impl FileWriteTools {
     ) -> Result<EditReport> {
         let edited = self.0.run(ctx, move |files| {
             let place = files.roots.find(&path)?;
-            let _turn = files.turn();
+            let _turn = files.lock_writes();
             let (old, stat) = super::read::text(&place, files.limits.write_bytes)?;
             let limit = usize::try_from(files.limits.write_bytes).unwrap_or(usize::MAX);
             let (new, replaced) = edit::apply(&old, &edits, limit)?;
             let written = !dry_run && new != old;
             if written {
-                let spot = files.roots.target(&place.shown())?;
+                let spot = files.roots.resolve_write_target(&place.shown())?;
                 atomic_write::save(&spot, new.as_bytes(), &OverwriteMode::This(stat))?;
             }
             let diff = edit::diff(&place.shown(), &old, &new);
@@ -163,7 +163,7 @@ impl FileWriteTools {
     #[tool(title = "Make a folder", destructive = false, idempotent, open_world = false)]
     async fn create_directory(&self, ctx: &Context, path: String) -> Result<Json<Made>> {
         let make = move |files: &FilesState| {
-            let _turn = files.turn();
+            let _turn = files.lock_writes();
             let (path, created) = files.roots.make(&path)?;
             Ok(Json(Made { path: path.display().to_string(), created }))
         };
@@ -183,8 +183,8 @@ impl FileWriteTools {
     ) -> Result<Json<Moved>> {
         let moved = self.0.run(ctx, move |files| {
             let (from, to) = (files.roots.spot(&source)?, files.roots.spot(&destination)?);
-            stays(&from)?;
-            let _turn = files.turn();
+            check_not_closed(&from)?;
+            let _turn = files.lock_writes();
             atomic_write::rename(&from, &to)?;
             Ok((from.place().uri(), to.place().uri(), Moved { from: from.shown(), to: to.shown() }))
         });
@@ -202,8 +202,8 @@ impl FileDeleteTools {
     async fn delete_file(&self, ctx: &Context, server: &ServerHandle, path: String) -> Result<Json<Deleted>> {
         let deleted = self.0.run(ctx, move |files| {
             let spot = files.roots.spot(&path)?;
-            stays(&spot)?;
-            let _turn = files.turn();
+            check_not_closed(&spot)?;
+            let _turn = files.lock_writes();
             let kind = atomic_write::delete(&spot)?;
             Ok((spot.place().uri(), Deleted { path: spot.shown(), kind }))
         });
@@ -214,7 +214,7 @@ impl FileDeleteTools {
 }
 
 /// Refuses to take away what is closed, or what that lies in.
-fn stays(spot: &EntryLocation<'_>) -> Result<()> {
+fn check_not_closed(spot: &EntryLocation<'_>) -> Result<()> {
     if spot.folder.closed().lies_in(&spot.place().path()) {
         return Err(Error::msg(format!(
             "{} stays where it is: what is in it is closed to this server",

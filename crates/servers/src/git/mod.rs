@@ -429,7 +429,7 @@ impl GitServer {
         }
         let roots = ctx.roots().await?;
         let roots =
-            roots.iter().filter_map(|root| crate::files::path_in(&root.uri).ok()?.canonicalize().ok());
+            roots.iter().filter_map(|root| crate::files::parse_path(&root.uri).ok()?.canonicalize().ok());
         let roots: Vec<PathBuf> = roots.filter(|root| root.is_dir()).collect();
         if roots.is_empty() {
             return Err(Error::msg("none of the client's roots is a folder that can be opened"));
@@ -453,7 +453,7 @@ impl GitServer {
         if said.is_cut {
             // At the end of a line if there is one, so that what is read goes on where a line begins.
             let end = said.bytes.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
-            said.bytes.truncate(end.unwrap_or_else(|| whole_letters(&said.bytes)));
+            said.bytes.truncate(end.unwrap_or_else(|| complete_utf8_len(&said.bytes)));
         } else if said.bytes.is_empty() && start > 0 {
             return Err(Error::msg(format!("there is nothing more from {start} on")));
         }
@@ -477,7 +477,7 @@ fn patch(what: &str, context_lines: u32, summary: bool) -> Vec<OsString> {
 }
 
 /// Returns the number of leading bytes that are complete characters.
-fn whole_letters(bytes: &[u8]) -> usize {
+fn complete_utf8_len(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => error.valid_up_to(),
         _ => bytes.len(),

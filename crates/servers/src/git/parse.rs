@@ -114,10 +114,10 @@ pub(super) fn status(listed: &[OsString]) -> Status {
             }
             "u" => {
                 if let Some((_, path)) = entry(rest, 9) {
-                    keep(&mut status.conflicted, path.to_owned(), &mut status.left_out);
+                    push_limited(&mut status.conflicted, path.to_owned(), &mut status.left_out);
                 }
             }
-            "?" => keep(&mut status.untracked, rest.to_owned(), &mut status.left_out),
+            "?" => push_limited(&mut status.untracked, rest.to_owned(), &mut status.left_out),
             _ => {}
         }
     }
@@ -164,12 +164,12 @@ fn changed(status: &mut Status, codes: &str, path: &str, from: Option<&str>) {
     for (list, change) in [(&mut status.staged, staged), (&mut status.unstaged, unstaged)] {
         if let Some(change) = change {
             let from = from.filter(|_| matches!(change, "renamed" | "copied")).map(str::to_owned);
-            keep(list, Change { path: path.to_owned(), change, from }, &mut status.left_out);
+            push_limited(list, Change { path: path.to_owned(), change, from }, &mut status.left_out);
         }
     }
 }
 
-fn keep<T>(list: &mut Vec<T>, item: T, left_out: &mut usize) {
+fn push_limited<T>(list: &mut Vec<T>, item: T, left_out: &mut usize) {
     if list.len() < MAX_FILES { list.push(item) } else { *left_out += 1 }
 }
 

@@ -17,9 +17,9 @@ use tokio::process::{Child, Command};
 /// Maximum size of git's error output that is read.
 const MAX_COMPLAINT: usize = 4096;
 /// Environment variables that are passed to git.
-const KEPT: [&str; 6] = ["PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR", "USER", "LOGNAME"];
+const KEPT_VARIABLES: [&str; 6] = ["PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR", "USER", "LOGNAME"];
 /// Settings that override the configuration of the repository.
-const SETTINGS: [(&str, &str); 39] = [
+const CONFIG_OVERRIDES: [(&str, &str); 39] = [
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
     ("core.pager", "cat"),
@@ -108,24 +108,24 @@ impl GitProgram {
     /// Runs it in a folder. Dropping the future ends it.
     pub(super) async fn run(&self, folder: &Path, job: GitJob<'_>) -> Result<GitOutput> {
         let name = job.arguments.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let run = tokio::time::timeout(self.time, self.started(folder, &job, &name));
+        let run = tokio::time::timeout(self.time, self.run_to_end(folder, &job, &name));
         run.await.unwrap_or_else(|_| {
             let seconds = self.time.as_secs_f64();
             Err(Error::msg(format!("git {name} took longer than {seconds} seconds (timeout) and was ended")))
         })
     }
 
-    async fn started(&self, folder: &Path, job: &GitJob<'_>, name: &str) -> Result<GitOutput> {
+    async fn run_to_end(&self, folder: &Path, job: &GitJob<'_>, name: &str) -> Result<GitOutput> {
         let mut command = Command::new(&self.file);
         command.args(["--no-pager", "--no-optional-locks"]);
         command.args((!job.has_magic).then_some("--literal-pathspecs")).args(&job.arguments);
         command.current_dir(folder).env_clear();
-        for name in KEPT {
+        for name in KEPT_VARIABLES {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
             }
         }
-        let fixed = SETTINGS.iter().map(|(name, value)| (OsStr::new(name), *value));
+        let fixed = CONFIG_OVERRIDES.iter().map(|(name, value)| (OsStr::new(name), *value));
         let settings = fixed.chain(job.settings.iter().map(|(name, value)| (name.as_os_str(), *value)));
         let mut count = 0;
         for (name, value) in settings {

@@ -21,7 +21,7 @@ const MAX_ENTRIES: usize = 100_000;
 const MAX_REVISION: usize = 512;
 
 /// Settings with free names that name programs: section, key, and the replacement of the value.
-const PROGRAMS: [(&str, &str, &str); 12] = [
+const PROGRAM_SETTINGS: [(&str, &str, &str); 12] = [
     ("filter", "clean", ""),
     ("filter", "smudge", ""),
     ("filter", "process", ""),
@@ -79,12 +79,12 @@ impl<'a> GitRepository<'a> {
         }
         alternates_stay_inside(roots, &common)?;
         let mut this = Self { git, top, settings: Vec::new(), has_filters: false, ceilings };
-        this.disarm().await?;
+        this.disable_programs().await?;
         Ok(this)
     }
 
     /// Looks for programs in the configuration, and switches them off by name.
-    async fn disarm(&mut self) -> Result<()> {
+    async fn disable_programs(&mut self) -> Result<()> {
         let listed = self.list(["config", "--list", "-z", "--name-only", "--includes"]).await?;
         for key in listed {
             // `filter.NAME.clean`: the name may be anything, dots and all.
@@ -101,10 +101,10 @@ impl<'a> GitRepository<'a> {
             let is = |wanted: &str, text: &[u8]| text.eq_ignore_ascii_case(wanted.as_bytes());
             self.has_filters |= is("filter", section);
             // All of a name's keys at once: one of them may stand in for another.
-            if !PROGRAMS.iter().any(|(wanted, key, _)| is(wanted, section) && is(key, last)) {
+            if !PROGRAM_SETTINGS.iter().any(|(wanted, key, _)| is(wanted, section) && is(key, last)) {
                 continue;
             }
-            for (wanted, key, value) in PROGRAMS.iter().filter(|(wanted, ..)| is(wanted, section)) {
+            for (wanted, key, value) in PROGRAM_SETTINGS.iter().filter(|(wanted, ..)| is(wanted, section)) {
                 let mut whole = OsString::from(format!("{wanted}."));
                 whole.push(OsStr::from_bytes(name));
                 whole.push(format!(".{key}"));
@@ -210,7 +210,7 @@ fn folder(roots: &[PathBuf], named: Option<&str>) -> Result<PathBuf> {
             _ => Err(Error::msg(format!("say which repository; these folders are served: {}", shown(roots)))),
         };
     };
-    let path = crate::files::path_in(named)?;
+    let path = crate::files::parse_path(named)?;
     let real =
         roots.iter().find_map(|root| root.join(&path).canonicalize().ok().filter(|real| is_in(roots, real)));
     // What is outside and what is not there look the same from here.

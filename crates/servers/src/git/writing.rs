@@ -61,7 +61,7 @@ impl GitWriteTools {
         let roots = self.0.roots(ctx).await?;
         let repository = self.0.open(&roots, repository.as_deref()).await?;
         let paths = repository.paths(&paths)?;
-        not_filtered(&repository, &paths).await?;
+        refuse_filtered(&repository, &paths).await?;
         let left_out = submodules(&repository, &paths).await?;
         let mut arguments = ["add", "--all", "--"].map(OsString::from).to_vec();
         arguments.extend(paths.iter().map(|path| pathspec(":(literal)", path)));
@@ -231,7 +231,7 @@ async fn submodules(repository: &GitRepository<'_>, paths: &[OsString]) -> Resul
 
 /// Refuses files that a filter should see before they are stored: it is not run, and without it the wrong thing would be
 /// committed.
-async fn not_filtered(repository: &GitRepository<'_>, paths: &[OsString]) -> Result<()> {
+async fn refuse_filtered(repository: &GitRepository<'_>, paths: &[OsString]) -> Result<()> {
     if !repository.has_filters {
         return Ok(());
     }

@@ -9,7 +9,7 @@ use hospes::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
 /// Maximum time to wait while another process writes.
-const PATIENCE: Duration = Duration::from_secs(5);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest name of an entity, or of a type, in bytes.
 pub(super) const MAX_NAME: usize = 512;
 /// The longest observation, in bytes.
@@ -24,7 +24,7 @@ const MAX_ANSWER: usize = 256 * 1024;
 const MAX_RELATIONS: usize = 2000;
 
 /// Schema of the database, as a list of migrations.
-const STEPS: &[&str] = &["
+const SCHEMA_STEPS: &[&str] = &["
     CREATE TABLE entity (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, type TEXT NOT NULL) STRICT;
     CREATE TABLE observation (
         id INTEGER PRIMARY KEY,
@@ -121,20 +121,20 @@ impl KnowledgeGraph {
         let broken = |why: rusqlite::Error| failed(why.into());
         make_private(file).map_err(|why| failed(why.into()))?;
         let mut connection = Connection::open(file).map_err(broken)?;
-        connection.busy_timeout(PATIENCE).map_err(broken)?;
+        connection.busy_timeout(BUSY_TIMEOUT).map_err(broken)?;
         connection.pragma_update(None, "journal_mode", "WAL").map_err(broken)?;
         connection.pragma_update(None, "synchronous", "NORMAL").map_err(broken)?;
         connection.pragma_update(None, "foreign_keys", true).map_err(broken)?;
         let steps = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(broken)?;
         let done: u32 = steps.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(broken)?;
-        let Some(missing) = STEPS.get(done as usize..) else {
+        let Some(missing) = SCHEMA_STEPS.get(done as usize..) else {
             return Err(MemoryError::Newer { file: file.to_owned() });
         };
         for step in missing {
             steps.execute_batch(step).map_err(broken)?;
         }
         steps
-            .pragma_update(None, "user_version", u32::try_from(STEPS.len()).unwrap_or(u32::MAX))
+            .pragma_update(None, "user_version", u32::try_from(SCHEMA_STEPS.len()).unwrap_or(u32::MAX))
             .map_err(broken)?;
         steps.commit().map_err(broken)?;
         Ok(Self { connection, max_entities: max_entities.into() })
@@ -329,7 +329,7 @@ impl GraphTransaction<'_> {
         Ok(gone)
     }
 
-    pub(super) fn part_ways(&self, relation: &Relation) -> Result<bool> {
+    pub(super) fn unrelate(&self, relation: &Relation) -> Result<bool> {
         let ends = (id(&self.transaction, &relation.from)?, id(&self.transaction, &relation.to)?);
         let (Some(from), Some(to)) = ends else { return Ok(false) };
         let delete = "DELETE FROM relation WHERE source = ?1 AND target = ?2 AND type = ?3";

@@ -24,7 +24,7 @@ const MAX_LISTED: u32 = 500;
 /// All of the graph, as a resource.
 const GRAPH: &str = "memory://graph";
 /// Characters that stay as they are in a URI (RFC 3986, unreserved).
-const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Configuration of the memory server: its file and limits.
 #[derive(Clone, Debug)]
@@ -175,7 +175,7 @@ impl MemoryServer {
         server: &ServerHandle,
         #[arg(length(min = 1, max = 1000))] entities: Vec<Entity>,
     ) -> Result<Json<Created>> {
-        few(entities.len())?;
+        check_item_count(entities.len())?;
         let made = self.change(move |graph| {
             let mut made = Created { entities: Vec::new(), existing: Vec::new() };
             for entity in entities {
@@ -208,7 +208,7 @@ impl MemoryServer {
         server: &ServerHandle,
         #[arg(length(min = 1, max = 1000))] relations: Vec<Relation>,
     ) -> Result<Json<Related>> {
-        few(relations.len())?;
+        check_item_count(relations.len())?;
         let made = self.change(move |graph| {
             let mut made = Vec::new();
             for relation in relations {
@@ -237,7 +237,7 @@ impl MemoryServer {
         server: &ServerHandle,
         #[arg(length(min = 1, max = 1000))] observations: Vec<Observing>,
     ) -> Result<Json<Observed>> {
-        few(observations.iter().map(|observing| observing.contents.len()).sum())?;
+        check_item_count(observations.iter().map(|observing| observing.contents.len()).sum())?;
         let added = self.change(move |graph| {
             let mut results = Vec::new();
             for Observing { entity_name, contents } in observations {
@@ -262,7 +262,7 @@ impl MemoryServer {
         server: &ServerHandle,
         #[arg(name = "entityNames", length(min = 1, max = 1000))] names: Vec<String>,
     ) -> Result<Json<Deleted>> {
-        few(names.len())?;
+        check_item_count(names.len())?;
         let gone = self.change(move |graph| {
             let mut gone = Vec::new();
             for name in names {
@@ -287,7 +287,7 @@ impl MemoryServer {
         server: &ServerHandle,
         #[arg(length(min = 1, max = 1000))] deletions: Vec<Forgetting>,
     ) -> Result<Json<Deleted>> {
-        few(deletions.iter().map(|forgetting| forgetting.observations.len()).sum())?;
+        check_item_count(deletions.iter().map(|forgetting| forgetting.observations.len()).sum())?;
         let names: Vec<String> = deletions.iter().map(|forgetting| forgetting.entity_name.clone()).collect();
         let gone = self.change(move |graph| {
             let forget =
@@ -306,13 +306,13 @@ impl MemoryServer {
         server: &ServerHandle,
         #[arg(length(min = 1, max = 1000))] relations: Vec<Relation>,
     ) -> Result<Json<Deleted>> {
-        few(relations.len())?;
+        check_item_count(relations.len())?;
         let names: Vec<String> =
             relations.iter().flat_map(|relation| [relation.from.clone(), relation.to.clone()]).collect();
         let gone = self.change(move |graph| {
             let mut deleted = 0;
             for relation in &relations {
-                deleted += usize::from(graph.part_ways(relation)?);
+                deleted += usize::from(graph.unrelate(relation)?);
             }
             Ok(deleted)
         });
@@ -332,7 +332,7 @@ impl MemoryServer {
         #[arg(default = 200, range(min = 1, max = 1000))]
         limit: u32,
     ) -> Result<Json<Part>> {
-        self.look(move |graph| graph.read(offset, limit.min(1000))).await.map(Json)
+        self.read_blocking(move |graph| graph.read(offset, limit.min(1000))).await.map(Json)
     }
 
     /// Finds entities by the words in their names, types and observations, the best first. Words may be beginnings.
@@ -344,38 +344,38 @@ impl MemoryServer {
         #[arg(default = 20, range(min = 1, max = 200))]
         limit: u32,
     ) -> Result<Json<Part>> {
-        self.look(move |graph| graph.search(&query, limit.min(200))).await.map(Json)
+        self.read_blocking(move |graph| graph.search(&query, limit.min(200))).await.map(Json)
     }
 
     /// Entities by their names, with what is known of them and their relations.
     #[tool(title = "Open nodes", read_only, idempotent, open_world = false)]
     async fn open_nodes(&self, #[arg(length(min = 1, max = 1000))] names: Vec<String>) -> Result<Json<Part>> {
-        few(names.len())?;
-        self.look(move |graph| graph.open_nodes(&names)).await.map(Json)
+        check_item_count(names.len())?;
+        self.read_blocking(move |graph| graph.open_nodes(&names)).await.map(Json)
     }
 
     /// The beginning of what is remembered.
     #[resource("memory://graph", name = "Graph", mime = "application/json")]
     async fn graph(&self) -> Result<Json<Part>> {
-        self.look(|graph| graph.read(0, MAX_LISTED)).await.map(Json)
+        self.read_blocking(|graph| graph.read(0, MAX_LISTED)).await.map(Json)
     }
 
     /// What is known of an entity, and how it stands to others.
     #[resource("memory://entities/{name}", name = "Entity", mime = "application/json")]
     async fn entity(&self, name: String) -> Result<Option<Json<Part>>> {
-        let part = self.look(move |graph| graph.open_nodes(&[name])).await?;
+        let part = self.read_blocking(move |graph| graph.open_nodes(&[name])).await?;
         Ok(Some(part).filter(|part| !part.entities.is_empty()).map(Json))
     }
 
     #[complete(entity.name)]
     async fn names(&self, typed: &str) -> Result<Vec<String>> {
         let typed = typed.to_owned();
-        self.look(move |graph| graph.names(&typed, 100)).await
+        self.read_blocking(move |graph| graph.names(&typed, 100)).await
     }
 }
 
 impl MemoryServer {
-    async fn look<T: Send + 'static>(
+    async fn read_blocking<T: Send + 'static>(
         &self,
         look: impl FnOnce(&KnowledgeGraph) -> Result<T> + Send + 'static,
     ) -> Result<T> {
@@ -407,13 +407,13 @@ impl MemoryServer {
 }
 
 fn uri(name: &str) -> String {
-    format!("memory://entities/{}", utf8_percent_encode(name, KEPT))
+    format!("memory://entities/{}", utf8_percent_encode(name, UNRESERVED))
 }
 
 fn listed(name: &str) -> Resource {
     Resource::new(uri(name)).name(name).description("What is known of it.").mime("application/json")
 }
 
-fn few(items: usize) -> Result<()> {
+fn check_item_count(items: usize) -> Result<()> {
     if items <= MAX_ITEMS { Ok(()) } else { Err(Error::msg(format!("give at most {MAX_ITEMS} at once"))) }
 }

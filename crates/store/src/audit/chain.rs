@@ -8,13 +8,13 @@ use subtle::ConstantTimeEq as _;
 
 use super::{AuditPosition, TamperEvidence, VerifiedLog};
 use crate::error::StoreError;
-use crate::key::{AuditKeys, LENGTH};
+use crate::key::{AuditKeys, KEY_BYTES};
 
 /// Schema of the file, by version: each step is run once, in order. Never change a step; add one.
 ///
 /// Searched columns are computed from the bound text, so that there is nothing beside it to be changed. `ends` holds
 /// the entry before the first one, because older entries may have been deleted, and the last entry.
-pub(super) const STEPS: [&str; 1] = ["
+pub(super) const MIGRATIONS: [&str; 1] = ["
     CREATE TABLE audit (
         seq INTEGER PRIMARY KEY, entry TEXT NOT NULL, bound BLOB NOT NULL,
         at INTEGER GENERATED ALWAYS AS (json_extract(entry, '$.at')) VIRTUAL,
@@ -37,7 +37,7 @@ pub(super) const STEPS: [&str; 1] = ["
 "];
 
 /// Position before the very first entry.
-const NOTHING: AuditPosition = AuditPosition { seq: 0, bound: [0; LENGTH] };
+const NOTHING: AuditPosition = AuditPosition { seq: 0, bound: [0; KEY_BYTES] };
 
 #[derive(Clone, Copy)]
 enum ChainEnd {
@@ -113,7 +113,11 @@ pub(super) fn append(
 }
 
 /// Cuts off everything before a moment, and seals where the record begins now. How many entries that were.
-pub(super) fn cut(connection: &mut Connection, keys: &AuditKeys, before: i64) -> Result<u64, ChainError> {
+pub(super) fn delete_before(
+    connection: &mut Connection,
+    keys: &AuditKeys,
+    before: i64,
+) -> Result<u64, ChainError> {
     let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let Some(first) = end(&change, keys, ChainEnd::First)? else { return Ok(0) };
     // Up to the first that stays: what stands in order stays in order, also when a clock was turned back.
@@ -180,7 +184,7 @@ fn following(keys: &AuditKeys, before: AuditPosition, text: &str) -> AuditPositi
     AuditPosition { seq, bound: keys.bind(&[b"entry", &seq.to_be_bytes(), &before.bound, text.as_bytes()]) }
 }
 
-fn seal(keys: &AuditKeys, which: ChainEnd, at: AuditPosition) -> [u8; LENGTH] {
+fn seal(keys: &AuditKeys, which: ChainEnd, at: AuditPosition) -> [u8; KEY_BYTES] {
     keys.bind(&[b"end", which.as_str().as_bytes(), &at.seq.to_be_bytes(), &at.bound])
 }
 
@@ -219,7 +223,7 @@ fn place(row: &rusqlite::Row<'_>) -> rusqlite::Result<AuditPosition> {
     let bound: Vec<u8> = row.get(1)?;
     Ok(AuditPosition {
         seq: u64::try_from(seq).unwrap_or_default(),
-        bound: bound.try_into().unwrap_or([0; LENGTH]),
+        bound: bound.try_into().unwrap_or([0; KEY_BYTES]),
     })
 }
 

@@ -98,7 +98,7 @@ impl AuditEntry {
     }
 
     /// Context that a seal of the arguments is bound to, so that it cannot be moved to another entry.
-    pub(super) fn bond(&self) -> Vec<u8> {
+    pub(super) fn seal_context(&self) -> Vec<u8> {
         let parts = [&self.principal, &self.server, &self.subject, &self.call];
         let mut bond = self.at.to_be_bytes().to_vec();
         for part in parts {

@@ -14,7 +14,7 @@ const MAX_READ: usize = 20_000;
 const PAGE: usize = 1000;
 
 /// Maximum number of different failures of one server that are kept apart.
-const MAX_DIFFERENT: usize = 8;
+const MAX_OPEN_GROUPS: usize = 8;
 
 /// One line of a listing: an entry, or the newest of several that say the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -96,7 +96,7 @@ impl EntryGatherer {
                 return;
             }
             let open = self.open.entry(source).or_default();
-            if open.len() < MAX_DIFFERENT {
+            if open.len() < MAX_OPEN_GROUPS {
                 open.push(self.lines.len());
             }
             if let Some(call) = entry.call.clone() {

@@ -23,7 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::error::StoreError;
 use crate::file;
-use crate::key::{AuditKeys, LENGTH, from_hex, to_hex};
+use crate::key::{AuditKeys, KEY_BYTES, from_hex, to_hex};
 use chain::ChainError;
 pub use entry::{AuditEntry, AuditEntryKind, AuditOutcome};
 pub use gathered::GatheredEntry;
@@ -31,7 +31,7 @@ pub use search::AuditQuery;
 use writer::{AuditWriter, FlushSignal, WriterJob};
 
 /// Default capacity of the write queue, in entries; callers wait when it is full.
-pub const DEFAULT_QUEUE: usize = 1024;
+pub const DEFAULT_QUEUE_CAPACITY: usize = 1024;
 
 /// The audit record.
 ///
@@ -60,7 +60,7 @@ pub struct AuditPosition {
     /// Its number, from 1, without gaps.
     pub seq: u64,
     /// Keyed hash that binds the entry to all before it.
-    pub bound: [u8; LENGTH],
+    pub bound: [u8; KEY_BYTES],
 }
 
 /// An entry that was handed over to be written.
@@ -86,7 +86,7 @@ pub struct RecordedEntry {
     pub seq: u64,
     /// Keyed hash that binds the entry to all before it.
     #[serde(serialize_with = "hex")]
-    pub bound: [u8; LENGTH],
+    pub bound: [u8; KEY_BYTES],
     /// The recorded event.
     pub entry: AuditEntry,
 }
@@ -139,12 +139,12 @@ impl AuditLog {
     pub fn open(file: impl AsRef<Path>, key: impl AsRef<Path>) -> Result<Self, StoreError> {
         let file = file.as_ref().to_owned();
         let database = |source| StoreError::Database { file: file.clone(), source: Arc::new(source) };
-        let connection = file::open(&file, &chain::STEPS)?;
+        let connection = file::open(&file, &chain::MIGRATIONS)?;
         let begun = chain::has_begun(&connection).map_err(database)?;
         let keys = Arc::new(AuditKeys::open(key.as_ref(), !begun)?);
-        let reader = Mutex::new(file::open(&file, &chain::STEPS)?);
+        let reader = Mutex::new(file::open(&file, &chain::MIGRATIONS)?);
         let failing = Arc::new(AtomicBool::new(false));
-        let (jobs, waiting) = mpsc::channel(DEFAULT_QUEUE);
+        let (jobs, waiting) = mpsc::channel(DEFAULT_QUEUE_CAPACITY);
         let hurry = Arc::new(FlushSignal::default());
         let writer = AuditWriter {
             connection,
@@ -171,7 +171,7 @@ impl AuditLog {
     /// # Errors
     /// When it could not be written; then it is not in the record.
     pub async fn record(&self, entry: AuditEntry) -> Result<AuditPosition, StoreError> {
-        self.hand_over(entry).await?.place().await
+        self.submit(entry).await?.place().await
     }
 
     /// Hands an entry over to be written at once, with what else has been handed over: all of it goes to the disk together.
@@ -179,7 +179,7 @@ impl AuditLog {
     ///
     /// # Errors
     /// When nothing is written any more.
-    pub async fn hand_over(&self, entry: AuditEntry) -> Result<PendingWrite, StoreError> {
+    pub async fn submit(&self, entry: AuditEntry) -> Result<PendingWrite, StoreError> {
         let (done, written) = oneshot::channel();
         self.send(WriterJob::Write(Box::new(entry), Some(done))).await?;
         Ok(PendingWrite(written))
@@ -191,11 +191,11 @@ impl AuditLog {
     ///
     /// # Errors
     /// When what came before could not be written, and this one neither.
-    pub async fn note(&self, entry: AuditEntry) -> Result<(), StoreError> {
+    pub async fn enqueue(&self, entry: AuditEntry) -> Result<(), StoreError> {
         if self.0.failing.load(Ordering::Acquire) {
             return self.record(entry).await.map(drop);
         }
-        match self.try_note(entry) {
+        match self.try_enqueue(entry) {
             Ok(()) => Ok(()),
             Err(entry) => self.send(WriterJob::Write(entry, None)).await,
         }
@@ -205,11 +205,11 @@ impl AuditLog {
     ///
     /// # Errors
     /// The entry, when there is no room for it or nothing is written any more.
-    pub fn try_note(&self, entry: AuditEntry) -> Result<(), Box<AuditEntry>> {
+    pub fn try_enqueue(&self, entry: AuditEntry) -> Result<(), Box<AuditEntry>> {
         let Some(jobs) = &self.0.jobs else { return Err(Box::new(entry)) };
         // Before there is no room any more.
-        if jobs.capacity() <= DEFAULT_QUEUE / 2 {
-            self.0.hurry();
+        if jobs.capacity() <= DEFAULT_QUEUE_CAPACITY / 2 {
+            self.0.request_flush();
         }
         let Ok(room) = jobs.try_reserve() else { return Err(Box::new(entry)) };
         room.send(WriterJob::Write(Box::new(entry), None));
@@ -226,7 +226,7 @@ impl AuditLog {
     ///
     /// # Errors
     /// Why it cannot.
-    pub async fn ready(&self) -> Result<(), StoreError> {
+    pub async fn check_writable(&self) -> Result<(), StoreError> {
         if !self.0.failing.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -252,19 +252,19 @@ impl AuditLog {
         let room = match jobs.try_reserve() {
             Ok(room) => room,
             Err(_) => {
-                self.0.hurry();
+                self.0.request_flush();
                 jobs.reserve().await.map_err(|_| StoreError::Closed)?
             }
         };
         room.send(job);
-        self.0.hurry();
+        self.0.request_flush();
         Ok(())
     }
 
     /// Seals the arguments of a call into its entry. Everything else of the entry that says whose call it was must
     /// stand there already.
     pub fn seal(&self, entry: &mut AuditEntry, arguments: &str) {
-        let sealed = self.0.keys.seal(arguments.as_bytes(), &entry.bond());
+        let sealed = self.0.keys.seal(arguments.as_bytes(), &entry.seal_context());
         entry.sealed = Some(BASE64.encode(sealed));
     }
 
@@ -275,7 +275,7 @@ impl AuditLog {
     pub fn unseal(&self, entry: &AuditEntry) -> Result<Option<String>, StoreError> {
         let Some(sealed) = &entry.sealed else { return Ok(None) };
         let sealed = BASE64.decode(sealed).map_err(|_| StoreError::Sealed)?;
-        let text = self.0.keys.open_sealed(&sealed, &entry.bond())?;
+        let text = self.0.keys.open_sealed(&sealed, &entry.seal_context())?;
         String::from_utf8(text).map(Some).map_err(|_| StoreError::Sealed)
     }
 
@@ -314,8 +314,9 @@ impl AuditLog {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub async fn forget_before(&self, before: Timestamp) -> Result<u64, StoreError> {
-        self.read(move |connection, keys| chain::cut(connection, keys, before.as_microsecond())).await
+    pub async fn delete_before(&self, before: Timestamp) -> Result<u64, StoreError> {
+        self.read(move |connection, keys| chain::delete_before(connection, keys, before.as_microsecond()))
+            .await
     }
 
     /// Runs `work` on the second connection, so that waiting for the disk does not delay writers.
@@ -342,9 +343,9 @@ impl fmt::Debug for AuditLog {
 
 impl AuditLogInner {
     /// Ends the gathering of entries, because a caller waits.
-    fn hurry(&self) {
+    fn request_flush(&self) {
         if let Some(thread) = &self.thread {
-            self.hurry.up(thread.thread());
+            self.hurry.raise(thread.thread());
         }
     }
 }
@@ -352,7 +353,7 @@ impl AuditLogInner {
 impl Drop for AuditLogInner {
     fn drop(&mut self) {
         self.jobs = None;
-        self.hurry();
+        self.request_flush();
         // What was handed over is written before anybody may think that it is.
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -381,7 +382,7 @@ impl std::str::FromStr for AuditPosition {
 
 /// A text that is no [`AuditPosition`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a place in the record: wanted its number, a colon and {} hexadecimal digits", 2 * LENGTH)]
+#[error("not a place in the record: wanted its number, a colon and {} hexadecimal digits", 2 * KEY_BYTES)]
 #[non_exhaustive]
 pub struct ParsePositionError;
 
@@ -406,6 +407,6 @@ fn recorded(
     Ok(all)
 }
 
-fn hex<S: Serializer>(bound: &[u8; LENGTH], serializer: S) -> Result<S::Ok, S::Error> {
+fn hex<S: Serializer>(bound: &[u8; KEY_BYTES], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&to_hex(bound))
 }

@@ -56,7 +56,7 @@ async fn entries_stand_in_order_and_are_there_after_a_restart() {
     let place = files();
     let audit = filled(&place, 2).await;
     for number in 2..600 {
-        audit.note(call(&format!("tool{number}"))).await.unwrap();
+        audit.enqueue(call(&format!("tool{number}"))).await.unwrap();
     }
     drop(audit);
     let audit = place.open();
@@ -118,7 +118,7 @@ async fn a_record_whose_end_was_changed_is_not_gone_on_with() {
     let refused = audit.record(call("more")).await;
     assert!(matches!(refused, Err(StoreError::Tampered { found: TamperEvidence::End, .. })), "{refused:?}");
     // And what need not be waited for says so too, once it is known.
-    assert!(audit.note(call("more")).await.is_err());
+    assert!(audit.enqueue(call("more")).await.is_err());
 }
 
 #[tokio::test]
@@ -181,11 +181,11 @@ async fn what_is_over_is_forgotten_in_order_and_that_is_sealed() {
     }
     let moment = |micros| Timestamp::from_microsecond(micros).unwrap();
     // The third is older than 20, but what stands in order is not torn.
-    assert_eq!(audit.forget_before(moment(20)).await.unwrap(), 1);
+    assert_eq!(audit.delete_before(moment(20)).await.unwrap(), 1);
     let verified = audit.verify(None).await.unwrap();
     assert_eq!((verified.entries, verified.cut), (3, 1));
     assert!(audit.verify(Some(places[0])).await.is_ok(), "noted, and forgotten since");
-    assert_eq!(audit.forget_before(moment(1000)).await.unwrap(), 3);
+    assert_eq!(audit.delete_before(moment(1000)).await.unwrap(), 3);
     audit.record(call("after")).await.unwrap();
     let verified = audit.verify(None).await.unwrap();
     assert_eq!((verified.entries, verified.cut, verified.last.unwrap().seq), (1, 4, 5));
@@ -289,13 +289,13 @@ async fn what_could_not_be_written_is_written_later() {
             "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'the disk is full'); END",
         )
         .unwrap();
-    audit.note(call("noted")).await.unwrap();
+    audit.enqueue(call("noted")).await.unwrap();
     let refused = audit.record(call("recorded")).await;
     assert!(matches!(refused, Err(StoreError::Database { .. })), "{refused:?}");
-    assert!(audit.ready().await.is_err());
+    assert!(audit.check_writable().await.is_err());
     other.execute_batch("DROP TRIGGER full").unwrap();
     audit.record(call("after")).await.unwrap();
-    audit.ready().await.unwrap();
+    audit.check_writable().await.unwrap();
     let all = audit.after(0, 10).await.unwrap();
     let subjects: Vec<&str> = all.iter().map(|one| one.entry.subject.as_deref().unwrap()).collect();
     assert_eq!(subjects, ["tool0", "noted", "after"]);
@@ -307,10 +307,10 @@ async fn what_was_noted_is_found_at_once() {
     let place = files();
     let audit = place.open();
     for number in 0..20_u64 {
-        audit.try_note(call(&format!("tool{number}"))).unwrap();
+        audit.try_enqueue(call(&format!("tool{number}"))).unwrap();
         let found = audit.search(AuditQuery::default()).await.unwrap();
         assert_eq!(found.first().map(|one| one.seq), Some(number + 1));
     }
-    audit.try_note(call("noted")).unwrap();
+    audit.try_enqueue(call("noted")).unwrap();
     assert_eq!(audit.record(call("recorded")).await.unwrap().seq, 22);
 }

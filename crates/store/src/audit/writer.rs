@@ -9,19 +9,19 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{AuditEntry, AuditPosition, DEFAULT_QUEUE, chain};
+use super::{AuditEntry, AuditPosition, DEFAULT_QUEUE_CAPACITY, chain};
 use crate::error::StoreError;
 use crate::key::AuditKeys;
 
 /// Maximum number of entries in one transaction.
-const BATCH: usize = 256;
+const MAX_BATCH_ENTRIES: usize = 256;
 
 /// Time for which entries without a waiting caller are gathered. On one processor, a transaction for each would cost
 /// more than the call it records.
-pub(super) const GATHER: Duration = Duration::from_millis(10);
+pub(super) const GATHER_WINDOW: Duration = Duration::from_millis(10);
 
 /// Time to wait before a failed write is retried.
-const AGAIN: Duration = Duration::from_millis(500);
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Job of the writer thread.
 pub(super) enum WriterJob {
@@ -40,7 +40,7 @@ pub(super) struct FlushSignal(AtomicBool);
 
 impl FlushSignal {
     /// `thread` writes what it has.
-    pub(super) fn up(&self, thread: &Thread) {
+    pub(super) fn raise(&self, thread: &Thread) {
         self.0.store(true, Ordering::Release);
         thread.unpark();
     }
@@ -69,21 +69,21 @@ pub(super) struct AuditWriter {
 impl AuditWriter {
     /// Writes until all senders are dropped and everything sent is written.
     pub(super) fn run(mut self, mut jobs: mpsc::Receiver<WriterJob>) {
-        let (mut batch, mut flushed) = (Vec::with_capacity(BATCH), Vec::new());
+        let (mut batch, mut flushed) = (Vec::with_capacity(MAX_BATCH_ENTRIES), Vec::new());
         loop {
             if batch.is_empty() {
                 let Some(job) = jobs.blocking_recv() else { return };
                 let is_awaited = !matches!(job, WriterJob::Write(_, None));
                 sort(job, &mut batch, &mut flushed);
                 // With so many there is nothing to gather.
-                if !is_awaited && jobs.len() < BATCH {
-                    self.hurry.wait(Instant::now() + GATHER);
+                if !is_awaited && jobs.len() < MAX_BATCH_ENTRIES {
+                    self.hurry.wait(Instant::now() + GATHER_WINDOW);
                 }
             } else {
                 // What could not be written is tried again, with what has come since.
-                std::thread::sleep(AGAIN);
+                std::thread::sleep(RETRY_INTERVAL);
             }
-            let full = batch.len() + BATCH;
+            let full = batch.len() + MAX_BATCH_ENTRIES;
             while batch.len() < full
                 && let Ok(job) = jobs.try_recv()
             {
@@ -135,10 +135,10 @@ impl AuditWriter {
         if !failed_before {
             tracing::error!(entries = kept.len(), file = %self.file.display(), ?failed, "audit entries wait to be written");
         }
-        if kept.len() > DEFAULT_QUEUE {
-            let lost = kept.len() - DEFAULT_QUEUE;
+        if kept.len() > DEFAULT_QUEUE_CAPACITY {
+            let lost = kept.len() - DEFAULT_QUEUE_CAPACITY;
             tracing::error!(entries = lost, file = %self.file.display(), "audit entries are lost: too many wait");
-            kept.truncate(DEFAULT_QUEUE);
+            kept.truncate(DEFAULT_QUEUE_CAPACITY);
         }
         *batch = kept;
     }

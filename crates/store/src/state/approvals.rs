@@ -12,7 +12,7 @@ use crate::error::StoreError;
 use crate::key::SealCipher;
 
 /// Every step is run once, in order. Never change one, add one.
-pub(super) const STEPS: &[&str] = &["
+pub(super) const MIGRATIONS: &[&str] = &["
     CREATE TABLE matters (id TEXT PRIMARY KEY, until INTEGER NOT NULL, matter BLOB NOT NULL, decided BLOB);
     CREATE INDEX matters_until ON matters (until);
 "];
@@ -60,8 +60,8 @@ impl ApprovalRecords {
     ///
     /// # Errors
     /// When it cannot be written, or there is one of this id.
-    pub async fn put(&self, id: String, matter: String, until: Timestamp) -> Result<(), StoreError> {
-        let matter = self.seal.seal(matter.as_bytes(), &about("matter", &id));
+    pub async fn insert(&self, id: String, matter: String, until: Timestamp) -> Result<(), StoreError> {
+        let matter = self.seal.seal(matter.as_bytes(), &seal_context("matter", &id));
         let insert = "INSERT INTO matters (id, until, matter) VALUES (?1, ?2, ?3)";
         self.state
             .write(move |change| change.execute(insert, (id, until.as_microsecond(), matter)).map(drop))
@@ -73,7 +73,7 @@ impl ApprovalRecords {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub async fn look(
+    pub async fn changes_since(
         &self,
         now: Timestamp,
         known: HashMap<String, bool>,
@@ -95,8 +95,9 @@ impl ApprovalRecords {
                     }
                     let sealed = one.query_row([&id], |row| Ok((row.get(0)?, row.get(1)?)));
                     let (matter, decided): (Vec<u8>, Option<Vec<u8>>) = sealed?;
-                    let matter = opened(&seal, &matter, &about("matter", &id));
-                    let decided = decided.and_then(|decided| opened(&seal, &decided, &about("decided", &id)));
+                    let matter = opened(&seal, &matter, &seal_context("matter", &id));
+                    let decided =
+                        decided.and_then(|decided| opened(&seal, &decided, &seal_context("decided", &id)));
                     look.news.push(StoredApproval { id, matter, decided });
                 }
                 look.gone = known.into_keys().collect();
@@ -117,7 +118,7 @@ impl ApprovalRecords {
         now: Timestamp,
         until: Timestamp,
     ) -> Result<bool, StoreError> {
-        let decided = self.seal.seal(decided.as_bytes(), &about("decided", &id));
+        let decided = self.seal.seal(decided.as_bytes(), &seal_context("decided", &id));
         let update =
             "UPDATE matters SET decided = ?2, until = ?4 WHERE id = ?1 AND decided IS NULL AND until > ?3";
         let (now, until) = (now.as_microsecond(), until.as_microsecond());
@@ -138,7 +139,7 @@ impl ApprovalRecords {
                 let mut delete = change.prepare_cached(delete)?;
                 let taken: Option<Option<Vec<u8>>> =
                     delete.query_row((&id, now), |row| row.get(0)).optional()?;
-                Ok(taken.map(|decided| opened(&seal, &decided?, &about("decided", &id))))
+                Ok(taken.map(|decided| opened(&seal, &decided?, &seal_context("decided", &id))))
             })
             .await
     }
@@ -162,7 +163,7 @@ impl ApprovalRecords {
 }
 
 /// Context that a sealed text is bound to: a decision on one approval is not valid for another.
-fn about(what: &str, id: &str) -> Vec<u8> {
+fn seal_context(what: &str, id: &str) -> Vec<u8> {
     format!("{what} {id}").into_bytes()
 }
 
@@ -206,18 +207,18 @@ mod tests {
     }
 
     async fn all(matters: &ApprovalRecords) -> Vec<StoredApproval> {
-        matters.look(Timestamp::now(), HashMap::new()).await.unwrap().news
+        matters.changes_since(Timestamp::now(), HashMap::new()).await.unwrap().news
     }
 
     /// Two handles on one file are what two processes are.
     #[tokio::test(flavor = "multi_thread")]
     async fn of_several_who_decide_or_take_one_does() {
         let folder = tempfile::tempdir().unwrap();
-        let open = || StateStore::open(folder.path().join("state.db")).unwrap().matters().unwrap();
+        let open = || StateStore::open(folder.path().join("state.db")).unwrap().approvals().unwrap();
         let (one, other) = (open(), open());
         for round in 0..20 {
             let id = format!("m{round}");
-            one.put(id.clone(), "a call".to_owned(), after(60)).await.unwrap();
+            one.insert(id.clone(), "a call".to_owned(), after(60)).await.unwrap();
             let decide = |matters: &ApprovalRecords, by: &'static str| {
                 let (matters, id) = (matters.clone(), id.clone());
                 tokio::spawn(
@@ -247,21 +248,24 @@ mod tests {
     async fn what_is_over_is_neither_decided_nor_taken_and_goes() {
         let folder = tempfile::tempdir().unwrap();
         let state = StateStore::open(folder.path().join("state.db")).unwrap();
-        let matters = state.matters().unwrap();
+        let matters = state.approvals().unwrap();
         let (now, later) = (Timestamp::now(), after(60));
-        matters.put("a".to_owned(), "a call".to_owned(), later).await.unwrap();
-        matters.put("b".to_owned(), "another".to_owned(), after(120)).await.unwrap();
-        assert!(matters.put("b".to_owned(), "a third".to_owned(), later).await.is_err());
+        matters.insert("a".to_owned(), "a call".to_owned(), later).await.unwrap();
+        matters.insert("b".to_owned(), "another".to_owned(), after(120)).await.unwrap();
+        assert!(matters.insert("b".to_owned(), "a third".to_owned(), later).await.is_err());
         assert!(!matters.decide("a".to_owned(), "yes", later, after(120)).await.unwrap());
         assert_eq!(matters.take("a".to_owned(), later).await.unwrap(), None);
         let known = HashMap::from([("a".to_owned(), false)]);
-        let look = matters.look(later, known.clone()).await.unwrap();
+        let look = matters.changes_since(later, known.clone()).await.unwrap();
         assert_eq!((look.news, look.gone), (vec![kept("b", "another", None)], vec!["a".to_owned()]));
-        assert_eq!(matters.look(now, known).await.unwrap().news, [kept("b", "another", None)]);
+        assert_eq!(matters.changes_since(now, known).await.unwrap().news, [kept("b", "another", None)]);
         // Who decides in time has as long again.
         assert!(matters.decide("a".to_owned(), "yes", now, after(180)).await.unwrap());
         let known = HashMap::from([("a".to_owned(), false), ("b".to_owned(), false)]);
-        assert_eq!(matters.look(later, known).await.unwrap().news, [kept("a", "a call", Some("yes"))]);
+        assert_eq!(
+            matters.changes_since(later, known).await.unwrap().news,
+            [kept("a", "a call", Some("yes"))]
+        );
         matters.remove(vec!["none".to_owned()], after(150)).await.unwrap();
         assert_eq!(all(&matters).await, [kept("a", "a call", Some("yes"))]);
         matters.remove(vec!["a".to_owned()], now).await.unwrap();
@@ -272,10 +276,10 @@ mod tests {
     async fn what_is_kept_is_told_to_nobody_without_the_key_and_believed_of_nobody() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("state.db");
-        let open = || StateStore::open(&file).unwrap().matters().unwrap();
+        let open = || StateStore::open(&file).unwrap().approvals().unwrap();
         let matters = open();
         for id in ["a", "b"] {
-            matters.put(id.to_owned(), "arguments hunter2".to_owned(), after(60)).await.unwrap();
+            matters.insert(id.to_owned(), "arguments hunter2".to_owned(), after(60)).await.unwrap();
         }
         assert!(matters.decide("a".to_owned(), "yes hunter2", Timestamp::now(), after(60)).await.unwrap());
         for part in folder.path().read_dir().unwrap() {

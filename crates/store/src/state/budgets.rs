@@ -7,7 +7,7 @@ use super::StateStore;
 use crate::error::StoreError;
 
 /// Every step is run once, in order. Never change one, add one.
-pub(super) const STEPS: &[&str] =
+pub(super) const MIGRATIONS: &[&str] =
     &["CREATE TABLE spending (one INTEGER PRIMARY KEY CHECK (one = 1), body TEXT NOT NULL);"];
 
 /// Spending on models, stored as a text that the host interprets. Changes are exclusive: several processes that share

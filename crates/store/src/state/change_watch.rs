@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use crate::file;
 
 /// Interval at which changes of other processes are polled.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Counts changes. Polling for other processes begins with the first subscriber.
 pub(super) struct ChangeWatch {
@@ -27,26 +27,26 @@ impl ChangeWatch {
     }
 
     /// Something was changed here.
-    pub(super) fn changed(&self) {
+    pub(super) fn notify_change(&self) {
         bump(&self.count);
     }
 
     pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
         let mut looking = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
         if looking.is_none() {
-            *looking = self.look();
+            *looking = self.spawn_poller();
         }
         self.count.subscribe()
     }
 
-    fn look(&self) -> Option<Sender<()>> {
+    fn spawn_poller(&self) -> Option<Sender<()>> {
         let (alive, gone) = channel();
         let (file, count) = (self.file.clone(), Arc::clone(&self.count));
         // Before anybody is told that changes will be: none is missed from here on.
         let mut connection = None;
         let mut known = version(&file, &mut connection);
         let look = move || {
-            while gone.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            while gone.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 let now = version(&file, &mut connection);
                 // A file that can be read no more, or again, is a change too: whoever asks then hears why.
                 if known != now {
@@ -64,7 +64,7 @@ impl ChangeWatch {
 /// Returns a version that changes when another connection has committed.
 fn version(file: &std::path::Path, connection: &mut Option<Connection>) -> Option<i64> {
     if connection.is_none() {
-        *connection = file::look(file).ok();
+        *connection = file::open_read_only(file).ok();
     }
     let found = connection.as_ref()?.pragma_query_value(None, "data_version", |row| row.get(0));
     found.inspect_err(|error| tracing::debug!(%error, "the state cannot be looked at")).ok()

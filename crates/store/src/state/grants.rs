@@ -7,7 +7,7 @@ use super::StateStore;
 use crate::error::StoreError;
 
 /// Every step is run once, in order. Never change one, add one.
-pub(super) const STEPS: &[&str] = &["
+pub(super) const MIGRATIONS: &[&str] = &["
     CREATE TABLE grants (
         id TEXT PRIMARY KEY, body TEXT NOT NULL, until INTEGER, used_at INTEGER, uses INTEGER NOT NULL DEFAULT 0
     ) WITHOUT ROWID;
@@ -64,7 +64,7 @@ impl GrantRecords {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub async fn put(&self, id: String, body: String, until: Option<Timestamp>) -> Result<(), StoreError> {
+    pub async fn insert(&self, id: String, body: String, until: Option<Timestamp>) -> Result<(), StoreError> {
         self.0
             .write(move |change| {
                 change
@@ -91,7 +91,7 @@ impl GrantRecords {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub async fn used(&self, uses: Vec<(String, Timestamp, u64)>) -> Result<(), StoreError> {
+    pub async fn record_uses(&self, uses: Vec<(String, Timestamp, u64)>) -> Result<(), StoreError> {
         self.0
             .write(move |change| {
                 let mut update = change.prepare_cached(

@@ -30,15 +30,15 @@ type SchemaPart = (&'static str, &'static [&'static str]);
 
 /// All parts. Their order does not matter.
 const PARTS: &[SchemaPart] = &[
-    ("budgets", budgets::STEPS),
-    ("grants", grants::STEPS),
-    ("matters", approvals::STEPS),
-    ("pins", pins::STEPS),
-    ("tasks", tasks::STEPS),
+    ("budgets", budgets::MIGRATIONS),
+    ("grants", grants::MIGRATIONS),
+    ("matters", approvals::MIGRATIONS),
+    ("pins", pins::MIGRATIONS),
+    ("tasks", tasks::MIGRATIONS),
 ];
 
 /// Schema of the file before any part.
-const STEPS: &[&str] =
+const BASE_MIGRATIONS: &[&str] =
     &["CREATE TABLE parts (name TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;"];
 
 /// The host's state: a SQLite file that several processes of one machine can share.
@@ -66,13 +66,13 @@ impl StateStore {
         if std::fs::symlink_metadata(&file).is_ok_and(|found| !file::is_private(&found)) {
             return Err(StoreError::Exposed(file));
         }
-        let mut writer = file::open(&file, STEPS)?;
+        let mut writer = file::open(&file, BASE_MIGRATIONS)?;
         match prepare(&mut writer, PARTS) {
             Ok(true) => (),
             Ok(false) => return Err(StoreError::Newer(file)),
             Err(source) => return Err(StoreError::Database { file, source: Arc::new(source) }),
         }
-        let reader = file::open(&file, STEPS)?;
+        let reader = file::open(&file, BASE_MIGRATIONS)?;
         let watch = ChangeWatch::new(file.clone());
         let (writer, reader) = (Arc::new(Mutex::new(writer)), Arc::new(Mutex::new(reader)));
         Ok(Self(Arc::new(StateStoreInner { file, writer, reader, watch })))
@@ -100,7 +100,7 @@ impl StateStore {
     ///
     /// # Errors
     /// As [`StateStore::secret`].
-    pub fn matters(&self) -> Result<approvals::ApprovalRecords, StoreError> {
+    pub fn approvals(&self) -> Result<approvals::ApprovalRecords, StoreError> {
         approvals::ApprovalRecords::new(self.clone())
     }
 
@@ -111,7 +111,7 @@ impl StateStore {
     /// When the key's file cannot be used, holds no key, or is open to others.
     pub fn secret(&self, purpose: &str) -> Result<Zeroizing<[u8; 32]>, StoreError> {
         let key = key::read(&self.0.file.with_extension("key"), true)?;
-        Ok(key::derived("hospes state", &key, purpose))
+        Ok(key::derive_key("hospes state", &key, purpose))
     }
 
     /// By which calls tasks were begun.
@@ -139,7 +139,7 @@ impl StateStore {
     ) -> Result<T, StoreError> {
         let mut connection = Arc::clone(&self.0.reader).lock_owned().await;
         let done = tokio::task::spawn_blocking(move || work(&connection.transaction()?));
-        self.done(done.await)
+        self.flatten_result(done.await)
     }
 
     /// Writes all that `work` does or, if it fails, nothing. Once begun it is done, even if the caller goes away.
@@ -155,14 +155,17 @@ impl StateStore {
             let made = work(&change)?;
             change.commit()?;
             if connection.total_changes() != before {
-                inner.watch.changed();
+                inner.watch.notify_change();
             }
             Ok(made)
         });
-        self.done(done.await)
+        self.flatten_result(done.await)
     }
 
-    fn done<T>(&self, done: Result<rusqlite::Result<T>, tokio::task::JoinError>) -> Result<T, StoreError> {
+    fn flatten_result<T>(
+        &self,
+        done: Result<rusqlite::Result<T>, tokio::task::JoinError>,
+    ) -> Result<T, StoreError> {
         let database = |source| StoreError::Database { file: self.0.file.clone(), source: Arc::new(source) };
         done.map_err(|_| StoreError::Closed)?.map_err(database)
     }

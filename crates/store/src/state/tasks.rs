@@ -11,10 +11,10 @@ use crate::error::StoreError;
 /// Maximum number of tasks kept; the oldest is removed for one more.
 pub const MAX_TASKS: u32 = 10_000;
 /// Time for which a task is kept.
-pub const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+pub const RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Every step is run once, in order. Never change one, add one.
-pub(super) const STEPS: &[&str] = &["
+pub(super) const MIGRATIONS: &[&str] = &["
     CREATE TABLE tasks (id TEXT PRIMARY KEY, body TEXT NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;
     CREATE INDEX tasks_at ON tasks (at);
 "];
@@ -32,7 +32,7 @@ impl TaskRecords {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub async fn put(&self, id: String, body: String) -> Result<(), StoreError> {
+    pub async fn insert(&self, id: String, body: String) -> Result<(), StoreError> {
         self.0.write(move |change| put(change, (&id, &body), Timestamp::now(), MAX_TASKS)).await
     }
 
@@ -46,7 +46,7 @@ impl TaskRecords {
 }
 
 fn put(change: &Transaction<'_>, (id, body): (&str, &str), now: Timestamp, max: u32) -> rusqlite::Result<()> {
-    change.execute("DELETE FROM tasks WHERE at <= ?1", [over(now)])?;
+    change.execute("DELETE FROM tasks WHERE at <= ?1", [expiry_cutoff(now)])?;
     change.execute(
         "INSERT OR REPLACE INTO tasks (id, body, at) VALUES (?1, ?2, ?3)",
         (id, body, now.as_microsecond()),
@@ -58,12 +58,12 @@ fn put(change: &Transaction<'_>, (id, body): (&str, &str), now: Timestamp, max: 
 
 fn find(view: &Transaction<'_>, id: &str, now: Timestamp) -> rusqlite::Result<Option<String>> {
     let found = "SELECT body FROM tasks WHERE id = ?1 AND at > ?2";
-    view.query_row(found, (id, over(now)), |row| row.get(0)).optional()
+    view.query_row(found, (id, expiry_cutoff(now)), |row| row.get(0)).optional()
 }
 
 /// Returns the time at or before which records have expired.
-fn over(now: Timestamp) -> i64 {
-    let kept = SignedDuration::try_from(KEPT_FOR).unwrap_or(SignedDuration::MAX);
+fn expiry_cutoff(now: Timestamp) -> i64 {
+    let kept = SignedDuration::try_from(RETENTION).unwrap_or(SignedDuration::MAX);
     now.saturating_sub(kept).unwrap_or(Timestamp::MIN).as_microsecond()
 }
 
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(kept(week + 2).await, ["d"]);
         state.write(move |change| put(change, ("e", "it"), at(week + 2), 3)).await.unwrap();
         assert_eq!(kept(3).await, ["d"], "what is over is gone");
-        state.tasks().put("f".to_owned(), "that".to_owned()).await.unwrap();
+        state.tasks().insert("f".to_owned(), "that".to_owned()).await.unwrap();
         assert_eq!(state.tasks().find("f".to_owned()).await.unwrap().as_deref(), Some("that"));
         assert_eq!(state.tasks().find("g".to_owned()).await.unwrap(), None);
     }

@@ -83,7 +83,7 @@ async fn changes_are_noticed_whoever_makes_them() {
 #[test]
 fn each_part_has_its_own_version() {
     let place = place();
-    let mut connection = file::open(&place.file, STEPS).unwrap();
+    let mut connection = file::open(&place.file, BASE_MIGRATIONS).unwrap();
     const OLDER: &[SchemaPart] = &[("a", &["CREATE TABLE a (x INTEGER)"])];
     const NEWER: &[SchemaPart] =
         &[("a", &["CREATE TABLE a (x INTEGER)", "ALTER TABLE a ADD COLUMN y INTEGER"]), ONE[0]];

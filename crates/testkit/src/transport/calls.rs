@@ -4,7 +4,7 @@ use hospes::client::CallError;
 use hospes::model::Revision;
 use hospes::serde_json::json;
 
-use super::server::MEETING;
+use super::server::MEETING_SIZE;
 use super::{TestTransport, TransportSite, client, connect, server};
 
 /// A client of every revision finds the server, and one that leaves the choice open speaks the newest.
@@ -47,7 +47,7 @@ pub async fn calls_find_their_answers(transport: &impl TestTransport) {
             assert_eq!(answer.all_text(), text, "{revision}");
         }
         let failed = client.call("fail", ()).await.expect("a result");
-        assert_eq!((failed.failed(), failed.all_text().contains("as asked")), (true, true), "{revision}");
+        assert_eq!((failed.has_failed(), failed.all_text().contains("as asked")), (true, true), "{revision}");
         let refused = client.call("nothing of the kind", ()).await.expect_err("no such tool");
         assert_eq!(refused.rpc().map(|error| error.code), Some(-32602), "{revision}: {refused}");
     }
@@ -70,7 +70,7 @@ pub async fn calls_run_at_once(transport: &impl TestTransport) {
             }
         });
         // None of these ends before all of them run.
-        let meetings = (0..MEETING).map(|_| async {
+        let meetings = (0..MEETING_SIZE).map(|_| async {
             let met = client.call("meet", ()).await.expect("an answer");
             assert_eq!(met.all_text(), "met", "{revision}");
         });

@@ -72,7 +72,7 @@ pub use wire::{
 };
 
 /// Maximum time of a behaviour. After that, the transport has failed.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const BEHAVIOUR_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A transport on trial.
 pub trait TestTransport: Send + Sync {
@@ -134,9 +134,9 @@ impl fmt::Debug for RawConnection {
 pub fn run(behaviour: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime can be had");
-    let done = runtime.block_on(async { tokio::time::timeout(PATIENCE, behaviour).await });
+    let done = runtime.block_on(async { tokio::time::timeout(BEHAVIOUR_TIMEOUT, behaviour).await });
     runtime.shutdown_background();
-    assert!(done.is_ok(), "nothing came of it within {PATIENCE:?}");
+    assert!(done.is_ok(), "nothing came of it within {BEHAVIOUR_TIMEOUT:?}");
 }
 
 /// Creates a module `transport_suite` with one test for each behaviour of a [`TestTransport`](crate::transport::TestTransport).

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hospes::model::{LoggingLevel, Notification, Revision, SubscriptionFilter};
 use hospes::serde_json::json;
 
-use super::{PATIENCE, TestTransport, TransportSite, client, connect, server};
+use super::{BEHAVIOUR_TIMEOUT, TestTransport, TransportSite, client, connect, server};
 
 /// Every report of progress arrives, in order, and before the answer.
 ///
@@ -109,7 +109,7 @@ pub async fn changes_are_heard(transport: &impl TestTransport) {
         tokio::select! {
             () = change => {}
             heard = subscription.next() => assert_eq!(heard, Some(Notification::ToolsListChanged), "{revision}"),
-            () = tokio::time::sleep(PATIENCE / 2) => panic!("{revision}: nothing was heard"),
+            () = tokio::time::sleep(BEHAVIOUR_TIMEOUT / 2) => panic!("{revision}: nothing was heard"),
         }
         client.call("shrink", ()).await.expect("an answer");
     }

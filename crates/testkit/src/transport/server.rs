@@ -8,7 +8,7 @@ use hospes::schemars;
 use tokio::sync::Barrier;
 
 /// Number of calls that `meet` waits for.
-pub(super) const MEETING: usize = 32;
+pub(super) const MEETING_SIZE: usize = 32;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(crate = "hospes::serde")]
@@ -44,7 +44,7 @@ impl Drop for HangGuard<'_> {
 pub fn server() -> Server {
     let hanging = Arc::new(HangingHandlers::default());
     let counting = Arc::clone(&hanging);
-    let meeting = Arc::new(Barrier::new(MEETING));
+    let meeting = Arc::new(Barrier::new(MEETING_SIZE));
     let server = Server::new("suite", "1.0")
         .tool("echo", |Args(Text { text }): Args<Text>| async move { text })
         .tool("fail", || async { Err::<String, _>(Error::msg("as asked")) })

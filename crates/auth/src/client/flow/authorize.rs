@@ -34,7 +34,7 @@ impl PendingAuthorization {
         let mut url = found.server.authorization_url()?;
         let state = facts.seed.draw_text();
         let verifier = CodeVerifier::new(&facts.seed.draw());
-        let order = order(facts, found, client)?;
+        let order = build_token_request(facts, found, client)?;
         {
             let mut query = url.query_pairs_mut();
             query
@@ -79,7 +79,7 @@ impl PendingAuthorization {
 }
 
 /// Creates the token request for the discovered server and resource.
-pub(super) fn order(
+pub(super) fn build_token_request(
     facts: &FlowContext,
     found: &DiscoveredServer,
     client: ClientIdentity,

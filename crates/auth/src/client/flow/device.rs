@@ -6,10 +6,10 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use url::Url;
 
-use super::authorize::order;
+use super::authorize::build_token_request;
 use super::redeem::scope_of;
 use super::server::DiscoveredServer;
-use super::{DevicePrompt, FlowContext, FlowEffect, FlowInput, FlowState, FlowStep, usable};
+use super::{DevicePrompt, FlowContext, FlowEffect, FlowInput, FlowState, FlowStep, check_response};
 use crate::client::credentials::ClientIdentity;
 use crate::client::error::FlowError;
 use crate::client::token_request::{TokenRequest, TokenRequestForm, nonce_wanted, read_success};
@@ -18,14 +18,14 @@ use crate::exchange::without_query;
 use crate::metadata::{is_loopback, is_secure};
 use crate::{ErrorCode, FetchResponse, shown};
 
-pub(super) const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
-const WHAT: &str = "the device authorization endpoint";
+pub(super) const DEVICE_CODE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
+const DEVICE_ENDPOINT_NAME: &str = "the device authorization endpoint";
 /// Polling interval at the token endpoint if the server gives none, in seconds.
-const INTERVAL: u64 = 5;
+const DEFAULT_INTERVAL: u64 = 5;
 /// The longest that becomes, in seconds.
 const MAX_INTERVAL: u64 = 60;
 /// Maximum time to wait for a code to be entered, whatever the server says, in seconds.
-const MAX_SECONDS: u64 = 30 * 60;
+const MAX_CODE_SECONDS: u64 = 30 * 60;
 
 /// Asks for a code, shows it, and asks again and again what came of it.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl DeviceAuthorization {
         client: ClientIdentity,
     ) -> FlowStep {
         let url = found.server.device_authorization_url()?;
-        let order = order(facts, found, client)?;
+        let order = build_token_request(facts, found, client)?;
         let scopes = scope_of(&order);
         let mut fields = vec![("resource", order.resource.as_str())];
         fields.extend(scopes.iter().map(|(name, value)| (*name, value.expose_secret())));
@@ -96,10 +96,11 @@ impl DeviceAuthorization {
     pub(super) fn handle(mut self, facts: &mut FlowContext, input: FlowInput) -> FlowStep {
         match (self.stage, input) {
             (DeviceStage::Asked, FlowInput::Response(response)) => {
-                let response = usable(WHAT, &self.url, response)?;
-                let codes: DeviceAuthorizationResponse = read_success(WHAT, &response, &self.url)?;
+                let response = check_response(DEVICE_ENDPOINT_NAME, &self.url, response)?;
+                let codes: DeviceAuthorizationResponse =
+                    read_success(DEVICE_ENDPOINT_NAME, &response, &self.url)?;
                 let prompt = prompt(facts, &self.url, &self.order, &codes)?;
-                let interval = codes.interval.unwrap_or(INTERVAL).clamp(1, MAX_INTERVAL);
+                let interval = codes.interval.unwrap_or(DEFAULT_INTERVAL).clamp(1, MAX_INTERVAL);
                 self.stage = DeviceStage::Shown(DevicePolling {
                     code: codes.device_code,
                     interval,
@@ -109,7 +110,7 @@ impl DeviceAuthorization {
             }
             (DeviceStage::Shown(waiting), FlowInput::Shown) => {
                 self.stage = DeviceStage::Asked;
-                self.rest(waiting)
+                self.wait_interval(waiting)
             }
             (DeviceStage::Resting(waiting), FlowInput::Waited) => {
                 if facts.now >= waiting.ends_at {
@@ -120,13 +121,13 @@ impl DeviceAuthorization {
             }
             (DeviceStage::Polled(waiting, again), FlowInput::Response(response)) => {
                 self.stage = DeviceStage::Asked;
-                self.polled(facts, waiting, again, response)
+                self.handle_poll(facts, waiting, again, response)
             }
             _ => Err(FlowError::OutOfOrder),
         }
     }
 
-    fn rest(mut self, waiting: DevicePolling) -> FlowStep {
+    fn wait_interval(mut self, waiting: DevicePolling) -> FlowStep {
         let interval = Duration::from_secs(waiting.interval);
         self.stage = DeviceStage::Resting(waiting);
         Ok((FlowState::Device(Box::new(self)), FlowEffect::Wait(interval)))
@@ -134,12 +135,12 @@ impl DeviceAuthorization {
 
     fn poll(mut self, facts: &mut FlowContext, waiting: DevicePolling, nonce: Option<&str>) -> FlowStep {
         let fields = [("device_code", waiting.code.expose_secret())];
-        let request = self.order.request(GRANT, &fields, nonce, &mut facts.seed, facts.now)?;
+        let request = self.order.request(DEVICE_CODE_GRANT, &fields, nonce, &mut facts.seed, facts.now)?;
         self.stage = DeviceStage::Polled(waiting, nonce.is_some());
         Ok((FlowState::Device(Box::new(self)), FlowEffect::Fetch(request)))
     }
 
-    fn polled(
+    fn handle_poll(
         self,
         facts: &mut FlowContext,
         mut waiting: DevicePolling,
@@ -150,13 +151,17 @@ impl DeviceAuthorization {
             // Nothing was lost by it, for the code is still good; but whoever is overloaded is left alone (section 3.5).
             Err(FetchError::Timeout | FetchError::Unreachable | FetchError::Broken) => {
                 waiting.interval = (waiting.interval * 2).min(MAX_INTERVAL);
-                return self.rest(waiting);
+                return self.wait_interval(waiting);
             }
             Ok(response) if response.status.is_server_error() => {
                 waiting.interval = (waiting.interval * 2).min(MAX_INTERVAL);
-                return self.rest(waiting);
+                return self.wait_interval(waiting);
             }
-            other => usable(crate::client::token_request::WHAT, &self.order.token_endpoint, other)?,
+            other => check_response(
+                crate::client::token_request::TOKEN_ENDPOINT_NAME,
+                &self.order.token_endpoint,
+                other,
+            )?,
         };
         if !again && let Some(nonce) = nonce_wanted(&response) {
             return self.poll(facts, waiting, Some(&nonce));
@@ -164,10 +169,10 @@ impl DeviceAuthorization {
         match self.order.read(&response, None, facts.now) {
             Ok(tokens) => Ok((FlowState::Over, FlowEffect::Done(Box::new(tokens)))),
             Err(FlowError::Refused(body)) => match body.error {
-                ErrorCode::AuthorizationPending => self.rest(waiting),
+                ErrorCode::AuthorizationPending => self.wait_interval(waiting),
                 ErrorCode::SlowDown => {
-                    waiting.interval = (waiting.interval + INTERVAL).min(MAX_INTERVAL);
-                    self.rest(waiting)
+                    waiting.interval = (waiting.interval + DEFAULT_INTERVAL).min(MAX_INTERVAL);
+                    self.wait_interval(waiting)
                 }
                 ErrorCode::ExpiredToken => Err(FlowError::CodeExpired),
                 _ => Err(FlowError::Refused(body)),
@@ -189,8 +194,11 @@ fn prompt(
         let is_ours = !is_loopback(&url) || is_loopback(&facts.cause.endpoint);
         (is_secure(&url) && is_ours).then_some(url)
     };
-    let malformed =
-        |why: &str| FlowError::Malformed { what: WHAT, url: without_query(asked), why: why.to_owned() };
+    let malformed = |why: &str| FlowError::Malformed {
+        what: DEVICE_ENDPOINT_NAME,
+        url: without_query(asked),
+        why: why.to_owned(),
+    };
     let verification_uri = page(&codes.verification_uri).ok_or_else(|| {
         malformed("names a page that is not reached over https, or is none of its business")
     })?;
@@ -205,6 +213,6 @@ fn prompt(
         user_code,
         issuer: order.issuer.clone(),
         scopes: order.scopes.clone(),
-        ends_at: facts.now.saturating_add(codes.expires_in.min(MAX_SECONDS)),
+        ends_at: facts.now.saturating_add(codes.expires_in.min(MAX_CODE_SECONDS)),
     })
 }

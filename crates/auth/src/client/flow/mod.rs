@@ -248,7 +248,7 @@ impl AuthorizationFlow {
         let mut flow =
             Self { state: FlowState::Over, effect: FlowEffect::Failed(FlowError::OutOfOrder), facts };
         let first = FindResource::begin(&flow.facts);
-        flow.go(first);
+        flow.advance(first);
         flow
     }
 
@@ -297,16 +297,16 @@ impl AuthorizationFlow {
             (FlowState::Redeem(state), FlowInput::Response(response)) => state.handle(facts, response),
             _ => Err(FlowError::OutOfOrder),
         };
-        self.go(next);
+        self.advance(next);
     }
 
-    fn go(&mut self, next: FlowStep) {
+    fn advance(&mut self, next: FlowStep) {
         (self.state, self.effect) = next.unwrap_or_else(|error| (FlowState::Over, FlowEffect::Failed(error)));
     }
 }
 
 /// The response, if there is one that is no failure of the other side.
-fn usable(
+fn check_response(
     what: &'static str,
     url: &Url,
     response: Result<FetchResponse, FetchError>,

@@ -2,10 +2,10 @@
 
 use secrecy::{ExposeSecret as _, SecretString};
 
-use super::authorize::order;
+use super::authorize::build_token_request;
 use super::register::given_client;
 use super::server::DiscoveredServer;
-use super::{FlowContext, FlowEffect, FlowState, FlowStep, token_exchange, usable};
+use super::{FlowContext, FlowEffect, FlowState, FlowStep, check_response, token_exchange};
 use crate::FetchResponse;
 use crate::client::credentials::ClientAuth;
 use crate::client::error::FlowError;
@@ -50,7 +50,8 @@ impl RedeemGrant {
         facts: &mut FlowContext,
         response: Result<FetchResponse, FetchError>,
     ) -> FlowStep {
-        let response = usable(token_request::WHAT, &self.order.token_endpoint, response)?;
+        let response =
+            check_response(token_request::TOKEN_ENDPOINT_NAME, &self.order.token_endpoint, response)?;
         if !self.again
             && let Some(nonce) = nonce_wanted(&response)
         {
@@ -63,12 +64,12 @@ impl RedeemGrant {
 }
 
 /// Starts the grants that need no user.
-pub(super) fn unattended(facts: &mut FlowContext, found: DiscoveredServer) -> FlowStep {
+pub(super) fn begin_unattended(facts: &mut FlowContext, found: DiscoveredServer) -> FlowStep {
     match facts.settings.grant.clone() {
         GrantType::Code | GrantType::Device => Err(FlowError::OutOfOrder),
         GrantType::ClientCredentials => client_credentials(facts, &found),
         GrantType::Enterprise(provider) => token_exchange::begin(facts, found, provider),
-        GrantType::Workload(WorkloadToken::Given(token)) => assertion(facts, &found, &token),
+        GrantType::Workload(WorkloadToken::Given(token)) => redeem_assertion(facts, &found, &token),
         // Whoever runs the flow reads it first: nothing is read here.
         GrantType::Workload(_) => Err(FlowError::OutOfOrder),
     }
@@ -86,7 +87,7 @@ fn client_credentials(facts: &mut FlowContext, found: &DiscoveredServer) -> Flow
 }
 
 /// Somebody else vouches for the client, or for the person.
-pub(super) fn assertion(
+pub(super) fn redeem_assertion(
     facts: &mut FlowContext,
     found: &DiscoveredServer,
     assertion: &SecretString,
@@ -101,7 +102,7 @@ pub(super) fn given_order(facts: &FlowContext, found: &DiscoveredServer) -> Resu
     let given = facts.settings.given.as_ref();
     let given = given.ok_or_else(|| FlowError::NeedsClientId(found.server.issuer.clone()))?;
     let client = given_client(given, facts.cause.bound.as_ref(), found)?;
-    order(facts, found, client)
+    build_token_request(facts, found, client)
 }
 
 pub(super) fn scope_of(order: &TokenRequest) -> Vec<(&'static str, SecretString)> {

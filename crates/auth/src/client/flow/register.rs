@@ -7,7 +7,7 @@ use url::Url;
 use super::authorize::PendingAuthorization;
 use super::device::{self, DeviceAuthorization};
 use super::server::DiscoveredServer;
-use super::{FlowContext, FlowEffect, FlowInput, FlowState, FlowStep, redeem, usable};
+use super::{FlowContext, FlowEffect, FlowInput, FlowState, FlowStep, check_response, redeem};
 use crate::client::credentials::{ClientAuth, ClientIdentity};
 use crate::client::error::FlowError;
 use crate::client::settings::{ClientRegistration, GrantType, PreregisteredOAuthClient};
@@ -15,9 +15,9 @@ use crate::exchange::without_query;
 use crate::metadata::{ApplicationType, ClientInformation, ClientMetadata, is_loopback};
 use crate::{ErrorBody, ErrorCode, FetchRequest, FetchResponse, Issuer, RedirectUri, Scopes};
 
-const WHAT: &str = "the registration endpoint";
+const REGISTRATION_ENDPOINT_NAME: &str = "the registration endpoint";
 /// Redirect URI to register for clients without one, because servers require it.
-const NOWHERE: &str = "http://127.0.0.1/callback";
+const UNUSED_REDIRECT: &str = "http://127.0.0.1/callback";
 
 /// Finds out under which id the server knows us, and where its answers come to.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl RegisterClient {
             let client = given_client(given, None, &found)?;
             return Ok(Self::bind(found, client));
         }
-        redeem::unattended(facts, found)
+        redeem::begin_unattended(facts, found)
     }
 
     fn bind(found: DiscoveredServer, client: ClientIdentity) -> (FlowState, FlowEffect) {
@@ -86,14 +86,14 @@ impl RegisterClient {
 
     fn listen(facts: &mut FlowContext, found: DiscoveredServer, client: ClientIdentity) -> FlowStep {
         let preferred = facts.settings.redirect_uri.clone();
-        Self { found, stage: RegisterStage::Known(client) }.await_answers(facts, preferred)
+        Self { found, stage: RegisterStage::Known(client) }.listen_if_needed(facts, preferred)
     }
 
     /// Starts the listener for authorization responses. The device grant skips it, because it polls the token endpoint
     /// instead.
-    fn await_answers(self, facts: &mut FlowContext, preferred: Option<RedirectUri>) -> FlowStep {
+    fn listen_if_needed(self, facts: &mut FlowContext, preferred: Option<RedirectUri>) -> FlowStep {
         if matches!(facts.settings.grant, GrantType::Device) {
-            let nowhere = RedirectUri::new(NOWHERE).map_err(|_| FlowError::OutOfOrder)?;
+            let nowhere = RedirectUri::new(UNUSED_REDIRECT).map_err(|_| FlowError::OutOfOrder)?;
             return self.handle(facts, FlowInput::Listening(nowhere));
         }
         Ok((FlowState::Register(Box::new(self)), FlowEffect::Listen { preferred }))
@@ -113,7 +113,7 @@ impl RegisterClient {
     }
 
     pub(super) fn server(&self) -> Option<(&Issuer, Url)> {
-        self.found.named()
+        self.found.issuer_and_token_endpoint()
     }
 
     pub(super) fn handle(self, facts: &mut FlowContext, input: FlowInput) -> FlowStep {
@@ -128,37 +128,45 @@ impl RegisterClient {
                 let known = known.filter(|known| usable(known));
                 let before = known.as_ref().and_then(|known| known.redirect_uri.clone());
                 let preferred = facts.settings.redirect_uri.clone().or(before);
-                Self { found, stage: RegisterStage::Listen(known) }.await_answers(facts, preferred)
+                Self { found, stage: RegisterStage::Listen(known) }.listen_if_needed(facts, preferred)
             }
             (RegisterStage::Known(client), FlowInput::Listening(redirect_uri)) => {
                 Self::ask_person(facts, &found, client, redirect_uri)
             }
             (RegisterStage::Listen(Some(known)), FlowInput::Listening(redirect_uri))
-                if known.redirect_uri.as_ref().is_some_and(|before| same_place(before, &redirect_uri)) =>
+                if known
+                    .redirect_uri
+                    .as_ref()
+                    .is_some_and(|before| is_same_listener(before, &redirect_uri)) =>
             {
                 let ClientRegistration { client, redirect_uri: before, .. } = *known;
                 Self::ask_person(facts, &found, client, before.unwrap_or(redirect_uri))
             }
             (RegisterStage::Listen(_), FlowInput::Listening(redirect_uri)) => {
-                Self::ask(facts, found, redirect_uri, false)
+                Self::send_registration(facts, found, redirect_uri, false)
             }
             (RegisterStage::Asked { url, redirect_uri, method, again }, FlowInput::Response(response)) => {
-                let response = usable(WHAT, &url, response)?;
-                Self::answered(facts, found, &url, redirect_uri, method, again, &response)
+                let response = check_response(REGISTRATION_ENDPOINT_NAME, &url, response)?;
+                Self::handle_registration_response(facts, found, &url, redirect_uri, method, again, &response)
             }
             (RegisterStage::Keep(client, redirect_uri), FlowInput::Kept) => {
                 Self::ask_person(facts, &found, client, redirect_uri)
             }
             (RegisterStage::Bind(client), FlowInput::Kept) => match facts.settings.grant {
                 GrantType::Code | GrantType::Device => Self::listen(facts, found, client),
-                _ => redeem::unattended(facts, found),
+                _ => redeem::begin_unattended(facts, found),
             },
             _ => Err(FlowError::OutOfOrder),
         }
     }
 
     /// Asks the server to register us (RFC 7591).
-    fn ask(facts: &FlowContext, found: DiscoveredServer, redirect_uri: RedirectUri, again: bool) -> FlowStep {
+    fn send_registration(
+        facts: &FlowContext,
+        found: DiscoveredServer,
+        redirect_uri: RedirectUri,
+        again: bool,
+    ) -> FlowStep {
         let Some(url) = found.server.registration_url()? else {
             return Err(FlowError::NeedsClientId(found.server.issuer));
         };
@@ -178,7 +186,7 @@ impl RegisterClient {
         Ok((FlowState::Register(Box::new(Self { found, stage })), FlowEffect::Fetch(request)))
     }
 
-    fn answered(
+    fn handle_registration_response(
         facts: &FlowContext,
         found: DiscoveredServer,
         url: &Url,
@@ -195,7 +203,7 @@ impl RegisterClient {
                 && !again
                 && let Some(localhost) = with_localhost(&redirect_uri)
             {
-                return Self::ask(facts, found, localhost, true);
+                return Self::send_registration(facts, found, localhost, true);
             }
             let why = match body {
                 Ok(body) => body.to_string(),
@@ -204,7 +212,7 @@ impl RegisterClient {
             return Err(FlowError::Registration { issuer, why });
         }
         let registered: ClientInformation = response.decode().map_err(|error| FlowError::Malformed {
-            what: WHAT,
+            what: REGISTRATION_ENDPOINT_NAME,
             url: without_query(url),
             why: error.to_string(),
         })?;
@@ -283,7 +291,7 @@ fn metadata(
     let settings = &facts.settings;
     let native = redirect_uri.url().is_none_or(|url| is_loopback(&url) || url.scheme() != "https");
     let (grant, response_types) = match settings.grant {
-        GrantType::Device => (device::GRANT, Vec::new()),
+        GrantType::Device => (device::DEVICE_CODE_GRANT, Vec::new()),
         _ => ("authorization_code", vec!["code".to_owned()]),
     };
     let mut grants = vec![grant.to_owned()];
@@ -312,6 +320,6 @@ fn with_localhost(redirect_uri: &RedirectUri) -> Option<RedirectUri> {
 }
 
 /// Returns true if responses to `before` arrive at the current listener.
-fn same_place(before: &RedirectUri, now: &RedirectUri) -> bool {
+fn is_same_listener(before: &RedirectUri, now: &RedirectUri) -> bool {
     before == now || with_localhost(now).is_some_and(|now| *before == now)
 }

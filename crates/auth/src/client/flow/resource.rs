@@ -6,7 +6,7 @@ use http::StatusCode;
 use url::Url;
 
 use super::server::FindServer;
-use super::{FlowContext, FlowEffect, FlowState, FlowStep, usable};
+use super::{FlowContext, FlowEffect, FlowState, FlowStep, check_response};
 use crate::client::error::FlowError;
 use crate::client::settings::LegacyDiscovery;
 use crate::egress::FetchError;
@@ -14,7 +14,7 @@ use crate::exchange::{DecodeDocumentError, without_query};
 use crate::metadata::{ProtectedResourceMetadata, is_secure, resource_metadata_urls};
 use crate::{FetchRequest, FetchResponse, MAX_METADATA_BYTES};
 
-const WHAT: &str = "the metadata of the resource";
+const RESOURCE_METADATA_NAME: &str = "the metadata of the resource";
 
 /// Asks for the resource's metadata: where the challenge says, or else at the well-known places.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl FindResource {
             Some(text) => {
                 let url = Url::parse(text).ok().filter(is_secure);
                 VecDeque::from([url.ok_or_else(|| FlowError::Malformed {
-                    what: WHAT,
+                    what: RESOURCE_METADATA_NAME,
                     url: crate::shown(text),
                     why: "is at no https URL".into(),
                 })?])
@@ -55,7 +55,7 @@ impl FindResource {
         facts: &FlowContext,
         response: Result<FetchResponse, FetchError>,
     ) -> FlowStep {
-        let response = usable(WHAT, &self.url, response)?;
+        let response = check_response(RESOURCE_METADATA_NAME, &self.url, response)?;
         if response.status == StatusCode::OK {
             match response.decode_marked::<ProtectedResourceMetadata>(&["resource", "authorization_servers"])
             {
@@ -67,12 +67,12 @@ impl FindResource {
                 Err(DecodeDocumentError::Other(_)) if !self.named => {}
                 Err(DecodeDocumentError::Other(why) | DecodeDocumentError::Malformed(why)) => {
                     let url = without_query(&self.url);
-                    return Err(FlowError::Malformed { what: WHAT, url, why });
+                    return Err(FlowError::Malformed { what: RESOURCE_METADATA_NAME, url, why });
                 }
             }
         } else if self.named {
             let url = without_query(&self.url);
-            return Err(FlowError::Status { what: WHAT, url, status: response.status });
+            return Err(FlowError::Status { what: RESOURCE_METADATA_NAME, url, status: response.status });
         }
         match self.rest.pop_front() {
             Some(url) => {

@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use url::Url;
 
 use super::register::RegisterClient;
-use super::{FlowContext, FlowEffect, FlowState, FlowStep, usable};
+use super::{FlowContext, FlowEffect, FlowState, FlowStep, check_response};
 use crate::client::error::FlowError;
 use crate::client::settings::{GrantType, LegacyDiscovery};
 use crate::egress::FetchError;
@@ -15,7 +15,7 @@ use crate::exchange::{DecodeDocumentError, without_query};
 use crate::metadata::{AuthorizationServerMetadata, ProtectedResourceMetadata, server_metadata_urls};
 use crate::{FetchRequest, FetchResponse, Issuer, MAX_METADATA_BYTES, Resource, Scopes};
 
-const WHAT: &str = "the metadata of the authorization server";
+const SERVER_METADATA_NAME: &str = "the metadata of the authorization server";
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 /// Asks for the server's metadata, at each place where it may be.
@@ -44,7 +44,7 @@ pub(super) struct DiscoveredServer {
 
 impl DiscoveredServer {
     /// Returns the issuer and the token endpoint.
-    pub(super) fn named(&self) -> Option<(&Issuer, Url)> {
+    pub(super) fn issuer_and_token_endpoint(&self) -> Option<(&Issuer, Url)> {
         Some((&self.server.issuer, self.server.token_url().ok()?))
     }
 }
@@ -53,7 +53,7 @@ impl FindServer {
     pub(super) fn begin(facts: &FlowContext, metadata: ProtectedResourceMetadata) -> FlowStep {
         let scopes = metadata.scopes();
         let bound = metadata.dpop_bound_access_tokens_required == Some(true);
-        let issuer = choose(facts, &metadata.authorization_servers).ok_or(FlowError::NoMetadata)?;
+        let issuer = choose_issuer(facts, &metadata.authorization_servers).ok_or(FlowError::NoMetadata)?;
         let mut urls: VecDeque<Url> = server_metadata_urls(&issuer).into();
         let Some(url) = urls.pop_front() else { return Err(FlowError::NoServerMetadata(issuer)) };
         Ok(Self { issuer, url, rest: urls, resource: metadata.resource, scopes, legacy: false, bound }.ask())
@@ -63,7 +63,7 @@ impl FindServer {
         let endpoint = &facts.cause.endpoint;
         let issuer =
             Issuer::new(endpoint.origin().ascii_serialization()).map_err(|_| FlowError::NoMetadata)?;
-        let resource = Resource::new(canonical(endpoint)).map_err(|_| FlowError::NoMetadata)?;
+        let resource = Resource::new(canonical_resource(endpoint)).map_err(|_| FlowError::NoMetadata)?;
         // Only the first: that revision knows no other.
         let Some(url) = server_metadata_urls(&issuer).into_iter().next() else {
             return Err(FlowError::NoMetadata);
@@ -85,7 +85,7 @@ impl FindServer {
         facts: &mut FlowContext,
         response: Result<FetchResponse, FetchError>,
     ) -> FlowStep {
-        let response = usable(WHAT, &self.url, response)?;
+        let response = check_response(SERVER_METADATA_NAME, &self.url, response)?;
         if response.status == StatusCode::OK {
             match response.decode_marked::<AuthorizationServerMetadata>(&["issuer"]) {
                 Ok(server) => {
@@ -94,7 +94,11 @@ impl FindServer {
                     return self.found(facts, server, true);
                 }
                 Err(DecodeDocumentError::Malformed(why)) => {
-                    return Err(FlowError::Malformed { what: WHAT, url: without_query(&self.url), why });
+                    return Err(FlowError::Malformed {
+                        what: SERVER_METADATA_NAME,
+                        url: without_query(&self.url),
+                        why,
+                    });
                 }
                 Err(DecodeDocumentError::Other(_)) => {}
             }
@@ -116,10 +120,10 @@ impl FindServer {
         server: AuthorizationServerMetadata,
         documented: bool,
     ) -> FlowStep {
-        server.check_place(&facts.cause.endpoint)?;
+        server.check_not_loopback(&facts.cause.endpoint)?;
         let scopes = scopes(facts, self.scopes.as_ref(), &server);
         let algorithms = server.dpop_signing_alg_values_supported.as_deref();
-        let challenged = facts.cause.challenge.as_ref().is_some_and(|challenge| challenge.is("DPoP"));
+        let challenged = facts.cause.challenge.as_ref().is_some_and(|challenge| challenge.has_scheme("DPoP"));
         // A server that takes proofs and does not say which, takes this one.
         let wants_proof = (self.bound || challenged)
             && algorithms.is_none_or(|algorithms| algorithms.iter().any(|algorithm| algorithm == "ES256"));
@@ -127,7 +131,7 @@ impl FindServer {
         match &facts.settings.grant {
             GrantType::Code => {
                 if documented {
-                    found.server.check_code()?;
+                    found.server.check_code_flow()?;
                 }
                 RegisterClient::begin(facts, found)
             }
@@ -142,7 +146,7 @@ impl FindServer {
 }
 
 /// The one that a given client belongs to, else one that knows us, else the first.
-fn choose(facts: &FlowContext, servers: &[Issuer]) -> Option<Issuer> {
+fn choose_issuer(facts: &FlowContext, servers: &[Issuer]) -> Option<Issuer> {
     let given = facts.settings.given.as_ref();
     let given = given.and_then(|given| given.issuer.as_ref().or(facts.cause.bound.as_ref()));
     let known = |issuer: &&Issuer| facts.cause.known.contains(issuer);
@@ -163,7 +167,7 @@ fn scopes(facts: &FlowContext, listed: Option<&Scopes>, server: &AuthorizationSe
     let lists = |scope: &str| server.scopes_supported.iter().flatten().any(|known| known == scope);
     // Alone it would take the place of what the server gives when nothing is asked for.
     if facts.settings.offline_access
-        && facts.settings.grant.asks_a_person()
+        && facts.settings.grant.needs_user()
         && !wanted.is_empty()
         && lists("offline_access")
     {
@@ -184,7 +188,7 @@ fn default_endpoints(base: &Issuer) -> AuthorizationServerMetadata {
 
 /// Returns the resource identifier of an endpoint without metadata: its URL without a trailing slash and without the
 /// query, which may contain a secret.
-fn canonical(endpoint: &Url) -> String {
+fn canonical_resource(endpoint: &Url) -> String {
     let mut url = endpoint.clone();
     url.set_fragment(None);
     url.set_query(None);

@@ -7,16 +7,16 @@ use url::Url;
 
 use super::redeem::{self, given_order, scope_of};
 use super::server::DiscoveredServer;
-use super::{FlowContext, FlowEffect, FlowState, FlowStep, usable};
+use super::{FlowContext, FlowEffect, FlowState, FlowStep, check_response};
 use crate::client::error::FlowError;
 use crate::client::settings::IdentityProvider;
-use crate::client::token_request::{TokenRequestForm, WHAT, read_success};
+use crate::client::token_request::{TOKEN_ENDPOINT_NAME, TokenRequestForm, read_success};
 use crate::egress::FetchError;
 use crate::exchange::without_query;
 use crate::{FetchResponse, Issuer};
 
 const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
-const GRANT: &str = "urn:ietf:params:oauth:token-type:id-jag";
+const ID_JAG_TYPE: &str = "urn:ietf:params:oauth:token-type:id-jag";
 const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
 
 /// The identity provider was asked.
@@ -42,7 +42,7 @@ pub(super) fn begin(
     let order = given_order(facts, &found)?;
     let scopes = scope_of(&order);
     let mut fields = vec![
-        ("requested_token_type", GRANT),
+        ("requested_token_type", ID_JAG_TYPE),
         ("audience", order.issuer.as_str()),
         ("resource", order.resource.as_str()),
         ("subject_token", provider.id_token.expose_secret()),
@@ -58,7 +58,7 @@ pub(super) fn begin(
 
 impl TokenExchange {
     pub(super) fn server(&self) -> Option<(&Issuer, Url)> {
-        self.found.named()
+        self.found.issuer_and_token_endpoint()
     }
 
     pub(super) fn handle(
@@ -66,12 +66,16 @@ impl TokenExchange {
         facts: &mut FlowContext,
         response: Result<FetchResponse, FetchError>,
     ) -> FlowStep {
-        let response = usable(WHAT, &self.url, response)?;
-        let exchanged: TokenExchangeResponse = read_success(WHAT, &response, &self.url)?;
-        if exchanged.issued_token_type != GRANT {
+        let response = check_response(TOKEN_ENDPOINT_NAME, &self.url, response)?;
+        let exchanged: TokenExchangeResponse = read_success(TOKEN_ENDPOINT_NAME, &response, &self.url)?;
+        if exchanged.issued_token_type != ID_JAG_TYPE {
             let why = "gave another kind of token than asked for".to_owned();
-            return Err(FlowError::Malformed { what: WHAT, url: without_query(&self.url), why });
+            return Err(FlowError::Malformed {
+                what: TOKEN_ENDPOINT_NAME,
+                url: without_query(&self.url),
+                why,
+            });
         }
-        redeem::assertion(facts, &self.found, &exchanged.access_token)
+        redeem::redeem_assertion(facts, &self.found, &exchanged.access_token)
     }
 }

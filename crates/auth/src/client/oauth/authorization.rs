@@ -30,14 +30,14 @@ impl OAuthClient {
         challenge: Option<Challenge>,
         before: Scopes,
     ) -> Result<AuthorizeResult, FlowError> {
-        let settings = self.settled().await?;
-        let flow = self.begin(settings, challenge, before).await?;
-        self.run(turn, flow).await
+        let settings = self.resolve_settings().await?;
+        let flow = self.start_flow(settings, challenge, before).await?;
+        self.run_flow(turn, flow).await
     }
 
     /// Returns the authorization server that the MCP server names now, and its token endpoint.
     pub(super) async fn discover(&self) -> Result<(Issuer, Url), FlowError> {
-        let mut flow = self.begin(Arc::clone(&self.0.settings), None, Scopes::none()).await?;
+        let mut flow = self.start_flow(Arc::clone(&self.0.settings), None, Scopes::none()).await?;
         loop {
             if let Some((issuer, token_endpoint)) = flow.server() {
                 return Ok((issuer.clone(), token_endpoint));
@@ -52,7 +52,7 @@ impl OAuthClient {
     }
 
     /// Returns the settings with the current workload token.
-    async fn settled(&self) -> Result<Arc<OAuthClientSettings>, FlowError> {
+    async fn resolve_settings(&self) -> Result<Arc<OAuthClientSettings>, FlowError> {
         let GrantType::Workload(source) = &self.0.settings.grant else {
             return Ok(Arc::clone(&self.0.settings));
         };
@@ -62,7 +62,7 @@ impl OAuthClient {
         Ok(Arc::new(settings))
     }
 
-    async fn begin(
+    async fn start_flow(
         &self,
         settings: Arc<OAuthClientSettings>,
         challenge: Option<Challenge>,
@@ -71,7 +71,7 @@ impl OAuthClient {
         let mut cause = AuthorizationCause::new(self.0.endpoint.clone(), challenge);
         cause.requested_before = before;
         let beginning = store::registration_key("");
-        let known = self.stored(move |store| store.names(&beginning)).await?;
+        let known = self.with_store(move |store| store.names(&beginning)).await?;
         let issuers = known.iter().filter_map(|name| name.split_once(' ')).map(|(_, issuer)| issuer);
         cause.known = issuers.filter_map(|issuer| Issuer::new(issuer).ok()).collect();
         let held_key = self.held().tokens.as_ref().and_then(|tokens| tokens.proof_key.clone());
@@ -81,7 +81,7 @@ impl OAuthClient {
         });
         if let Some(given) = &self.0.settings.given {
             let name = store::binding_key(&self.0.endpoint, &given.id);
-            let bound = self.stored(move |store| store.read(&name)).await?;
+            let bound = self.with_store(move |store| store.read(&name)).await?;
             let bound = bound.and_then(|text| {
                 serde_json::from_str::<store::ClientBindingRecord>(text.expose_secret()).ok()
             });
@@ -97,7 +97,7 @@ impl OAuthClient {
         mut flow: AuthorizationFlow,
     ) -> Result<Arc<TokenSet>, FlowError> {
         loop {
-            match self.step(turn, flow).await? {
+            match self.redeem_step(turn, flow).await? {
                 RedeemResult::Tokens(tokens) => return Ok(tokens),
                 RedeemResult::Flow(next) => flow = *next,
             }
@@ -105,7 +105,7 @@ impl OAuthClient {
     }
 
     /// Sends a request whose answer may be tokens, and keeps those.
-    async fn step(
+    async fn redeem_step(
         &self,
         turn: &AuthorizationLock,
         mut flow: AuthorizationFlow,
@@ -121,21 +121,21 @@ impl OAuthClient {
                 _ => return Err(FlowError::OutOfOrder),
             }
             match flow.poll_effect().clone() {
-                FlowEffect::Done(tokens) => this.keep_new(*tokens).await.map(RedeemResult::Tokens),
+                FlowEffect::Done(tokens) => this.store_new_tokens(*tokens).await.map(RedeemResult::Tokens),
                 FlowEffect::Failed(error) => Err(error),
                 _ => Ok(RedeemResult::Flow(Box::new(flow))),
             }
         };
-        Self::to_the_end(turn, stepping).await
+        Self::run_to_completion(turn, stepping).await
     }
 
     /// Somebody was asked, and it came to nothing.
-    fn denied(&self, error: FlowError) -> FlowError {
+    fn record_denial(&self, error: FlowError) -> FlowError {
         self.held().denied = Some((self.0.clock.now(), error.clone()));
         error
     }
 
-    pub(super) async fn run(
+    pub(super) async fn run_flow(
         &self,
         turn: &AuthorizationLock,
         mut flow: AuthorizationFlow,
@@ -143,15 +143,15 @@ impl OAuthClient {
         let mut listening: Option<Box<dyn RedirectListener>> = None;
         let mut was_shown = false;
         // Whoever was shown a code has been asked.
-        let failed = |was_shown: bool, error| if was_shown { self.denied(error) } else { error };
+        let failed = |was_shown: bool, error| if was_shown { self.record_denial(error) } else { error };
         loop {
             let input = match flow.poll_effect().clone() {
                 FlowEffect::Done(tokens) => {
-                    return Ok(AuthorizeResult::Tokens(self.keep_new(*tokens).await?));
+                    return Ok(AuthorizeResult::Tokens(self.store_new_tokens(*tokens).await?));
                 }
                 FlowEffect::Failed(error) => return Err(failed(was_shown, error)),
                 FlowEffect::Fetch(_) if flow.is_redeeming() => {
-                    match self.step(turn, flow).await.map_err(|error| failed(was_shown, error))? {
+                    match self.redeem_step(turn, flow).await.map_err(|error| failed(was_shown, error))? {
                         RedeemResult::Tokens(tokens) => return Ok(AuthorizeResult::Tokens(tokens)),
                         RedeemResult::Flow(next) => {
                             flow = *next;
@@ -176,7 +176,7 @@ impl OAuthClient {
                 }
                 FlowEffect::Recall(issuer) => {
                     let name = store::registration_key(issuer.as_str());
-                    let document = self.stored(move |store| store.read(&name)).await?;
+                    let document = self.with_store(move |store| store.read(&name)).await?;
                     FlowInput::Registration(
                         document.and_then(|text| store::read_registration(&text)).map(Box::new),
                     )
@@ -201,7 +201,7 @@ impl OAuthClient {
                         why,
                     })?;
                     let max = self.0.settings.max_pending_sign_ins.max(1);
-                    if let Some(same) = self.later().same(&visit, max, self.0.clock.now())? {
+                    if let Some(same) = self.later().find_same_page(&visit, max, self.0.clock.now())? {
                         return Ok(AuthorizeResult::Later(same));
                     }
                     tracing::info!(issuer = %visit.issuer, scopes = %visit.scopes, "somebody is asked to sign in");
@@ -213,14 +213,14 @@ impl OAuthClient {
                                 let redeemed = self.redeem(turn, flow).await;
                                 return redeemed
                                     .map(AuthorizeResult::Tokens)
-                                    .map_err(|error| self.denied(error));
+                                    .map_err(|error| self.record_denial(error));
                             }
                             Ok(SignInAnswer::Later) => {
                                 self.later().add(flow, self.0.clock.now());
                                 return Ok(AuthorizeResult::Later(url));
                             }
                             Err(error) => {
-                                return Err(self.denied(FlowError::SignIn(error.to_string())));
+                                return Err(self.record_denial(FlowError::SignIn(error.to_string())));
                             }
                         },
                     }

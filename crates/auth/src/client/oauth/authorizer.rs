@@ -24,9 +24,9 @@ use crate::{Challenge, Scopes};
 /// otherwise delay every call.
 const RETRY_SECONDS: u64 = 30;
 /// Maximum number of step-up authorizations for one operation: with the first, three authorization requests.
-const MAX_STEPS: u32 = 2;
+const MAX_STEP_UPS: u32 = 2;
 /// Time for which failed step-up authorizations of an operation are remembered, in seconds.
-const STEP_SECONDS: u64 = 3600;
+const STEP_UP_MEMORY_SECONDS: u64 = 3600;
 /// Maximum number of operations that are remembered for step-up authorization.
 const MAX_OPERATIONS: usize = 1024;
 
@@ -36,18 +36,20 @@ pub const RESOURCE_MISMATCH_HINT: &str = "connect with the address that the meta
 
 impl Authorizer for OAuthClient {
     fn headers<'a>(&'a self, request: OutboundRequest<'a>) -> AuthorizerFuture<'a, HeaderMap> {
-        Box::pin(async move { self.shown_to(request).await.map_err(|error| self.failed(error)) })
+        Box::pin(
+            async move { self.request_headers(request).await.map_err(|error| self.not_authorized(error)) },
+        )
     }
 
-    fn refused<'a>(&'a self, refusal: RejectedRequest<'a>) -> AuthorizerFuture<'a, RetryDecision> {
+    fn handle_rejection<'a>(&'a self, refusal: RejectedRequest<'a>) -> AuthorizerFuture<'a, RetryDecision> {
         Box::pin(async move {
             let challenge = Challenge::for_tokens(refusal.headers);
             match refusal.status {
-                StatusCode::UNAUTHORIZED => self.unknown(&refusal, challenge).await,
+                StatusCode::UNAUTHORIZED => self.handle_unauthorized(&refusal, challenge).await,
                 StatusCode::FORBIDDEN => match challenge {
                     // Some servers refuse whoever shows no token with 403, and say where tokens are to be had.
-                    Some(challenge) if asks_who_is_there(&refusal, &challenge) => {
-                        self.unknown(&refusal, Some(challenge)).await
+                    Some(challenge) if asks_for_token(&refusal, &challenge) => {
+                        self.handle_unauthorized(&refusal, Some(challenge)).await
                     }
                     Some(challenge) if challenge.wants_more_scopes() => {
                         self.step_up(&refusal, challenge).await
@@ -60,7 +62,7 @@ impl Authorizer for OAuthClient {
         })
     }
 
-    fn let_in(&self, operation: &str) {
+    fn record_success(&self, operation: &str) {
         self.held().steps.remove(operation);
     }
 }
@@ -73,23 +75,23 @@ pub(super) struct StepUpAttempts {
 }
 
 impl OAuthClient {
-    async fn shown_to(&self, request: OutboundRequest<'_>) -> Result<HeaderMap, FlowError> {
+    async fn request_headers(&self, request: OutboundRequest<'_>) -> Result<HeaderMap, FlowError> {
         // Whether a token is wanted at all the server will say; then what is wrong with the store is said too.
         if let Err(error) = self.load().await {
             tracing::warn!(%error, "no token is shown");
             return Ok(HeaderMap::new());
         }
         let Some(mut tokens) = self.held().tokens.clone() else { return Ok(HeaderMap::new()) };
-        if !is_for(&tokens, request) {
+        if !may_present_to(&tokens, request) {
             return Ok(HeaderMap::new());
         }
         // Whoever leaves needs no new token.
-        if request.method != Method::DELETE && self.is_to_be_renewed(&tokens) {
-            let turn = self.turn().await;
+        if request.method != Method::DELETE && self.needs_refresh(&tokens) {
+            let turn = self.lock_authorization().await;
             let Some(current) = self.held().tokens.clone() else { return Ok(HeaderMap::new()) };
             tokens = current;
-            if self.is_to_be_renewed(&tokens) {
-                match self.renew(&turn, &tokens).await {
+            if self.needs_refresh(&tokens) {
+                match self.refresh_tokens(&turn, &tokens).await {
                     Ok(RefreshResult::Renewed(renewed)) => tokens = renewed,
                     Ok(RefreshResult::Impossible) => return Ok(HeaderMap::new()),
                     // It is still good for a while, and what failed may have passed by then.
@@ -100,16 +102,20 @@ impl OAuthClient {
                 }
             }
         }
-        self.show(&tokens, request)
+        self.present_tokens(&tokens, request)
     }
 
-    fn is_to_be_renewed(&self, tokens: &TokenSet) -> bool {
+    fn needs_refresh(&self, tokens: &TokenSet) -> bool {
         let now = self.0.clock.now();
         let is_due = tokens.is_expired(now) || now >= self.held().not_before;
         tokens.is_stale(now) && tokens.refresh.is_some() && is_due
     }
 
-    fn show(&self, tokens: &TokenSet, request: OutboundRequest<'_>) -> Result<HeaderMap, FlowError> {
+    fn present_tokens(
+        &self,
+        tokens: &TokenSet,
+        request: OutboundRequest<'_>,
+    ) -> Result<HeaderMap, FlowError> {
         let mut headers = HeaderMap::new();
         let token = tokens.access.expose_secret();
         let scheme = match (&tokens.kind, &tokens.proof_key) {
@@ -131,41 +137,41 @@ impl OAuthClient {
     }
 
     /// 401: the server does not know who is there.
-    async fn unknown(
+    async fn handle_unauthorized(
         &self,
         refusal: &RejectedRequest<'_>,
         challenge: Option<Challenge>,
     ) -> Result<RetryDecision, AuthorizerError> {
         if let Some(nonce) = wanted_nonce(refusal, challenge.as_ref()) {
-            let verdict = after_nonce(refusal.sent, &nonce);
+            let verdict = verdict_after_nonce(refusal.sent, &nonce);
             self.held().nonce = Some(nonce);
             return Ok(verdict);
         }
-        self.load().await.map_err(|error| self.failed(error))?;
-        let turn = self.turn().await;
+        self.load().await.map_err(|error| self.not_authorized(error))?;
+        let turn = self.lock_authorization().await;
         let tokens = self.held().tokens.clone();
         if let Some(tokens) = tokens {
-            if !is_for(&tokens, refusal.request) {
+            if !may_present_to(&tokens, refusal.request) {
                 let there = crate::exchange::without_query(refusal.request.url);
-                return Err(self.failed(FlowError::Moved(there)));
+                return Err(self.not_authorized(FlowError::Moved(there)));
             }
-            if !was_shown(&tokens, refusal) {
+            if !was_presented(&tokens, refusal) {
                 // Somebody was faster.
                 return Ok(RetryDecision::Retry);
             }
             if refusal.attempt > 0 && self.held().is_new {
-                return Err(self.failed(FlowError::TokenRefused));
+                return Err(self.not_authorized(FlowError::TokenRefused));
             }
             // A renewed one that is refused as well will not get better.
             if refusal.attempt == 0 {
-                match self.renew(&turn, &tokens).await {
+                match self.refresh_tokens(&turn, &tokens).await {
                     Ok(RefreshResult::Renewed(_)) => return Ok(RetryDecision::Retry),
                     Ok(RefreshResult::Impossible) => {}
                     Err(error) => tracing::info!(%error, "the token could not be renewed"),
                 }
             }
         }
-        if refusal.request.background && !self.asks_nobody() {
+        if refusal.request.background && !self.is_unattended() {
             return Ok(RetryDecision::Refuse);
         }
         self.authorized(&turn, challenge, Scopes::none()).await?;
@@ -178,16 +184,16 @@ impl OAuthClient {
         refusal: &RejectedRequest<'_>,
         challenge: Challenge,
     ) -> Result<RetryDecision, AuthorizerError> {
-        if self.asks_nobody() || refusal.request.background {
+        if self.is_unattended() || refusal.request.background {
             return Ok(RetryDecision::Refuse);
         }
         let wanted = challenge.scopes().unwrap_or_default();
-        let turn = self.turn().await;
+        let turn = self.lock_authorization().await;
         let Some(tokens) = self.held().tokens.clone() else { return Ok(RetryDecision::Refuse) };
-        if !was_shown(&tokens, refusal) {
+        if !was_presented(&tokens, refusal) {
             return Ok(RetryDecision::Retry);
         }
-        if !self.may_step(refusal.operation) {
+        if !self.count_step_up(refusal.operation) {
             tracing::info!(operation = refusal.operation, %wanted, "asked for more often enough");
             return Ok(RetryDecision::Refuse);
         }
@@ -196,16 +202,16 @@ impl OAuthClient {
         Ok(if granted.granted.contains_all(&wanted) { RetryDecision::Retry } else { RetryDecision::Refuse })
     }
 
-    fn may_step(&self, operation: &str) -> bool {
+    fn count_step_up(&self, operation: &str) -> bool {
         let now = self.0.clock.now();
         let mut held = self.held();
-        held.steps.retain(|_, steps| now.saturating_sub(steps.since) < STEP_SECONDS);
+        held.steps.retain(|_, steps| now.saturating_sub(steps.since) < STEP_UP_MEMORY_SECONDS);
         if held.steps.len() >= MAX_OPERATIONS && !held.steps.contains_key(operation) {
             return false;
         }
         let steps = held.steps.entry(operation.to_owned()).or_insert(StepUpAttempts { count: 0, since: now });
         steps.count += 1;
-        steps.count <= MAX_STEPS
+        steps.count <= MAX_STEP_UPS
     }
 
     async fn authorized(
@@ -218,18 +224,18 @@ impl OAuthClient {
         if let Some((at, error)) = denied
             && self.0.clock.now().checked_sub(at).is_some_and(|since| since < COOL_DOWN_SECONDS)
         {
-            return Err(self.failed(error));
+            return Err(self.not_authorized(error));
         }
         match self.authorize(turn, challenge, before).await {
             Ok(AuthorizeResult::Tokens(tokens)) => Ok(tokens),
             Ok(AuthorizeResult::Later(url)) => {
                 Err(AuthorizerError::new("the server wants you to sign in").sign_in(String::from(url)))
             }
-            Err(error) => Err(self.failed(error)),
+            Err(error) => Err(self.not_authorized(error)),
         }
     }
 
-    fn failed(&self, error: FlowError) -> AuthorizerError {
+    fn not_authorized(&self, error: FlowError) -> AuthorizerError {
         let hint = match &error {
             FlowError::NobodyToAsk | FlowError::SignIn(_) => "sign in first",
             FlowError::NeedsClientId(_) => "register a client with the authorization server, and give its id",
@@ -247,18 +253,18 @@ impl OAuthClient {
 
 /// Returns true if the tokens may be sent with a request. They are valid for their resource and for paths below it. For
 /// a server of 2024-11-05 they are also valid for the announced message URL within its origin.
-fn is_for(tokens: &TokenSet, request: OutboundRequest<'_>) -> bool {
+fn may_present_to(tokens: &TokenSet, request: OutboundRequest<'_>) -> bool {
     let Some(resource) = tokens.resource.url().filter(|_| is_secure(request.url)) else { return false };
     covers(&resource, request.url, false) || (request.announced && resource.origin() == request.url.origin())
 }
 
 /// Returns true if a request without a token was refused and the challenge names the resource's metadata.
-fn asks_who_is_there(refusal: &RejectedRequest<'_>, challenge: &Challenge) -> bool {
+fn asks_for_token(refusal: &RejectedRequest<'_>, challenge: &Challenge) -> bool {
     !refusal.sent.contains_key(AUTHORIZATION) && challenge.get("resource_metadata").is_some()
 }
 
 /// Returns true if the refused request carried these tokens.
-fn was_shown(tokens: &TokenSet, refusal: &RejectedRequest<'_>) -> bool {
+fn was_presented(tokens: &TokenSet, refusal: &RejectedRequest<'_>) -> bool {
     let shown = refusal.sent.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let shown = shown.and_then(|value| value.split_once(' ')).map(|(_, token)| token);
     shown == Some(tokens.access.expose_secret())
@@ -266,7 +272,7 @@ fn was_shown(tokens: &TokenSet, refusal: &RejectedRequest<'_>) -> bool {
 
 /// Decides about a request whose proof lacked this nonce. Only the nonce of that request counts, because a concurrent
 /// request may already have brought the same one.
-fn after_nonce(sent: &HeaderMap, wanted: &str) -> RetryDecision {
+fn verdict_after_nonce(sent: &HeaderMap, wanted: &str) -> RetryDecision {
     if sent_nonce(sent).as_deref() == Some(wanted) { RetryDecision::Refuse } else { RetryDecision::Retry }
 }
 
@@ -301,13 +307,17 @@ mod tests {
         };
         for old in [None, Some("old")] {
             let (one, other) = (sent(old), sent(old));
-            assert_eq!(after_nonce(&one, "new"), RetryDecision::Retry);
+            assert_eq!(verdict_after_nonce(&one, "new"), RetryDecision::Retry);
             assert_eq!(
-                after_nonce(&other, "new"),
+                verdict_after_nonce(&other, "new"),
                 RetryDecision::Retry,
                 "the first has brought the nonce already"
             );
         }
-        assert_eq!(after_nonce(&sent(Some("new")), "new"), RetryDecision::Refuse, "it had what is wanted");
+        assert_eq!(
+            verdict_after_nonce(&sent(Some("new")), "new"),
+            RetryDecision::Refuse,
+            "it had what is wanted"
+        );
     }
 }

@@ -23,16 +23,16 @@ impl PendingSignIns {
     ///
     /// # Errors
     /// When it is another question, and `max` are waited for.
-    pub(super) fn same(
+    pub(super) fn find_same_page(
         &mut self,
         visit: &AuthorizationPrompt,
         max: usize,
         now: u64,
     ) -> Result<Option<Url>, FlowError> {
         self.0.retain(|waiting| now <= waiting.begun_at.saturating_add(PENDING_SECONDS));
-        let question = question(&visit.url);
+        let question = page_identity(&visit.url);
         let known = self.0.iter().find(|waiting| {
-            question == self::question(&waiting.url)
+            question == self::page_identity(&waiting.url)
                 && now <= waiting.begun_at.saturating_add(PENDING_SECONDS / 2)
         });
         match known {
@@ -61,7 +61,7 @@ impl PendingSignIns {
 }
 
 /// Returns the part of a page URL that identifies the request: without the parameters that are new each time.
-fn question(url: &Url) -> (String, Vec<(String, String)>) {
+fn page_identity(url: &Url) -> (String, Vec<(String, String)>) {
     let asked = url.query_pairs().filter(|(name, _)| name != "state" && name != "code_challenge");
     (crate::exchange::without_query(url), asked.map(|(name, value)| (name.into(), value.into())).collect())
 }

@@ -20,7 +20,7 @@ pub(super) enum RefreshResult {
 impl OAuthClient {
     /// Runs work to completion even if the caller is dropped. A single-use refresh token is spent once sent, and the
     /// response would otherwise be lost.
-    pub(super) async fn to_the_end<T: Send + 'static>(
+    pub(super) async fn run_to_completion<T: Send + 'static>(
         turn: &AuthorizationLock,
         work: impl Future<Output = Result<T, FlowError>> + Send + 'static,
     ) -> Result<T, FlowError> {
@@ -33,20 +33,20 @@ impl OAuthClient {
     }
 
     /// Renews the tokens, if they are still these and can be renewed.
-    pub(super) async fn renew(
+    pub(super) async fn refresh_tokens(
         &self,
         turn: &AuthorizationLock,
         tokens: &Arc<TokenSet>,
     ) -> Result<RefreshResult, FlowError> {
         let (this, tokens) = (self.clone(), Arc::clone(tokens));
-        Self::to_the_end(turn, async move { this.renew_now(&tokens).await }).await
+        Self::run_to_completion(turn, async move { this.refresh_now(&tokens).await }).await
     }
 
-    pub(super) async fn renew_now(&self, tokens: &Arc<TokenSet>) -> Result<RefreshResult, FlowError> {
-        let _lock = self.stored(|store| store.lock()).await?;
+    pub(super) async fn refresh_now(&self, tokens: &Arc<TokenSet>) -> Result<RefreshResult, FlowError> {
+        let _lock = self.with_store(|store| store.lock()).await?;
         // Another process may have been faster; its refresh token is the only one that is still good.
         let is_unsaved = self.held().is_unsaved;
-        match self.kept_document().await? {
+        match self.read_stored_document().await? {
             Some(document) => {
                 let newer = self.read_tokens(&document).filter(|kept| {
                     let is_later = if is_unsaved {
@@ -88,7 +88,7 @@ impl OAuthClient {
                 response.map_err(|why| FlowError::Fetch { what: "the token endpoint", url, why })?;
             match renewal.handle(&response, &mut seed, self.0.clock.now()) {
                 TokenRefreshStep::Tokens(tokens) => {
-                    return Ok(RefreshResult::Renewed(self.keep_renewed(*tokens).await?));
+                    return Ok(RefreshResult::Renewed(self.store_refreshed_tokens(*tokens).await?));
                 }
                 TokenRefreshStep::Again(again) => request = again,
                 TokenRefreshStep::Lost => {

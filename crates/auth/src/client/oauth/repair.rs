@@ -65,7 +65,7 @@ impl OAuthClient {
     /// afterwards. Held tokens are kept, unless they were from another server or their server rejects the renewal
     /// permanently.
     pub async fn repair(&self) -> Result<RepairReport, FlowError> {
-        let turn = self.turn().await;
+        let turn = self.lock_authorization().await;
         self.load().await?;
         let mut did = Vec::new();
         let held = self.held().tokens.clone();
@@ -76,7 +76,7 @@ impl OAuthClient {
                 current.token_endpoint = token_endpoint;
                 let current = Arc::new(current);
                 self.held().tokens = Some(Arc::clone(&current));
-                let why = match self.renew(&turn, &current).await {
+                let why = match self.refresh_tokens(&turn, &current).await {
                     Ok(RefreshResult::Renewed(tokens)) => {
                         did.push(RepairStep::Renewed);
                         return Ok(RepairReport { tokens, did });
@@ -93,7 +93,7 @@ impl OAuthClient {
                     Err(error) => error.to_string(),
                 };
                 did.push(RepairStep::NotRenewed(why));
-                if self.forget_registration_alone(&tokens).await? {
+                if self.lock_and_forget_registration(&tokens).await? {
                     did.push(RepairStep::RegistrationForgotten(issuer));
                 }
             } else {

@@ -13,8 +13,8 @@ use crate::exchange::without_query;
 use crate::metadata::{AuthorizationServerMetadata, is_secure, server_metadata_urls};
 use crate::{ErrorCode, FetchRequest, MAX_METADATA_BYTES};
 
-const WHAT: &str = "the revocation endpoint";
-const WHAT_METADATA: &str = "the metadata of the authorization server";
+const REVOCATION_ENDPOINT_NAME: &str = "the revocation endpoint";
+const SERVER_METADATA_NAME: &str = "the metadata of the authorization server";
 
 /// Result of a revocation. The local tokens are deleted in any case.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,15 +37,15 @@ impl OAuthClient {
     /// # Errors
     /// When the store fails: then they are still kept, but no longer held here, and were taken back if that could be done.
     pub async fn revoke(&self) -> Result<RevocationResult, FlowError> {
-        let turn = self.turn().await;
+        let turn = self.lock_authorization().await;
         self.load().await?;
         let this = self.clone();
         let revoking = async move {
             // What another program has renewed meanwhile is what is good there.
-            let (last, forgotten) = this.give_up().await;
+            let (last, forgotten) = this.take_for_sign_out().await;
             let mut revoked = RevocationResult::Nothing;
             for tokens in &last {
-                let taken = this.take_back(tokens).await.unwrap_or_else(RevocationResult::Failed);
+                let taken = this.revoke_tokens(tokens).await.unwrap_or_else(RevocationResult::Failed);
                 // One that was not taken back is what there is to say.
                 if !matches!(revoked, RevocationResult::Failed(_)) {
                     revoked = taken;
@@ -53,18 +53,18 @@ impl OAuthClient {
             }
             forgotten.map(|()| revoked)
         };
-        Self::to_the_end(&turn, revoking).await
+        Self::run_to_completion(&turn, revoking).await
     }
 
-    async fn take_back(&self, tokens: &TokenSet) -> Result<RevocationResult, FlowError> {
+    async fn revoke_tokens(&self, tokens: &TokenSet) -> Result<RevocationResult, FlowError> {
         let Some(endpoint) = self.revocation_endpoint(tokens).await? else {
             return Ok(RevocationResult::NotOffered);
         };
         // The first ends the grant, and with it the other at most servers, though not at all.
         if let Some(refresh) = &tokens.refresh {
-            self.take_one_back(tokens, &endpoint, refresh.expose_secret(), "refresh_token").await?;
+            self.revoke_token(tokens, &endpoint, refresh.expose_secret(), "refresh_token").await?;
         }
-        match self.take_one_back(tokens, &endpoint, tokens.access.expose_secret(), "access_token").await {
+        match self.revoke_token(tokens, &endpoint, tokens.access.expose_secret(), "access_token").await {
             // RFC 7009, section 2.2.1: it takes back no access tokens. They follow what they came of.
             Err(FlowError::Refused(body))
                 if body.error == ErrorCode::UnsupportedTokenType && tokens.refresh.is_some() =>
@@ -80,16 +80,23 @@ impl OAuthClient {
         for url in server_metadata_urls(&tokens.issuer) {
             let shown = without_query(&url);
             let fetched = self.0.http.fetch(FetchRequest::get(url, MAX_METADATA_BYTES)).await;
-            let response =
-                fetched.map_err(|why| FlowError::Fetch { what: WHAT_METADATA, url: shown.clone(), why })?;
+            let response = fetched.map_err(|why| FlowError::Fetch {
+                what: SERVER_METADATA_NAME,
+                url: shown.clone(),
+                why,
+            })?;
             if response.status.is_server_error() {
-                return Err(FlowError::Status { what: WHAT_METADATA, url: shown, status: response.status });
+                return Err(FlowError::Status {
+                    what: SERVER_METADATA_NAME,
+                    url: shown,
+                    status: response.status,
+                });
             }
             if response.status != StatusCode::OK {
                 continue;
             }
             let server: AuthorizationServerMetadata = response.decode().map_err(|error| {
-                FlowError::Malformed { what: WHAT_METADATA, url: shown, why: error.to_string() }
+                FlowError::Malformed { what: SERVER_METADATA_NAME, url: shown, why: error.to_string() }
             })?;
             server.check_issuer(&tokens.issuer, self.0.settings.strict_issuer)?;
             let endpoint = server.revocation_endpoint.as_deref().and_then(|text| Url::parse(text).ok());
@@ -99,7 +106,7 @@ impl OAuthClient {
         Ok(None)
     }
 
-    async fn take_one_back(
+    async fn revoke_token(
         &self,
         tokens: &TokenSet,
         endpoint: &Url,
@@ -113,13 +120,17 @@ impl OAuthClient {
         let request = form.send(endpoint, client, issuer, audience, &mut seed()?, now)?;
         let fetched = self.0.http.fetch(request).await;
         let url = without_query(endpoint);
-        let response = fetched.map_err(|why| FlowError::Fetch { what: WHAT, url: url.clone(), why })?;
+        let response = fetched.map_err(|why| FlowError::Fetch {
+            what: REVOCATION_ENDPOINT_NAME,
+            url: url.clone(),
+            why,
+        })?;
         if response.status == StatusCode::OK {
             return Ok(());
         }
         match response.decode::<ErrorBody>() {
             Ok(body) if response.status.is_client_error() => Err(FlowError::Refused(body)),
-            _ => Err(FlowError::Status { what: WHAT, url, status: response.status }),
+            _ => Err(FlowError::Status { what: REVOCATION_ENDPOINT_NAME, url, status: response.status }),
         }
     }
 }

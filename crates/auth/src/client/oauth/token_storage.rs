@@ -16,7 +16,7 @@ impl OAuthClient {
     /// Looks once at what was kept.
     pub(super) async fn load(&self) -> Result<(), FlowError> {
         let load = || async {
-            let kept = self.kept_document().await?;
+            let kept = self.read_stored_document().await?;
             let tokens = kept.and_then(|document| self.read_tokens(&document));
             let mut held = self.held();
             // What somebody got meanwhile is newer.
@@ -28,9 +28,9 @@ impl OAuthClient {
         self.0.loaded.get_or_try_init(load).await.map(|_| ())
     }
 
-    pub(super) async fn kept_document(&self) -> Result<Option<SecretString>, FlowError> {
+    pub(super) async fn read_stored_document(&self) -> Result<Option<SecretString>, FlowError> {
         let name = store::tokens_key(&self.0.endpoint, &self.0.account);
-        self.stored(move |store| store.read(&name)).await
+        self.with_store(move |store| store.read(&name)).await
     }
 
     pub(super) fn read_tokens(&self, document: &SecretString) -> Option<TokenSet> {
@@ -38,7 +38,7 @@ impl OAuthClient {
     }
 
     /// Asks the store, which may take its time.
-    pub(super) async fn stored<T: Send + 'static>(
+    pub(super) async fn with_store<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn CredentialStore) -> Result<T, StepError> + Send + 'static,
     ) -> Result<T, FlowError> {
@@ -53,19 +53,19 @@ impl OAuthClient {
 
     /// Stores tokens of a new sign-in, after any renewal in another process has ended. Otherwise that renewal would
     /// overwrite them.
-    pub(super) async fn keep_new(&self, mut tokens: TokenSet) -> Result<Arc<TokenSet>, FlowError> {
+    pub(super) async fn store_new_tokens(&self, mut tokens: TokenSet) -> Result<Arc<TokenSet>, FlowError> {
         tokens.mark = seed()?.draw_text();
-        let lock = self.stored(|store| store.lock()).await;
-        self.kept(tokens, true, lock).await
+        let lock = self.with_store(|store| store.lock()).await;
+        self.replace_tokens(tokens, true, lock).await
     }
 
     /// Stores tokens of a renewal. The caller holds the lock.
-    pub(super) async fn keep_renewed(&self, tokens: TokenSet) -> Result<Arc<TokenSet>, FlowError> {
-        self.kept(tokens, false, Ok(None)).await
+    pub(super) async fn store_refreshed_tokens(&self, tokens: TokenSet) -> Result<Arc<TokenSet>, FlowError> {
+        self.replace_tokens(tokens, false, Ok(None)).await
     }
 
     /// Keeps new tokens in the place of the old, while this lock is held.
-    async fn kept(
+    async fn replace_tokens(
         &self,
         tokens: TokenSet,
         is_new: bool,
@@ -87,7 +87,7 @@ impl OAuthClient {
         );
         let (lock, written) = match (lock, document) {
             (Ok(lock), Some(document)) => {
-                (lock, self.stored(move |store| store.write(&name, &document)).await)
+                (lock, self.with_store(move |store| store.write(&name, &document)).await)
             }
             (Ok(lock), None) => (lock, Err(FlowError::Store("it cannot be written".into()))),
             (Err(error), _) => (None, Err(error)),
@@ -104,22 +104,22 @@ impl OAuthClient {
 
     /// Forgets the tokens, when no other process is renewing them any more: it would keep what comes back. Says what was
     /// kept last, or else held; both, the newer first, where what is held could never be kept.
-    pub(super) async fn give_up(&self) -> (Vec<Arc<TokenSet>>, Result<(), FlowError>) {
+    pub(super) async fn take_for_sign_out(&self) -> (Vec<Arc<TokenSet>>, Result<(), FlowError>) {
         let name = store::tokens_key(&self.0.endpoint, &self.0.account);
         // Nobody renews what is not there.
-        let lock = self.stored(move |store| match store.read(&name)? {
+        let lock = self.with_store(move |store| match store.read(&name)? {
             Some(_) => store.lock(),
             None => Ok(None),
         });
         let lock = lock.await;
-        let kept = self.kept_document().await.ok().flatten();
+        let kept = self.read_stored_document().await.ok().flatten();
         let kept = kept.and_then(|document| self.read_tokens(&document)).map(Arc::new);
         let (held, is_unsaved) = {
             let held = self.held();
             (held.tokens.clone(), held.is_unsaved)
         };
         let last = match (kept, held) {
-            (Some(kept), Some(held)) if is_unsaved && !is_same(&kept, &held) => {
+            (Some(kept), Some(held)) if is_unsaved && !is_same_token(&kept, &held) => {
                 // What stands in the store may be good all the same: nobody has renewed it, or nobody could say so.
                 if kept.issued_at > held.issued_at { vec![kept, held] } else { vec![held, kept] }
             }
@@ -128,7 +128,7 @@ impl OAuthClient {
         let forgotten = match lock {
             Ok(_lock) => self.forget().await,
             Err(error) => {
-                self.let_go();
+                self.clear_held();
                 Err(error)
             }
         };
@@ -138,11 +138,11 @@ impl OAuthClient {
     /// Forgets tokens of an authorization server whose they no longer are, when no other process is renewing them. What
     /// another has got of the new one meanwhile stays, and is held here too; true then.
     pub(super) async fn forget_all_but(&self, issuer: &Issuer) -> Result<bool, FlowError> {
-        let _lock = self.stored(|store| store.lock()).await?;
-        let kept = self.kept_document().await?.and_then(|document| self.read_tokens(&document));
+        let _lock = self.with_store(|store| store.lock()).await?;
+        let kept = self.read_stored_document().await?.and_then(|document| self.read_tokens(&document));
         match kept.filter(|kept| kept.issuer == *issuer) {
             Some(kept) => {
-                self.let_go();
+                self.clear_held();
                 self.held().tokens = Some(Arc::new(kept));
                 Ok(true)
             }
@@ -153,11 +153,11 @@ impl OAuthClient {
     /// Forgets the tokens. The caller holds the lock.
     pub(super) async fn forget(&self) -> Result<(), FlowError> {
         let name = store::tokens_key(&self.0.endpoint, &self.0.account);
-        self.let_go();
-        self.stored(move |store| store.remove(&name)).await
+        self.clear_held();
+        self.with_store(move |store| store.remove(&name)).await
     }
 
-    fn let_go(&self) {
+    fn clear_held(&self) {
         let mut held = self.held();
         held.tokens = None;
         held.is_new = false;
@@ -174,7 +174,7 @@ impl OAuthClient {
             (name, serde_json::to_string(&binding).ok().map(Into::into))
         };
         let document = document.ok_or_else(failed)?;
-        self.stored(move |store| {
+        self.with_store(move |store| {
             // Somebody may be about to forget the one before it.
             let _lock = store.lock()?;
             store.write(&name, &document)
@@ -183,8 +183,8 @@ impl OAuthClient {
     }
 
     /// Forgets a registration that its server no longer knows; false if the client came by another way.
-    pub(super) async fn forget_registration_alone(&self, tokens: &TokenSet) -> Result<bool, FlowError> {
-        let _lock = self.stored(|store| store.lock()).await?;
+    pub(super) async fn lock_and_forget_registration(&self, tokens: &TokenSet) -> Result<bool, FlowError> {
+        let _lock = self.with_store(|store| store.lock()).await?;
         self.forget_registration(tokens).await
     }
 
@@ -193,7 +193,7 @@ impl OAuthClient {
     pub(super) async fn forget_registration(&self, tokens: &TokenSet) -> Result<bool, FlowError> {
         let name = store::registration_key(tokens.issuer.as_str());
         let id = tokens.client.id.clone();
-        self.stored(move |store| {
+        self.with_store(move |store| {
             let known = store.read(&name)?.and_then(|document| read_registration(&document));
             if known.is_none_or(|known| known.client.id != id) {
                 return Ok(false);
@@ -206,6 +206,6 @@ impl OAuthClient {
 }
 
 /// Returns true if both are the same tokens.
-pub(super) fn is_same(one: &TokenSet, other: &TokenSet) -> bool {
+pub(super) fn is_same_token(one: &TokenSet, other: &TokenSet) -> bool {
     one.access.expose_secret() == other.access.expose_secret()
 }

@@ -28,7 +28,7 @@ use crate::client::flow::AuthorizationPrompt;
 use crate::metadata::is_secure;
 
 /// Maximum time to wait for the redirect.
-const PATIENCE: Duration = Duration::from_secs(600);
+const CALLBACK_TIMEOUT: Duration = Duration::from_secs(600);
 /// Maximum number of concurrent connections.
 const MAX_CONNECTIONS: usize = 16;
 /// Maximum time of one connection.
@@ -39,11 +39,11 @@ const HOSTS: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
 
 /// The look of all pages, ours and those of the authorization server.
 const STYLE: &str = include_str!("../../../templates/style.css");
-const THANKS: (&str, &str) =
+const SUCCESS_PAGE: (&str, &str) =
     ("The answer has arrived", "Go back to the application. You can close this page.");
-const REFUSED: (&str, &str) =
+const DENIED_PAGE: (&str, &str) =
     ("You are not signed in", "The application says more about it. You can close this page.");
-const SORRY: (&str, &str) = ("Nothing is waited for here", "You can close this page.");
+const UNEXPECTED_PAGE: (&str, &str) = ("Nothing is waited for here", "You can close this page.");
 
 /// Opens a page in the user's browser. It gets the URL unchanged and must not pass it through a shell.
 pub type BrowserOpener = Arc<dyn Fn(&Url) -> io::Result<()> + Send + Sync>;
@@ -58,13 +58,13 @@ pub struct BrowserSignIn {
 impl BrowserSignIn {
     /// Pages are opened by `opener`.
     pub fn new(opener: impl Fn(&Url) -> io::Result<()> + Send + Sync + 'static) -> Self {
-        Self { opener: Arc::new(opener), patience: PATIENCE }
+        Self { opener: Arc::new(opener), patience: CALLBACK_TIMEOUT }
     }
 
     /// Sets the maximum time to wait for the redirect. Default and maximum: 10 minutes.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience.min(PATIENCE);
+        self.patience = patience.min(CALLBACK_TIMEOUT);
         self
     }
 }
@@ -144,7 +144,7 @@ impl RedirectListener for CallbackListener {
                     .map(SignInAnswer::Redirected)
                     .ok_or_else(|| StepError::new("the listener ended")),
                 () = accept(&first, &wanted) => Err(StepError::new("the listener ended")),
-                () = accept_too(second.as_ref(), &wanted) => Err(StepError::new("the listener ended")),
+                () = accept_optional(second.as_ref(), &wanted) => Err(StepError::new("the listener ended")),
                 () = tokio::time::sleep(browser.patience) => {
                     Err(StepError::new(format!("nobody signed in within {:?}", browser.patience)))
                 }
@@ -162,7 +162,7 @@ struct ExpectedCallback {
     answers: mpsc::Sender<String>,
 }
 
-async fn accept_too(listener: Option<&TcpListener>, wanted: &Arc<ExpectedCallback>) {
+async fn accept_optional(listener: Option<&TcpListener>, wanted: &Arc<ExpectedCallback>) {
     match listener {
         Some(listener) => accept(listener, wanted).await,
         None => std::future::pending().await,
@@ -193,10 +193,10 @@ async fn serve(stream: TcpStream, wanted: &ExpectedCallback) {
 
 impl ExpectedCallback {
     fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-        let (status, (title, text)) = match self.take(request) {
-            Some(true) => (StatusCode::OK, THANKS),
-            Some(false) => (StatusCode::OK, REFUSED),
-            None => (StatusCode::NOT_FOUND, SORRY),
+        let (status, (title, text)) = match self.accept_callback(request) {
+            Some(true) => (StatusCode::OK, SUCCESS_PAGE),
+            Some(false) => (StatusCode::OK, DENIED_PAGE),
+            None => (StatusCode::NOT_FOUND, UNEXPECTED_PAGE),
         };
         let page = format!(
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -221,7 +221,7 @@ impl ExpectedCallback {
 
     /// Returns `None` if this is not the expected redirect, else true for success and false for an error. Other
     /// requests, such as a page that guesses the port, change nothing.
-    fn take(&self, request: &Request<Incoming>) -> Option<bool> {
+    fn accept_callback(&self, request: &Request<Incoming>) -> Option<bool> {
         let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
         if request.method() != Method::GET

@@ -8,7 +8,7 @@ use super::CredentialStore;
 ///
 /// # Panics
 /// When a promise is broken.
-pub fn examine(store: &dyn CredentialStore) {
+pub fn check_store_conformance(store: &dyn CredentialStore) {
     let failed = "a store that works";
     let read =
         |name: &str| store.read(name).expect(failed).map(|document| document.expose_secret().to_owned());

@@ -18,8 +18,8 @@ use super::{CredentialStore, StoreKey};
 use crate::client::error::StepError;
 
 const MAGIC: &[u8] = b"hospes credentials 1\n";
-const SALT: usize = 16;
-const NONCE: usize = 12;
+const SALT_BYTES: usize = 16;
+const NONCE_BYTES: usize = 12;
 /// Maximum size of the file, in bytes.
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -28,7 +28,7 @@ pub struct FileCredentialStore {
     path: PathBuf,
     key: StoreKey,
     /// The salt the file was found with, and the key made of it.
-    derived: Mutex<Option<([u8; SALT], LessSafeKey)>>,
+    derived: Mutex<Option<([u8; SALT_BYTES], LessSafeKey)>>,
 }
 
 type StoredDocuments = BTreeMap<String, Zeroizing<String>>;
@@ -43,7 +43,7 @@ impl FileCredentialStore {
     ///
     /// # Errors
     /// When it cannot be read, or is no store.
-    pub fn opens(&self) -> Result<bool, StepError> {
+    pub fn can_open(&self) -> Result<bool, StepError> {
         self.open().map(|opened| opened.is_some())
     }
 
@@ -53,7 +53,7 @@ impl FileCredentialStore {
     /// # Errors
     /// When it stands where it stood.
     pub fn set_aside(&self) -> Result<PathBuf, StepError> {
-        let _alone = self.alone(".write")?;
+        let _alone = self.lock_file(".write")?;
         let taken = |number: &u32| fs::symlink_metadata(self.beside(&format!(".lost-{number}"))).is_ok();
         let number = (1..=u32::MAX).find(|number| !taken(number)).unwrap_or(u32::MAX);
         let aside = self.beside(&format!(".lost-{number}"));
@@ -78,8 +78,8 @@ impl FileCredentialStore {
         let Some(text) = read_private(&self.path)? else { return Ok(Some(StoredDocuments::new())) };
         let not_ours = || StepError::new(format!("{} is no store of credentials", self.path.display()));
         let rest = text.strip_prefix(MAGIC).ok_or_else(not_ours)?;
-        let (salt, rest) = rest.split_at_checked(SALT).ok_or_else(not_ours)?;
-        let (nonce, sealed) = rest.split_at_checked(NONCE).ok_or_else(not_ours)?;
+        let (salt, rest) = rest.split_at_checked(SALT_BYTES).ok_or_else(not_ours)?;
+        let (nonce, sealed) = rest.split_at_checked(NONCE_BYTES).ok_or_else(not_ours)?;
         let mut sealed = Zeroizing::new(sealed.to_vec());
         let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| not_ours())?;
         let opened = self.with_key(salt, |key| {
@@ -97,23 +97,23 @@ impl FileCredentialStore {
         {
             return Ok(work(key));
         }
-        let mut known = [0; SALT];
+        let mut known = [0; SALT_BYTES];
         known.copy_from_slice(salt);
         let (_, key) = derived.insert((known, self.key.derive(salt)?));
         Ok(work(key))
     }
 
     fn change(&self, change: impl FnOnce(&mut StoredDocuments)) -> Result<(), StepError> {
-        let _alone = self.alone(".write")?;
+        let _alone = self.lock_file(".write")?;
         let mut documents = self.load()?;
         change(&mut documents);
         let plain: BTreeMap<&str, &str> =
             documents.iter().map(|(name, document)| (name.as_str(), document.as_str())).collect();
         let text = serde_json::to_vec(&plain).map_err(|_| StepError::new("nothing could be written"))?;
         let mut text = Zeroizing::new(text);
-        let mut random = [0; SALT + NONCE];
+        let mut random = [0; SALT_BYTES + NONCE_BYTES];
         getrandom::fill(&mut random).map_err(|_| StepError::new("the system has no randomness"))?;
-        let (fresh, nonce) = random.split_at(SALT);
+        let (fresh, nonce) = random.split_at(SALT_BYTES);
         let salt = {
             let derived = self.derived.lock().unwrap_or_else(PoisonError::into_inner);
             derived.as_ref().map_or_else(|| fresh.to_vec(), |(salt, _)| salt.to_vec())
@@ -148,7 +148,7 @@ impl FileCredentialStore {
     }
 
     /// Waits until no other process holds the lock of this ending.
-    fn alone(&self, ending: &str) -> Result<File, StepError> {
+    fn lock_file(&self, ending: &str) -> Result<File, StepError> {
         let path = self.beside(&format!("{ending}.lock"));
         let open = || {
             let file = private(OpenOptions::new().write(true).create(true).truncate(false)).open(&path)?;
@@ -194,7 +194,7 @@ impl CredentialStore for FileCredentialStore {
     }
 
     fn lock(&self) -> Result<Option<Box<dyn Send>>, StepError> {
-        Ok(Some(Box::new(self.alone(".renew")?)))
+        Ok(Some(Box::new(self.lock_file(".renew")?)))
     }
 }
 

@@ -16,7 +16,7 @@ use super::file::{private, read_private};
 use crate::client::error::StepError;
 
 /// Number of hash rounds that derive a key from a passphrase.
-const ROUNDS: NonZeroU32 = NonZeroU32::new(600_000).expect("it is not zero");
+const PBKDF2_ROUNDS: NonZeroU32 = NonZeroU32::new(600_000).expect("it is not zero");
 
 /// Key of a file store.
 #[derive(Clone)]
@@ -114,7 +114,7 @@ impl StoreKey {
         match self {
             Self::Passphrase(text) => {
                 let text = text.expose_secret().as_bytes();
-                pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, ROUNDS, salt, text, &mut *bytes);
+                pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, PBKDF2_ROUNDS, salt, text, &mut *bytes);
             }
             Self::Random(random) => bytes.copy_from_slice(&**random),
         }

@@ -126,8 +126,10 @@ impl SystemKeyring {
         let (answer, answered) = sync_channel(1);
         let asking = thread::Builder::new().name("keyring".into()).spawn(move || {
             let done = match Entry::store_status() {
-                Err(error) => Err(KeyringError::Absent(words(error))),
-                Ok(()) => Entry::new(&service, &account).and_then(|entry| work(&entry)).map_err(told),
+                Err(error) => Err(KeyringError::Absent(error_text(error))),
+                Ok(()) => {
+                    Entry::new(&service, &account).and_then(|entry| work(&entry)).map_err(keyring_error)
+                }
             };
             // Whoever waits no longer wants no answer.
             let _gone = answer.send(done);
@@ -143,16 +145,16 @@ impl SystemKeyring {
 
 // By value: some errors carry what was found.
 #[expect(clippy::needless_pass_by_value, reason = "what the error carries is dropped here")]
-fn told(error: Error) -> KeyringError {
+fn keyring_error(error: Error) -> KeyringError {
     match &error {
         Error::NoDefaultStore => KeyringError::Absent("this system has none that is known".into()),
-        Error::NoStorageAccess(_) => KeyringError::Locked(words(&error)),
-        _ => KeyringError::Failed(words(&error)),
+        Error::NoStorageAccess(_) => KeyringError::Locked(error_text(&error)),
+        _ => KeyringError::Failed(error_text(&error)),
     }
 }
 
 /// Returns the text of an error, without any data that was found.
-fn words(error: &Error) -> String {
+fn error_text(error: &Error) -> String {
     match error {
         Error::PlatformFailure(why) | Error::NoStorageAccess(why) => shown(&why.to_string()),
         Error::BadEncoding(_) | Error::BadDataFormat(..) => "what it has is no text".into(),

@@ -13,7 +13,7 @@ use std::fmt;
 use secrecy::SecretString;
 
 use super::error::StepError;
-pub use conformance::examine;
+pub use conformance::check_store_conformance;
 pub use file::FileCredentialStore;
 pub use key::StoreKey;
 #[cfg(feature = "keyring")]

@@ -21,12 +21,12 @@ use crate::{ClientId, Issuer, RedirectUri, Resource, Scopes};
 
 /// Under which name the tokens of an account at an endpoint are kept.
 pub(in crate::client) fn tokens_key(endpoint: &Url, account: &str) -> String {
-    format!("tokens {}", place(endpoint, account))
+    format!("tokens {}", endpoint_name(endpoint, account))
 }
 
 /// An endpoint as one name among those of a store, which are not secret: whatever in it may be secret, and the account,
 /// tell it from others only by their hash.
-fn place(endpoint: &Url, account: &str) -> String {
+fn endpoint_name(endpoint: &Url, account: &str) -> String {
     let shown = crate::exchange::without_query(endpoint);
     let mut whole = endpoint.clone();
     whole.set_fragment(None);
@@ -46,7 +46,7 @@ pub(in crate::client) fn registration_key(issuer: &str) -> String {
 /// Name under which the issuer of a given client is stored. A given client belongs to the first server that it was used
 /// with, for every account.
 pub(in crate::client) fn binding_key(endpoint: &Url, client: &ClientId) -> String {
-    format!("binding {} {client}", place(endpoint, ""))
+    format!("binding {} {client}", endpoint_name(endpoint, ""))
 }
 
 /// Issuer that a given client belongs to.

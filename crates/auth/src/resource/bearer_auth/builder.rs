@@ -49,7 +49,7 @@ impl BearerAuth {
             schemes: AcceptedSchemes::Bearer,
             exempt: None,
             nonces: None,
-            used: ProofReplayCache::of_this_process(),
+            used: ProofReplayCache::in_process(),
         }
     }
 }
@@ -151,14 +151,14 @@ impl BearerAuthBuilder {
     /// The guard.
     #[must_use]
     pub fn build(mut self) -> BearerAuth {
-        let scopes = self.scopes.unwrap_or_else(|| self.rules.for_all().clone());
+        let scopes = self.scopes.unwrap_or_else(|| self.rules.always_required().clone());
         if !scopes.is_empty() {
             self.metadata.scopes_supported = Some(scopes.iter().map(str::to_owned).collect());
         }
-        let mut doors = vec![door(&self.metadata, self.alone)];
+        let mut doors = vec![resource_address(&self.metadata, self.alone)];
         for resource in self.more {
             self.metadata.resource = resource;
-            doors.push(door(&self.metadata, false));
+            doors.push(resource_address(&self.metadata, false));
         }
         BearerAuth(Arc::new(BearerAuthInner {
             verify: self.verify,
@@ -174,7 +174,7 @@ impl BearerAuthBuilder {
     }
 }
 
-fn door(metadata: &ProtectedResourceMetadata, alone: bool) -> ResourceAddress {
+fn resource_address(metadata: &ProtectedResourceMetadata, alone: bool) -> ResourceAddress {
     let url = metadata.resource.url();
     let urls = url.as_ref().map(resource_metadata_urls).unwrap_or_default();
     let served = if alone { urls.len() } else { 1 };

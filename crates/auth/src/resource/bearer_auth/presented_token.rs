@@ -14,7 +14,7 @@ pub(super) enum TokenScheme {
 }
 
 /// The one token of a request, in the one place where it may be.
-pub(super) fn token<B>(request: &Request<B>) -> Result<(TokenScheme, &str), BearerAuthError> {
+pub(super) fn extract_token<B>(request: &Request<B>) -> Result<(TokenScheme, &str), BearerAuthError> {
     let query = request.uri().query().unwrap_or_default();
     if url::form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "access_token") {
         // Addresses end up in logs and histories.

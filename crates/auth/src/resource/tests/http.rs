@@ -79,7 +79,7 @@ impl Site {
         let guard =
             BearerAuth::builder(Resource::new(RESOURCE).unwrap(), vec![Issuer::new(ISSUER).unwrap()], verify);
         let guard = settings(guard.rules(rules).name("the example")).build();
-        let server = HttpServer::bind("127.0.0.1:0", endpoint).await.unwrap().front(guard);
+        let server = HttpServer::bind("127.0.0.1:0", endpoint).await.unwrap().middleware(guard);
         let address = server.local_addr();
         tokio::spawn(server.serve());
         Self { address, runs }

@@ -91,7 +91,7 @@ impl Place {
         assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
         let challenge = Challenge::for_tokens(response.headers()).unwrap();
         assert!(challenge.get("resource_metadata").is_some());
-        let scheme = if challenge.is("DPoP") { "DPoP" } else { "Bearer" };
+        let scheme = if challenge.has_scheme("DPoP") { "DPoP" } else { "Bearer" };
         (scheme.to_owned(), challenge.get("error").unwrap_or_default().to_owned())
     }
 }
@@ -193,7 +193,7 @@ async fn a_proof_shows_its_public_key_alone() {
 
 #[tokio::test]
 async fn a_guard_may_want_nonces_and_proofs_of_all() {
-    let place = Place::with(|guard| guard.proof_nonces(ProofNonces::of_this_process()));
+    let place = Place::with(|guard| guard.proof_nonces(ProofNonces::in_process()));
     let response = place.call("DPoP bound", &[&place.proof("1", None)]).await.unwrap_err();
     assert_eq!(Challenge::for_tokens(response.headers()).unwrap().get("error"), Some("use_dpop_nonce"));
     let nonce = response.headers()["dpop-nonce"].to_str().unwrap().to_owned();
@@ -254,17 +254,17 @@ async fn a_challenge_is_made_in_the_schemes_that_are_taken() {
                 request = request.header("authorization", shown);
             }
             let refused = place.guard.check(&mut request.body(()).unwrap()).await.unwrap_err();
-            let all = Challenge::all(refused.headers());
+            let all = Challenge::from_headers(refused.headers());
             let known = ["Bearer", "DPoP"];
             let said: Vec<_> =
-                all.iter().map(|one| *known.iter().find(|known| one.is(known)).unwrap()).collect();
+                all.iter().map(|one| *known.iter().find(|known| one.has_scheme(known)).unwrap()).collect();
             assert_eq!(said, schemes, "{shown:?}");
             for challenge in &all {
                 assert_eq!(challenge.get("error"), error, "{schemes:?}");
                 assert_eq!(challenge.scopes(), Some(Scopes::parse("mcp")));
                 assert!(challenge.get("resource_metadata").is_some());
                 let algorithms = challenge.get("algs").unwrap_or_default();
-                assert_eq!(algorithms.split(' ').any(|name| name == "ES256"), challenge.is("DPoP"));
+                assert_eq!(algorithms.split(' ').any(|name| name == "ES256"), challenge.has_scheme("DPoP"));
             }
         }
     }
@@ -273,6 +273,6 @@ async fn a_challenge_is_made_in_the_schemes_that_are_taken() {
     let strict = Place::with(|guard| guard.require_proofs().rules(rules));
     let refused = strict.call("DPoP bound", &[&strict.proof("1", None)]).await.unwrap_err();
     assert_eq!(refused.status(), StatusCode::FORBIDDEN);
-    let all = Challenge::all(refused.headers());
-    assert!(all.len() == 1 && all[0].is("DPoP") && all[0].wants_more_scopes(), "{all:?}");
+    let all = Challenge::from_headers(refused.headers());
+    assert!(all.len() == 1 && all[0].has_scheme("DPoP") && all[0].wants_more_scopes(), "{all:?}");
 }

@@ -21,13 +21,13 @@ impl AuthServer {
         form: &RequestForm,
     ) -> PageResult {
         let browser = self.browser(&parts.headers).await?;
-        let Some(person) = self.person(&browser, ACCOUNTS) else {
-            return self.who_is_there(ACCOUNTS, &browser).await;
+        let Some(person) = self.signed_in_user(&browser, ACCOUNTS) else {
+            return self.require_sign_in(ACCOUNTS, &browser).await;
         };
         let mut said = None;
         if parts.method == Method::POST {
-            if !form.get("csrf").is_some_and(|shown| browser.checks(MARK, shown)) {
-                return Ok(self.too_late());
+            if !form.get("csrf").is_some_and(|shown| browser.verify_csrf(MARK, shown)) {
+                return Ok(self.expired_page());
             }
             let server = form.get("server").unwrap_or_default();
             let name = crate::shown(server);
@@ -48,7 +48,7 @@ impl AuthServer {
             });
         }
         let Ok(known) = connections.accounts(&person.principal).await else {
-            return Ok(self.later("Your accounts cannot be looked up now."));
+            return Ok(self.unavailable_page("Your accounts cannot be looked up now."));
         };
         let mut rows: Vec<AccountRow<'_>> = Vec::new();
         for account in &known {

@@ -199,7 +199,7 @@ impl AuthServer {
     /// Returns true if this user may sign in here.
     #[must_use]
     pub fn knows_user(&self, user: &str) -> bool {
-        self.0.sign_in.mark(user).is_some()
+        self.0.sign_in.credential_digest(user).is_some()
     }
 
     pub(super) fn connections(&self) -> Option<&dyn AccountConnections> {
@@ -213,21 +213,23 @@ impl AuthServer {
 
     /// Answers on such a path.
     pub(super) async fn connect(&self, parts: &Parts, form: &RequestForm) -> PageResult {
-        let Some(connections) = self.connections() else { return Ok(self.too_late()) };
+        let Some(connections) = self.connections() else { return Ok(self.expired_page()) };
         let path = parts.uri.path();
         let path = path.strip_prefix(self.base()).unwrap_or(path);
         if path == CALLBACK {
-            return self.connected(connections, parts, form).await;
+            return self.finish_connection(connections, parts, form).await;
         }
         let id = path.strip_prefix(FOLDER).unwrap_or_default();
         if id == ACCOUNTS {
             return self.accounts(connections, parts, form).await;
         }
-        let Some(link) = connections.link(id) else { return Ok(self.no_link()) };
+        let Some(link) = connections.link(id) else { return Ok(self.expired_link_page()) };
         let browser = self.browser(&parts.headers).await?;
-        let Some(person) = self.person(&browser, id) else { return self.who_is_there(id, &browser).await };
+        let Some(person) = self.signed_in_user(&browser, id) else {
+            return self.require_sign_in(id, &browser).await;
+        };
         if *person.principal != *link.principal {
-            return Ok(self.anothers(&link, &person.principal));
+            return Ok(self.wrong_user_page(&link, &person.principal));
         }
         let mark = format!("connect {id}");
         if parts.method != Method::POST {
@@ -242,49 +244,51 @@ impl AuthServer {
             };
             return Ok(page(StatusCode::OK, &template));
         }
-        if !form.get("csrf").is_some_and(|shown| browser.checks(&mark, shown)) {
-            return Ok(self.too_late());
+        if !form.get("csrf").is_some_and(|shown| browser.verify_csrf(&mark, shown)) {
+            return Ok(self.expired_page());
         }
         let principal = person.principal;
         if form.get("decision") != Some("allow") {
             tracing::info!(principal, server = %link.server, "a user does not connect an account");
             connections.refuse(id);
-            return Ok(self.done("Nothing was connected", "You can close this page."));
+            return Ok(self.message_page("Nothing was connected", "You can close this page."));
         }
         let state = link.page.query_pairs().find(|(name, _)| name == "state");
-        let Some(state) = state.map(|(_, state)| state.into_owned()) else { return Ok(self.no_link()) };
+        let Some(state) = state.map(|(_, state)| state.into_owned()) else {
+            return Ok(self.expired_link_page());
+        };
         if !connections.take(id) {
-            return Ok(self.no_link());
+            return Ok(self.expired_link_page());
         }
         tracing::info!(principal, server = %link.server, "a user goes to connect an account");
-        let gone = PendingConnectionRecord { link: id.to_owned(), browser: browser.mark(), principal };
+        let gone = PendingConnectionRecord { link: id.to_owned(), browser: browser.session_key(), principal };
         let until = self.now() + self.settings().lifetimes.pending.as_secs();
         self.store()
-            .put(AuthRecord::new(RecordKind::Pending, gone_key(&state), encode(&gone), until))
+            .put(AuthRecord::new(RecordKind::Pending, pending_connection_key(&state), encode(&gone), until))
             .await?;
         Ok(redirect(link.page.as_str()))
     }
 
     /// Returns the signed-in user of this browser, as far as this page may know.
-    fn person(&self, browser: &AuthBrowserSession, page: &str) -> Option<SignedInUser> {
+    fn signed_in_user(&self, browser: &AuthBrowserSession, page: &str) -> Option<SignedInUser> {
         if let Some(visitor) = browser.visitor.as_ref().filter(|visitor| visitor.page == page) {
             return Some(SignedInUser { principal: visitor.principal.clone(), shown: visitor.shown.clone() });
         }
         let user = browser.user.as_ref()?;
-        Some(SignedInUser { principal: self.named(user), shown: user.clone() })
+        Some(SignedInUser { principal: self.principal_name(user), shown: user.clone() })
     }
 
     /// Has the browser's user say who they are, and come back to this page.
-    async fn who_is_there(&self, page: &str, browser: &AuthBrowserSession) -> PageResult {
+    async fn require_sign_in(&self, page: &str, browser: &AuthBrowserSession) -> PageResult {
         let errand = SignInPurpose::Connection(page.to_owned());
         match self.provider() {
-            Some(provider) => self.send_away(provider, errand).await,
-            None => self.begin(errand, browser).await,
+            Some(provider) => self.redirect_to_provider(provider, errand).await,
+            None => self.start_sign_in(errand, browser).await,
         }
     }
 
     /// The browser comes back: it has to be the one that left, with the same user, for an answer that is waited for.
-    async fn connected(
+    async fn finish_connection(
         &self,
         connections: &dyn AccountConnections,
         parts: &Parts,
@@ -292,36 +296,38 @@ impl AuthServer {
     ) -> PageResult {
         let (None, Some(state), true) = (form.repeated(), form.get("state"), parts.method == Method::GET)
         else {
-            return Ok(self.no_answer());
+            return Ok(self.unexpected_answer_page());
         };
-        let key = gone_key(state);
+        let key = pending_connection_key(state);
         let Some(record) = self.store().get(RecordKind::Pending, &key, self.now()).await? else {
-            return Ok(self.no_answer());
+            return Ok(self.unexpected_answer_page());
         };
         let Ok(gone) = serde_json::from_str::<PendingConnectionRecord>(&record.value) else {
-            return Ok(self.no_answer());
+            return Ok(self.unexpected_answer_page());
         };
         let browser = self.browser(&parts.headers).await?;
-        let person = self.person(&browser, &gone.link);
-        let is_same =
-            browser.mark() == gone.browser && person.is_some_and(|person| person.principal == gone.principal);
+        let person = self.signed_in_user(&browser, &gone.link);
+        let is_same = browser.session_key() == gone.browser
+            && person.is_some_and(|person| person.principal == gone.principal);
         if !is_same {
             tracing::warn!("an answer about an account came with another browser than the one that left");
-            return Ok(self.no_answer());
+            return Ok(self.unexpected_answer_page());
         }
         let TakeRecordResult::First(_) = self.store().take(RecordKind::Pending, &key, self.now()).await?
         else {
-            return Ok(self.no_answer());
+            return Ok(self.unexpected_answer_page());
         };
         let redirected = format!("{}?{}", self.connect_callback(), parts.uri.query().unwrap_or_default());
         Ok(match connections.finish(&gone.link, redirected).await {
-            Ok(()) => self
-                .done("Your account is connected", "You can close this page and go back to the application."),
+            Ok(()) => self.message_page(
+                "Your account is connected",
+                "You can close this page and go back to the application.",
+            ),
             Err(ConnectAccountError::Refused) => {
-                self.done("Nothing was connected", "The other server, or you there, said no.")
+                self.message_page("Nothing was connected", "The other server, or you there, said no.")
             }
-            Err(ConnectAccountError::Unknown) => self.no_answer(),
-            Err(ConnectAccountError::Failed) => self.refused(
+            Err(ConnectAccountError::Unknown) => self.unexpected_answer_page(),
+            Err(ConnectAccountError::Failed) => self.refused_page(
                 StatusCode::BAD_GATEWAY,
                 "Your account could not be connected",
                 "The other server's answer cannot be used. Begin again from the application.",
@@ -330,46 +336,46 @@ impl AuthServer {
     }
 
     /// Returns the full principal name of a local user.
-    pub(super) fn named(&self, user: &str) -> String {
+    pub(super) fn principal_name(&self, user: &str) -> String {
         TokenPrincipal::new(self.settings().issuer.clone(), user).name()
     }
 
     /// Returns the page for a link that was made for another user.
-    pub(super) fn anothers(&self, link: &AccountLink, principal: &str) -> Response<Bytes> {
+    pub(super) fn wrong_user_page(&self, link: &AccountLink, principal: &str) -> Response<Bytes> {
         tracing::warn!(
             principal,
             wanted = %link.principal,
             server = %link.server,
             "a link was opened by another user than it was made for"
         );
-        self.refused(
+        self.refused_page(
             StatusCode::FORBIDDEN,
             "This link is for somebody else",
             "It was made for another user of this host. Open links only from your own applications.",
         )
     }
 
-    pub(super) fn no_link(&self) -> Response<Bytes> {
+    pub(super) fn expired_link_page(&self) -> Response<Bytes> {
         let text = "It was used, or it is too old, or the host was started again since. Begin again from the application.";
-        self.refused(StatusCode::NOT_FOUND, "This link is no longer good", text)
+        self.refused_page(StatusCode::NOT_FOUND, "This link is no longer good", text)
     }
 
-    fn no_answer(&self) -> Response<Bytes> {
+    fn unexpected_answer_page(&self) -> Response<Bytes> {
         let text = "It came too late, or twice, or with another browser, or the host was started again since. Begin again \
                     from the application.";
-        self.refused(StatusCode::BAD_REQUEST, "Nobody waits for this answer", text)
+        self.refused_page(StatusCode::BAD_REQUEST, "Nobody waits for this answer", text)
     }
 
-    pub(super) fn done(&self, title: &str, text: &str) -> Response<Bytes> {
+    pub(super) fn message_page(&self, title: &str, text: &str) -> Response<Bytes> {
         page(StatusCode::OK, &MessagePage { base: self.base(), title, text, is_problem: false })
     }
 
-    pub(super) fn refused(&self, status: StatusCode, title: &str, text: &str) -> Response<Bytes> {
+    pub(super) fn refused_page(&self, status: StatusCode, title: &str, text: &str) -> Response<Bytes> {
         page(status, &MessagePage { base: self.base(), title, text, is_problem: true })
     }
 }
 
-fn gone_key(state: &str) -> String {
+fn pending_connection_key(state: &str) -> String {
     hash(&format!("connect {state}"))
 }
 

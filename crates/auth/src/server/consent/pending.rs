@@ -35,14 +35,14 @@ impl AuthServer {
         browser: &AuthBrowserSession,
     ) -> Result<Option<(String, SignInPurpose)>, AuthStoreError> {
         let (Some(request), Some(csrf)) = (form.get("request"), form.get("csrf")) else { return Ok(None) };
-        if !browser.checks(request, csrf) {
+        if !browser.verify_csrf(request, csrf) {
             return Ok(None);
         }
         let Some(record) = self.store().get(RecordKind::Pending, &hash(request), self.now()).await? else {
             return Ok(None);
         };
         let pending: Option<PendingRecord> = serde_json::from_str(&record.value).ok();
-        let ours = pending.filter(|pending| pending.browser == browser.mark());
+        let ours = pending.filter(|pending| pending.browser == browser.session_key());
         Ok(ours.map(|pending| (request.to_owned(), pending.errand)))
     }
 
@@ -52,7 +52,7 @@ impl AuthServer {
         errand: &SignInPurpose,
         browser: &AuthBrowserSession,
     ) -> Result<(), AuthStoreError> {
-        let value = encode(&PendingRecord { errand: errand.clone(), browser: browser.mark() });
+        let value = encode(&PendingRecord { errand: errand.clone(), browser: browser.session_key() });
         let until = self.now() + self.settings().lifetimes.pending.as_secs();
         let key = hash(request);
         self.make_room(&key).await?;
@@ -64,7 +64,7 @@ impl AuthServer {
     pub(in crate::server) async fn make_room(&self, key: &str) -> Result<(), AuthStoreError> {
         let gone = {
             let mut pending = self.0.pending.lock().unwrap_or_else(PoisonError::into_inner);
-            pending.put(key.to_owned(), ())
+            pending.insert(key.to_owned(), ())
         };
         if let Some(gone) = gone {
             tracing::warn!(

@@ -19,7 +19,7 @@ struct ConsentRecord {
 impl AuthServer {
     /// Returns the key of a consent record.
     fn consent_key(&self, user: &str, asked: &AuthorizationRequest) -> String {
-        hash(&encode(&(user, self.0.sign_in.mark(user), &asked.client.id, &asked.resource)))
+        hash(&encode(&(user, self.0.sign_in.credential_digest(user), &asked.client.id, &asked.resource)))
     }
 
     /// Returns true if an earlier consent covers the request. Clients that registered themselves, and redirects to the
@@ -29,7 +29,9 @@ impl AuthServer {
         user: &str,
         asked: &AuthorizationRequest,
     ) -> Result<bool, AuthStoreError> {
-        if asked.client.origin == ClientOrigin::Registered || !redirects::is_certain(&asked.redirect_uri) {
+        if asked.client.origin == ClientOrigin::Registered
+            || !redirects::has_certain_recipient(&asked.redirect_uri)
+        {
             return Ok(false);
         }
         let key = self.consent_key(user, asked);
@@ -40,12 +42,14 @@ impl AuthServer {
         }))
     }
 
-    pub(super) async fn remember(
+    pub(super) async fn remember_consent(
         &self,
         user: &str,
         asked: &AuthorizationRequest,
     ) -> Result<(), AuthStoreError> {
-        if asked.client.origin != ClientOrigin::Registered && redirects::is_certain(&asked.redirect_uri) {
+        if asked.client.origin != ClientOrigin::Registered
+            && redirects::has_certain_recipient(&asked.redirect_uri)
+        {
             let value = encode(&ConsentRecord {
                 scopes: asked.scopes.clone(),
                 redirects: asked.client.redirects_hash(),

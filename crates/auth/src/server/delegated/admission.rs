@@ -47,7 +47,7 @@ impl UserAdmissionRules {
     }
 
     /// Returns a digest of the rules, which changes with them.
-    pub(super) fn mark(&self) -> String {
+    pub(super) fn rules_digest(&self) -> String {
         hash(&encode(&self.0))
     }
 }

@@ -144,7 +144,7 @@ impl SignInProvider {
 
     /// Returns the value of the cookie that the browser must return with the response. It is signed and bound to this
     /// state and this purpose.
-    fn mark(&self, state: &str, errand: &SignInPurpose) -> String {
+    fn state_signature(&self, state: &str, errand: &SignInPurpose) -> String {
         let errand = match errand {
             SignInPurpose::Authorization(asked) => ("client", asked.client.id.as_str()),
             SignInPurpose::Connection(page) => ("page", page.as_str()),
@@ -153,8 +153,8 @@ impl SignInProvider {
     }
 
     /// Returns a digest of the sign-in configuration, which changes with it.
-    pub(super) fn mark_of_users(&self) -> String {
-        hash(&encode(&(&self.issuer, &self.client, self.admission.mark())))
+    pub(super) fn sign_in_digest(&self) -> String {
+        hash(&encode(&(&self.issuer, &self.client, self.admission.rules_digest())))
     }
 }
 

@@ -25,44 +25,43 @@ impl SignInProvider {
 
 impl AuthServer {
     /// Completes the sign-in for a page. A link works only for the user it was made for; other users get no session.
-    pub(super) async fn visited_there(
+    pub(super) async fn finish_page_sign_in(
         &self,
         provider: &SignInProvider,
         parts: &Parts,
         page: &str,
         said: Result<ProviderUser, ProviderError>,
     ) -> Result<Response<Bytes>, AuthStoreError> {
-        let Some(connections) = self.connections() else { return Ok(self.too_late()) };
+        let Some(connections) = self.connections() else { return Ok(self.expired_page()) };
         let person = match said {
             Ok(person) => person,
             Err(ProviderError::Store(error)) => return Err(error),
             Err(ProviderError::Denied) => {
-                return Ok(
-                    self.done("You are not signed in", "Nothing was changed. You can close this page.")
-                );
+                return Ok(self
+                    .message_page("You are not signed in", "Nothing was changed. You can close this page."));
             }
             Err(why @ ProviderError::NotAdmitted) => {
                 tracing::warn!(provider = %provider.issuer, %why, "somebody was turned away");
                 let text = format!("This account of {} may not use this host.", provider.name());
-                return Ok(self.refused(StatusCode::FORBIDDEN, "You are not signed in", &text));
+                return Ok(self.refused_page(StatusCode::FORBIDDEN, "You are not signed in", &text));
             }
             Err(why) => {
                 tracing::warn!(provider = %provider.issuer, %why, "nobody signed in at the provider");
                 let text = format!("The answer of {} cannot be used. Open the page again.", provider.name());
-                return Ok(self.refused(StatusCode::BAD_GATEWAY, "You are not signed in", &text));
+                return Ok(self.refused_page(StatusCode::BAD_GATEWAY, "You are not signed in", &text));
             }
         };
         let principal = self.visitor_name(provider, &person.subject);
         if page != ACCOUNTS {
-            let Some(link) = connections.link(page) else { return Ok(self.no_link()) };
+            let Some(link) = connections.link(page) else { return Ok(self.expired_link_page()) };
             if principal != *link.principal {
-                return Ok(self.anothers(&link, &principal));
+                return Ok(self.wrong_user_page(&link, &principal));
             }
         }
         let before = self.browser(&parts.headers).await?;
         tracing::info!(principal, "a user has signed in for a page about accounts");
         let visitor = PageVisitor { page: page.to_owned(), principal, shown: person.shown() };
-        let browser = self.visited(provider, &before, visitor).await?;
+        let browser = self.remember_visitor(provider, &before, visitor).await?;
         Ok(self.with_cookie(redirect(&self.link_url(page)), &browser))
     }
 
@@ -70,7 +69,7 @@ impl AuthServer {
     fn visitor_name(&self, provider: &SignInProvider, subject: &str) -> String {
         match self.has_only_pages() {
             true => TokenPrincipal::new(provider.issuer.clone(), subject).name(),
-            false => self.named(&provider.user(subject)),
+            false => self.principal_name(&provider.user(subject)),
         }
     }
 }

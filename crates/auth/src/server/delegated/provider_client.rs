@@ -49,7 +49,7 @@ pub(super) struct ProviderUser {
 
 impl SignInProvider {
     /// Returns the provider's metadata, from the cache or fetched anew.
-    pub(super) async fn find(&self, now: u64) -> Result<Arc<ProviderMetadata>, ProviderError> {
+    pub(super) async fn load_metadata(&self, now: u64) -> Result<Arc<ProviderMetadata>, ProviderError> {
         let known = self.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(found) = known.as_ref().filter(|found| found.until > now) {
             return Ok(Arc::clone(found));
@@ -85,7 +85,7 @@ impl SignInProvider {
     }
 
     /// Asks for tokens.
-    pub(super) async fn ask_tokens(
+    pub(super) async fn request_tokens(
         &self,
         found: &ProviderMetadata,
         fields: &[(&str, &str)],
@@ -110,7 +110,7 @@ impl SignInProvider {
     }
 
     /// Returns the user that the tokens belong to, with all claims that the admission rules need.
-    pub(super) async fn person(
+    pub(super) async fn identify_user(
         &self,
         found: &ProviderMetadata,
         tokens: &ProviderTokens,
@@ -123,13 +123,13 @@ impl SignInProvider {
             let body = token.expose_secret().split('.').nth(1);
             let body = body.and_then(|body| URL_SAFE_NO_PAD.decode(body).ok());
             let claims: Option<Map<String, Value>> = body.and_then(|body| serde_json::from_slice(&body).ok());
-            claims.filter(|claims| self.is_for_us(claims, nonce, now))
+            claims.filter(|claims| self.is_valid_id_token(claims, nonce, now))
         });
         let mut claims = match shown {
             Some(claims) => claims.ok_or(ProviderError::Refused("its ID token is not good"))?,
             None => Map::new(),
         };
-        let endpoint = found.userinfo_endpoint.as_deref().and_then(secure);
+        let endpoint = found.userinfo_endpoint.as_deref().and_then(secure_url);
         let known = claims.contains_key("sub") && !self.admission.wants_more(&claims);
         if let (false, Some(url)) = (known, endpoint) {
             let mut request = FetchRequest::get(url, MAX_METADATA_BYTES);
@@ -145,7 +145,7 @@ impl SignInProvider {
             if said.get("sub").is_none_or(|sub| claims.get("sub").is_some_and(|known| known != sub)) {
                 return Err(ProviderError::Refused("it speaks of somebody else"));
             }
-            add(&mut claims, said);
+            merge_claims(&mut claims, said);
         }
         match claims.get("sub").and_then(Value::as_str) {
             Some(subject) => Ok(ProviderUser { subject: subject.to_owned(), claims }),
@@ -153,7 +153,7 @@ impl SignInProvider {
         }
     }
 
-    fn is_for_us(&self, claims: &Map<String, Value>, nonce: &str, now: u64) -> bool {
+    fn is_valid_id_token(&self, claims: &Map<String, Value>, nonce: &str, now: u64) -> bool {
         let text = |name: &str| claims.get(name).and_then(Value::as_str);
         let us = self.client.as_str();
         let ours = match claims.get("aud") {
@@ -175,7 +175,7 @@ impl SignInProvider {
         found: &ProviderMetadata,
         token: &SecretString,
     ) -> Result<Option<bool>, ProviderError> {
-        let endpoint = found.server.introspection_endpoint.as_deref().and_then(secure);
+        let endpoint = found.server.introspection_endpoint.as_deref().and_then(secure_url);
         let Some(endpoint) = endpoint else { return Ok(None) };
         let response = self.send(self.form(found, endpoint, &[("token", token.expose_secret())])).await?;
         let status = response.status;
@@ -196,8 +196,8 @@ impl SignInProvider {
     }
 
     /// Gives a token back, where the provider takes it (RFC 7009).
-    pub(super) async fn take_back(&self, found: &ProviderMetadata, token: &SecretString) {
-        let endpoint = found.server.revocation_endpoint.as_deref().and_then(secure);
+    pub(super) async fn revoke_token(&self, found: &ProviderMetadata, token: &SecretString) {
+        let endpoint = found.server.revocation_endpoint.as_deref().and_then(secure_url);
         let Some(endpoint) = endpoint else { return };
         let request = self.form(found, endpoint, &[("token", token.expose_secret())]);
         if let Err(error) = self.fetch.fetch(request).await {
@@ -239,7 +239,7 @@ impl SignInProvider {
 
 /// Adds what was said in another place. An address and whether it is verified are taken from one place: in the other
 /// they may be about another address.
-fn add(claims: &mut Map<String, Value>, said: Map<String, Value>) {
+fn merge_claims(claims: &mut Map<String, Value>, said: Map<String, Value>) {
     let address = [EMAIL, VERIFIED];
     let is_whole = address.iter().all(|name| claims.contains_key(*name));
     let is_other = !is_whole && said.contains_key(EMAIL);
@@ -254,7 +254,7 @@ fn add(claims: &mut Map<String, Value>, said: Map<String, Value>) {
 }
 
 /// An endpoint to which tokens may go.
-fn secure(url: &str) -> Option<Url> {
+fn secure_url(url: &str) -> Option<Url> {
     Url::parse(url).ok().filter(is_secure)
 }
 
@@ -269,7 +269,7 @@ mod tests {
     fn an_address_is_not_verified_by_what_is_said_of_another() {
         let both = |token: Value, said: Value| {
             let (Value::Object(mut claims), Value::Object(said)) = (token, said) else { panic!("objects") };
-            add(&mut claims, said);
+            merge_claims(&mut claims, said);
             Value::Object(claims)
         };
         let mine = json!({ "email": "mine@evil.example", "email_verified": true });

@@ -14,7 +14,7 @@ use url::form_urlencoded::Serializer;
 use super::provider_client::{ProviderMetadata, ProviderTokens, ProviderUser};
 use super::{ProviderError, SignInProvider};
 use crate::pkce::CodeVerifier;
-use crate::server::authorize::{AuthorizationRequest, answer};
+use crate::server::authorize::{AuthorizationRequest, redirect_url};
 use crate::server::browser::cookie;
 use crate::server::consent::{SignInPurpose, redirect};
 use crate::server::form::RequestForm;
@@ -42,7 +42,7 @@ impl AuthServer {
 
     /// Redirects the browser to the provider. For a client this happens only after the user has consented here. For a
     /// page of this server it only identifies the user.
-    pub(in crate::server) async fn send_away(
+    pub(in crate::server) async fn redirect_to_provider(
         &self,
         provider: &SignInProvider,
         errand: SignInPurpose,
@@ -50,11 +50,13 @@ impl AuthServer {
         let failed = || match &errand {
             SignInPurpose::Authorization(asked) => {
                 let fields = [("error", ErrorCode::ServerError.as_str())];
-                redirect(&answer(&asked.redirect_uri, self.settings(), asked.state.as_deref(), &fields))
+                redirect(&redirect_url(&asked.redirect_uri, self.settings(), asked.state.as_deref(), &fields))
             }
-            SignInPurpose::Connection(_) => self.later("The page where you sign in cannot be found now."),
+            SignInPurpose::Connection(_) => {
+                self.unavailable_page("The page where you sign in cannot be found now.")
+            }
         };
-        let found = match provider.find(self.now()).await {
+        let found = match provider.load_metadata(self.now()).await {
             Ok(found) => found,
             Err(why) => {
                 tracing::warn!(provider = %provider.issuer, %why, "the provider was not found");
@@ -70,11 +72,11 @@ impl AuthServer {
         else {
             return Ok(failed());
         };
-        let mark = provider.mark(&state, &errand);
+        let mark = provider.state_signature(&state, &errand);
         let until = self.now() + self.settings().lifetimes.pending.as_secs();
         let is_visit = matches!(errand, SignInPurpose::Connection(_));
         let away = ProviderSignInRecord { errand, verifier: sealed, nonce: nonce.clone() };
-        let key = away_key(&state);
+        let key = provider_sign_in_key(&state);
         self.make_room(&key).await?;
         self.store().put(AuthRecord::new(RecordKind::Pending, key, encode(&away), until)).await?;
         // Who is there is learnt at once, and nothing that lasts is wanted for that.
@@ -103,7 +105,7 @@ impl AuthServer {
         let seconds = self.settings().lifetimes.pending.as_secs();
         let cookie = format!(
             "{}={mark}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}",
-            self.away_cookie()
+            self.state_cookie_name()
         );
         if let Ok(cookie) = HeaderValue::try_from(cookie) {
             response.headers_mut().append(SET_COOKIE, cookie);
@@ -111,23 +113,24 @@ impl AuthServer {
         Ok(response)
     }
 
-    fn away_cookie(&self) -> String {
+    fn state_cookie_name(&self) -> String {
         self.named_cookie("hospes_up")
     }
 
     /// The browser comes back from the provider.
-    pub(in crate::server) async fn come_back(
+    pub(in crate::server) async fn handle_provider_callback(
         &self,
         parts: &Parts,
         form: &RequestForm,
     ) -> Result<Response<Bytes>, AuthStoreError> {
-        let strange =
-            || self.problem("This page is no longer good", "Go back to the application and begin again.");
+        let strange = || {
+            self.problem_page("This page is no longer good", "Go back to the application and begin again.")
+        };
         let (Some(provider), None, Some(state)) = (self.provider(), form.repeated(), form.get("state"))
         else {
             return Ok(strange());
         };
-        let key = away_key(state);
+        let key = provider_sign_in_key(state);
         let Some(record) = self.store().get(RecordKind::Pending, &key, self.now()).await? else {
             return Ok(strange());
         };
@@ -135,8 +138,8 @@ impl AuthServer {
             return Ok(strange());
         };
         // Only in the browser that was sent there.
-        let mark = provider.mark(state, &away.errand);
-        let brought = cookie(&parts.headers, &self.away_cookie());
+        let mark = provider.state_signature(state, &away.errand);
+        let brought = cookie(&parts.headers, &self.state_cookie_name());
         if !brought.is_some_and(|shown| bool::from(shown.as_bytes().ct_eq(mark.as_bytes()))) {
             tracing::warn!("an answer of the provider came without its cookie");
             return Ok(strange());
@@ -145,23 +148,23 @@ impl AuthServer {
         else {
             return Ok(strange());
         };
-        let redeemed = self.redeem_there(provider, form, state, &away).await;
+        let redeemed = self.redeem_provider_code(provider, form, state, &away).await;
         match &away.errand {
             SignInPurpose::Authorization(asked) => {
-                self.authorized_there(provider, asked, &away.nonce, redeemed).await
+                self.finish_authorization(provider, asked, &away.nonce, redeemed).await
             }
             SignInPurpose::Connection(page) => {
                 let said = match redeemed {
-                    Ok((found, tokens)) => self.person_there(provider, &found, &tokens, &away.nonce).await,
+                    Ok((found, tokens)) => self.admitted_user(provider, &found, &tokens, &away.nonce).await,
                     Err(why) => Err(why),
                 };
-                self.visited_there(provider, parts, page, said).await
+                self.finish_page_sign_in(provider, parts, page, said).await
             }
         }
     }
 
     /// The client that the user has agreed to gets its code, if they have signed in there.
-    async fn authorized_there(
+    async fn finish_authorization(
         &self,
         provider: &SignInProvider,
         asked: &AuthorizationRequest,
@@ -169,22 +172,22 @@ impl AuthServer {
         redeemed: Result<(Arc<ProviderMetadata>, ProviderTokens), ProviderError>,
     ) -> Result<Response<Bytes>, AuthStoreError> {
         let back = |fields: &[(&str, &str)]| {
-            redirect(&answer(&asked.redirect_uri, self.settings(), asked.state.as_deref(), fields))
+            redirect(&redirect_url(&asked.redirect_uri, self.settings(), asked.state.as_deref(), fields))
         };
         let kept = match redeemed {
             Ok((found, tokens)) => {
-                let kept = self.keep_theirs(provider, &found, &tokens, nonce).await;
+                let kept = self.store_provider_tokens(provider, &found, &tokens, nonce).await;
                 if kept.is_err() {
                     // Nobody will use them.
                     let token = tokens.refresh_token.as_ref().unwrap_or(&tokens.access_token);
-                    provider.take_back(&found, token).await;
+                    provider.revoke_token(&found, token).await;
                 }
                 kept
             }
             Err(why) => Err(why),
         };
         match kept {
-            Ok((user, grant, end)) => self.give_code_of(&user, asked, grant, Some(end)).await,
+            Ok((user, grant, end)) => self.issue_code_for_grant(&user, asked, grant, Some(end)).await,
             Err(ProviderError::Store(error)) => Err(error),
             Err(ProviderError::Denied) => Ok(back(&[("error", "access_denied")])),
             Err(why @ ProviderError::NotAdmitted) => {
@@ -200,14 +203,14 @@ impl AuthServer {
     }
 
     /// Redeems the authorization response of the provider for tokens.
-    async fn redeem_there(
+    async fn redeem_provider_code(
         &self,
         provider: &SignInProvider,
         form: &RequestForm,
         state: &str,
         away: &ProviderSignInRecord,
     ) -> Result<(Arc<ProviderMetadata>, ProviderTokens), ProviderError> {
-        let found = provider.find(self.now()).await?;
+        let found = provider.load_metadata(self.now()).await?;
         let demanded = found.server.authorization_response_iss_parameter_supported == Some(true);
         match form.get("iss") {
             Some(iss) if iss != provider.issuer.as_str() => {
@@ -229,19 +232,19 @@ impl AuthServer {
             ("redirect_uri", &self.provider_callback()),
             ("code_verifier", verifier.expose_secret()),
         ];
-        let tokens = provider.ask_tokens(&found, &fields).await?;
+        let tokens = provider.request_tokens(&found, &fields).await?;
         Ok((found, tokens))
     }
 
     /// Whose tokens these are, if they are let in.
-    async fn person_there(
+    async fn admitted_user(
         &self,
         provider: &SignInProvider,
         found: &ProviderMetadata,
         tokens: &ProviderTokens,
         nonce: &str,
     ) -> Result<ProviderUser, ProviderError> {
-        let person = provider.person(found, tokens, nonce, self.now()).await?;
+        let person = provider.identify_user(found, tokens, nonce, self.now()).await?;
         match provider.admission.admits(&person.claims) {
             true => Ok(person),
             false => Err(ProviderError::NotAdmitted),
@@ -249,17 +252,17 @@ impl AuthServer {
     }
 
     /// Finds out whose tokens these are, and makes a grant that rests on them: the user, the grant, and when it ends.
-    async fn keep_theirs(
+    async fn store_provider_tokens(
         &self,
         provider: &SignInProvider,
         found: &ProviderMetadata,
         tokens: &ProviderTokens,
         nonce: &str,
     ) -> Result<(String, String, u64), ProviderError> {
-        let subject = self.person_there(provider, found, tokens, nonce).await?.subject;
+        let subject = self.admitted_user(provider, found, tokens, nonce).await?.subject;
         let grant = random_text();
         let forever = self.now() + self.settings().lifetimes.grant.as_secs();
-        let upstream = self.upstream(provider, &grant, subject.clone(), tokens, None)?;
+        let upstream = self.seal_provider_tokens(provider, &grant, subject.clone(), tokens, None)?;
         // Without a way to renew it, nothing of ours outlives it.
         let end = if upstream.refresh.is_some() { forever } else { upstream.expires_at.min(forever) };
         let record = AuthRecord::new(RecordKind::Upstream, &grant, encode(&upstream), forever).of(&grant);
@@ -269,6 +272,6 @@ impl AuthServer {
 }
 
 /// Returns the key of the record of a pending sign-in at the provider.
-fn away_key(state: &str) -> String {
+fn provider_sign_in_key(state: &str) -> String {
     hash(&format!("away {state}"))
 }

@@ -17,10 +17,10 @@ const CHECK_SECONDS: u64 = 60;
 /// Time for which one node may renew a token before another tries, in seconds. The work itself times out earlier, so
 /// that no two nodes renew at once.
 const LEASE_SECONDS: u64 = 60;
-const WORK: Duration = Duration::from_secs(45);
+const LEASE_WORK_TIMEOUT: Duration = Duration::from_secs(45);
 /// Interval and maximum number of checks whether another node has renewed a token.
-const LOOK: Duration = Duration::from_millis(50);
-const LOOKS: u32 = 100;
+const LEASE_POLL_INTERVAL: Duration = Duration::from_millis(50);
+const MAX_LEASE_POLLS: u32 = 100;
 /// Assumed lifetime of a provider token without `expires_in`, in seconds.
 const UNKNOWN_LIFETIME: u64 = 3600;
 
@@ -46,12 +46,12 @@ impl UpstreamTokens {
 }
 
 /// Returns the name of this process for others that wait for its lease.
-fn holder() -> String {
+fn lease_holder_name() -> String {
     format!("process {}", std::process::id())
 }
 
 impl AuthServer {
-    pub(super) fn upstream(
+    pub(super) fn seal_provider_tokens(
         &self,
         provider: &SignInProvider,
         grant: &str,
@@ -74,14 +74,14 @@ impl AuthServer {
             },
             expires_at: now.saturating_add(tokens.expires_in.unwrap_or(UNKNOWN_LIFETIME)),
             checked_at: now,
-            admitted: provider.admission.mark(),
+            admitted: provider.admission.rules_digest(),
         })
     }
 
     /// Checks that the provider tokens of a grant are still valid. Expired tokens are renewed, once for all nodes.
     pub(in crate::server) async fn check_upstream(&self, grant: &str) -> Result<(), VerifyTokenError> {
         let Some(provider) = self.provider() else { return Err(VerifyTokenError::Invalid) };
-        match self.check_at(provider, grant).await {
+        match self.check_with_lease(provider, grant).await {
             Ok(()) => Ok(()),
             Err(ProviderError::Denied | ProviderError::NotAdmitted) => Err(VerifyTokenError::Invalid),
             Err(ProviderError::Refused(why)) => {
@@ -101,20 +101,22 @@ impl AuthServer {
         }
     }
 
-    async fn check_at(&self, provider: &SignInProvider, grant: &str) -> Result<(), ProviderError> {
+    async fn check_with_lease(&self, provider: &SignInProvider, grant: &str) -> Result<(), ProviderError> {
         let lease = format!("upstream {grant}");
-        for _ in 0..LOOKS {
+        for _ in 0..MAX_LEASE_POLLS {
             let now = self.now();
-            if !self.rests_on(provider, grant, now).await?.1.is_due(now) {
+            if !self.load_upstream_tokens(provider, grant, now).await?.1.is_due(now) {
                 return Ok(());
             }
             let until = now + LEASE_SECONDS;
-            if self.store().claim(&lease, &holder(), until, now).await? {
+            if self.store().claim(&lease, &lease_holder_name(), until, now).await? {
                 // In a task of its own: whoever called may go away, and a token that the provider has replaced by then
                 // would be lost, and the grant with it.
                 let (server, grant) = (self.clone(), grant.to_owned());
                 let done = tokio::spawn(async move {
-                    let done = tokio::time::timeout(WORK, server.look_after(&grant)).await;
+                    let done =
+                        tokio::time::timeout(LEASE_WORK_TIMEOUT, server.maintain_upstream_tokens(&grant))
+                            .await;
                     // After that it may be another's.
                     if server.now() < until {
                         server.store().forget(RecordKind::Claim, &lease).await?;
@@ -126,13 +128,13 @@ impl AuthServer {
                     .unwrap_or_else(|_| Err(ProviderError::Unreachable("it broke off".to_owned())));
             }
             // Somebody is at it.
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(LEASE_POLL_INTERVAL).await;
         }
-        Err(ProviderError::Unreachable(self.who_has(&lease).await?))
+        Err(ProviderError::Unreachable(self.lease_timeout_message(&lease).await?))
     }
 
     /// Names the lease holder that takes too long, for the log.
-    async fn who_has(&self, lease: &str) -> Result<String, ProviderError> {
+    async fn lease_timeout_message(&self, lease: &str) -> Result<String, ProviderError> {
         let now = self.now();
         Ok(match self.store().get(RecordKind::Claim, lease, now).await? {
             Some(held) => {
@@ -143,7 +145,7 @@ impl AuthServer {
         })
     }
 
-    async fn rests_on(
+    async fn load_upstream_tokens(
         &self,
         provider: &SignInProvider,
         grant: &str,
@@ -153,18 +155,18 @@ impl AuthServer {
         let record = record.ok_or(ProviderError::Refused("nothing is known of it"))?;
         let known: UpstreamTokens =
             serde_json::from_str(&record.value).map_err(|_| ProviderError::Refused("it cannot be read"))?;
-        if known.admitted != provider.admission.mark() {
+        if known.admitted != provider.admission.rules_digest() {
             return Err(ProviderError::Refused("who is let in has changed"));
         }
         Ok((record, known))
     }
 
     /// Renews or introspects the token, while this node holds the lease.
-    async fn look_after(&self, grant: &str) -> Result<(), ProviderError> {
+    async fn maintain_upstream_tokens(&self, grant: &str) -> Result<(), ProviderError> {
         let provider = self.provider().ok_or(ProviderError::Refused("there is no provider"))?;
         let now = self.now();
         // Once more: until we had the lease, another may have renewed it, and the token that we know of is spent.
-        let (record, known) = self.rests_on(provider, grant, now).await?;
+        let (record, known) = self.load_upstream_tokens(provider, grant, now).await?;
         if !known.is_due(now) {
             return Ok(());
         }
@@ -178,8 +180,8 @@ impl AuthServer {
             return Ok(());
         }
         // Whoever has ended the grant knew only of what this replaces.
-        if was_renewed && let Some(token) = self.rested_on(grant, &kept) {
-            self.give_back(&token).await;
+        if was_renewed && let Some(token) = self.revocable_token(grant, &kept) {
+            self.revoke_upstream_token(&token).await;
         }
         Err(ProviderError::Refused("it was ended meanwhile"))
     }
@@ -192,10 +194,10 @@ impl AuthServer {
     ) -> Result<UpstreamTokens, ProviderError> {
         let refresh = known.refresh.as_deref().and_then(|sealed| provider.open(grant, sealed));
         let refresh = refresh.ok_or(ProviderError::Refused("it has expired"))?;
-        let found = provider.find(self.now()).await?;
+        let found = provider.load_metadata(self.now()).await?;
         let fields = [("grant_type", "refresh_token"), ("refresh_token", refresh.expose_secret())];
-        let tokens = provider.ask_tokens(&found, &fields).await?;
-        self.upstream(provider, grant, known.subject.clone(), &tokens, Some(known))
+        let tokens = provider.request_tokens(&found, &fields).await?;
+        self.seal_provider_tokens(provider, grant, known.subject.clone(), &tokens, Some(known))
     }
 
     async fn ask_status(
@@ -204,7 +206,7 @@ impl AuthServer {
         grant: &str,
         known: &UpstreamTokens,
     ) -> Result<UpstreamTokens, ProviderError> {
-        let found = provider.find(self.now()).await?;
+        let found = provider.load_metadata(self.now()).await?;
         let access =
             provider.open(grant, &known.access).ok_or(ProviderError::Refused("it cannot be opened"))?;
         match provider.is_active(&found, &access).await? {
@@ -214,23 +216,27 @@ impl AuthServer {
     }
 
     /// Returns the token of a grant that the provider can revoke, from its record.
-    pub(in crate::server) fn rested_on(&self, grant: &str, record: &AuthRecord) -> Option<SecretString> {
+    pub(in crate::server) fn revocable_token(
+        &self,
+        grant: &str,
+        record: &AuthRecord,
+    ) -> Option<SecretString> {
         let known: UpstreamTokens = serde_json::from_str(&record.value).ok()?;
         self.provider()?.open(grant, known.refresh.as_deref().unwrap_or(&known.access))
     }
 
     /// Gives a token back to the provider.
-    pub(in crate::server) async fn give_back(&self, token: &SecretString) {
+    pub(in crate::server) async fn revoke_upstream_token(&self, token: &SecretString) {
         let Some(provider) = self.provider() else { return };
         let giving = async {
-            match provider.find(self.now()).await {
-                Ok(found) => provider.take_back(&found, token).await,
+            match provider.load_metadata(self.now()).await {
+                Ok(found) => provider.revoke_token(&found, token).await,
                 Err(_) => {
                     tracing::warn!(provider = %provider.issuer, "a token could not be given back: the provider was not reached");
                 }
             }
         };
-        if tokio::time::timeout(WORK, giving).await.is_err() {
+        if tokio::time::timeout(LEASE_WORK_TIMEOUT, giving).await.is_err() {
             tracing::warn!(provider = %provider.issuer, "a token could not be given back: the provider did not answer");
         }
     }

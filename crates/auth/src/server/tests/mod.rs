@@ -466,7 +466,7 @@ async fn metadata_says_what_is_there_and_no_more() {
     assert_eq!(said.get("client_id_metadata_document_supported"), None, "it cannot fetch any");
     assert_eq!(said.get("jwks_uri"), None);
     let metadata: crate::metadata::AuthorizationServerMetadata = serde_json::from_value(said).unwrap();
-    metadata.check_code().unwrap();
+    metadata.check_code_flow().unwrap();
 
     let closed = Site::with(|settings| {
         settings.registration = false;

@@ -207,10 +207,10 @@ async fn a_nonce_of_one_node_is_good_at_the_others() {
         }
         // Nobody makes one up, nor before its time.
         let (_, token) = nodes[0].tokens().await;
-        let ahead = nodes[1].server.proof_nonces().make(nodes[1].now() + 61).await.unwrap();
-        let skewed = nodes[1].server.proof_nonces().make(nodes[1].now() + 60).await.unwrap();
+        let ahead = nodes[1].server.proof_nonces().issue(nodes[1].now() + 61).await.unwrap();
+        let skewed = nodes[1].server.proof_nonces().issue(nodes[1].now() + 60).await.unwrap();
         let strange = Site::with(|settings| settings.proof_nonces = true);
-        let strange = strange.server.proof_nonces().make(nodes[0].now()).await.unwrap();
+        let strange = strange.server.proof_nonces().issue(nodes[0].now()).await.unwrap();
         for (id, bad) in [("x", ahead), ("y", strange)] {
             let answer = refresh(&nodes[0], &token, Some(&proof(&key, &nodes[0], id, Some(&bad)))).await;
             assert_eq!(answer.error().1, "use_dpop_nonce", "{id}");
@@ -231,17 +231,17 @@ async fn the_keys_of_nonces_change() {
         Site::on(Arc::clone(&store), |settings| settings.proof_nonces = true, Arc::new(1_000_000.into()));
     let nonces = site.server.proof_nonces();
     let kept = async || store.count(RecordKind::Nonce).await.unwrap();
-    nonces.make(site.now()).await.unwrap();
+    nonces.issue(site.now()).await.unwrap();
     assert_eq!(kept().await, 1);
     site.pass(3599);
-    let last = nonces.make(site.now()).await.unwrap();
+    let last = nonces.issue(site.now()).await.unwrap();
     site.pass(1);
-    nonces.make(site.now()).await.unwrap();
+    nonces.issue(site.now()).await.unwrap();
     assert_eq!(kept().await, 2);
     let key = ProofKey::generate().unwrap();
     let (_, token) = site.tokens().await;
     let (_, token) = refresh(&site, &token, Some(&proof(&key, &site, "1", Some(&last)))).await.tokens();
-    let made_up = ProofNonces::of_this_process().make(site.now()).await.unwrap();
+    let made_up = ProofNonces::in_process().issue(site.now()).await.unwrap();
     let before = looked.load(Ordering::Relaxed);
     for id in 0..20 {
         let proof = proof(&key, &site, &format!("m{id}"), Some(&made_up));

@@ -221,7 +221,7 @@ async fn keys_are_sealed_where_they_are_kept() {
     let site = node(Some(7));
     let (token, _) = site.tokens().await;
     assert_eq!(key(&token), key(&before));
-    site.server.proof_nonces().make(site.now()).await.unwrap();
+    site.server.proof_nonces().issue(site.now()).await.unwrap();
     for kind in [RecordKind::Key, RecordKind::Nonce] {
         for record in kept(kind).await {
             assert_eq!(record["sealed"], true);

@@ -5,7 +5,7 @@ use http::request::Parts;
 use super::{TokenRequestError, refuse};
 use crate::ErrorBody;
 use crate::ErrorCode;
-use crate::proofs::{PROOF_SECONDS, read_proof};
+use crate::proofs::{PROOF_TOLERANCE_SECONDS, read_proof};
 use crate::server::AuthServer;
 use crate::server::clients::{
     ClientAuthMethod, ClientCredentialsError, PresentedCredentials, RegisteredClient,
@@ -25,10 +25,10 @@ impl AuthServer {
             Err(why) => return bad(why),
         };
         if self.settings().proof_nonces && !self.0.nonces.check(&proof, now).await? {
-            return Err(TokenRequestError::Nonce(self.0.nonces.make(now).await?));
+            return Err(TokenRequestError::Nonce(self.0.nonces.issue(now).await?));
         }
         let key = format!("proof {}", proof.once);
-        if !self.store().claim(&key, "", now + 2 * PROOF_SECONDS, now).await? {
+        if !self.store().claim(&key, "", now + 2 * PROOF_TOLERANCE_SECONDS, now).await? {
             tracing::warn!(key = proof.key, "a proof was shown again: somebody may have listened");
             return bad("the proof was used before");
         }
@@ -52,8 +52,8 @@ impl AuthServer {
         match self.client(&credentials.id).await? {
             ClientLookup::Client(client) => {
                 let itself = match &credentials.assertion {
-                    Some(assertion) => self.has_signed(&client, assertion).await?,
-                    None => credentials.are_of(&client),
+                    Some(assertion) => self.verify_client_assertion(&client, assertion).await?,
+                    None => credentials.belong_to(&client),
                 };
                 if itself {
                     return Ok(*client);

@@ -10,8 +10,8 @@ use super::{
     refuse,
 };
 use crate::pkce::verify_challenge;
-use crate::server::authorize::{resource, scopes};
-use crate::server::clients::{ClientAuthMethod, ClientOrigin, REFRESH, RegisteredClient};
+use crate::server::authorize::{resolve_resource, resolve_scopes};
+use crate::server::clients::{ClientAuthMethod, ClientOrigin, REFRESH_TOKEN_GRANT, RegisteredClient};
 use crate::server::form::RequestForm;
 use crate::server::store::{AuthRecord, RecordKind, RefreshSwapResult, TakeRecordResult};
 use crate::server::{AuthServer, hash, random_text};
@@ -58,7 +58,7 @@ impl AuthServer {
             self.revoke_grant_of(&record).await?;
             return refuse(ErrorCode::InvalidGrant, bad);
         }
-        if !self.is_there(&known.given) {
+        if !self.is_source_valid(&known.given) {
             return refuse(ErrorCode::InvalidGrant, bad);
         }
         let same_redirect = form.get("redirect_uri").is_none_or(|uri| uri == known.redirect_uri.as_str());
@@ -70,12 +70,12 @@ impl AuthServer {
         }
         self.check_resource(form, &known.given.resource)?;
         let grant = record.grant.unwrap_or_default();
-        let refresh = client.may(REFRESH).then(random_text);
+        let refresh = client.may_use_grant(REFRESH_TOKEN_GRANT).then(random_text);
         self.keep_registration(client).await?;
         if let Some(refresh) = &refresh {
             self.put_refresh(refresh, asker, &known.given, &grant).await?;
         }
-        self.issue(asker, &known.given, &known.given.scopes, &grant, refresh).await
+        self.issue_tokens(asker, &known.given, &known.given.scopes, &grant, refresh).await
     }
 
     pub(super) async fn refresh(
@@ -90,7 +90,7 @@ impl AuthServer {
         let bad = "the refresh token is not good, or no longer";
         let (now, key) = (self.now(), hash(old));
         let salt = random_text();
-        let next = successor(old, &salt);
+        let next = derive_next_refresh_token(old, &salt);
         let record = match self.store().get(RecordKind::Refresh, &key, now).await? {
             Some(record) => {
                 let known: TokenRecord = decode(&record)?;
@@ -100,7 +100,7 @@ impl AuthServer {
                     return refuse(ErrorCode::InvalidGrant, bad);
                 }
                 let grant = record.grant.clone().unwrap_or_default();
-                if !self.holds(&known.given, &grant).await? {
+                if !self.is_grant_valid(&known.given, &grant).await? {
                     tracing::info!(token = fingerprint(old), "what it was given on is gone");
                     self.revoke_grant_of(&record).await?;
                     return refuse(ErrorCode::InvalidGrant, bad);
@@ -108,7 +108,7 @@ impl AuthServer {
                 // Before anything changes.
                 check_key(&known, asker)?;
                 self.check_resource(form, &known.given.resource)?;
-                narrowed(form, &known.given.scopes)?;
+                narrow_scopes(form, &known.given.scopes)?;
                 self.refresh_record(&next, asker, &known.given, &grant)
             }
             // It was swapped, or it is none: nothing will be put in its place.
@@ -118,7 +118,7 @@ impl AuthServer {
         let (record, next) = match self.store().swap_refresh(&key, record, &salt, now, window).await? {
             RefreshSwapResult::Done(record) => (record, next),
             // The answer was lost, or two of the client's tasks came at once.
-            RefreshSwapResult::Replayed(record, salt) => (record, successor(old, &salt)),
+            RefreshSwapResult::Replayed(record, salt) => (record, derive_next_refresh_token(old, &salt)),
             RefreshSwapResult::Reused(record) => {
                 tracing::warn!(token = fingerprint(old), client = %client.id, "a refresh token was used again");
                 self.revoke_grant_of(&record).await?;
@@ -129,17 +129,17 @@ impl AuthServer {
         let known: TokenRecord = decode(&record)?;
         let grant = record.grant.clone().unwrap_or_default();
         // Asked already, but for an answer that is told again.
-        if known.client_id != client.id || !self.holds(&known.given, &grant).await? {
+        if known.client_id != client.id || !self.is_grant_valid(&known.given, &grant).await? {
             self.revoke_grant_of(&record).await?;
             return refuse(ErrorCode::InvalidGrant, bad);
         }
         check_key(&known, asker)?;
         self.check_resource(form, &known.given.resource)?;
-        let scopes = narrowed(form, &known.given.scopes)?;
-        self.issue(asker, &known.given, &scopes, &grant, Some(next)).await
+        let scopes = narrow_scopes(form, &known.given.scopes)?;
+        self.issue_tokens(asker, &known.given, &scopes, &grant, Some(next)).await
     }
 
-    pub(super) async fn credentials(
+    pub(super) async fn redeem_client_credentials(
         &self,
         form: &RequestForm,
         asker: &TokenRequester,
@@ -148,10 +148,10 @@ impl AuthServer {
         if client.auth == ClientAuthMethod::None {
             return refuse(ErrorCode::UnauthorizedClient, "only a client with a secret acts for itself");
         }
-        let Some(resource) = resource(form.get("resource"), self.settings()) else {
+        let Some(resource) = resolve_resource(form.get("resource"), self.settings()) else {
             return refuse(ErrorCode::InvalidTarget, "the resource is not one of this server's");
         };
-        let Some(scopes) = scopes(form.get("scope"), client, self.settings()) else {
+        let Some(scopes) = resolve_scopes(form.get("scope"), client, self.settings()) else {
             return refuse(ErrorCode::InvalidScope, "a scope is not known, or not for this client");
         };
         let given = GrantedAccess {
@@ -161,7 +161,7 @@ impl AuthServer {
             end: u64::MAX,
             by: GrantSource::Client,
         };
-        self.issue(asker, &given, &given.scopes, &random_text(), None).await
+        self.issue_tokens(asker, &given, &given.scopes, &random_text(), None).await
     }
 
     fn refresh_record(
@@ -216,7 +216,7 @@ fn check_key(known: &TokenRecord, asker: &TokenRequester) -> Result<(), TokenReq
 }
 
 /// The scopes a refresh asks for: all, or fewer.
-fn narrowed(form: &RequestForm, granted: &Scopes) -> Result<Scopes, TokenRequestError> {
+fn narrow_scopes(form: &RequestForm, granted: &Scopes) -> Result<Scopes, TokenRequestError> {
     let Some(asked) = form.get("scope").map(Scopes::parse) else { return Ok(granted.clone()) };
     if granted.contains_all(&asked) && !asked.is_empty() {
         return Ok(asked);
@@ -226,7 +226,7 @@ fn narrowed(form: &RequestForm, granted: &Scopes) -> Result<Scopes, TokenRequest
 
 /// Derives the successor of a refresh token from the token and from a salt that only the store has. It can be derived
 /// again if the response was lost, without being stored, and neither part suffices alone.
-fn successor(old: &str, salt: &str) -> String {
+fn derive_next_refresh_token(old: &str, salt: &str) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, old.as_bytes());
     URL_SAFE_NO_PAD.encode(hmac::sign(&key, salt.as_bytes()))
 }

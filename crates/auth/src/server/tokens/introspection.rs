@@ -3,7 +3,7 @@
 use http::request::Parts;
 use serde_json::{Value, json};
 
-use super::{TokenRecord, TokenRequestError, decode, kind, refuse};
+use super::{TokenRecord, TokenRequestError, decode, refuse, token_type};
 use crate::ErrorCode;
 use crate::fingerprint;
 use crate::server::clients::{ClientAuthMethod, ClientOrigin};
@@ -60,13 +60,13 @@ impl AuthServer {
         let TokenRecord { client_id, given, key } = decode(&record)?;
         // RFC 7662, section 2.2: what does not concern who asks is not active.
         let concerned = client_id == client.id || client.serves.contains(&given.resource);
-        if !concerned || !self.holds(&given, record.grant.as_deref().unwrap_or_default()).await? {
+        if !concerned || !self.is_grant_valid(&given, record.grant.as_deref().unwrap_or_default()).await? {
             tracing::debug!(token = fingerprint(token), client = %client.id, concerned, "a token is not active");
             return Ok(json!({ "active": false }));
         }
         let mut said = json!({
             "active": true, "iss": self.settings().issuer, "sub": given.subject, "aud": given.resource,
-            "client_id": client_id, "scope": given.scopes, "exp": record.until, "token_type": kind(key.as_deref()),
+            "client_id": client_id, "scope": given.scopes, "exp": record.until, "token_type": token_type(key.as_deref()),
         });
         if let Some(key) = key {
             said["cnf"] = json!({ "jkt": key });
@@ -75,7 +75,7 @@ impl AuthServer {
     }
 
     /// Returns the record of an access token, its expiry and its grant.
-    pub(in crate::server) async fn access(
+    pub(in crate::server) async fn find_access_token(
         &self,
         token: &str,
         now: u64,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use hospes_proto::era::{NegotiationError, NegotiationOutcome, NegotiationStep};
 
-use super::{RevisionProbe, ready};
+use super::{RevisionProbe, build_client};
 use crate::client::Client;
 use crate::client::builder::ClientBuilder;
 use crate::client::core::{ClientLink, ConnectionGuard};
@@ -15,27 +15,27 @@ use crate::client::env_secrets::EnvSecrets;
 use crate::client::error::{ConnectError, ConnectStage, ConnectionClosed};
 use crate::client::settings::ClientSettings;
 use crate::client::target::CommandTarget;
-use crate::transport::child::{ChildHandle, ChildListeners, ChildProcess, UnreadInput, counted};
+use crate::transport::child::{ChildHandle, ChildListeners, ChildProcess, UnreadInput, count_input};
 
 pub(super) async fn connect(
     builder: ClientBuilder,
     command: &CommandTarget,
     shown: String,
 ) -> Result<Client, ConnectError> {
-    let ClientBuilder { settings, mut desk, listeners, .. } = builder;
-    desk.hidden = Arc::new(EnvSecrets::of(&command.env));
+    let ClientBuilder { settings, dispatcher: mut desk, listeners, .. } = builder;
+    desk.hidden = Arc::new(EnvSecrets::from_env(&command.env));
     let desk = Arc::new(desk);
     let mut probing = RevisionProbe::new(&settings, shown);
     let spawn = |shown: &str| spawn_child(command, listeners.clone(), &settings, &desk, shown);
     let (mut link, mut child, mut unread) = spawn(&probing.shown)?;
     loop {
-        match probing.ask(&link).await {
+        match probing.run_steps(&link).await {
             NegotiationStep::Agreed(agreed) => {
                 drop(unread);
-                return Ok(ready(probing, agreed, link, desk).await);
+                return Ok(build_client(probing, agreed, link, desk).await);
             }
             NegotiationStep::Failed(failure) => {
-                let error = probing.failure(&failure);
+                let error = probing.into_error(&failure);
                 drop(unread);
                 // It may still be running, and its last words explain a silence.
                 link.close().await;
@@ -46,7 +46,7 @@ pub(super) async fn connect(
             NegotiationStep::Respawn
                 if unread.as_ref().is_some_and(UnreadInput::is_untouched) && probing.is_closed() =>
             {
-                let error = probing.failure(&NegotiationError::Exited);
+                let error = probing.into_error(&NegotiationError::Exited);
                 drop(unread);
                 link.close().await;
                 let stderr = child.stderr();
@@ -58,7 +58,7 @@ pub(super) async fn connect(
                 );
                 drop(unread.take());
                 link.close().await;
-                desk.reopened();
+                desk.clear_closed();
                 (link, child, unread) = spawn(&probing.shown)?;
                 probing.negotiation.handle_outcome(NegotiationOutcome::Respawned);
             }
@@ -81,7 +81,7 @@ fn spawn_child(
         ChildProcess::spawn(command, listeners).map_err(|error| spawn_error(command, error, shown))?;
     let handle = Arc::new(child.handle);
     let (watched, stopped) = (Arc::clone(&handle), Arc::clone(&handle));
-    let (stdin, unread) = counted(child.stdin);
+    let (stdin, unread) = count_input(child.stdin);
     let wire = DuplexTransport {
         read: child.stdout,
         write: stdin,
@@ -120,7 +120,7 @@ fn spawn_error(command: &CommandTarget, error: std::io::Error, shown: &str) -> C
 }
 
 impl ConnectionGuard for ChildHandle {
-    fn gone(&self) -> BoxFuture<'_, ()> {
+    fn wait_terminated(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.gone())
     }
 }

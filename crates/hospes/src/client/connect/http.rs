@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hospes_proto::era::{NegotiationOutcome, NegotiationStep};
 use tokio::time::Instant;
 
-use super::{RevisionProbe, outcome_of, ready};
+use super::{RevisionProbe, build_client, outcome_of};
 use crate::client::Client;
 use crate::client::builder::ClientBuilder;
 use crate::client::core::ClientLink;
@@ -19,7 +19,7 @@ pub(super) async fn connect(
     url: &UrlTarget,
     shown: String,
 ) -> Result<Client, ConnectError> {
-    let ClientBuilder { settings, desk, .. } = builder;
+    let ClientBuilder { settings, dispatcher: desk, .. } = builder;
     let desk = Arc::new(desk);
     let open = || {
         let link = HttpLink::new(url, settings.limits, &settings.network, Arc::clone(&desk));
@@ -31,12 +31,12 @@ pub(super) async fn connect(
         probing.negotiation = probing.negotiation.with_sse();
     }
     loop {
-        match probing.ask(&link).await {
-            NegotiationStep::Agreed(agreed) => return Ok(ready(probing, agreed, link, desk).await),
-            NegotiationStep::Failed(failure) => return Err(probing.failure(&failure)),
+        match probing.run_steps(&link).await {
+            NegotiationStep::Agreed(agreed) => return Ok(build_client(probing, agreed, link, desk).await),
+            NegotiationStep::Failed(failure) => return Err(probing.into_error(&failure)),
             NegotiationStep::OpenSse => {
                 let began = Instant::now();
-                let opened = open()?.open_sse(probing.left()).await;
+                let opened = open()?.open_sse(probing.remaining_time()).await;
                 let said = match &opened {
                     Ok(_) => "opened".to_owned(),
                     Err(error) => error.to_string(),
@@ -49,12 +49,12 @@ pub(super) async fn connect(
                             ClientLink::Duplex(duplex::spawn(wire, settings.limits, Arc::clone(&desk)), None);
                         NegotiationOutcome::SseOpened
                     }
-                    Err(error) => probing.refused_sse(error),
+                    Err(error) => probing.record_sse_refusal(error),
                 };
                 probing.negotiation.handle_outcome(outcome);
             }
             // A server that says nothing is no process that could be started again.
-            NegotiationStep::Respawn => return Err(probing.gave_up()),
+            NegotiationStep::Respawn => return Err(probing.into_respawn_error()),
             // `ask` deals with these.
             NegotiationStep::Discover { .. } | NegotiationStep::Initialize { .. } => {}
         }
@@ -65,7 +65,7 @@ impl RevisionProbe<'_> {
     /// Records a failed attempt to open a stream and returns its outcome. The error of the newer transport is kept in
     /// preference to that of the older one. Exceptions are a request for authentication and a stream that must not be
     /// trusted.
-    fn refused_sse(&mut self, error: CallError) -> NegotiationOutcome {
+    fn record_sse_refusal(&mut self, error: CallError) -> NegotiationOutcome {
         let outcome = outcome_of(&error);
         if self.last.is_none() || !matches!(outcome, NegotiationOutcome::Status(400 | 404..=499)) {
             self.last = Some(error);

@@ -16,7 +16,7 @@ use hospes_model::{
     PeerResult, RawJson, Reply, Revision, TASKS_EXTENSION, meta_key,
 };
 use hospes_proto::era::{
-    NegotiatedRevision, Negotiation, NegotiationError, NegotiationOutcome, NegotiationStep, PROBE_PATIENCE,
+    NegotiatedRevision, Negotiation, NegotiationError, NegotiationOutcome, NegotiationStep, PROBE_TIMEOUT,
     ResponseWait,
 };
 use hospes_proto::session::client::TimeLimits;
@@ -76,22 +76,22 @@ impl<'s> RevisionProbe<'s> {
         }
     }
 
-    fn left(&self) -> Duration {
+    fn remaining_time(&self) -> Duration {
         self.settings.connect_timeout.saturating_sub(self.began.elapsed().saturating_sub(self.away))
     }
 
-    fn patience(&self, patience: ResponseWait) -> Duration {
-        let left = self.left();
+    fn step_timeout(&self, patience: ResponseWait) -> Duration {
+        let left = self.remaining_time();
         match patience {
             // Something must be left for those who say nothing to what they do not know.
-            ResponseWait::Probe => PROBE_PATIENCE.min(left / 2),
+            ResponseWait::Probe => PROBE_TIMEOUT.min(left / 2),
             ResponseWait::Half => left / 2,
             ResponseWait::Full => left,
         }
     }
 
     /// Asks until a step is no question to this link: it has to be replaced, or it is agreed, or it failed.
-    async fn ask(&mut self, link: &ClientLink) -> NegotiationStep {
+    async fn run_steps(&mut self, link: &ClientLink) -> NegotiationStep {
         loop {
             let step = self.negotiation.poll_step().clone();
             let (method, revision, patience) = match step {
@@ -102,16 +102,16 @@ impl<'s> RevisionProbe<'s> {
                 other => return other,
             };
             let began = Instant::now();
-            let patience = self.patience(patience);
-            let outcome = match ask_once(self.settings, link, &method, revision, patience).await {
-                Ok(answer) => self.understand(&method, &answer),
+            let patience = self.step_timeout(patience);
+            let outcome = match send_probe(self.settings, link, &method, revision, patience).await {
+                Ok(answer) => self.interpret_answer(&method, &answer),
                 Err(error) => {
                     let outcome = outcome_of(&error);
                     self.last = Some(error);
                     outcome
                 }
             };
-            self.away = link.away();
+            self.away = link.authorization_time();
             let said = match &outcome {
                 NegotiationOutcome::Discovered(versions) => format!("speaks {}", versions.join(", ")),
                 NegotiationOutcome::Initialized(version) => format!("speaks {version}"),
@@ -124,17 +124,17 @@ impl<'s> RevisionProbe<'s> {
         }
     }
 
-    fn understand(&mut self, method: &Method, raw: &RawJson) -> NegotiationOutcome {
+    fn interpret_answer(&mut self, method: &Method, raw: &RawJson) -> NegotiationOutcome {
         let answer = PeerResult::decode(method, revision_of(method), raw);
         match answer {
             Ok(PeerResult::Complete(Reply::Discover(result))) => {
                 let supported = result.supported_versions.clone();
-                self.server = facts_of_discover(*result);
+                self.server = description_from_discover(*result);
                 NegotiationOutcome::Discovered(supported)
             }
             Ok(PeerResult::Complete(Reply::Initialize(result))) => {
                 let version = result.protocol_version.clone();
-                self.server = facts_of_initialize(*result);
+                self.server = description_from_initialize(*result);
                 NegotiationOutcome::Initialized(version)
             }
             Ok(_) => NegotiationOutcome::Status(200),
@@ -151,13 +151,13 @@ impl<'s> RevisionProbe<'s> {
     }
 
     /// The failure where a server would have to be started again that was not started by us.
-    fn gave_up(self) -> ConnectError {
+    fn into_respawn_error(self) -> ConnectError {
         let silent = matches!(self.last, Some(CallError::Timeout { .. }));
-        self.failure(if silent { &NegotiationError::Silent } else { &NegotiationError::Exited })
+        self.into_error(if silent { &NegotiationError::Silent } else { &NegotiationError::Exited })
     }
 
     /// The whole story of a failure.
-    fn failure(self, failure: &NegotiationError) -> ConnectError {
+    fn into_error(self, failure: &NegotiationError) -> ConnectError {
         let asked = match self.tried.last() {
             Some(attempt) if attempt.what.starts_with(Method::Discover.name()) => ConnectStage::Discover,
             _ => ConnectStage::Initialize,
@@ -182,7 +182,8 @@ impl<'s> RevisionProbe<'s> {
                     Some(CallError::Closed(closed)) => closed.what.clone(),
                     _ => "the server ended".into(),
                 },
-                (!self.negotiation.over_sse()).then(|| "run the command by hand to see what it needs".into()),
+                (!self.negotiation.is_over_sse())
+                    .then(|| "run the command by hand to see what it needs".into()),
             ),
             NegotiationError::Unauthorized(status) => (
                 ConnectStage::Http,
@@ -224,7 +225,7 @@ impl<'s> RevisionProbe<'s> {
         };
         let error = ConnectError::new(self.shown, stage, what);
         let error = match &self.last {
-            Some(last) => error.because(last),
+            Some(last) => error.with_cause(last),
             None => error,
         };
         let tried = self.tried;
@@ -258,7 +259,7 @@ fn outcome_of(error: &CallError) -> NegotiationOutcome {
     }
 }
 
-async fn ask_once(
+async fn send_probe(
     settings: &ClientSettings,
     link: &ClientLink,
     method: &Method,
@@ -266,13 +267,13 @@ async fn ask_once(
     patience: Duration,
 ) -> Result<RawJson, CallError> {
     let limits = TimeLimits { timeout: Some(patience), max_timeout: Some(patience) };
-    let speech = speech(settings, revision);
+    let speech = build_protocol(settings, revision);
     let params;
     let mut outgoing = OutgoingRequest::new(method, limits);
     if *method == Method::Initialize {
         let capabilities = settings.capabilities.for_revision(revision).into_owned();
         let info = settings.info.for_revision(revision).into_owned();
-        params = members(&InitializeParams::new(revision.as_str(), capabilities, info))?;
+        params = json_members(&InitializeParams::new(revision.as_str(), capabilities, info))?;
         outgoing.members = OutgoingParams::Text(&params);
     }
     let mut call = link.open(&outgoing, &speech).await?;
@@ -284,7 +285,7 @@ async fn ask_once(
 }
 
 /// The members of a value, written out, without the braces.
-pub(super) fn members<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, CallError> {
+pub(super) fn json_members<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, CallError> {
     let mut text = serde_json::to_vec(value).map_err(|error| CallError::Arguments(Arc::new(error)))?;
     text.pop();
     if !text.is_empty() {
@@ -294,7 +295,7 @@ pub(super) fn members<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, CallErr
 }
 
 /// Builds the `_meta` members that every request carries in this revision.
-fn speech(settings: &ClientSettings, revision: Revision) -> NegotiatedProtocol {
+fn build_protocol(settings: &ClientSettings, revision: Revision) -> NegotiatedProtocol {
     let stamp = if revision.is_legacy() {
         Bytes::new()
     } else {
@@ -305,13 +306,13 @@ fn speech(settings: &ClientSettings, revision: Revision) -> NegotiatedProtocol {
 }
 
 /// Builds the `_meta` members of a request that may be answered with a task (TSKX-01).
-pub(super) fn speech_with_tasks(settings: &ClientSettings, revision: Revision) -> NegotiatedProtocol {
+pub(super) fn build_task_protocol(settings: &ClientSettings, revision: Revision) -> NegotiatedProtocol {
     let mut settings = settings.clone();
     settings.capabilities.extensions.insert(TASKS_EXTENSION.to_owned(), RawJson::empty_object());
-    speech(&settings, revision)
+    build_protocol(&settings, revision)
 }
 
-fn facts_of_discover(result: DiscoverResult) -> ServerDescription {
+fn description_from_discover(result: DiscoverResult) -> ServerDescription {
     ServerDescription {
         info: result.meta.read::<Implementation>(meta_key::SERVER_INFO),
         capabilities: Some(result.capabilities),
@@ -320,7 +321,7 @@ fn facts_of_discover(result: DiscoverResult) -> ServerDescription {
     }
 }
 
-fn facts_of_initialize(result: InitializeResult) -> ServerDescription {
+fn description_from_initialize(result: InitializeResult) -> ServerDescription {
     ServerDescription {
         info: Some(result.server_info),
         capabilities: Some(result.capabilities),
@@ -330,33 +331,33 @@ fn facts_of_initialize(result: InitializeResult) -> ServerDescription {
 }
 
 /// The last step: from here on it is a client.
-async fn ready(
+async fn build_client(
     probing: RevisionProbe<'_>,
     agreed: NegotiatedRevision,
     link: ClientLink,
     desk: Arc<InboundDispatcher>,
 ) -> Client {
-    let speech = speech(probing.settings, agreed.revision);
-    desk.agree(agreed.revision);
+    let speech = build_protocol(probing.settings, agreed.revision);
+    desk.set_revision(agreed.revision);
     match &link {
         ClientLink::Duplex(duplex, _) => {
-            duplex.agree(agreed.revision);
+            duplex.set_revision(agreed.revision);
             if agreed.revision.is_legacy() {
                 link.notify(&Notification::Initialized, &speech);
             }
         }
         #[cfg(feature = "http")]
-        ClientLink::Http(http) if agreed.revision.is_legacy() => http.opened(&speech).await,
+        ClientLink::Http(http) if agreed.revision.is_legacy() => http.send_initialized(&speech).await,
         #[cfg(feature = "http")]
         ClientLink::Http(_) => {}
     }
     let core = ClientCore {
         link,
-        desk,
+        dispatcher: desk,
         settings: probing.settings.clone(),
-        speech,
+        protocol: speech,
         server: probing.server,
-        over_sse: probing.negotiation.over_sse(),
+        over_sse: probing.negotiation.is_over_sse(),
         log_level: AtomicU8::new(u8::MAX),
         parked: ParkedCalls::default(),
         tasks: ServerTaskState::default(),
@@ -366,15 +367,15 @@ async fn ready(
 }
 
 /// Finds the revision over a link that cannot be replaced.
-async fn settle(
+async fn negotiate_fixed_link(
     mut probing: RevisionProbe<'_>,
     link: ClientLink,
     desk: Arc<InboundDispatcher>,
 ) -> Result<Client, ConnectError> {
-    match probing.ask(&link).await {
-        NegotiationStep::Agreed(agreed) => Ok(ready(probing, agreed, link, desk).await),
-        NegotiationStep::Failed(failure) => Err(probing.failure(&failure)),
+    match probing.run_steps(&link).await {
+        NegotiationStep::Agreed(agreed) => Ok(build_client(probing, agreed, link, desk).await),
+        NegotiationStep::Failed(failure) => Err(probing.into_error(&failure)),
         // There is no process to start again. `ask` deals with the rest.
-        _ => Err(probing.gave_up()),
+        _ => Err(probing.into_respawn_error()),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hospes_proto::era::{NegotiationOutcome, NegotiationStep};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{RevisionProbe, ready, settle};
+use super::{RevisionProbe, build_client, negotiate_fixed_link};
 use crate::client::Client;
 use crate::client::builder::ClientBuilder;
 use crate::client::core::ClientLink;
@@ -26,10 +26,10 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let ClientBuilder { settings, desk, .. } = builder;
+    let ClientBuilder { settings, dispatcher: desk, .. } = builder;
     let desk = Arc::new(desk);
-    let link = link(&settings, &desk, read, write);
-    settle(RevisionProbe::new(&settings, shown.to_owned()), link, desk).await
+    let link = build_link(&settings, &desk, read, write);
+    negotiate_fixed_link(RevisionProbe::new(&settings, shown.to_owned()), link, desk).await
 }
 
 /// Over streams that `dial` brings, and brings again when the server hung up on being asked what it speaks.
@@ -44,22 +44,22 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let ClientBuilder { settings, desk, .. } = builder;
+    let ClientBuilder { settings, dispatcher: desk, .. } = builder;
     let desk = Arc::new(desk);
     let mut probing = RevisionProbe::new(&settings, shown.to_owned());
     loop {
-        let link = match tokio::time::timeout(probing.left(), dial()).await {
-            Ok(Ok((read, write))) => link(&settings, &desk, read, write),
-            Ok(Err(error)) => return Err(unreachable(shown, error)),
-            Err(_) => return Err(unreachable(shown, io::ErrorKind::TimedOut.into())),
+        let link = match tokio::time::timeout(probing.remaining_time(), dial()).await {
+            Ok(Ok((read, write))) => build_link(&settings, &desk, read, write),
+            Ok(Err(error)) => return Err(unreachable_error(shown, error)),
+            Err(_) => return Err(unreachable_error(shown, io::ErrorKind::TimedOut.into())),
         };
-        match probing.ask(&link).await {
-            NegotiationStep::Agreed(agreed) => return Ok(ready(probing, agreed, link, desk).await),
-            NegotiationStep::Failed(failure) => return Err(probing.failure(&failure)),
+        match probing.run_steps(&link).await {
+            NegotiationStep::Agreed(agreed) => return Ok(build_client(probing, agreed, link, desk).await),
+            NegotiationStep::Failed(failure) => return Err(probing.into_error(&failure)),
             NegotiationStep::Respawn => {
                 tracing::debug!("the server hung up on being asked what it speaks; it is called once more");
                 link.close().await;
-                desk.reopened();
+                desk.clear_closed();
                 probing.negotiation.handle_outcome(NegotiationOutcome::Respawned);
             }
             // `ask` deals with these.
@@ -70,14 +70,14 @@ where
     }
 }
 
-fn unreachable(shown: &str, error: io::Error) -> ConnectError {
+fn unreachable_error(shown: &str, error: io::Error) -> ConnectError {
     ConnectError::new(shown, ConnectStage::Tcp, format!("it could not be reached: {error}")).with(|failure| {
         failure.hint = Some("is the server running, and is the address right?".into());
         failure.source = Some(Box::new(error));
     })
 }
 
-fn link<R, W>(settings: &ClientSettings, desk: &Arc<InboundDispatcher>, read: R, write: W) -> ClientLink
+fn build_link<R, W>(settings: &ClientSettings, desk: &Arc<InboundDispatcher>, read: R, write: W) -> ClientLink
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,

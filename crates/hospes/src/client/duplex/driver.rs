@@ -19,13 +19,13 @@ use crate::client::settings::ClientLimits;
 
 /// Time to wait for the exit of a server that closed its stdin or stdout. The exit status explains more than the closed
 /// pipe.
-const EXIT_PATIENCE: Duration = Duration::from_millis(500);
+const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time to wait for the end of a closed connection; a child is killed well before.
-const CLOSE_PATIENCE: Duration = Duration::from_secs(3);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time a server has to read the remaining output before the connection is closed.
-const FLUSH_PATIENCE: Duration = Duration::from_millis(300);
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(300);
 /// A buffer that grew beyond this for one message is given back.
-const KEPT_BYTES: usize = 256 * 1024;
+const MAX_RETAINED_BUFFER_BYTES: usize = 256 * 1024;
 
 /// The bytes, and how they can end.
 pub(crate) struct DuplexTransport<R, W> {
@@ -104,7 +104,7 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
         let this = &mut *self;
         this.shared.driver.register(cx.waker());
-        this.poll_gone(cx);
+        this.poll_peer_exit(cx);
         this.poll_write(cx);
         this.poll_read(cx);
         // What was read may have called for answers.
@@ -125,7 +125,7 @@ where
     R: AsyncRead + Send + Unpin,
     W: AsyncWrite + Send + Unpin,
 {
-    fn poll_gone(&mut self, cx: &mut TaskContext<'_>) {
+    fn poll_peer_exit(&mut self, cx: &mut TaskContext<'_>) {
         if let Some(gone) = &mut self.gone
             && let Poll::Ready(closed) = gone.as_mut().poll(cx)
         {
@@ -142,10 +142,10 @@ where
         if self.write.is_none() || !self.shared.lock().closing {
             return;
         }
-        let by = *self.flush_by.get_or_insert_with(|| Instant::now() + FLUSH_PATIENCE);
+        let by = *self.flush_by.get_or_insert_with(|| Instant::now() + FLUSH_TIMEOUT);
         if written && self.poll_shutdown(cx) || Instant::now() >= by {
             self.stop_writing();
-            self.ends(CLOSE_PATIENCE, "the connection was closed");
+            self.schedule_end(CLOSE_TIMEOUT, "the connection was closed");
         }
     }
 
@@ -159,7 +159,7 @@ where
     /// Writes the queued output. Returns true if nothing is left to write.
     fn poll_write_all(&mut self, cx: &mut TaskContext<'_>) -> bool {
         loop {
-            let idle = self.written == self.writing.len() && !self.refill();
+            let idle = self.written == self.writing.len() && !self.take_queued_output();
             let Some(write) = &mut self.write else { return true };
             let polled = if !idle {
                 Pin::new(write).poll_write(cx, &self.writing[self.written..])
@@ -170,36 +170,36 @@ where
             };
             match polled {
                 Poll::Ready(Ok(0)) if idle => self.unflushed = false,
-                Poll::Ready(Ok(0)) => self.broken(&io::ErrorKind::WriteZero.into()),
+                Poll::Ready(Ok(0)) => self.handle_write_error(&io::ErrorKind::WriteZero.into()),
                 Poll::Ready(Ok(bytes)) => {
                     self.written += bytes;
                     self.unflushed = true;
                 }
-                Poll::Ready(Err(error)) => self.broken(&error),
+                Poll::Ready(Err(error)) => self.handle_write_error(&error),
                 Poll::Pending => return false,
             }
         }
     }
 
     /// Takes the output that callers have queued. Returns true if there was any.
-    fn refill(&mut self) -> bool {
+    fn take_queued_output(&mut self) -> bool {
         self.writing.clear();
         self.written = 0;
-        if self.writing.capacity() > KEPT_BYTES {
+        if self.writing.capacity() > MAX_RETAINED_BUFFER_BYTES {
             self.writing = Vec::new();
         }
         let mut state = self.shared.lock();
         std::mem::swap(&mut state.out, &mut self.writing);
-        let crowd = std::mem::take(&mut state.crowd);
+        let crowd = std::mem::take(&mut state.blocked_callers);
         drop(state);
         crowd.into_iter().for_each(Waker::wake);
         !self.writing.is_empty()
     }
 
-    fn broken(&mut self, error: &io::Error) {
+    fn handle_write_error(&mut self, error: &io::Error) {
         tracing::debug!(%error, "the server no longer reads");
         self.stop_writing();
-        self.ends(EXIT_PATIENCE, "the server closed its stdin");
+        self.schedule_end(EXIT_TIMEOUT, "the server closed its stdin");
     }
 
     fn stop_writing(&mut self) {
@@ -221,7 +221,7 @@ where
                     if let Some(endless) = framer.poll_endless() {
                         self.shared.handle_lines([endless].into_iter(), &mut self.batch);
                         self.read = None;
-                        self.ends(
+                        self.schedule_end(
                             Duration::ZERO,
                             "the server sent a line without end (setting max_message_bytes)",
                         );
@@ -235,8 +235,8 @@ where
                         Ok(_) if self.gone.is_some() => "the server closed its stdout".into(),
                         Ok(_) => "the server closed the connection".into(),
                     };
-                    let patience = if self.gone.is_some() { EXIT_PATIENCE } else { Duration::ZERO };
-                    self.ends(patience, &what);
+                    let patience = if self.gone.is_some() { EXIT_TIMEOUT } else { Duration::ZERO };
+                    self.schedule_end(patience, &what);
                 }
                 Poll::Pending => return,
             }
@@ -244,7 +244,7 @@ where
     }
 
     /// The connection ends soon; the first reason counts, the earliest time does.
-    fn ends(&mut self, patience: Duration, what: &str) {
+    fn schedule_end(&mut self, patience: Duration, what: &str) {
         let by = Instant::now() + patience;
         match &mut self.end {
             Some(end) => end.by = end.by.min(by),
@@ -273,7 +273,7 @@ where
                 cx.waker().wake_by_ref();
                 return;
             }
-            due = self.shared.expire(now);
+            due = self.shared.expire_requests(now);
             // What expired was announced to the server.
             self.poll_write(cx);
         }

@@ -59,12 +59,17 @@ impl DuplexShared {
         for outside in batch.outside.drain(..) {
             match outside {
                 UnsolicitedMessage::Notification(method, params) => {
-                    self.desk.notification(&method, params.as_ref())
+                    self.dispatcher.handle_notification(&method, params.as_ref())
                 }
                 UnsolicitedMessage::Request(id, method, params) => {
-                    self.desk.unasked(id, method, params, ReplyTo::Duplex(Arc::clone(self)));
+                    self.dispatcher.handle_unsolicited_request(
+                        id,
+                        method,
+                        params,
+                        ReplyTo::Duplex(Arc::clone(self)),
+                    );
                 }
-                UnsolicitedMessage::Cancelled(id, reason) => self.desk.cancelled(&id, reason),
+                UnsolicitedMessage::Cancelled(id, reason) => self.dispatcher.handle_cancelled(&id, reason),
             }
         }
         if std::mem::take(&mut batch.wrote) {
@@ -94,7 +99,7 @@ impl DuplexState {
     }
 
     fn handle_message(&mut self, line: &Bytes, message: JsonRpcMessage<'_>, batch: &mut PendingEffects) {
-        let raw = |params: Option<&RawValue>| params.map(|params| RawJson::within(line, params));
+        let raw = |params: Option<&RawValue>| params.map(|params| RawJson::slice_of(line, params));
         match message {
             JsonRpcMessage::Response(response) => {
                 let Some(id) = response.id else {
@@ -102,7 +107,7 @@ impl DuplexState {
                     return;
                 };
                 let outcome = match response.outcome {
-                    Ok(result) => Ok(RawJson::within(line, result)),
+                    Ok(result) => Ok(RawJson::slice_of(line, result)),
                     Err(error) => Err(CallError::Rpc(error)),
                 };
                 self.handle_response(&id, outcome, batch);
@@ -129,7 +134,7 @@ impl DuplexState {
             RequestId::Text(text) => text.parse().ok(),
         };
         if let (Some(slot), Some(number)) = (self.session.handle_response(id), number) {
-            self.finish(number, slot, outcome, &mut batch.wakers);
+            self.complete_request(number, slot, outcome, &mut batch.wakers);
         } else {
             tracing::trace!(%id, "an answer that nothing waits for");
         }
@@ -139,16 +144,16 @@ impl DuplexState {
         match method {
             Method::Progress => {
                 let now = Instant::now().into_std();
-                let Some(progress) = ProgressParamsPeek::of(params.as_ref()) else { return };
+                let Some(progress) = ProgressParamsPeek::from_params(params.as_ref()) else { return };
                 let slot = self.session.handle_progress(now, &progress.progress_token, progress.progress);
                 if let Some(slot) = slot
-                    && slot.ears != EventInterest::Deaf
+                    && slot.interest != EventInterest::AnswerOnly
                 {
                     slot.push(LinkEvent::Notification(method, params), batch);
                 }
             }
             Method::Cancelled => {
-                let Some((cancelled, reason)) = inbox::cancelled(params.as_ref()) else { return };
+                let Some((cancelled, reason)) = inbox::parse_cancelled(params.as_ref()) else { return };
                 if self.session.handle_cancelled(&cancelled) {
                     batch.outside.push(UnsolicitedMessage::Cancelled(cancelled, reason));
                 } else if self.revision.is_some_and(|revision| !revision.is_legacy())
@@ -162,16 +167,16 @@ impl DuplexState {
                     self.handle_response(&id.into(), Ok(RawJson::empty_object()), batch);
                 }
             }
-            method => match self.subscriber(params.as_ref()) {
+            method => match self.find_subscriber(params.as_ref()) {
                 Some(slot) => slot.push(LinkEvent::Notification(method, params), batch),
                 None => {
                     // Nothing ties a log message to a request here, unless there is only one.
                     if method == Method::LogMessage
-                        && let Some(slot) = self.only_listener()
+                        && let Some(slot) = self.find_only_listener()
                     {
                         slot.push(LinkEvent::Notification(method.clone(), params.clone()), batch);
                         // Whoever relays a call relays its messages too; told twice they would arrive twice.
-                        if slot.ears == EventInterest::Questions {
+                        if slot.interest == EventInterest::NotificationsAndRequests {
                             return;
                         }
                     }
@@ -182,7 +187,7 @@ impl DuplexState {
     }
 
     /// The listen request that a notification names.
-    fn subscriber(&mut self, params: Option<&RawJson>) -> Option<&mut PendingDuplexRequest> {
+    fn find_subscriber(&mut self, params: Option<&RawJson>) -> Option<&mut PendingDuplexRequest> {
         if self.revision.is_none_or(Revision::is_legacy) {
             return None;
         }
@@ -198,9 +203,9 @@ impl DuplexState {
 
     /// Returns the only call in flight that receives notifications, if there is exactly one. Listen streams carry no
     /// log messages and are not counted.
-    fn only_listener(&mut self) -> Option<&mut PendingDuplexRequest> {
+    fn find_only_listener(&mut self) -> Option<&mut PendingDuplexRequest> {
         let hears = |slot: &PendingDuplexRequest| {
-            slot.ears != EventInterest::Deaf && slot.method != Method::SubscriptionsListen
+            slot.interest != EventInterest::AnswerOnly && slot.method != Method::SubscriptionsListen
         };
         let mut all = self.session.all_waiting_mut().filter(|(_, slot)| hears(slot));
         let (_, only) = all.next()?;
@@ -220,7 +225,7 @@ impl DuplexState {
             return;
         }
         if method == Method::Ping {
-            return self.answer_now(&id, Ok(&RawJson::empty_object()), batch);
+            return self.queue_answer(&id, Ok(&RawJson::empty_object()), batch);
         }
         if let Err(refusal) = self.session.handle_request(&id) {
             let error = match refusal {
@@ -231,41 +236,43 @@ impl DuplexState {
                     "more than {max} requests at once (setting max_server_requests)"
                 )),
             };
-            return self.answer_now(&id, Err(&error), batch);
+            return self.queue_answer(&id, Err(&error), batch);
         }
-        if let Some(task) = related_task(params.as_ref()) {
-            match self.fetching_slot(&task) {
+        if let Some(task) = read_related_task(params.as_ref()) {
+            match self.find_result_fetch(&task) {
                 Some(slot) => slot.push(LinkEvent::Question(id, method, params), batch),
                 None => batch.outside.push(UnsolicitedMessage::Request(id, method, params)),
             }
             return;
         }
-        match self.asked_slot() {
+        match self.find_request_owner() {
             Ok(Some(slot)) => slot.push(LinkEvent::Question(id, method, params), batch),
             Ok(None) => batch.outside.push(UnsolicitedMessage::Request(id, method, params)),
             Err(AmbiguousCall) => {
                 tracing::warn!(%method, "refused: calls of several principals wait, and nothing says whose question it is");
                 self.session.finish_request(&id);
                 let error = RpcError::internal("it cannot be told whose call this question belongs to");
-                self.answer_now(&id, Err(&error), batch);
+                self.queue_answer(&id, Err(&error), batch);
             }
         }
     }
 
     /// Finds the call that fetches this task's result for a caller that answers its questions.
-    fn fetching_slot(&mut self, task: &str) -> Option<&mut PendingDuplexRequest> {
+    fn find_result_fetch(&mut self, task: &str) -> Option<&mut PendingDuplexRequest> {
         let mut all = self.session.all_waiting_mut();
         let fetches = |slot: &PendingDuplexRequest| {
-            slot.ears == EventInterest::Questions && slot.task.as_deref() == Some(task)
+            slot.interest == EventInterest::NotificationsAndRequests && slot.task.as_deref() == Some(task)
         };
         all.find(|(_, slot)| fetches(slot)).map(|(_, slot)| slot)
     }
 
     /// The call on whose behalf the server asks. Nothing on the wire says which it is; of those whose callers can pass
     /// a question on, the youngest is the likeliest. What is asked on behalf of one principal must not reach another.
-    fn asked_slot(&mut self) -> Result<Option<&mut PendingDuplexRequest>, AmbiguousCall> {
+    fn find_request_owner(&mut self) -> Result<Option<&mut PendingDuplexRequest>, AmbiguousCall> {
         let all = self.session.all_waiting_mut();
-        let eligible = all.filter(|(_, slot)| slot.ears == EventInterest::Questions && slot.method.may_ask());
+        let eligible = all.filter(|(_, slot)| {
+            slot.interest == EventInterest::NotificationsAndRequests && slot.method.allows_input_requests()
+        });
         let mut youngest: Option<(i64, &mut PendingDuplexRequest)> = None;
         for (id, slot) in eligible {
             match &youngest {
@@ -277,7 +284,7 @@ impl DuplexState {
         Ok(youngest.map(|(_, slot)| slot))
     }
 
-    fn answer_now(
+    fn queue_answer(
         &mut self,
         id: &RequestId,
         outcome: Result<&RawJson, &RpcError>,
@@ -291,7 +298,7 @@ impl DuplexState {
     fn handle_oversize(&mut self, over: &OversizeMessage, batch: &mut PendingEffects) {
         tracing::warn!(bytes = over.seen, limit = over.limit, "a message over the limit was skipped");
         match &over.subject {
-            OversizeSubject::Request(id) => self.answer_now(&id.clone(), Err(&over.to_error()), batch),
+            OversizeSubject::Request(id) => self.queue_answer(&id.clone(), Err(&over.to_error()), batch),
             OversizeSubject::Response(id) => {
                 let bytes = usize::try_from(over.seen).unwrap_or(usize::MAX);
                 let error = CallError::TooLarge {
@@ -332,7 +339,7 @@ impl DuplexState {
     fn handle_noise(&mut self, line: &Bytes) {
         self.noise.count += 1;
         // Before it is cut: half a secret is one, too.
-        let line = self.hidden.hide(String::from_utf8_lossy(&line[..line.len().min(MAX_NOISE_BYTES)]));
+        let line = self.hidden.redact(String::from_utf8_lossy(&line[..line.len().min(MAX_NOISE_BYTES)]));
         let Some(shown) = excerpt(line.as_bytes()) else { return };
         if self.noise.first.is_none() {
             tracing::warn!("the server printed this on stdout: {shown}");
@@ -344,7 +351,7 @@ impl DuplexState {
 }
 
 /// The task that a question belongs to, where it says so (2025-11-25).
-fn related_task(params: Option<&RawJson>) -> Option<String> {
+fn read_related_task(params: Option<&RawJson>) -> Option<String> {
     #[derive(Deserialize)]
     struct RelatedTaskPeek {
         #[serde(rename = "_meta")]

@@ -45,7 +45,7 @@ pub(crate) struct DuplexShared {
     state: Mutex<DuplexState>,
     driver: AtomicWaker,
     limits: ClientLimits,
-    desk: Arc<InboundDispatcher>,
+    dispatcher: Arc<InboundDispatcher>,
 }
 
 #[derive(Debug)]
@@ -55,11 +55,11 @@ struct DuplexState {
     done: HashMap<i64, CompletedDuplexRequest>,
     out: Vec<u8>,
     /// Callers that wait for room in `out`.
-    crowd: Vec<Waker>,
+    blocked_callers: Vec<Waker>,
     revision: Option<Revision>,
     closing: bool,
     /// Reason for closing the connection, if the client did not request it.
-    given_up: Option<ConnectionClosed>,
+    close_reason: Option<ConnectionClosed>,
     closed: Option<Arc<ConnectionClosed>>,
     noise: StdoutNoise,
     hidden: Arc<EnvSecrets>,
@@ -75,7 +75,7 @@ struct StdoutNoise {
 #[derive(Debug)]
 struct PendingDuplexRequest {
     method: Method,
-    ears: EventInterest,
+    interest: EventInterest,
     principal: Option<Arc<str>>,
     inbox: CallInbox,
     /// The task whose result is fetched.
@@ -135,12 +135,12 @@ impl DuplexLink {
             return Some(Err(CallError::Closed(Arc::new(closed))));
         }
         if state.out.len() > MAX_QUEUED_BYTES {
-            state.crowd.extend(waker.cloned());
+            state.blocked_callers.extend(waker.cloned());
             return None;
         }
         let slot = PendingDuplexRequest {
             method: outgoing.method.clone(),
-            ears: outgoing.ears,
+            interest: outgoing.interest,
             principal: outgoing.principal.cloned(),
             inbox: CallInbox::default(),
             task: outgoing.name.filter(|_| *outgoing.method == Method::TasksResult).map(Into::into),
@@ -167,7 +167,7 @@ impl DuplexLink {
 
     /// Sends a notification. Whether it was taken.
     pub(crate) fn notify(&self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
-        self.shared.send(write)
+        self.shared.send_message(write)
     }
 
     /// Returns the destination of answers to the server's questions.
@@ -176,7 +176,7 @@ impl DuplexLink {
     }
 
     /// From now on this revision is spoken.
-    pub(crate) fn agree(&self, revision: Revision) {
+    pub(crate) fn set_revision(&self, revision: Revision) {
         self.shared.lock().revision = Some(revision);
     }
 
@@ -186,8 +186,8 @@ impl DuplexLink {
     }
 
     /// Closes the connection because the server is not there any more.
-    pub(crate) fn give_up(&self, closed: ConnectionClosed) {
-        self.shared.lock().given_up = Some(closed);
+    pub(crate) fn close_with_reason(&self, closed: ConnectionClosed) {
+        self.shared.lock().close_reason = Some(closed);
         self.shared.close();
     }
 
@@ -216,15 +216,15 @@ impl DuplexShared {
             session: ClientSession::new(limits.max_in_flight, limits.max_server_requests),
             done: HashMap::new(),
             out: Vec::new(),
-            crowd: Vec::new(),
+            blocked_callers: Vec::new(),
             revision: None,
             closing: false,
-            given_up: None,
+            close_reason: None,
             closed: None,
             noise: StdoutNoise::default(),
             hidden: Arc::clone(&desk.hidden),
         };
-        Self { state: Mutex::new(state), driver: AtomicWaker::new(), limits, desk }
+        Self { state: Mutex::new(state), driver: AtomicWaker::new(), limits, dispatcher: desk }
     }
 
     fn lock(&self) -> MutexGuard<'_, DuplexState> {
@@ -252,7 +252,7 @@ impl DuplexShared {
     }
 
     /// Sends what is no request. Never waits: what a dead peer does not read is dropped.
-    fn send(&self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
+    fn send_message(&self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
         let mut state = self.lock();
         if state.closed.is_some() || state.closing || state.out.len() > 2 * MAX_QUEUED_BYTES {
             return false;
@@ -267,13 +267,14 @@ impl DuplexShared {
 
     /// Answers a request of the server, unless it no longer wants that.
     pub(crate) fn answer(&self, id: &RequestId, outcome: Result<&RawJson, &RpcError>) {
-        if !self.lock().session.finish_request(id) || self.send(|out| write_answer(out, id, outcome)) {
+        if !self.lock().session.finish_request(id) || self.send_message(|out| write_answer(out, id, outcome))
+        {
             return;
         }
         // One that is too long is not sent, and the server waits for one.
         let error =
             RpcError::internal("the answer is over the limit of the client (setting max_request_bytes)");
-        self.send(|out| write_answer(out, id, Err(&error)));
+        self.send_message(|out| write_answer(out, id, Err(&error)));
     }
 
     fn close(&self) {
@@ -282,7 +283,7 @@ impl DuplexShared {
     }
 
     /// Gives up what was not answered in time, and tells the server.
-    fn expire(&self, now: Instant) -> Option<Instant> {
+    fn expire_requests(&self, now: Instant) -> Option<Instant> {
         let mut state = self.lock();
         let expired = state.session.handle_timeout(now.into_std());
         let mut wakers = Vec::new();
@@ -292,12 +293,17 @@ impl DuplexShared {
                 ElapsedLimit::MaxTimeout => (TimeLimit::MaxTimeout, late.after),
             };
             let method = late.value.method.name().into();
-            if may_be_cancelled(&late.value.method) {
+            if is_cancellable(&late.value.method) {
                 let start = state.out.len();
                 write_cancelled(&mut state.out, late.id, "no answer in time");
                 end_line(&mut state.out, start);
             }
-            state.finish(late.id, late.value, Err(CallError::Timeout { method, limit, after }), &mut wakers);
+            state.complete_request(
+                late.id,
+                late.value,
+                Err(CallError::Timeout { method, limit, after }),
+                &mut wakers,
+            );
         }
         let next = state.session.poll_timeout().map(Instant::from_std);
         drop(state);
@@ -308,26 +314,26 @@ impl DuplexShared {
     /// The end: everything that waits fails.
     fn fail_all(&self, mut closed: ConnectionClosed) {
         let mut state = self.lock();
-        if let Some(why) = state.given_up.take() {
+        if let Some(why) = state.close_reason.take() {
             closed.what = why.what;
         }
         closed.noise.clone_from(&state.noise.first);
         let closed = Arc::new(closed);
         state.closed = Some(Arc::clone(&closed));
-        let mut wakers = std::mem::take(&mut state.crowd);
+        let mut wakers = std::mem::take(&mut state.blocked_callers);
         for (id, slot) in state.session.close() {
-            state.finish(id, slot, Err(CallError::Closed(Arc::clone(&closed))), &mut wakers);
+            state.complete_request(id, slot, Err(CallError::Closed(Arc::clone(&closed))), &mut wakers);
         }
         state.out = Vec::new();
         drop(state);
         // Before anybody hears of it: whoever looks then finds that the connection is gone.
-        self.desk.connection_lost(closed);
+        self.dispatcher.handle_connection_lost(closed);
         wakers.into_iter().for_each(Waker::wake);
     }
 }
 
 impl DuplexState {
-    fn finish(
+    fn complete_request(
         &mut self,
         id: i64,
         slot: PendingDuplexRequest,
@@ -377,8 +383,8 @@ impl Drop for DuplexCall {
         let slot = state.session.cancel(self.id);
         unanswered.extend(slot.iter().flat_map(|slot| slot.inbox.questions()).cloned());
         drop(state);
-        if slot.is_some_and(|slot| may_be_cancelled(&slot.method)) {
-            self.shared.send(|out| write_cancelled(out, self.id, "no longer wanted"));
+        if slot.is_some_and(|slot| is_cancellable(&slot.method)) {
+            self.shared.send_message(|out| write_cancelled(out, self.id, "no longer wanted"));
         }
         let gone = RpcError::internal("the call that this belongs to was cancelled");
         unanswered.iter().for_each(|id| self.shared.answer(id, Err(&gone)));
@@ -386,7 +392,7 @@ impl Drop for DuplexCall {
 }
 
 /// The specification wants `initialize` never cancelled.
-fn may_be_cancelled(method: &Method) -> bool {
+fn is_cancellable(method: &Method) -> bool {
     *method != Method::Initialize
 }
 

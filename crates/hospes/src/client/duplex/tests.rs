@@ -26,7 +26,7 @@ async fn a_question_reaches_no_other_principal() {
     let mut calls = Vec::new();
     for principal in [&ada, &ada, &bob] {
         let outgoing = OutgoingRequest {
-            ears: EventInterest::Questions,
+            interest: EventInterest::NotificationsAndRequests,
             principal: Some(principal),
             ..OutgoingRequest::new(&Method::ToolsCall, TimeLimits::NONE)
         };

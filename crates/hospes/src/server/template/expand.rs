@@ -11,7 +11,7 @@ use super::parse::{TemplateExpression, TemplateSegment};
 use crate::server::variables::{TemplateVariables, VariableValue};
 
 /// Appends what a part of a template becomes.
-pub(super) fn part(
+pub(super) fn expand_part(
     part: &TemplateSegment,
     variables: &TemplateVariables,
     uri: &mut String,
@@ -21,10 +21,10 @@ pub(super) fn part(
             (Cow::Borrowed(&**literal), Cow::Owned(TemplateVariables::new()))
         }
         TemplateSegment::Expression(expression) if expression.kind.keeps_reserved() => {
-            (Cow::Owned(source(expression, false)), Cow::Owned(escaped(expression, variables)?))
+            (Cow::Owned(expression_source(expression, false)), Cow::Owned(escaped(expression, variables)?))
         }
         TemplateSegment::Expression(expression) => {
-            (Cow::Owned(source(expression, true)), Cow::Borrowed(variables))
+            (Cow::Owned(expression_source(expression, true)), Cow::Borrowed(variables))
         }
     };
     let template = UriTemplateStr::new(&source).map_err(|error| error.to_string())?;
@@ -36,7 +36,7 @@ pub(super) fn part(
 }
 
 /// The expression as it stands in a template.
-fn source(expression: &TemplateExpression, prefixes: bool) -> String {
+fn expression_source(expression: &TemplateExpression, prefixes: bool) -> String {
     let mut text = String::from("{");
     text.push_str(expression.kind.operator());
     for (index, variable) in expression.variables.iter().enumerate() {

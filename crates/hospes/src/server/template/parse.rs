@@ -94,7 +94,7 @@ impl ExpressionKind {
 }
 
 /// The parts of `template`, whose syntax has been checked; none for what that check would not have let through.
-pub(super) fn parts(template: &str) -> Option<Box<[TemplateSegment]>> {
+pub(super) fn parse_parts(template: &str) -> Option<Box<[TemplateSegment]>> {
     let mut parts = Vec::new();
     let mut rest = template;
     while !rest.is_empty() {
@@ -106,13 +106,13 @@ pub(super) fn parts(template: &str) -> Option<Box<[TemplateSegment]>> {
             parts.push(TemplateSegment::Literal(literal.into()));
         }
         let (inside, after) = after.split_once('}')?;
-        parts.push(TemplateSegment::Expression(expression(inside)?));
+        parts.push(TemplateSegment::Expression(parse_expression(inside)?));
         rest = after;
     }
     Some(parts.into())
 }
 
-fn expression(inside: &str) -> Option<TemplateExpression> {
+fn parse_expression(inside: &str) -> Option<TemplateExpression> {
     let kind = match inside.chars().next()? {
         '+' => ExpressionKind::Reserved,
         '#' => ExpressionKind::Fragment,

@@ -231,6 +231,6 @@ fn a_listener_costs_little_memory() {
     let server = server();
     let call = Call::new(Method::SubscriptionsListen, RawJson::empty_object(), context());
     let future = size_of_val(&crate::Service::call(&server, call));
-    let slot = super::super::change_bus::SLOT_SIZE;
+    let slot = super::super::change_bus::LISTENER_SIZE;
     assert!(future + slot <= 640, "{future} + {slot}");
 }

@@ -252,7 +252,7 @@ async fn questions_that_a_handler_leaves_behind_are_the_outcome() {
         if let Some(answer) = context.answer("name") {
             return Ok(answer.as_str().to_owned());
         }
-        context.pend("name", InputRequest::ListRoots(hospes_model::ListRootsParams::new()));
+        context.add_question("name", InputRequest::ListRoots(hospes_model::ListRootsParams::new()));
         Err("pending".into())
     }
     let server = Server::new("x", "1")
@@ -261,7 +261,7 @@ async fn questions_that_a_handler_leaves_behind_are_the_outcome() {
         .resource("x://asks", asks)
         .resource_template("y://{any}", asks)
         .tool("swallows", |context: Context| async move {
-            context.pend("name", InputRequest::ListRoots(hospes_model::ListRootsParams::new()));
+            context.add_question("name", InputRequest::ListRoots(hospes_model::ListRootsParams::new()));
             "done without"
         });
     for (method, params) in [
@@ -289,7 +289,7 @@ async fn a_question_that_the_client_cannot_answer_is_a_named_error() {
     let server = Server::new("x", "1").tool("asks", move |context: Context| {
         let request = request.clone();
         async move {
-            request.required_capability(&context.peer().capabilities)?;
+            request.check_required_capability(&context.peer().capabilities)?;
             Ok::<_, crate::Error>("asked")
         }
     });

@@ -20,7 +20,7 @@ impl BatchAnswers {
 
     /// Adds one answer, or none for a cancelled request. Returns the whole batch with the last one; none if there is no
     /// answer at all.
-    pub(crate) fn take_in(&self, answer: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) fn add_answer(&self, answer: &[u8]) -> Option<Vec<u8>> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !answer.is_empty() {
             let before = if state.text.is_empty() { b'[' } else { b',' };

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 
 /// Minimum size of pooled buffers; smaller ones are left to the allocator.
-const LARGE: usize = 128 * 1024;
+const MIN_KEPT_BUFFER_BYTES: usize = 128 * 1024;
 /// Maximum size of a pooled buffer: the limit `max_kept_buffer_bytes`.
 const MAX_BUFFER_BYTES: usize = 4 * 1024 * 1024;
 /// Maximum size of all pooled buffers: the limit `max_kept_bytes`.
@@ -29,7 +29,7 @@ struct PooledBuffers {
 impl BufferPool {
     /// An empty buffer with room for `bytes`.
     pub(crate) fn take(&self, bytes: usize) -> Vec<u8> {
-        if bytes >= LARGE {
+        if bytes >= MIN_KEPT_BUFFER_BYTES {
             let mut kept = self.lock();
             if let Some(at) = kept.buffers.iter().rposition(|buffer| buffer.capacity() >= bytes) {
                 let buffer = kept.buffers.remove(at);
@@ -42,7 +42,7 @@ impl BufferPool {
 
     /// Reserves room for `bytes` more behind the content.
     pub(crate) fn make_room(&self, out: &mut Vec<u8>, bytes: usize) {
-        if bytes >= LARGE && out.capacity() - out.len() < bytes {
+        if bytes >= MIN_KEPT_BUFFER_BYTES && out.capacity() - out.len() < bytes {
             let mut wide = self.take(out.len() + bytes);
             wide.extend_from_slice(out);
             *out = wide;
@@ -51,8 +51,8 @@ impl BufferPool {
 
     /// Shares the text as memory that returns to the pool when the last reference is dropped.
     #[cfg(feature = "http")]
-    pub(crate) fn lend(self: &Arc<Self>, text: Vec<u8>) -> Bytes {
-        if !(LARGE..=MAX_BUFFER_BYTES).contains(&text.capacity()) {
+    pub(crate) fn share(self: &Arc<Self>, text: Vec<u8>) -> Bytes {
+        if !(MIN_KEPT_BUFFER_BYTES..=MAX_BUFFER_BYTES).contains(&text.capacity()) {
             return text.into();
         }
         Bytes::from_owner(PooledText { text, home: Arc::clone(self) })
@@ -100,29 +100,33 @@ mod tests {
     #[test]
     fn a_large_buffer_is_used_again_once_nobody_looks_at_it() {
         let buffers = Arc::new(BufferPool::default());
-        let mut text = buffers.take(LARGE);
+        let mut text = buffers.take(MIN_KEPT_BUFFER_BYTES);
         text.extend_from_slice(b"some text");
         let place = text.as_ptr();
-        let whole = buffers.lend(text);
+        let whole = buffers.share(text);
         let part = whole.slice(5..);
         drop(whole);
         assert!(buffers.lock().buffers.is_empty(), "a part of it is still in use");
         assert_eq!(part, "text");
         drop(part);
-        let larger = buffers.take(2 * LARGE);
-        assert!(larger.capacity() >= 2 * LARGE && larger.as_ptr() != place, "it is too small");
-        let again = buffers.take(LARGE);
+        let larger = buffers.take(2 * MIN_KEPT_BUFFER_BYTES);
+        assert!(
+            larger.capacity() >= 2 * MIN_KEPT_BUFFER_BYTES && larger.as_ptr() != place,
+            "it is too small"
+        );
+        let again = buffers.take(MIN_KEPT_BUFFER_BYTES);
         assert_eq!((again.as_ptr(), again.len()), (place, 0));
     }
 
     #[test]
     fn small_ones_huge_ones_and_too_many_are_given_back() {
         let buffers = Arc::new(BufferPool::default());
-        for bytes in [LARGE - 1, MAX_BUFFER_BYTES + 1] {
-            drop(buffers.lend(Vec::with_capacity(bytes)));
+        for bytes in [MIN_KEPT_BUFFER_BYTES - 1, MAX_BUFFER_BYTES + 1] {
+            drop(buffers.share(Vec::with_capacity(bytes)));
             assert!(buffers.lock().buffers.is_empty(), "{bytes}");
         }
-        let lent: Vec<Bytes> = (0..100).map(|_| buffers.lend(Vec::with_capacity(MAX_BUFFER_BYTES))).collect();
+        let lent: Vec<Bytes> =
+            (0..100).map(|_| buffers.share(Vec::with_capacity(MAX_BUFFER_BYTES))).collect();
         drop(lent);
         let kept = buffers.lock();
         assert_eq!((kept.buffers.len(), kept.bytes), (MAX_KEPT_BYTES / MAX_BUFFER_BYTES, MAX_KEPT_BYTES));
@@ -132,10 +136,10 @@ mod tests {
     fn what_is_written_stays_when_room_is_made() {
         let buffers = BufferPool::default();
         let mut out = b"begun".to_vec();
-        buffers.make_room(&mut out, LARGE);
-        assert!(out == b"begun" && out.capacity() >= LARGE + 5);
+        buffers.make_room(&mut out, MIN_KEPT_BUFFER_BYTES);
+        assert!(out == b"begun" && out.capacity() >= MIN_KEPT_BUFFER_BYTES + 5);
         let place = out.as_ptr();
-        buffers.make_room(&mut out, LARGE);
+        buffers.make_room(&mut out, MIN_KEPT_BUFFER_BYTES);
         assert_eq!(out.as_ptr(), place, "there is room already");
     }
 }

@@ -9,11 +9,11 @@ use hospes_model::Method;
 use crate::service::Call;
 
 /// Maximum number of kinds of call that are remembered.
-const PLACES: usize = 256;
+const MAX_CALL_KINDS: usize = 256;
 /// Maximum time of the first stretch of a call that counts as quick.
-const QUICK: Duration = Duration::from_millis(1);
+const QUICK_CALL_TIME: Duration = Duration::from_millis(1);
 /// Minimum time of one that counts as slow. What lies between may be the machine's doing.
-const SLOW: Duration = Duration::from_millis(10);
+const SLOW_CALL_TIME: Duration = Duration::from_millis(10);
 
 /// Observations of the calls of one service, without their arguments. Newer ones take the place of older ones.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct CallTimingKey(u64);
 
 impl Default for CallTimings {
     fn default() -> Self {
-        Self { hasher: RandomState::new(), seen: (0..PLACES).map(|_| AtomicU64::new(0)).collect() }
+        Self { hasher: RandomState::new(), seen: (0..MAX_CALL_KINDS).map(|_| AtomicU64::new(0)).collect() }
     }
 }
 
@@ -46,23 +46,23 @@ impl CallTimings {
         Some(CallTimingKey(self.hasher.hash_one((call.method.name(), of)) | 1))
     }
 
-    fn place(&self, kind: CallTimingKey) -> &AtomicU64 {
+    fn entry(&self, kind: CallTimingKey) -> &AtomicU64 {
         let index = usize::try_from(kind.0 >> 32).unwrap_or_default() % self.seen.len();
         &self.seen[index]
     }
 
     /// Returns whether such calls were seen to be quick.
-    pub(crate) fn knows(&self, kind: CallTimingKey) -> bool {
-        self.place(kind).load(Ordering::Relaxed) == kind.0
+    pub(crate) fn is_quick(&self, kind: CallTimingKey) -> bool {
+        self.entry(kind).load(Ordering::Relaxed) == kind.0
     }
 
     /// Records the first stretch of such a call, which began at `start`.
-    pub(crate) fn note(&self, kind: CallTimingKey, start: Instant) {
+    pub(crate) fn record(&self, kind: CallTimingKey, start: Instant) {
         let took = start.elapsed();
-        if took >= SLOW {
-            let _ = self.place(kind).compare_exchange(kind.0, 0, Ordering::Relaxed, Ordering::Relaxed);
-        } else if took < QUICK && !self.knows(kind) {
-            self.place(kind).store(kind.0, Ordering::Relaxed);
+        if took >= SLOW_CALL_TIME {
+            let _ = self.entry(kind).compare_exchange(kind.0, 0, Ordering::Relaxed, Ordering::Relaxed);
+        } else if took < QUICK_CALL_TIME && !self.is_quick(kind) {
+            self.entry(kind).store(kind.0, Ordering::Relaxed);
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct ClientInfoCache {
 
 impl ClientInfoCache {
     /// The params of `initialize`, shared with those who said the same.
-    pub(super) fn opening(&self, params: InitializeParams) -> Arc<InitializeParams> {
+    pub(super) fn share_initialize(&self, params: InitializeParams) -> Arc<InitializeParams> {
         self.openings.share(params)
     }
 
@@ -52,7 +52,7 @@ impl ClientInfoCache {
         sender: RequestSender,
     ) -> Peer {
         let info = info.map(|info| self.infos.share(info));
-        Peer::shared(revision, info, self.capabilities.share(capabilities)).sent_by(sender)
+        Peer::from_shared(revision, info, self.capabilities.share(capabilities)).with_sender(sender)
     }
 }
 

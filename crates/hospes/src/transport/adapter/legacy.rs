@@ -11,7 +11,7 @@ use hospes_model::{
 use hospes_proto::session::server::RequestAction as Verdict;
 
 use super::client_info_cache::MAX_CLIENT_BYTES;
-use super::listen::would_tell;
+use super::listen::is_subscribable;
 use super::modern::read_meta;
 use super::session::ServerOffers;
 use super::tasks::LegacyTasks;
@@ -60,8 +60,8 @@ impl ServiceAdapter {
         }
         let params: InitializeParams =
             Params::new(params).decode().map_err(|error| refuse(Revision::LATEST_LEGACY, error))?;
-        let params = self.programs.opening(params);
-        let peer = |revision| self.programs.legacy_peer(revision, &params, sender);
+        let params = self.client_infos.share_initialize(params);
+        let peer = |revision| self.client_infos.legacy_peer(revision, &params, sender);
         let session = LegacySession::open(self.settings.revisions, Arc::clone(&params), peer)
             .map_err(|error| refuse(Revision::LATEST, error))?;
         let revision = session.peer().revision;
@@ -70,7 +70,7 @@ impl ServiceAdapter {
         let info: Implementation = decode_part(server_info(&discovered).as_bytes(), "server name")
             .map_err(|why| refuse(revision, RpcError::internal(why.message)))?;
         let mut capabilities = discovered.capabilities;
-        let tasks = super::tasks::offered(&mut capabilities);
+        let tasks = super::tasks::complete_task_capability(&mut capabilities);
         let changes = |flag: Option<bool>| flag.unwrap_or_default();
         let offers = ServerOffers {
             tasks,
@@ -86,7 +86,7 @@ impl ServiceAdapter {
         let reply = Reply::Initialize(Box::new(result));
         let mut answer = Vec::new();
         match write::reply(&mut answer, &id, &Method::Initialize, revision, self.stamp(), &reply) {
-            None => Ok(InitializedSession { session: Arc::new(session.offering(offers)), answer }),
+            None => Ok(InitializedSession { session: Arc::new(session.with_offers(offers)), answer }),
             Some(_) => Err(answer),
         }
     }
@@ -108,7 +108,7 @@ impl ServiceAdapter {
             Verdict::Initialize => Err(RpcError::invalid_request("the session was initialized before")),
             Verdict::Call => {
                 let params = match request.params {
-                    Some(raw) => RawJson::within(whole, raw),
+                    Some(raw) => RawJson::slice_of(whole, raw),
                     None => RawJson::empty_object(),
                 };
                 self.dispatch(session, &id, &method, Params::new(params), http)
@@ -139,7 +139,12 @@ impl ServiceAdapter {
             Method::ResourcesSubscribe if offers.subscribe => {
                 let SubscribeParams { uri, .. } = params.decode()?;
                 if let Some(epoch) = session.subscribe(&uri)? {
-                    return Ok(Some(self.when_held(session, (id, method), params, (uri, epoch))));
+                    return Ok(Some(self.answer_when_subscribed(
+                        session,
+                        (id, method),
+                        params,
+                        (uri, epoch),
+                    )));
                 }
             }
             Method::ResourcesUnsubscribe if offers.subscribe => {
@@ -163,8 +168,12 @@ impl ServiceAdapter {
                     .meta(meta)
                     .progress_token(token);
                 let mut service = self.service.clone();
-                if offers.tasks && super::tasks::concerns(method) {
-                    context = context.task(super::tasks::wish(method, session.peer().revision, &params)?);
+                if offers.tasks && super::tasks::is_task_method(method) {
+                    context = context.task(super::tasks::read_task_preference(
+                        method,
+                        session.peer().revision,
+                        &params,
+                    )?);
                     let session = Arc::clone(session);
                     service = BoxService::new(LegacyTasks { service, session });
                 }
@@ -181,7 +190,7 @@ impl ServiceAdapter {
         Ok(None)
     }
 
-    fn when_held(
+    fn answer_when_subscribed(
         self: &Arc<Self>,
         session: &Arc<LegacySession>,
         (id, method): (&RequestId, &Method),
@@ -202,7 +211,7 @@ impl ServiceAdapter {
 
 /// Maximum time that the answer to `resources/subscribe` waits until the service has accepted the subscription: the
 /// limit `subscribe_wait`.
-const SUBSCRIBE_WAIT: Duration = Duration::from_secs(5);
+const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Service that answers once a subscription is active or refused. After the answer no change is missed.
 struct PendingSubscription {
@@ -214,13 +223,13 @@ struct PendingSubscription {
 
 impl PendingSubscription {
     /// Returns true if the service sends changes of the resource.
-    async fn is_told(&self) -> bool {
-        if self.session.held(self.epoch).await {
+    async fn is_confirmed(&self) -> bool {
+        if self.session.wait_for_epoch(self.epoch).await {
             return !self.session.is_refused(&self.uri);
         }
-        let is_told = would_tell(&self.adapter, &self.session, &self.uri).await;
+        let is_told = is_subscribable(&self.adapter, &self.session, &self.uri).await;
         if !is_told {
-            self.session.forget(&self.uri);
+            self.session.refuse_one(&self.uri);
         }
         is_told
     }
@@ -228,14 +237,14 @@ impl PendingSubscription {
 
 impl Drop for PendingSubscription {
     fn drop(&mut self) {
-        self.session.answered(&self.uri);
+        self.session.mark_answered(&self.uri);
     }
 }
 
 impl Service for PendingSubscription {
     async fn call(&self, _: Call) -> Outcome {
-        let is_told = tokio::time::timeout(SUBSCRIBE_WAIT, self.is_told()).await.unwrap_or_else(|_| {
-            tracing::debug!(after = ?SUBSCRIBE_WAIT, "a subscription is not taken up yet (limit subscribe_wait)");
+        let is_told = tokio::time::timeout(SUBSCRIBE_TIMEOUT, self.is_confirmed()).await.unwrap_or_else(|_| {
+            tracing::debug!(after = ?SUBSCRIBE_TIMEOUT, "a subscription is not taken up yet (limit subscribe_wait)");
             true
         });
         if is_told {
@@ -246,7 +255,7 @@ impl Service for PendingSubscription {
 }
 
 /// The request that `notifications/cancelled` names.
-pub(crate) fn cancelled(notification: &message::JsonRpcNotification<'_>) -> Option<RequestId> {
+pub(crate) fn cancelled_request(notification: &message::JsonRpcNotification<'_>) -> Option<RequestId> {
     let params: hospes_model::CancelledParams = serde_json::from_str(notification.params?.get()).ok()?;
     params.request_id
 }

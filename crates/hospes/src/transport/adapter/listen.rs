@@ -20,12 +20,12 @@ use crate::service::{Call, Outcome};
 
 /// Delay before a session's call for changes is repeated after the service ended it. It grows each time, until a change
 /// comes.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const MIN_RETRY_DELAY: Duration = Duration::from_millis(500);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
 
 /// The most subscriptions that are asked for beside the others. A call is made anew for each that comes, so many are
 /// not repeated each time; the more calls there are, the more streams stand open to the servers behind a gateway.
-const MAX_EXTRA: usize = 32;
+const MAX_EXTRA_SUBSCRIPTIONS: usize = 32;
 
 /// The calls for changes of one legacy session: one for everything, and one for what has been subscribed to since. They
 /// are made anew when the subscriptions change, the new one before the old one is dropped, so that nothing falls between
@@ -73,7 +73,7 @@ struct ListenRetry {
 
 impl ListenRetry {
     fn new() -> Self {
-        Self { again: None, resumed: false, pause: FIRST_PAUSE, missed: VecDeque::new() }
+        Self { again: None, resumed: false, pause: MIN_RETRY_DELAY, missed: VecDeque::new() }
     }
 }
 
@@ -93,7 +93,7 @@ impl SessionListenCalls {
 
     /// Appends the next notification to `out`, without any framing. Ready means that one was appended; the stream never
     /// ends.
-    pub(crate) fn poll_said(
+    pub(crate) fn poll_message(
         &mut self,
         session: &LegacySession,
         cx: &mut TaskContext<'_>,
@@ -105,15 +105,15 @@ impl SessionListenCalls {
         }
         loop {
             while let Some(missed) = self.after.as_mut().and_then(|after| after.missed.pop_front()) {
-                if self.say(&missed, session, out) {
+                if self.write_notification(&missed, session, out) {
                     return Poll::Ready(());
                 }
             }
             // What the old call has to say comes first, as long as the new one is not acknowledged.
             if let Some(event) = self.poll_current(cx) {
-                if self.say(&event, session, out) {
+                if self.write_notification(&event, session, out) {
                     if let Some(after) = &mut self.after {
-                        after.pause = FIRST_PAUSE;
+                        after.pause = MIN_RETRY_DELAY;
                     }
                     return Poll::Ready(());
                 }
@@ -121,16 +121,16 @@ impl SessionListenCalls {
             }
             match self.poll_next(session, cx) {
                 Some(Notification::SubscriptionsAcknowledged(params)) => {
-                    self.refused(session, &params.notifications.resource_subscriptions);
-                    self.holds(session);
+                    self.record_refused(session, &params.notifications.resource_subscriptions);
+                    self.promote_next(session);
                 }
                 Some(event) => {
-                    self.holds(session);
-                    if self.say(&event, session, out) {
+                    self.promote_next(session);
+                    if self.write_notification(&event, session, out) {
                         return Poll::Ready(());
                     }
                 }
-                None => std::task::ready!(self.poll_again(session, cx)),
+                None => std::task::ready!(self.poll_retry(session, cx)),
             }
         }
     }
@@ -138,7 +138,7 @@ impl SessionListenCalls {
     fn poll_current(&mut self, cx: &mut TaskContext<'_>) -> Option<Notification> {
         let extra = self.extra.as_mut().map(|extra| &mut extra.exchange);
         let all = self.current.as_deref_mut().into_iter().chain(extra);
-        let polled = all.into_iter().find_map(|exchange| poll(exchange, cx))?;
+        let polled = all.into_iter().find_map(|exchange| poll_exchange(exchange, cx))?;
         if polled.is_err() {
             // They are made again as one.
             (self.current, self.extra) = (None, None);
@@ -154,22 +154,22 @@ impl SessionListenCalls {
             NextListenCall::Current(exchange, _) => exchange,
             NextListenCall::Extra(extra) => &mut extra.exchange,
         };
-        let ended = match poll(next, cx)? {
+        let ended = match poll_exchange(next, cx)? {
             Ok(notification) => return Some(notification),
             Err(ended) => ended,
         };
         if matches!(self.next.take(), Some(NextListenCall::Extra(_))) {
-            session.ask_all_anew();
+            session.reset_new_subscriptions();
         }
         self.failed = true;
         self.refused = ended.is_some_and(|error| error.code == code::METHOD_NOT_FOUND);
         // There is nothing to wait for.
-        session.hold(self.epoch);
+        session.confirm_epoch(self.epoch);
         None
     }
 
     /// The new call tells only of what it has agreed to.
-    fn refused(&mut self, session: &LegacySession, agreed: &[String]) {
+    fn record_refused(&mut self, session: &LegacySession, agreed: &[String]) {
         match &mut self.next {
             Some(NextListenCall::Current(_, waiting)) => {
                 session.refuse(waiting.iter().filter(|uri| !agreed.contains(uri)));
@@ -184,21 +184,21 @@ impl SessionListenCalls {
     }
 
     /// The new call has begun.
-    fn holds(&mut self, session: &LegacySession) {
+    fn promote_next(&mut self, session: &LegacySession) {
         if let Some(after) = self.after.as_mut().filter(|after| after.resumed) {
             after.resumed = false;
-            after.missed = told_of(&session.filter());
+            after.missed = notifications_of(&session.filter());
         }
         match self.next.take() {
             Some(NextListenCall::Extra(extra)) => self.extra = Some(extra),
             Some(NextListenCall::Current(exchange, _)) => (self.current, self.extra) = (Some(exchange), None),
             None => {}
         }
-        session.hold(self.epoch);
+        session.confirm_epoch(self.epoch);
     }
 
     /// Repeats the call that has ended, after its delay. Ready means that it was made.
-    fn poll_again(&mut self, session: &LegacySession, cx: &mut TaskContext<'_>) -> Poll<()> {
+    fn poll_retry(&mut self, session: &LegacySession, cx: &mut TaskContext<'_>) -> Poll<()> {
         let is_served = self.current.is_some() && !self.failed;
         if is_served || self.next.is_some() || self.refused || session.filter().is_empty() {
             return Poll::Pending;
@@ -209,7 +209,7 @@ impl SessionListenCalls {
             Box::pin(tokio::time::sleep(after.pause))
         });
         std::task::ready!(again.as_mut().poll(cx));
-        after.pause = (after.pause * 2).min(LONGEST_PAUSE);
+        after.pause = (after.pause * 2).min(MAX_RETRY_DELAY);
         (after.again, after.resumed) = (None, true);
         self.begin(session);
         Poll::Ready(())
@@ -222,7 +222,7 @@ impl SessionListenCalls {
         if let Some(after) = &mut self.after {
             after.again = None;
         }
-        match session.take_fresh() {
+        match session.take_new_subscriptions() {
             Some(fresh) if self.current.is_some() && !self.failed => self.begin_extra(session, fresh),
             _ => self.begin(session),
         }
@@ -232,7 +232,7 @@ impl SessionListenCalls {
     fn begin_extra(&mut self, session: &LegacySession, fresh: Vec<String>) {
         if fresh.is_empty() {
             if self.next.is_none() {
-                session.hold(self.epoch);
+                session.confirm_epoch(self.epoch);
             }
             return;
         }
@@ -245,7 +245,7 @@ impl SessionListenCalls {
             _ => Vec::new(),
         };
         uris.extend(fresh);
-        if uris.len() > MAX_EXTRA {
+        if uris.len() > MAX_EXTRA_SUBSCRIPTIONS {
             return self.begin(session);
         }
         let filter = SubscriptionFilter::new().with_resource_subscriptions(uris.clone());
@@ -260,7 +260,7 @@ impl SessionListenCalls {
         self.failed = false;
         if filter.is_empty() {
             (self.current, self.extra) = (None, None);
-            session.hold(self.epoch);
+            session.confirm_epoch(self.epoch);
             return;
         }
         let waiting = session.unanswered(&filter.resource_subscriptions);
@@ -269,10 +269,15 @@ impl SessionListenCalls {
     }
 
     fn call(&self, session: &LegacySession, filter: SubscriptionFilter) -> Option<Exchange> {
-        begin(&self.adapter, session, filter)
+        start_listen(&self.adapter, session, filter)
     }
 
-    fn say(&self, notification: &Notification, session: &LegacySession, out: &mut Vec<u8>) -> bool {
+    fn write_notification(
+        &self,
+        notification: &Notification,
+        session: &LegacySession,
+        out: &mut Vec<u8>,
+    ) -> bool {
         let mine = matches!(
             notification,
             Notification::ToolsListChanged
@@ -289,13 +294,17 @@ impl SessionListenCalls {
                 | Notification::Progress(_)
         );
         if matches!(notification, Notification::TasksChanged(_)) {
-            session.tasks().told(notification);
+            session.tasks().record_status(notification);
         }
         mine && write::notification(out, notification, session.peer().revision, None)
     }
 }
 
-fn begin(adapter: &ServiceAdapter, session: &LegacySession, filter: SubscriptionFilter) -> Option<Exchange> {
+fn start_listen(
+    adapter: &ServiceAdapter,
+    session: &LegacySession,
+    filter: SubscriptionFilter,
+) -> Option<Exchange> {
     let params = RawJson::from_serialize(&SubscriptionsListenParams::new(filter)).ok()?;
     let context = Context::new(Arc::clone(session.peer()));
     let call = Call::new(Method::SubscriptionsListen, params, context);
@@ -305,9 +314,9 @@ fn begin(adapter: &ServiceAdapter, session: &LegacySession, filter: Subscription
 /// Returns true if the service would send changes of a resource. It is used when no client reads the stream of changes:
 /// the call is made, and dropped once it is acknowledged. If that decides nothing, the reader of the stream finds out
 /// later.
-pub(super) async fn would_tell(adapter: &ServiceAdapter, session: &LegacySession, uri: &str) -> bool {
+pub(super) async fn is_subscribable(adapter: &ServiceAdapter, session: &LegacySession, uri: &str) -> bool {
     let filter = SubscriptionFilter::new().with_resource_subscriptions(vec![uri.to_owned()]);
-    let Some(mut exchange) = begin(adapter, session, filter) else { return true };
+    let Some(mut exchange) = start_listen(adapter, session, filter) else { return true };
     loop {
         match poll_fn(|cx| exchange.poll_event(cx)).await {
             ExchangeEvent::Notify(Notification::SubscriptionsAcknowledged(params)) => {
@@ -320,7 +329,10 @@ pub(super) async fn would_tell(adapter: &ServiceAdapter, session: &LegacySession
 }
 
 /// The next notification of a call for changes, or how it ended.
-fn poll(exchange: &mut Exchange, cx: &mut TaskContext<'_>) -> Option<Result<Notification, Option<RpcError>>> {
+fn poll_exchange(
+    exchange: &mut Exchange,
+    cx: &mut TaskContext<'_>,
+) -> Option<Result<Notification, Option<RpcError>>> {
     match exchange.poll_event(cx) {
         Poll::Ready(ExchangeEvent::Notify(notification)) => Some(Ok(notification)),
         Poll::Ready(ExchangeEvent::Done(Outcome::Failed(error))) => Some(Err(Some(error))),
@@ -330,7 +342,7 @@ fn poll(exchange: &mut Exchange, cx: &mut TaskContext<'_>) -> Option<Result<Noti
 }
 
 /// Returns a notification for everything that a filter asks for.
-fn told_of(filter: &SubscriptionFilter) -> VecDeque<Notification> {
+fn notifications_of(filter: &SubscriptionFilter) -> VecDeque<Notification> {
     let lists = [
         (filter.tools_list_changed, Notification::ToolsListChanged),
         (filter.prompts_list_changed, Notification::PromptsListChanged),
@@ -343,14 +355,14 @@ fn told_of(filter: &SubscriptionFilter) -> VecDeque<Notification> {
 }
 
 /// The answer to a `subscriptions/listen` that the server ends.
-pub(super) fn ended() -> Reply {
+pub(super) fn end_reply() -> Reply {
     Reply::Listen(Box::new(SubscriptionsListenResult::new()))
 }
 
 /// Adds the id of the ended stream to the answer (SUBS-08).
 pub(super) fn stamp_subscription(reply: &mut Reply, id: &RequestId) {
     if !matches!(reply, Reply::Listen(_)) {
-        *reply = ended();
+        *reply = end_reply();
     }
     if let (Reply::Listen(result), Ok(id)) = (reply, RawJson::from_serialize(id)) {
         result.meta.insert(meta_key::SUBSCRIPTION_ID, id);

@@ -35,7 +35,7 @@ pub(crate) use batch::BatchAnswers;
 pub(crate) use buffers::BufferPool;
 pub(crate) use call_stop::{CallStopReason, CallStopSwitch};
 pub(crate) use call_timings::{CallTimingKey, CallTimings};
-pub(crate) use legacy::{AdmittedRequest, InitializedSession, cancelled};
+pub(crate) use legacy::{AdmittedRequest, InitializedSession, cancelled_request};
 pub(crate) use listen::SessionListenCalls;
 pub(crate) use modern::{ModernRequest, PeerCache, read_meta};
 pub(crate) use running_call::{RunningCall, RunningCallOutput};
@@ -72,7 +72,7 @@ impl Default for AdapterSettings {
         Self {
             question_timeout: DEFAULT_QUESTION_TIMEOUT,
             state_lifetime: DEFAULT_STATE_LIFETIME,
-            keys: StateKeyRing::single(StateKey::from_bytes(random())),
+            keys: StateKeyRing::single(StateKey::from_bytes(random_bytes())),
             revisions: RevisionSet::ALL,
             max_answer_bytes: usize::MAX,
         }
@@ -85,10 +85,10 @@ pub(crate) struct ServiceAdapter {
     service: BoxService,
     settings: AdapterSettings,
     stamp: OnceLock<ServerStamp>,
-    programs: ClientInfoCache,
+    client_infos: ClientInfoCache,
     buffers: Arc<BufferPool>,
-    spent: Arc<ReplayCache>,
-    quick: CallTimings,
+    replay_cache: Arc<ReplayCache>,
+    call_timings: CallTimings,
     /// Permits of notifications that the service has not taken yet.
     notified: Arc<Semaphore>,
 }
@@ -104,10 +104,10 @@ impl ServiceAdapter {
             service,
             settings,
             stamp: OnceLock::new(),
-            programs,
+            client_infos: programs,
             buffers,
-            spent,
-            quick: CallTimings::default(),
+            replay_cache: spent,
+            call_timings: CallTimings::default(),
             notified: Arc::new(Semaphore::new(MAX_NOTIFIED)),
         })
     }
@@ -138,8 +138,8 @@ impl ServiceAdapter {
     }
 
     /// Returns the observed durations of calls.
-    pub(crate) fn quick(&self) -> &CallTimings {
-        &self.quick
+    pub(crate) fn call_timings(&self) -> &CallTimings {
+        &self.call_timings
     }
 
     /// Memory for large messages.
@@ -149,12 +149,12 @@ impl ServiceAdapter {
     }
 
     /// Returns true if the stamp of all results is known; otherwise call [`ServiceAdapter::learn`] first.
-    pub(crate) fn knows_itself(&self) -> bool {
+    pub(crate) fn has_identity(&self) -> bool {
         self.stamp.get().is_some()
     }
 
     /// Asks the service who it is, once.
-    pub(crate) async fn learn(&self) {
+    pub(crate) async fn load_identity(&self) {
         let peer = Peer::new(Revision::LATEST, None, ClientCapabilities::default());
         if let Ok(discovered) = self.discover(Arc::new(peer)).await {
             let _ = self.stamp.set(ServerStamp::new(&server_info(&discovered)));
@@ -163,22 +163,22 @@ impl ServiceAdapter {
 
     fn stamp(&self) -> &ServerStamp {
         static UNKNOWN: OnceLock<ServerStamp> = OnceLock::new();
-        self.stamp.get().unwrap_or_else(|| UNKNOWN.get_or_init(|| ServerStamp::new(&nobody())))
+        self.stamp.get().unwrap_or_else(|| UNKNOWN.get_or_init(|| ServerStamp::new(&unnamed_server_info())))
     }
 
     /// Asks the service for its identity and capabilities, on behalf of this peer.
     async fn discover(&self, peer: Arc<Peer>) -> Result<DiscoverResult, RpcError> {
         let call = Call::new(Method::Discover, RawJson::empty_object(), Context::new(peer));
         match self.service.start(call).await {
-            Outcome::Complete(Reply::Prepared(prepared)) => discovered(prepared.reply()),
-            Outcome::Complete(reply) => discovered(&reply),
+            Outcome::Complete(Reply::Prepared(prepared)) => read_discovery(prepared.reply()),
+            Outcome::Complete(reply) => read_discovery(&reply),
             Outcome::InputRequired(_) => Err(RpcError::internal("server/discover asked a question")),
             Outcome::Failed(error) => Err(error),
         }
     }
 }
 
-fn discovered(reply: &Reply) -> Result<DiscoverResult, RpcError> {
+fn read_discovery(reply: &Reply) -> Result<DiscoverResult, RpcError> {
     // A reply is not cloned whole: programs would carry code for results of every kind.
     let raw = match reply {
         Reply::Discover(result) => return Ok(DiscoverResult::clone(result)),
@@ -196,18 +196,18 @@ fn discovered(reply: &Reply) -> Result<DiscoverResult, RpcError> {
 
 /// The name that a service gave itself.
 fn server_info(discovered: &DiscoverResult) -> RawJson {
-    discovered.meta.get(meta_key::SERVER_INFO).cloned().unwrap_or_else(nobody)
+    discovered.meta.get(meta_key::SERVER_INFO).cloned().unwrap_or_else(unnamed_server_info)
 }
 
 /// Returns the identity used for a service that does not name itself; the handshake of the older revisions requires
 /// one.
-fn nobody() -> RawJson {
+fn unnamed_server_info() -> RawJson {
     let info = Implementation::new("hospes", env!("CARGO_PKG_VERSION"));
     RawJson::from_serialize(&info).unwrap_or_else(|_| RawJson::empty_object())
 }
 
 /// Returns unguessable bytes.
-pub(crate) fn random<const N: usize>() -> [u8; N] {
+pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).expect("an operating system without randomness cannot serve anybody");
     bytes

@@ -13,7 +13,7 @@ use hospes_proto::request_state::{RequestDigest, StateBinding};
 use serde::{Deserialize, Serialize};
 
 use super::client_info_cache::{ClientInfoCache, MAX_CLIENT_BYTES};
-use super::{RunningCall, ServiceAdapter, random};
+use super::{RunningCall, ServiceAdapter, random_bytes};
 use crate::exchange::{Exchange, MAX_ROUNDS};
 use crate::params::{Params, ParamsView, decode_part};
 use crate::peer::RequestSender;
@@ -45,7 +45,7 @@ impl ServiceAdapter {
         if !is_served(&method) {
             return Err(RpcError::method_not_found(method.name()));
         }
-        let peer = peers.peer(&self.programs, meta, sender)?;
+        let peer = peers.peer(&self.client_infos, meta, sender)?;
         let round = self.round(&method, &params, &peer)?;
         // TSKX-02: by what this very request declares.
         let takes_tasks = method == Method::ToolsCall && peer.capabilities.has_extension(TASKS_EXTENSION);
@@ -55,7 +55,7 @@ impl ServiceAdapter {
             .log_level(meta.log_level)
             .progress_token(meta.progress_token.clone())
             .task(if takes_tasks { TaskPreference::Open } else { TaskPreference::None })
-            .ticket(params.view().request_state.as_deref().map(|state| self.spent.ticket(state)))
+            .state_nonce(params.view().request_state.as_deref().map(|state| self.replay_cache.nonce(state)))
             .round(round);
         if let Some(http) = http {
             context = context.http(http);
@@ -73,8 +73,9 @@ impl ServiceAdapter {
         sender: RequestSender,
         peers: &PeerCache,
     ) {
-        let peer = read_meta(params.view())
-            .and_then(|meta| self.check_meta(&meta).and_then(|()| peers.peer(&self.programs, &meta, sender)));
+        let peer = read_meta(params.view()).and_then(|meta| {
+            self.check_meta(&meta).and_then(|()| peers.peer(&self.client_infos, &meta, sender))
+        });
         match peer {
             Ok(peer) => self.notified(peer, method, Some(params.raw().clone())),
             Err(error) => tracing::debug!(%method, %error, "a notification is dropped"),
@@ -84,15 +85,18 @@ impl ServiceAdapter {
     /// STLS-03: a request names its version and its sender's capabilities; VER-12: a version that is not spoken here.
     fn check_meta(&self, meta: &RequestMeta<'_>) -> Result<(), RpcError> {
         if let Some(key) = meta.malformed {
-            return Err(RpcError::invalid_params(format!("params._meta[{key:?}] must be {}", shape(key))));
+            return Err(RpcError::invalid_params(format!(
+                "params._meta[{key:?}] must be {}",
+                meta_member_shape(key)
+            )));
         }
         let missing = |key: &str| RpcError::invalid_params(format!("params._meta lacks {key:?}"));
         let Some(version) = &meta.protocol_version else {
             return Err(missing(meta_key::PROTOCOL_VERSION));
         };
         let revisions = self.settings.revisions;
-        if revisions.named(version).is_none_or(Revision::is_legacy) {
-            return Err(revisions.unsupported(version));
+        if revisions.find_by_name(version).is_none_or(Revision::is_legacy) {
+            return Err(revisions.unsupported_version_error(version));
         }
         if meta.client_capabilities.is_none() {
             return Err(missing(meta_key::CLIENT_CAPABILITIES));
@@ -136,20 +140,20 @@ impl ServiceAdapter {
                     return Err(RpcError::invalid_params(why));
                 }
             }
-            round.answered(answers);
+            round.record_answers(answers);
         }
         Ok(round)
     }
 
     /// Seals what the next round starts from.
     pub(super) fn seal(&self, call: &Call, questions: &PendingInput) -> Result<String, RpcError> {
-        if !call.method.may_ask() {
+        if !call.method.allows_input_requests() {
             let why = format!("{} may not be answered with a question", call.method);
             return Err(RpcError::internal(why));
         }
         let peer = call.context.peer();
         for (_, request) in &questions.requests {
-            request.required_capability(&peer.capabilities)?;
+            request.check_required_capability(&peer.capabilities)?;
         }
         if questions.round.number >= MAX_ROUNDS {
             return Err(RpcError::internal(format!("more than {MAX_ROUNDS} rounds of questions")));
@@ -163,7 +167,7 @@ impl ServiceAdapter {
         let payload = serde_json::to_vec(&sealed).map_err(internal)?;
         let binding = StateBinding { principal: peer.principal.as_deref(), request };
         let expires = SystemTime::now() + self.settings.state_lifetime;
-        Ok(self.settings.keys.seal(&binding, expires, random(), &payload))
+        Ok(self.settings.keys.seal(&binding, expires, random_bytes(), &payload))
     }
 }
 
@@ -201,7 +205,7 @@ struct CachedPeer {
 }
 
 /// A connection is mostly one peer's; a gateway's carries those of a few applications.
-const SEEN: usize = 4;
+const MAX_CACHED_PEERS: usize = 4;
 
 impl PeerCache {
     fn peer(
@@ -215,7 +219,7 @@ impl PeerCache {
         if info.len() + capabilities.len() > MAX_CLIENT_BYTES {
             // Nobody may fill the memory with what is said once.
             let (info, capabilities) = read_client(info, capabilities)?;
-            return Ok(Arc::new(Peer::new(Revision::LATEST, info, capabilities).sent_by(sender)));
+            return Ok(Arc::new(Peer::new(Revision::LATEST, info, capabilities).with_sender(sender)));
         }
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = seen.iter().position(|seen| {
@@ -226,7 +230,7 @@ impl PeerCache {
         }
         let (client, able) = read_client(info, capabilities)?;
         let peer = Arc::new(programs.peer(Revision::LATEST, client, able, sender));
-        if seen.len() >= SEEN {
+        if seen.len() >= MAX_CACHED_PEERS {
             seen.remove(0);
         }
         let (info, capabilities) = (info.into(), capabilities.into());
@@ -264,7 +268,7 @@ pub(crate) fn read_meta(params: &ParamsView) -> Result<RequestMeta<'_>, RpcError
 }
 
 /// Returns the required shape of a reserved member of `_meta`.
-fn shape(key: &str) -> &'static str {
+fn meta_member_shape(key: &str) -> &'static str {
     match key {
         meta_key::PROGRESS_TOKEN => "a string or an integer",
         meta_key::CLIENT_INFO | meta_key::CLIENT_CAPABILITIES => "an object",

@@ -72,9 +72,9 @@ impl QuestionRound {
                 && url.elicitation_id.is_none()
             {
                 // 2025-11-25 wants one, and a server of 2026-07-28 behind us has none to give.
-                url.elicitation_id = Some(format!("{:032x}", u128::from_ne_bytes(super::random())));
+                url.elicitation_id = Some(format!("{:032x}", u128::from_ne_bytes(super::random_bytes())));
             }
-            request.required_capability(&peer.capabilities)?;
+            request.check_required_capability(&peer.capabilities)?;
             let (method, params) =
                 request.lower(peer.revision).map_err(|why| RpcError::internal(why.to_string()))?;
             lowered.push((key, method, params));
@@ -156,7 +156,7 @@ impl QuestionRound {
         self.unsent.clear();
         self.withdrawn.extend(session.withdraw(&self.ids));
         if self.each {
-            self.round.fill(&error);
+            self.round.fail_unanswered(&error);
         } else {
             self.refused = Some(error);
         }
@@ -189,7 +189,7 @@ impl RoundAnswers {
     }
 
     /// Every question that has no answer yet gets this one.
-    fn fill(&self, error: &RpcError) {
+    fn fail_unanswered(&self, error: &RpcError) {
         let mut state = self.lock();
         state.missing = 0;
         for slot in state.answers.iter_mut().filter(|slot| slot.is_none()) {

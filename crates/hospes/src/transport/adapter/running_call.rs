@@ -90,12 +90,12 @@ impl RunningCall {
         if self.adapter.service.is_cooperative() {
             return None;
         }
-        self.adapter.quick.kind(self.exchange.call())
+        self.adapter.call_timings.kind(self.exchange.call())
     }
 
     /// Records the first stretch of a call of this kind.
-    pub(crate) fn note(&self, kind: CallTimingKey, start: Instant) {
-        self.adapter.quick.note(kind, start);
+    pub(crate) fn record_timing(&self, kind: CallTimingKey, start: Instant) {
+        self.adapter.call_timings.record(kind, start);
     }
 
     /// Returns true if this is a stream of changes (2026-07-28).
@@ -104,7 +104,7 @@ impl RunningCall {
     }
 
     /// Enters the call among those that others may end: it has not finished at once.
-    pub(crate) fn enter(&mut self, table: CallTable) -> Result<Arc<CallStopSwitch>, RpcError> {
+    pub(crate) fn register(&mut self, table: CallTable) -> Result<Arc<CallStopSwitch>, RpcError> {
         let (stop, ticket) = table.enter(&self.id)?;
         self.hold = Some(CallRegistration { stop: Arc::clone(&stop), table, ticket });
         Ok(stop)
@@ -122,18 +122,18 @@ impl RunningCall {
 
     /// Returns true if the call has been stopped; otherwise registers the task.
     #[cfg(feature = "http")]
-    pub(crate) fn is_to_end(&self, cx: &TaskContext<'_>) -> bool {
+    pub(crate) fn is_stopping(&self, cx: &TaskContext<'_>) -> bool {
         self.end.is_some() || self.hold.as_ref().is_some_and(|hold| hold.stop.poll(cx).is_some())
     }
 
     /// Appends the next message to `out`, without any framing. Must not be called again after the answer.
-    pub(crate) fn poll_said(
+    pub(crate) fn poll_output(
         &mut self,
         cx: &mut TaskContext<'_>,
         out: &mut Vec<u8>,
     ) -> Poll<RunningCallOutput> {
         match self.end.take().map(|end| *end) {
-            Some(CallTermination::Stopped(why)) => return Poll::Ready(self.stopped(why, out)),
+            Some(CallTermination::Stopped(why)) => return Poll::Ready(self.write_stopped(why, out)),
             Some(CallTermination::Failed(error)) => {
                 return Poll::Ready(RunningCallOutput::Answer(self.finish(Outcome::Failed(error), out)));
             }
@@ -141,7 +141,7 @@ impl RunningCall {
         }
         loop {
             if let Some(why) = self.hold.as_ref().and_then(|hold| hold.stop.poll(cx)) {
-                return Poll::Ready(self.stopped(why, out));
+                return Poll::Ready(self.write_stopped(why, out));
             }
             if let (Some(asking), Some(session)) = (&mut self.asking, &self.session) {
                 match std::task::ready!(asking.poll(session, cx, out)) {
@@ -158,7 +158,7 @@ impl RunningCall {
                     }
                 }
                 ExchangeEvent::Ask(requests) => self.ask(requests),
-                ExchangeEvent::Done(Outcome::Failed(error)) if self.runs_as_task(&error) => {}
+                ExchangeEvent::Done(Outcome::Failed(error)) if self.restart_as_task(&error) => {}
                 ExchangeEvent::Done(outcome) => {
                     return Poll::Ready(RunningCallOutput::Answer(self.finish(outcome, out)));
                 }
@@ -167,9 +167,9 @@ impl RunningCall {
     }
 
     /// Restarts the call as a task that the peer does not see. Returns true if that is possible.
-    fn runs_as_task(&mut self, error: &RpcError) -> bool {
+    fn restart_as_task(&mut self, error: &RpcError) -> bool {
         let Some(session) = self.session.as_ref().filter(|_| !self.as_task) else { return false };
-        let again = super::tasks::run_after_all(&self.adapter.service, session, self.exchange.call(), error);
+        let again = super::tasks::retry_as_task(&self.adapter.service, session, self.exchange.call(), error);
         let Some(again) = again else { return false };
         (self.exchange, self.as_task) = (again, true);
         true
@@ -232,7 +232,7 @@ impl RunningCall {
                 if self.is_listen() {
                     super::listen::stamp_subscription(&mut reply, &self.id);
                 }
-                self.adapter.buffers.make_room(out, write::length(&reply));
+                self.adapter.buffers.make_room(out, write::estimated_length(&reply));
                 write::reply(out, &self.id, method, revision, self.adapter.stamp(), &reply)
             }
             Outcome::InputRequired(questions) => match self.adapter.seal(self.exchange.call(), &questions) {
@@ -259,13 +259,13 @@ impl RunningCall {
         code
     }
 
-    fn stopped(&mut self, why: CallStopReason, out: &mut Vec<u8>) -> RunningCallOutput {
+    fn write_stopped(&mut self, why: CallStopReason, out: &mut Vec<u8>) -> RunningCallOutput {
         let error = match why {
             CallStopReason::Cancelled => return RunningCallOutput::Silence,
             CallStopReason::SessionEnded => RpcError::internal("the session has ended"),
             CallStopReason::ShuttingDown if self.is_listen() => {
                 // SUBS-08: the stream ends with the answer to the request that opened it.
-                let reply = super::listen::ended();
+                let reply = super::listen::end_reply();
                 return RunningCallOutput::Answer(self.finish(Outcome::Complete(reply), out));
             }
             CallStopReason::ShuttingDown => RpcError::internal("the server is shutting down"),

@@ -111,7 +111,7 @@ impl LegacySession {
         })
     }
 
-    pub(super) fn offering(mut self, offers: ServerOffers) -> Self {
+    pub(super) fn with_offers(mut self, offers: ServerOffers) -> Self {
         self.offers = offers;
         self
     }
@@ -161,7 +161,7 @@ impl LegacySession {
     pub(crate) fn handle_response(&self, whole: &Bytes, response: message::JsonRpcResponse<'_>) {
         let question = self.machine().handle_response(response.id.as_ref());
         match question {
-            Some(question) => question.answer(response.outcome.map(|raw| RawJson::within(whole, raw))),
+            Some(question) => question.answer(response.outcome.map(|raw| RawJson::slice_of(whole, raw))),
             None => tracing::debug!(id = ?response.id, "an answer to nothing that is being asked"),
         }
     }
@@ -192,8 +192,8 @@ impl LegacySession {
 
     /// Fails the questions to the peer, because nothing can be read from it any more. Running and queued calls
     /// continue.
-    pub(crate) fn hang_up(&self, why: &'static str) {
-        let questions = self.machine().hang_up();
+    pub(crate) fn fail_questions(&self, why: &'static str) {
+        let questions = self.machine().close_inbound();
         for question in questions {
             question.answer(Err(RpcError::internal(why)));
         }
@@ -218,7 +218,7 @@ impl LegacySession {
         for (position, method) in methods.iter().enumerate() {
             let question = AnswerTarget { round: Arc::clone(round), position };
             // The round has one limit for all its questions.
-            match machine.ask(Instant::now(), method, TimeLimits::NONE, question) {
+            match machine.begin_client_request(Instant::now(), method, TimeLimits::NONE, question) {
                 Ok(id) => ids.push(id),
                 Err(why) => {
                     ids.into_iter().for_each(|id| drop(machine.cancel(id)));
@@ -244,7 +244,7 @@ impl LegacySession {
         if let Some(mut asked) = self.asked() {
             asked.insert(uri.to_owned(), false);
         }
-        let is_news = self.machine().subscribe(uri).inspect_err(|_| self.answered(uri))?;
+        let is_news = self.machine().subscribe(uri).inspect_err(|_| self.mark_answered(uri))?;
         if is_news {
             if let Some(mut fresh) = self.fresh().filter(|fresh| !fresh.all) {
                 fresh.uris.push(uri.to_owned());
@@ -268,7 +268,7 @@ impl LegacySession {
     }
 
     /// Removes one refused subscription before its answer.
-    pub(super) fn forget(&self, uri: &str) {
+    pub(super) fn refuse_one(&self, uri: &str) {
         self.machine().unsubscribe(uri);
     }
 
@@ -278,7 +278,7 @@ impl LegacySession {
     }
 
     /// A subscription is answered.
-    pub(super) fn answered(&self, uri: &str) {
+    pub(super) fn mark_answered(&self, uri: &str) {
         if let Some(mut asked) = self.asked() {
             asked.remove(uri);
         }
@@ -301,19 +301,19 @@ impl LegacySession {
     }
 
     pub(super) fn subscriptions_changed(&self) {
-        self.ask_all_anew();
+        self.reset_new_subscriptions();
         self.next_epoch();
     }
 
     /// The next time that the subscriptions change the service is to be asked for all of them.
-    pub(super) fn ask_all_anew(&self) {
+    pub(super) fn reset_new_subscriptions(&self) {
         if let Some(mut fresh) = self.fresh() {
             *fresh = NewSubscriptions { uris: Vec::new(), all: true };
         }
     }
 
     /// The subscriptions that came since this was last asked; none when there were other changes too.
-    pub(super) fn take_fresh(&self) -> Option<Vec<String>> {
+    pub(super) fn take_new_subscriptions(&self) -> Option<Vec<String>> {
         let fresh = std::mem::take(&mut *self.fresh()?);
         (!fresh.all).then_some(fresh.uris)
     }
@@ -329,13 +329,13 @@ impl LegacySession {
     }
 
     /// Somebody reads the session's stream of changes while the returned value lives.
-    pub(crate) fn attend(self: &Arc<Self>) -> StreamAttendance {
+    pub(crate) fn attach_reader(self: &Arc<Self>) -> StreamAttendance {
         self.holding.get_or_init(Box::default).listening.fetch_add(1, Ordering::AcqRel);
         StreamAttendance(Arc::clone(self))
     }
 
     /// The service knows of the subscriptions as they were at `epoch`.
-    pub(super) fn hold(&self, epoch: Option<u64>) {
+    pub(super) fn confirm_epoch(&self, epoch: Option<u64>) {
         let Some(holding) = self.holding.get() else { return };
         holding.held.fetch_max(epoch.unwrap_or_default(), Ordering::AcqRel);
         holding.changed.notify_waiters();
@@ -343,7 +343,7 @@ impl LegacySession {
 
     /// Waits until the service knows the subscriptions as of `epoch`. Returns false at once if no client reads the
     /// stream of changes; the service learns of them when one does.
-    pub(super) async fn held(&self, epoch: u64) -> bool {
+    pub(super) async fn wait_for_epoch(&self, epoch: u64) -> bool {
         let Some(holding) = self.holding.get() else { return false };
         loop {
             let mut changed = std::pin::pin!(holding.changed.notified());

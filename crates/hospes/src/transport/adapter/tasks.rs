@@ -22,7 +22,7 @@ use hospes_model::{ServerCapabilities, ServerTaskRequests, ServerTasksCapability
 use super::LegacySession;
 use crate::exchange::{Exchange, ExchangeEvent};
 use crate::service::{BoxService, Call, Outcome, PendingInput, Service};
-use crate::tasks::{TaskPreference, is_not_declared};
+use crate::tasks::{TaskPreference, is_tasks_not_declared};
 use crate::{Context, Params, Peer};
 
 /// Maximum number of tasks of a session whose changes are sent; the oldest are left out.
@@ -30,9 +30,9 @@ const MAX_FOLLOWED: usize = 256;
 /// Maximum number of cancelled tasks that a session remembers, in case their work continues.
 const MAX_CANCELLED: usize = 256;
 /// The least and the longest that is waited between two looks at a task.
-const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+const POLL_DELAY_RANGE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 /// Under which a call that waits for a task remembers it from one round of questions to the next.
-const STEP: &str = "hospes/task";
+const TASK_STEP_KEY: &str = "hospes/task";
 
 /// Tasks of a session.
 #[derive(Debug, Default)]
@@ -61,7 +61,7 @@ impl SessionTasks {
     }
 
     /// A change has been told; of a task that is over there will be no more.
-    pub(super) fn told(&self, notification: &Notification) {
+    pub(super) fn record_status(&self, notification: &Notification) {
         if let Notification::TasksChanged(changed) = notification
             && changed.task.status.is_terminal()
         {
@@ -103,7 +103,7 @@ impl Drop for QuestionClaim {
 }
 
 /// Returns true if a service runs tools as tasks. Adds the capability of 2025-11-25 if the service does not declare it.
-pub(super) fn offered(capabilities: &mut ServerCapabilities) -> bool {
+pub(super) fn complete_task_capability(capabilities: &mut ServerCapabilities) -> bool {
     let tools = |tasks: &ServerTasksCapability| {
         let requests = tasks.requests.as_ref().and_then(|requests| requests.tools.as_ref());
         requests.is_some_and(|tools| tools.call.is_some())
@@ -121,7 +121,11 @@ pub(super) fn offered(capabilities: &mut ServerCapabilities) -> bool {
 }
 
 /// Returns the task preference of a tool call (TASK-07: read only if the service runs tasks).
-pub(super) fn wish(method: &Method, revision: Revision, params: &Params) -> Result<TaskPreference, RpcError> {
+pub(super) fn read_task_preference(
+    method: &Method,
+    revision: Revision,
+    params: &Params,
+) -> Result<TaskPreference, RpcError> {
     #[derive(serde::Deserialize)]
     struct ToolCallTaskPeek {
         #[serde(default)]
@@ -135,7 +139,7 @@ pub(super) fn wish(method: &Method, revision: Revision, params: &Params) -> Resu
 }
 
 /// Returns true if a method concerns tasks.
-pub(super) fn concerns(method: &Method) -> bool {
+pub(super) fn is_task_method(method: &Method) -> bool {
     use Method::{TasksCancel, TasksGet, TasksResult, ToolsCall};
     matches!(method, ToolsCall | TasksGet | TasksResult | TasksCancel)
 }
@@ -166,13 +170,13 @@ impl Service for LegacyTasks {
 
 /// Restarts a call that was refused because it must be a task, in a session that was not offered any. The tool was
 /// added later; it runs to its end.
-pub(super) fn run_after_all(
+pub(super) fn retry_as_task(
     service: &BoxService,
     session: &Arc<LegacySession>,
     call: &Call,
     error: &RpcError,
 ) -> Option<Exchange> {
-    if call.method != Method::ToolsCall || session.offers().tasks || !is_not_declared(error) {
+    if call.method != Method::ToolsCall || session.offers().tasks || !is_tasks_not_declared(error) {
         return None;
     }
     let tasks = LegacyTasks { service: service.clone(), session: Arc::clone(session) };
@@ -182,7 +186,7 @@ pub(super) fn run_after_all(
 
 impl LegacyTasks {
     async fn call_tool(&self, call: Call) -> Outcome {
-        let step = call.context.step(STEP);
+        let step = call.context.step(TASK_STEP_KEY);
         if let Some(id) = step.as_ref().and_then(|id| id.decode::<String>().ok()) {
             return self.wait(&call, &id, false).await;
         }
@@ -192,11 +196,11 @@ impl LegacyTasks {
                 self.session.subscriptions_changed();
                 Outcome::Complete(Reply::CreateTask(made))
             }
-            Outcome::Failed(error) if is_not_declared(&error) => {
+            Outcome::Failed(error) if is_tasks_not_declared(&error) => {
                 let session = &self.session;
                 if session.peer().revision == Revision::V2025_11_25
                     && session.offers().tasks
-                    && self.says_required(&call).await
+                    && self.is_listed_as_required(&call).await
                 {
                     // TASK-05
                     let why = "this tool is only called as a task: send `task` along with its arguments";
@@ -210,7 +214,7 @@ impl LegacyTasks {
 
     /// Returns true if the client could know from the list that the tool is only called as a task. A newer server
     /// behind a gateway has no such list.
-    async fn says_required(&self, call: &Call) -> bool {
+    async fn is_listed_as_required(&self, call: &Call) -> bool {
         /// No list has more pages than this.
         const MAX_PAGES: usize = 100;
         let name = call.params.view().name.clone().unwrap_or_default();
@@ -246,7 +250,7 @@ impl LegacyTasks {
         };
         // From here on the call runs from the top only to wait.
         if let Ok(step) = RawJson::from_serialize(&id) {
-            call.context.remember_step(STEP, step);
+            call.context.remember_step(TASK_STEP_KEY, step);
         }
         // Whoever gives up the call gives up the task.
         let peer = Arc::clone(call.context.peer());
@@ -299,7 +303,7 @@ impl LegacyTasks {
         }
         let mut changes = Some(self.listen(call, id)?);
         // First the ear, then the look: what changes in between is not lost.
-        news(call, &mut changes, Duration::ZERO).await;
+        wait_for_task_change(call, &mut changes, Duration::ZERO).await;
         loop {
             let found = self.get(call, id).await?;
             match found.task.status {
@@ -321,7 +325,7 @@ impl LegacyTasks {
                 let (session, question) = (Arc::clone(&self.session), (id.to_owned(), key.clone()));
                 call.context.keep(QuestionClaim { session, question });
                 if named {
-                    relate(&mut request, id);
+                    relate_to_task(&mut request, id);
                 }
                 requests.push((key, request));
             }
@@ -330,9 +334,10 @@ impl LegacyTasks {
                 return Ok(Outcome::InputRequired(PendingInput::new(requests, round)));
             }
             let pause = Duration::from_millis(found.task.poll_interval_ms.unwrap_or(1000));
-            news(call, &mut changes, pause.clamp(LOOK_AGAIN.0, LOOK_AGAIN.1)).await;
+            wait_for_task_change(call, &mut changes, pause.clamp(POLL_DELAY_RANGE.0, POLL_DELAY_RANGE.1))
+                .await;
             // Every report of progress is a change: looks are as rare as requests have to be (TASK-15).
-            tokio::time::sleep(LOOK_AGAIN.0).await;
+            tokio::time::sleep(POLL_DELAY_RANGE.0).await;
         }
     }
 
@@ -366,7 +371,7 @@ impl LegacyTasks {
 }
 
 /// Waits for a change of the task, at most for `pause`. Notifications of the task are meanwhile sent in the call.
-async fn news(call: &Call, changes: &mut Option<Exchange>, pause: Duration) {
+async fn wait_for_task_change(call: &Call, changes: &mut Option<Exchange>, pause: Duration) {
     let changed = poll_fn(|cx| {
         while let Some(exchange) = changes {
             match exchange.poll_event(cx) {
@@ -410,7 +415,7 @@ fn completed(result: &RawJson, id: &str, named: bool) -> Result<Reply, RpcError>
 }
 
 /// Adds the id of the task to a question (TASK-17).
-fn relate(request: &mut InputRequest, id: &str) {
+fn relate_to_task(request: &mut InputRequest, id: &str) {
     let meta: &mut Meta = match request {
         InputRequest::CreateMessage(params) => &mut params.meta,
         InputRequest::Elicit(params) => params.meta_mut(),

@@ -28,15 +28,15 @@ pub(super) fn reply(
 }
 
 /// About how long a reply is where it may be long: so that room for it need not be made bit by bit.
-pub(super) fn length(reply: &Reply) -> usize {
-    const AROUND: usize = 1024;
+pub(super) fn estimated_length(reply: &Reply) -> usize {
+    const ENVELOPE_BYTES: usize = 1024;
     let text = match reply {
         Reply::CallTool(result) => result.content.iter().map(block_length).sum(),
         Reply::ReadResource(result) => result.contents.iter().map(contents_length).sum(),
         Reply::Raw { json, .. } => json.as_bytes().len(),
         _ => 0,
     };
-    text + AROUND
+    text + ENVELOPE_BYTES
 }
 
 fn block_length(block: &ContentBlock) -> usize {

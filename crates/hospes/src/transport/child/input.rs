@@ -27,7 +27,7 @@ pub(crate) struct UnreadInput {
 }
 
 /// A child's standard input with its second handle; none where the system cannot tell what was read.
-pub(crate) fn counted(pipe: ChildStdin) -> (CountedInput, Option<UnreadInput>) {
+pub(crate) fn count_input(pipe: ChildStdin) -> (CountedInput, Option<UnreadInput>) {
     let written = Arc::new(AtomicU64::new(0));
     #[cfg(target_os = "linux")]
     let unread = {

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use crate::client::env_secrets::EnvSecrets;
 use crate::client::{CommandTarget, ProcessEvent};
 
-pub(crate) use input::{UnreadInput, counted};
+pub(crate) use input::{UnreadInput, count_input};
 pub(crate) use stderr::{StderrCallback, StderrTail};
 
 /// Time for a server to exit once its stdin is closed.
@@ -33,7 +33,7 @@ const LAUNCHER_GRACE: Duration = Duration::from_secs(2);
 /// Time after which processes that outlive the server that started them are killed.
 const SWEEP_GRACE: Duration = Duration::from_millis(100);
 /// Time for the end of stderr to arrive once the process has ended.
-const LAST_WORDS: Duration = Duration::from_millis(50);
+const STDERR_GRACE: Duration = Duration::from_millis(50);
 
 /// Pipes of this size carry a large message between two processors 2.7 times as fast as the usual 64 KiB.
 #[cfg(target_os = "linux")]
@@ -117,7 +117,7 @@ impl ChildProcess {
             let _ = rustix::pipe::fcntl_setpipe_size(&stdin, PIPE_BYTES);
             let _ = rustix::pipe::fcntl_setpipe_size(&stdout, PIPE_BYTES);
         }
-        let stderr = Arc::new(StderrTail::new(listeners.stderr, EnvSecrets::of(&command.env)));
+        let stderr = Arc::new(StderrTail::new(listeners.stderr, EnvSecrets::from_env(&command.env)));
         let mut reader = tokio::spawn(Arc::clone(&stderr).read(errors));
         let (announce, life) = watch::channel(ChildState::Running);
         let (stop, stopped) = oneshot::channel();
@@ -135,12 +135,12 @@ impl ChildProcess {
 impl ChildHandle {
     /// Resolves when the process has ended, with how it ended.
     pub(crate) async fn exited(&self) -> Box<str> {
-        self.reached(|life| *life != ChildState::Running).await
+        self.wait_for_state(|life| *life != ChildState::Running).await
     }
 
     /// Resolves when nothing of it is left.
     pub(crate) async fn gone(&self) {
-        self.reached(|life| matches!(life, ChildState::Gone(_))).await;
+        self.wait_for_state(|life| matches!(life, ChildState::Gone(_))).await;
     }
 
     /// Begins to end the child: its stdin must have been closed (or be about to be).
@@ -153,7 +153,7 @@ impl ChildHandle {
         self.stderr.tail()
     }
 
-    async fn reached(&self, wanted: impl FnMut(&ChildState) -> bool) -> Box<str> {
+    async fn wait_for_state(&self, wanted: impl FnMut(&ChildState) -> bool) -> Box<str> {
         let mut life = self.life.clone();
         let life = life.wait_for(wanted).await;
         match life.as_deref() {
@@ -187,9 +187,9 @@ impl SupervisedChild {
         };
         let how: Box<str> = status.map_or_else(|| "did not exit".into(), |status| describe(status).into());
         tracing::debug!(%how, "the server's process has ended");
-        self.tell_end(&how, was_asked, status.is_some_and(|status| status.success()));
+        self.report_end(&how, was_asked, status.is_some_and(|status| status.success()));
         // Its last words explain its end. A helper may hold the pipe open for good, so they are not waited for long.
-        let _ = timeout(LAST_WORDS, stderr).await;
+        let _ = timeout(STDERR_GRACE, stderr).await;
         announce.send_replace(ChildState::Exited(how.clone()));
         self.sweep().await;
         self.left_alone = true;
@@ -197,7 +197,7 @@ impl SupervisedChild {
     }
 
     /// Before anybody who waits for the end knows of it.
-    fn tell_end(&mut self, how: &str, was_asked: bool, is_success: bool) {
+    fn report_end(&mut self, how: &str, was_asked: bool, is_success: bool) {
         if let Some(tell) = self.on_end.take() {
             tell(ProcessEvent::Ended { pid: self.pid, how, was_asked, is_success });
         }
@@ -257,7 +257,7 @@ impl Drop for SupervisedChild {
     fn drop(&mut self) {
         if !self.left_alone {
             self.kill();
-            self.tell_end("was killed with the program that started it", true, false);
+            self.report_end("was killed with the program that started it", true, false);
         }
     }
 }

@@ -17,7 +17,7 @@ const MAX_LINES: usize = 50;
 /// The longest line that is kept whole.
 const MAX_LINE_BYTES: usize = 2048;
 /// Number of lines that an error shows.
-const SHOWN: usize = 10;
+const MAX_SHOWN_LINES: usize = 10;
 pub(crate) struct StderrTail {
     lines: Mutex<VecDeque<String>>,
     on_line: Option<StderrCallback>,
@@ -33,7 +33,7 @@ impl StderrTail {
     /// The last lines, if there are any.
     pub(crate) fn tail(&self) -> Option<String> {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let skipped = lines.len().saturating_sub(SHOWN);
+        let skipped = lines.len().saturating_sub(MAX_SHOWN_LINES);
         let shown: Vec<&str> = lines.iter().skip(skipped).map(String::as_str).collect();
         (!shown.is_empty()).then(|| shown.join("\n"))
     }
@@ -56,7 +56,7 @@ impl StderrTail {
     }
 
     fn push(&self, line: &[u8]) {
-        let line = self.hidden.hide(String::from_utf8_lossy(line));
+        let line = self.hidden.redact(String::from_utf8_lossy(line));
         let line = line.trim_end();
         if line.is_empty() {
             return;

@@ -28,7 +28,7 @@ pub(super) enum ResponseKind {
     Other,
 }
 
-pub(super) fn kind(headers: &HeaderMap) -> ResponseKind {
+pub(super) fn response_kind(headers: &HeaderMap) -> ResponseKind {
     let value = headers.get(CONTENT_TYPE).map(http::HeaderValue::as_bytes).unwrap_or_default();
     let essence = value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
     if essence.eq_ignore_ascii_case(b"application/json") {
@@ -49,7 +49,7 @@ pub(super) async fn read_body(
 ) -> Result<Bytes, CallError> {
     let declared = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if let Some(bytes) = declared.filter(|bytes| *bytes > max) {
-        return Err(too_large(bytes, max));
+        return Err(too_large_error(bytes, max));
     }
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
@@ -60,12 +60,12 @@ pub(super) async fn read_body(
         let frame = match connection.drive(body.frame()).await {
             None => break,
             Some(Ok(frame)) => frame,
-            Some(Err(error)) => return Err(broken(&format!("the answer broke off: {error}"))),
+            Some(Err(error)) => return Err(broken_error(&format!("the answer broke off: {error}"))),
         };
         let Ok(data) = frame.into_data() else { continue };
         let bytes = first.len() + rest.len() + data.len();
         if bytes > max {
-            return Err(too_large(bytes, max));
+            return Err(too_large_error(bytes, max));
         }
         if first.is_empty() && rest.is_empty() {
             first = data;
@@ -81,24 +81,28 @@ pub(super) async fn read_body(
 }
 
 /// Reads an unwanted response to its end, so that its connection can be used again.
-pub(super) async fn finish(
+pub(super) async fn drain_response(
     shared: &HttpLinkShared,
     response: Response<Incoming>,
     mut connection: HttpConnection,
 ) {
     let (head, mut body) = response.into_parts();
     if read_body(&mut body, &head.headers, &mut connection, MAX_REFUSAL_BYTES).await.is_ok() {
-        shared.pool.put_back(connection);
+        shared.pool.release(connection);
     }
 }
 
 /// The answer that a JSON body holds.
 pub(super) fn read_answer(method: &Method, id: i64, body: &Bytes) -> Result<RawJson, CallError> {
     match message::decode(body) {
-        Ok(Frame::Single(message)) => ours(id, body, message).unwrap_or_else(|| Err(no_answer(method))),
+        Ok(Frame::Single(message)) => {
+            match_answer(id, body, message).unwrap_or_else(|| Err(no_answer(method)))
+        }
         Ok(Frame::Batch(parts)) => {
             let mut parts = parts.into_iter().filter_map(Result::ok);
-            parts.find_map(|message| ours(id, body, message)).unwrap_or_else(|| Err(no_answer(method)))
+            parts
+                .find_map(|message| match_answer(id, body, message))
+                .unwrap_or_else(|| Err(no_answer(method)))
         }
         Err(error) => Err(malformed(method, &error.error.message)),
     }
@@ -110,7 +114,7 @@ fn no_answer(method: &Method) -> CallError {
 
 /// The outcome that a message brings, if it is the answer to the request `id`. An error without an id belongs to the
 /// request whose answer it stands in (the server could not read it, or did not care).
-pub(super) fn ours(
+pub(super) fn match_answer(
     id: i64,
     whole: &Bytes,
     message: JsonRpcMessage<'_>,
@@ -123,7 +127,7 @@ pub(super) fn ours(
         None => response.outcome.is_err(),
     };
     matches.then(|| match response.outcome {
-        Ok(result) => Ok(RawJson::within(whole, result)),
+        Ok(result) => Ok(RawJson::slice_of(whole, result)),
         Err(error) => Err(CallError::Rpc(error)),
     })
 }
@@ -140,7 +144,7 @@ pub(super) async fn read_refusal(
     let text = read_body(&mut body, &head.headers, &mut connection, MAX_REFUSAL_BYTES).await;
     let text = match text {
         Ok(text) => {
-            shared.pool.put_back(connection);
+            shared.pool.release(connection);
             text
         }
         Err(_) => Bytes::new(),
@@ -150,19 +154,19 @@ pub(super) async fn read_refusal(
     // Who is not let in at all learns that from the status; what else is wrong, from the message.
     let barred = matches!(head.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
     if !barred
-        && matches!(kind(&head.headers), ResponseKind::Json)
+        && matches!(response_kind(&head.headers), ResponseKind::Json)
         && let Ok(Frame::Single(message)) = message::decode(&text)
-        && !(method == Some(&Method::Initialize) && means_nothing(head.status, &message))
-        && let Some(Err(error)) = ours(id, &text, message)
+        && !(method == Some(&Method::Initialize) && is_bare_refusal(head.status, &message))
+        && let Some(Err(error)) = match_answer(id, &text, message)
     {
         return error;
     }
-    refused(head.status, challenge, &text)
+    refusal_error(head.status, challenge, &text)
 }
 
 /// Returns true if this answer to `initialize` adds nothing to its status: the URL does not take a POST (SSE-12). A
 /// server that understood the request gives its id, and a modern server one of its own codes.
-fn means_nothing(status: StatusCode, message: &JsonRpcMessage<'_>) -> bool {
+fn is_bare_refusal(status: StatusCode, message: &JsonRpcMessage<'_>) -> bool {
     let JsonRpcMessage::Response(response) = message else { return false };
     let Err(error) = &response.outcome else { return false };
     matches!(status.as_u16(), 400 | 404 | 405)
@@ -181,7 +185,7 @@ pub(super) async fn read_page(
 ) -> CallError {
     let (head, mut body) = response.into_parts();
     let text = read_body(&mut body, &head.headers, &mut connection, MAX_REFUSAL_BYTES).await;
-    let text = text.inspect(|_| shared.pool.put_back(connection)).unwrap_or_default();
+    let text = text.inspect(|_| shared.pool.release(connection)).unwrap_or_default();
     let kind = head.headers.get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()));
     let what = match kind {
         Some(kind) => format!(
@@ -196,7 +200,7 @@ pub(super) async fn read_page(
     }))
 }
 
-pub(super) fn refused(status: StatusCode, challenge: Option<String>, body: &[u8]) -> CallError {
+pub(super) fn refusal_error(status: StatusCode, challenge: Option<String>, body: &[u8]) -> CallError {
     CallError::Http(Arc::new(HttpFailure {
         stage: ConnectStage::Http,
         status: Some(status.as_u16()),
@@ -206,10 +210,10 @@ pub(super) fn refused(status: StatusCode, challenge: Option<String>, body: &[u8]
     }))
 }
 
-pub(super) fn broken(what: &str) -> CallError {
+pub(super) fn broken_error(what: &str) -> CallError {
     CallError::Http(Arc::new(super::failure(ConnectStage::Http, what)))
 }
 
-pub(super) fn too_large(bytes: usize, max: usize) -> CallError {
+pub(super) fn too_large_error(bytes: usize, max: usize) -> CallError {
     CallError::TooLarge { what: "the answer", bytes, max, setting: "max_message_bytes" }
 }

@@ -39,7 +39,7 @@ impl Default for AuthorizationWait {
 }
 
 impl AuthorizationWait {
-    async fn during<T>(&self, work: impl Future<Output = T>) -> T {
+    async fn measure<T>(&self, work: impl Future<Output = T>) -> T {
         let _away = AuthorizationPause::new(self);
         work.await
     }
@@ -133,7 +133,7 @@ impl<'a> RequestSubject<'a> {
 
 impl HttpLinkShared {
     /// Adds what lets a request in. Returns what was added.
-    pub(super) async fn let_in(
+    pub(super) async fn authorize_request(
         &self,
         verb: &Verb,
         subject: RequestSubject<'_>,
@@ -142,7 +142,7 @@ impl HttpLinkShared {
         let Some(authorizer) = &self.authorizer else { return Ok(HeaderMap::new()) };
         let Some(url) = self.url() else { return Ok(HeaderMap::new()) };
         let request = self.outbound(verb, subject, &url);
-        let given = self.away.during(authorizer.headers(request)).await;
+        let given = self.away.measure(authorizer.headers(request)).await;
         let given = given.map_err(|why| CallError::NotAuthorized(Arc::new(why)))?;
         for (name, value) in &given {
             let mut value = value.clone();
@@ -153,7 +153,7 @@ impl HttpLinkShared {
     }
 
     /// Returns true if a request with this response is to be sent again.
-    pub(super) async fn again(
+    pub(super) async fn should_retry(
         &self,
         verb: &Verb,
         subject: RequestSubject<'_>,
@@ -169,7 +169,7 @@ impl HttpLinkShared {
         };
         if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             if attempt > 0 && status.is_success() {
-                authorizer.let_in(&operation());
+                authorizer.record_success(&operation());
             }
             return Ok(false);
         }
@@ -182,7 +182,7 @@ impl HttpLinkShared {
         let headers = response.headers();
         let operation = &*operation();
         let refusal = RejectedRequest { request, sent, operation, status, headers, attempt };
-        match self.away.during(authorizer.refused(refusal)).await {
+        match self.away.measure(authorizer.handle_rejection(refusal)).await {
             Ok(verdict) => Ok(verdict == RetryDecision::Retry),
             Err(mut why) => {
                 why.status = Some(status);
@@ -217,13 +217,13 @@ mod tests {
         let slow = away.timeout(minute, pin!(std::future::pending::<()>())).await;
         assert_eq!(slow, None);
         let work = async {
-            away.during(tokio::time::sleep(10 * minute)).await;
+            away.measure(tokio::time::sleep(10 * minute)).await;
             tokio::time::sleep(minute / 2).await;
         };
         assert_eq!(away.timeout(minute, pin!(work)).await, Some(()));
         assert!(away.total() >= 10 * minute && away.total() < 11 * minute);
         let too_long = async {
-            away.during(tokio::time::sleep(10 * minute)).await;
+            away.measure(tokio::time::sleep(10 * minute)).await;
             std::future::pending::<()>().await;
         };
         let began = Instant::now();

@@ -20,7 +20,7 @@ use super::stream::ResponseStream;
 use super::{HttpLinkShared, deadline};
 use crate::client::core::{NegotiatedProtocol, malformed};
 use crate::client::error::{CallError, TimeLimit};
-use crate::client::link::{InFlightRequest, LinkEvent, OutgoingParams, OutgoingRequest, write_text};
+use crate::client::link::{InFlightRequest, LinkEvent, OutgoingParams, OutgoingRequest, write_json_string};
 
 /// A request whose answer is there, or streams.
 #[derive(Debug)]
@@ -46,8 +46,9 @@ impl InFlightRequest for HttpCall {
     fn poll_event(&mut self, cx: &mut TaskContext<'_>) -> Poll<LinkEvent> {
         match &mut self.0 {
             HttpCallState::Done(outcome) => {
-                let outcome =
-                    outcome.take().unwrap_or_else(|| Err(answer::broken("the answer was taken already")));
+                let outcome = outcome
+                    .take()
+                    .unwrap_or_else(|| Err(answer::broken_error("the answer was taken already")));
                 Poll::Ready(LinkEvent::Done(outcome))
             }
             HttpCallState::Stream(stream) => stream.poll_event(cx),
@@ -65,7 +66,7 @@ pub(super) async fn open(
     if *method == Method::Initialize
         && let OutgoingParams::Text(text) = outgoing.members
     {
-        shared.introduce(text, speech);
+        shared.record_handshake(text, speech);
     }
     let session = shared.session();
     match open_once(shared, outgoing, speech, &session).await {
@@ -108,7 +109,7 @@ pub(super) async fn open_once(
         let mut headers = shared.headers(speech, Some(method), outgoing.name, session);
         if *method == Method::ToolsCall
             && !speech.revision.is_legacy()
-            && let Some(mirror) = outgoing.name.and_then(|name| shared.mirror(name))
+            && let Some(mirror) = outgoing.name.and_then(|name| shared.header_params(name))
         {
             let arguments = outgoing.arguments.and_then(|arguments| arguments.decode::<&RawValue>().ok());
             mirror.add_headers(arguments, &mut headers);
@@ -158,7 +159,7 @@ async fn receive(
         let error = answer::read_refusal(shared, id, Some(method), response, connection).await;
         return match error {
             // Whatever the message says, the status means that the session is gone.
-            CallError::Rpc(_) if session_gone => Err(answer::refused(StatusCode::NOT_FOUND, None, b"")),
+            CallError::Rpc(_) if session_gone => Err(answer::refusal_error(StatusCode::NOT_FOUND, None, b"")),
             CallError::Rpc(_) => Ok(done(Err(error))),
             error => Err(error),
         };
@@ -167,12 +168,12 @@ async fn receive(
         true => shared.begin_session(response.headers()),
         false => Arc::clone(session),
     };
-    match answer::kind(response.headers()) {
+    match answer::response_kind(response.headers()) {
         ResponseKind::Json => {
             let (head, mut body) = response.into_parts();
             let max = shared.limits.max_message_bytes;
             let body = answer::read_body(&mut body, &head.headers, &mut connection, max).await?;
-            shared.pool.put_back(connection);
+            shared.pool.release(connection);
             Ok(done(answer::read_answer(method, id, &body)))
         }
         ResponseKind::Stream => {
@@ -205,7 +206,7 @@ async fn refresh_tools(
         let mut text = Vec::new();
         if let Some(cursor) = &cursor {
             text.extend_from_slice(b"\"cursor\":");
-            write_text(&mut text, cursor);
+            write_json_string(&mut text, cursor);
         }
         let outgoing =
             OutgoingRequest { members: OutgoingParams::Text(&text), ..OutgoingRequest::new(&method, limits) };

@@ -48,13 +48,13 @@ pub(crate) use call::HttpCall;
 pub(crate) use session::HttpClientSession;
 
 /// Maximum time to deliver a message that has no answer.
-const NOTE_TIMEOUT: Duration = Duration::from_secs(30);
+const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of answers being sent at once; further ones are dropped.
 const MAX_ANSWERS: usize = 256;
 /// Maximum number of redirects followed within the origin.
 const MAX_REDIRECTS: usize = 3;
 
-const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const SESSION_ID_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// A server that is reached over HTTP. Dropping it ends the session, in the background.
@@ -200,13 +200,13 @@ impl HttpLink {
 
     /// Notifies the server that the session is open. Unlike other notifications it must arrive before anything else is
     /// sent.
-    pub(crate) async fn opened(&self, speech: &NegotiatedProtocol) {
-        self.shared.say_initialized(speech).await;
-        session::listening(self.shared.keep_listening(speech)).await;
+    pub(crate) async fn send_initialized(&self, speech: &NegotiatedProtocol) {
+        self.shared.post_initialized(speech).await;
+        session::wait_until_listening(self.shared.keep_listening(speech)).await;
     }
 
     /// Returns the time spent on authorization.
-    pub(crate) fn away(&self) -> Duration {
+    pub(crate) fn authorization_time(&self) -> Duration {
         self.shared.away.total()
     }
 
@@ -225,7 +225,7 @@ impl HttpLink {
     }
 
     /// Ends the session because the server is not there any more.
-    pub(crate) fn give_up(&self, closed: ConnectionClosed) {
+    pub(crate) fn mark_lost(&self, closed: ConnectionClosed) {
         self.fail_all(closed);
         let shared = Arc::clone(&self.shared);
         tokio::spawn(async move { shared.end_session().await });
@@ -245,9 +245,9 @@ impl HttpLink {
 
     fn fail_all(&self, closed: ConnectionClosed) {
         let closed = Arc::new(closed);
-        self.shared.desk.connection_lost(Arc::clone(&closed));
+        self.shared.desk.handle_connection_lost(Arc::clone(&closed));
         for mailbox in self.shared.streaming().values() {
-            mailbox.put(Err(CallError::Closed(Arc::clone(&closed))));
+            mailbox.put_answer(Err(CallError::Closed(Arc::clone(&closed))));
         }
     }
 }
@@ -287,7 +287,7 @@ impl HttpLinkShared {
         // An answer to the server has no method of its own; its headers are those of any legacy message.
         headers::add_request_headers(&mut all, speech.revision, method.unwrap_or(&Method::Ping), name);
         if let Some(id) = session.id.as_ref().filter(|_| method != Some(&Method::Initialize)) {
-            all.insert(SESSION, id.clone());
+            all.insert(SESSION_ID_HEADER, id.clone());
         }
         all
     }
@@ -306,12 +306,12 @@ impl HttpLinkShared {
             *request.method_mut() = verb.clone();
             *request.uri_mut() = self.path.read().unwrap_or_else(PoisonError::into_inner).clone();
             *request.headers_mut() = headers();
-            let sent = self.let_in(verb, subject, request.headers_mut()).await?;
+            let sent = self.authorize_request(verb, subject, request.headers_mut()).await?;
             let (response, connection) = self.pool.send(request).await.map_err(send_error)?;
             let status = response.status();
             if !status.is_redirection() {
-                if self.again(verb, subject, &sent, &response, attempt).await? {
-                    answer::finish(self, response, connection).await;
+                if self.should_retry(verb, subject, &sent, &response, attempt).await? {
+                    answer::drain_response(self, response, connection).await;
                     attempt += 1;
                     continue;
                 }
@@ -321,7 +321,7 @@ impl HttpLinkShared {
                 return Ok((response, connection));
             }
             let Some(there) = self.location(&response) else { return Ok((response, connection)) };
-            self.follow(status, &there, redirects)?;
+            self.follow_redirect(status, &there, redirects)?;
             redirects += 1;
         }
     }
@@ -340,7 +340,12 @@ impl HttpLinkShared {
 
     /// Adopts the target of a redirect. It must be the same server, because credentials are sent nowhere else, and the
     /// status must keep the message unchanged.
-    fn follow(&self, status: StatusCode, there: &url::Url, redirects: usize) -> Result<(), CallError> {
+    fn follow_redirect(
+        &self,
+        status: StatusCode,
+        there: &url::Url,
+        redirects: usize,
+    ) -> Result<(), CallError> {
         let kept = matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
         let same = self.pool.url().is_some_and(|here| here.origin() == there.origin());
         if kept
@@ -386,12 +391,12 @@ impl HttpLinkShared {
         let sent = pin!(async {
             let (response, connection) = self.send(&Verb::POST, subject, headers, &body.into()).await?;
             let status = response.status();
-            answer::finish(self, response, connection).await;
+            answer::drain_response(self, response, connection).await;
             Ok(status)
         });
-        match self.away.timeout(NOTE_TIMEOUT, sent).await {
+        match self.away.timeout(NOTIFICATION_TIMEOUT, sent).await {
             Some(Ok(status)) if status.is_success() => Ok(()),
-            Some(Ok(status)) => Err(answer::refused(status, None, &[])),
+            Some(Ok(status)) => Err(answer::refusal_error(status, None, &[])),
             Some(Err(error)) => Err(error),
             None => {
                 Err(CallError::Http(Arc::new(failure(ConnectStage::Http, "a message was not taken in time"))))
@@ -450,17 +455,17 @@ impl HttpLinkShared {
         id: &RequestId,
         outcome: Result<&RawJson, &RpcError>,
     ) {
-        if !session.no_longer_asks(id) {
+        if !session.remove_server_request(id) {
             return;
         }
         self.answered.fetch_add(1, Ordering::Relaxed);
-        let Some(speech) = self.speech() else { return };
+        let Some(speech) = self.negotiated() else { return };
         let mut body = Vec::new();
         write_answer(&mut body, id, outcome);
         self.post_in_background(body, None, speech, Arc::clone(session));
     }
 
-    fn introduction(&self) -> MutexGuard<'_, HandshakeRecord> {
+    fn handshake(&self) -> MutexGuard<'_, HandshakeRecord> {
         self.introduction.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -470,7 +475,7 @@ impl HttpLinkShared {
 
     fn learn_tools(&self, result: &mut ListToolsResult) {
         let mut mirrors = self.mirrors.write().unwrap_or_else(PoisonError::into_inner);
-        result.tools.retain(|tool| match HeaderParams::of(&tool.input_schema) {
+        result.tools.retain(|tool| match HeaderParams::from_schema(&tool.input_schema) {
             Ok(mirror) if mirror.is_empty() => {
                 mirrors.remove(tool.name.as_str());
                 true
@@ -486,7 +491,7 @@ impl HttpLinkShared {
         });
     }
 
-    fn mirror(&self, tool: &str) -> Option<Arc<HeaderParams>> {
+    fn header_params(&self, tool: &str) -> Option<Arc<HeaderParams>> {
         self.mirrors.read().unwrap_or_else(PoisonError::into_inner).get(tool).cloned()
     }
 }

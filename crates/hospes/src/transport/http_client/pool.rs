@@ -157,7 +157,7 @@ impl HttpConnectionPool {
     }
 
     /// Returns a connection whose response has been read to its end.
-    pub(super) fn put_back(self: &Arc<Self>, connection: HttpConnection) {
+    pub(super) fn release(self: &Arc<Self>, connection: HttpConnection) {
         let mut free = self.lock();
         if connection.over || free.connections.len() >= MAX_IDLE {
             return;

@@ -40,7 +40,7 @@ impl ProxyRoute {
         proxy: &ProxySetting,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>, String> {
-        if is_here(origin.host().unwrap_or_default()) {
+        if is_loopback(origin.host().unwrap_or_default()) {
             return Ok(None);
         }
         let first = |names: &[&'static str]| {
@@ -81,7 +81,7 @@ impl ProxyRoute {
 }
 
 /// Returns true if the host is this machine, which no proxy can reach.
-fn is_here(host: &str) -> bool {
+fn is_loopback(host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     match host.parse::<IpAddr>() {
         Ok(address) => address.to_canonical().is_loopback(),

@@ -12,7 +12,7 @@ use hyper::body::{Body as _, Incoming};
 use super::pool::HttpConnection;
 
 /// Maximum number of frames without content read in one poll, so that time limits are checked in between.
-const MAX_FRAMES_A_TURN: usize = 16;
+const MAX_FRAMES_PER_POLL: usize = 16;
 
 /// Cuts a body into messages.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl SseReader {
                 };
                 return Poll::Ready(Some(item));
             }
-            if frames == MAX_FRAMES_A_TURN {
+            if frames == MAX_FRAMES_PER_POLL {
                 self.crowded = true;
                 cx.waker().wake_by_ref();
                 return Poll::Pending;

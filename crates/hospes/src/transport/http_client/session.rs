@@ -18,7 +18,7 @@ use super::answer::{self, ResponseKind};
 use super::authorize::RequestSubject;
 use super::pool::HttpConnection;
 use super::reader::SseReader;
-use super::{HttpLinkShared, LAST_EVENT_ID, NOTE_TIMEOUT, SESSION, call};
+use super::{HttpLinkShared, LAST_EVENT_ID, NOTIFICATION_TIMEOUT, SESSION_ID_HEADER, call};
 use crate::client::core::{NegotiatedProtocol, malformed};
 use crate::client::error::{CallError, ConnectionClosed};
 use crate::client::link::{InFlightRequest as _, LinkEvent, OutgoingParams, OutgoingRequest};
@@ -27,10 +27,10 @@ use crate::client::link::{InFlightRequest as _, LinkEvent, OutgoingParams, Outgo
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 /// Delay before a broken stream is opened again, unless the server sets one. It grows each time, until a message
 /// arrives.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(500);
+const LONGEST_RETRY_DELAY: Duration = Duration::from_secs(60);
 /// Minimum delay, even if the server sets less: `retry: 0` would keep a processor busy.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+const SHORTEST_RETRY_DELAY: Duration = Duration::from_millis(10);
 /// Maximum time that the first call waits for the session's own stream. Some servers send their requests there and drop
 /// them while no stream is open. Others send nothing before the first event and must not delay the call.
 const LISTEN_HEAD_START: Duration = Duration::from_secs(1);
@@ -53,19 +53,19 @@ impl HttpClientSession {
 
     /// Adds a request of the server. Returns the number of open ones; none if it is open already or the session has
     /// ended.
-    pub(super) fn asks(&self, id: &RequestId) -> Option<usize> {
+    pub(super) fn add_server_request(&self, id: &RequestId) -> Option<usize> {
         let mut open = self.open();
         let open = open.as_mut()?;
         open.insert(id.clone()).then_some(open.len())
     }
 
     /// It is answered, or not wanted any more; false if that was so before.
-    pub(super) fn no_longer_asks(&self, id: &RequestId) -> bool {
+    pub(super) fn remove_server_request(&self, id: &RequestId) -> bool {
         self.open().as_mut().is_some_and(|open| open.remove(id))
     }
 
     /// Returns true if the server waits for an answer of this client.
-    pub(super) fn waits_for_us(&self) -> bool {
+    pub(super) fn has_server_requests(&self) -> bool {
         self.open().as_ref().is_some_and(|open| !open.is_empty())
     }
 
@@ -105,26 +105,26 @@ pub(super) enum OpenedStream {
 
 impl HttpLinkShared {
     /// Remembers how we introduced ourselves.
-    pub(super) fn introduce(&self, params: &[u8], speech: &NegotiatedProtocol) {
-        let mut introduction = self.introduction();
+    pub(super) fn record_handshake(&self, params: &[u8], speech: &NegotiatedProtocol) {
+        let mut introduction = self.handshake();
         introduction.params = params.to_vec();
         introduction.asked = Some(speech.clone());
     }
 
     /// Returns the negotiated revision and metadata, or those that were asked for until then.
-    pub(super) fn speech(&self) -> Option<NegotiatedProtocol> {
-        let introduction = self.introduction();
+    pub(super) fn negotiated(&self) -> Option<NegotiatedProtocol> {
+        let introduction = self.handshake();
         introduction.agreed.clone().or_else(|| introduction.asked.clone())
     }
 
     /// The server has answered `initialize`; perhaps it gave the session an id.
     pub(super) fn begin_session(&self, headers: &HeaderMap) -> Arc<HttpClientSession> {
-        let mut id = headers.get(SESSION).cloned();
+        let mut id = headers.get(SESSION_ID_HEADER).cloned();
         if let Some(id) = &mut id {
             id.set_sensitive(true);
         }
         self.next_session(id);
-        self.desk.forget_questions();
+        self.desk.abort_requests();
         self.session()
     }
 
@@ -139,8 +139,8 @@ impl HttpLinkShared {
     }
 
     /// The last step of the handshake.
-    pub(super) async fn say_initialized(&self, speech: &NegotiatedProtocol) {
-        self.introduction().agreed = Some(speech.clone());
+    pub(super) async fn post_initialized(&self, speech: &NegotiatedProtocol) {
+        self.handshake().agreed = Some(speech.clone());
         let mut body = Vec::new();
         if Notification::Initialized.encode(speech.revision, None, &mut body).unwrap_or(false)
             && let Err(error) = self.post(body, Some(&Method::Initialized), speech, &self.session()).await
@@ -169,13 +169,13 @@ impl HttpLinkShared {
             return Ok(());
         }
         let (params, asked, agreed) = {
-            let introduction = self.introduction();
+            let introduction = self.handshake();
             (introduction.params.clone(), introduction.asked.clone(), introduction.agreed.clone())
         };
         let (Some(asked), Some(agreed)) = (asked, agreed) else { return Err(CallError::SessionEnded) };
         tracing::info!("the server has ended the session; a new one is opened");
         let method = Method::Initialize;
-        let limits = TimeLimits { timeout: Some(NOTE_TIMEOUT), max_timeout: None };
+        let limits = TimeLimits { timeout: Some(NOTIFICATION_TIMEOUT), max_timeout: None };
         let outgoing = OutgoingRequest {
             members: OutgoingParams::Text(&params),
             ..OutgoingRequest::new(&method, limits)
@@ -192,8 +192,8 @@ impl HttpLinkShared {
             self.end_session().await;
             return Err(error);
         }
-        self.say_initialized(&agreed).await;
-        listening(self.keep_listening(&agreed)).await;
+        self.post_initialized(&agreed).await;
+        wait_until_listening(self.keep_listening(&agreed)).await;
         if let Some(then) = self.on_renewed.get() {
             then();
         }
@@ -229,14 +229,14 @@ impl HttpLinkShared {
     pub(super) fn keep_listening(self: &Arc<Self>, speech: &NegotiatedProtocol) -> oneshot::Receiver<()> {
         let (open, opened) = oneshot::channel();
         let listener = tokio::spawn(listen(Arc::clone(self), speech.clone(), self.session(), open));
-        if let Some(old) = self.introduction().listener.replace(listener.abort_handle()) {
+        if let Some(old) = self.handshake().listener.replace(listener.abort_handle()) {
             old.abort();
         }
         opened
     }
 
     pub(super) fn stop_listening(&self) {
-        if let Some(listener) = self.introduction().listener.take() {
+        if let Some(listener) = self.handshake().listener.take() {
             listener.abort();
         }
     }
@@ -246,12 +246,12 @@ impl HttpLinkShared {
         self.ended.store(true, Ordering::Relaxed);
         self.stop_listening();
         let ended = self.next_session(None);
-        let (Some(speech), Some(_)) = (self.speech(), &ended.id) else { return };
+        let (Some(speech), Some(_)) = (self.negotiated(), &ended.id) else { return };
         let headers = || self.headers(&speech, Some(&Method::Ping), None, &ended);
         let ending = async {
             let (response, connection) =
                 self.send(&Verb::DELETE, RequestSubject::new("DELETE", None), headers, &Bytes::new()).await?;
-            answer::finish(self, response, connection).await;
+            answer::drain_response(self, response, connection).await;
             Ok::<(), CallError>(())
         };
         let _ = tokio::time::timeout(END_TIMEOUT, ending).await;
@@ -281,27 +281,27 @@ impl HttpLinkShared {
         let subject = RequestSubject::new("GET", None).background(background);
         let (response, connection) = self.send(&Verb::GET, subject, headers, &Bytes::new()).await?;
         let status = response.status();
-        if status.is_success() && matches!(answer::kind(response.headers()), ResponseKind::Stream) {
+        if status.is_success() && matches!(answer::response_kind(response.headers()), ResponseKind::Stream) {
             return Ok(OpenedStream::Stream(response.into_body(), connection));
         }
-        answer::finish(self, response, connection).await;
+        answer::drain_response(self, response, connection).await;
         Ok(OpenedStream::Refused(status))
     }
 }
 
 /// Waits until the session's own stream is open or refused, but not for long.
-pub(super) async fn listening(opened: oneshot::Receiver<()>) {
+pub(super) async fn wait_until_listening(opened: oneshot::Receiver<()>) {
     let _ = tokio::time::timeout(LISTEN_HEAD_START, opened).await;
 }
 
 /// Returns the delay before the `failures`-th attempt: the server's value, or else a growing one with random spread, so
 /// that clients do not retry at once.
-pub(super) fn pause(retry: Option<Duration>, failures: u32) -> Duration {
-    let base = retry.unwrap_or(FIRST_PAUSE).max(SHORTEST_PAUSE);
+pub(super) fn retry_delay(retry: Option<Duration>, failures: u32) -> Duration {
+    let base = retry.unwrap_or(FIRST_RETRY_DELAY).max(SHORTEST_RETRY_DELAY);
     if failures == 0 {
         return base;
     }
-    let longer = base.saturating_mul(1 << failures.min(10)).min(LONGEST_PAUSE).max(base);
+    let longer = base.saturating_mul(1 << failures.min(10)).min(LONGEST_RETRY_DELAY).max(base);
     let mut random = [0_u8; 1];
     // Without randomness there is no jitter, which does little harm.
     let _ = getrandom::fill(&mut random);
@@ -330,7 +330,7 @@ async fn listen(
                 reader.begin();
                 while let Some(message) = reader.next(&mut body, &mut connection).await {
                     failures = 0;
-                    shared.handle_unbidden(&message, &session, &speech);
+                    shared.handle_unsolicited_item(&message, &session, &speech);
                 }
             }
             Ok(OpenedStream::Refused(StatusCode::NOT_FOUND)) if session.id.is_some() && failures > 0 => {
@@ -362,7 +362,7 @@ async fn listen(
             }
             Err(error) => tracing::debug!(%error, "the server's own stream broke"),
         }
-        tokio::time::sleep(pause(reader.retry(), failures)).await;
+        tokio::time::sleep(retry_delay(reader.retry(), failures)).await;
         failures += 1;
     }
 }

@@ -34,7 +34,7 @@ use crate::client::error::{CallError, ConnectStage, ConnectionClosed};
 use crate::client::inbox;
 
 /// Maximum time until the first event, which contains the URL for messages.
-const ENDPOINT_PATIENCE: Duration = Duration::from_secs(10);
+const ENDPOINT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of requests being sent at once.
 const MAX_POSTS: usize = 64;
 /// Maximum number of requests waiting to be sent; further ones fail.
@@ -47,9 +47,9 @@ const MAX_REFUSALS: usize = 64;
 const POST_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// Maximum time that a notification waits for earlier messages, and that later messages wait for it. Requests and
 /// answers are sent concurrently.
-const ORDER_PATIENCE: Duration = Duration::from_secs(1);
+const ORDER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum time to send the last messages when the connection is closed.
-const END_PATIENCE: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Size of the buffers between the connection and its pipes, in bytes.
 const PIPE_BYTES: usize = 64 * 1024;
 
@@ -63,7 +63,7 @@ impl HttpLink {
         let (stream, messages) = self
             .shared
             .away
-            .timeout(patience.min(ENDPOINT_PATIENCE), pin!(self.shared.open_sse()))
+            .timeout(patience.min(ENDPOINT_TIMEOUT), pin!(self.shared.open_sse()))
             .await
             .unwrap_or_else(|| Err(no_sse("no event said where messages go")))?;
         // SSE-04: nothing is sent anywhere else any more.
@@ -111,7 +111,7 @@ impl HttpLinkShared {
             OpenedStream::Refused(status) if status.is_success() => {
                 return Err(no_sse("the answer is no stream of events"));
             }
-            OpenedStream::Refused(status) => return Err(answer::refused(status, None, &[])),
+            OpenedStream::Refused(status) => return Err(answer::refusal_error(status, None, &[])),
         };
         let mut stream =
             SseStream { body, connection, reader: SseReader::new(self.limits.max_message_bytes) };
@@ -179,8 +179,8 @@ impl SsePump {
         while let Some(item) = stream.next().await {
             match item {
                 SseItem::Message(data) => {
-                    self.note_revision(&data);
-                    if !self.hand_over(data.into()).await {
+                    self.record_revision(&data);
+                    if !self.deliver_line(data.into()).await {
                         break;
                     }
                 }
@@ -209,7 +209,7 @@ impl SsePump {
     }
 
     /// Gives the client a line; false when it takes none any more.
-    async fn hand_over(&self, mut line: Vec<u8>) -> bool {
+    async fn deliver_line(&self, mut line: Vec<u8>) -> bool {
         end_line(&mut line, 0);
         self.to_client.lock().await.write_all(&line).await.is_ok()
     }
@@ -218,7 +218,7 @@ impl SsePump {
     async fn fail(&self, id: &RequestId, error: &RpcError) {
         let mut line = Vec::new();
         write_answer(&mut line, id, Err(error));
-        self.hand_over(line).await;
+        self.deliver_line(line).await;
     }
 
     fn revision(&self) -> Option<Revision> {
@@ -226,7 +226,7 @@ impl SsePump {
     }
 
     /// The first answer is that to `initialize`.
-    fn note_revision(&self, data: &Bytes) {
+    fn record_revision(&self, data: &Bytes) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct InitializeResultPeek {
@@ -279,7 +279,7 @@ impl SsePump {
                 read = from_client.read_buf(lines.buffer()) => {
                     if !matches!(read, Ok(1..)) {
                         // What was said last must still arrive.
-                        let _ = tokio::time::timeout(END_PATIENCE, posts.drain()).await;
+                        let _ = tokio::time::timeout(CLOSE_TIMEOUT, posts.drain()).await;
                         return "the connection was closed".into();
                     }
                 }
@@ -332,7 +332,7 @@ impl SsePump {
             Ok(StatusCode::NOT_FOUND | StatusCode::GONE) => {
                 return Some("the server no longer knows the stream".into());
             }
-            Ok(status) => answer::refused(status, None, &[]),
+            Ok(status) => answer::refusal_error(status, None, &[]),
             Err(error) => error,
         };
         tracing::debug!(%error, "a message was not taken");
@@ -354,7 +354,7 @@ impl SsePump {
             let status = response.status();
             let said = response.headers().get(CONTENT_TYPE).is_some();
             if status.is_success() || !said {
-                answer::finish(&self.shared, response, connection).await;
+                answer::drain_response(&self.shared, response, connection).await;
                 return Ok(status);
             }
             match answer::read_refusal(&self.shared, 0, None, response, connection).await {
@@ -399,7 +399,7 @@ impl PendingPosts<'_> {
 
     /// Waits like `drain`, but no longer than the order timeout.
     async fn settle(&mut self) -> Option<String> {
-        tokio::time::timeout(ORDER_PATIENCE, self.drain()).await.ok().flatten()
+        tokio::time::timeout(ORDER_TIMEOUT, self.drain()).await.ok().flatten()
     }
 
     /// Removes a cancelled request that was still waiting. Returns true if there was one; then nothing is sent.
@@ -429,8 +429,8 @@ impl OutgoingKind {
             Ok(Frame::Single(JsonRpcMessage::Notification(notification))) => {
                 let cancels = Method::from_name(&notification.method) == Method::Cancelled;
                 let params =
-                    notification.params.filter(|_| cancels).map(|params| RawJson::within(line, params));
-                Self::Notification(inbox::cancelled(params.as_ref()).map(|(id, _)| id))
+                    notification.params.filter(|_| cancels).map(|params| RawJson::slice_of(line, params));
+                Self::Notification(inbox::parse_cancelled(params.as_ref()).map(|(id, _)| id))
             }
             _ => Self::Answer,
         }

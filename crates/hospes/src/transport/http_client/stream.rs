@@ -21,7 +21,7 @@ use super::answer;
 use super::call::{ActiveCall, CallStart};
 use super::pool::HttpConnection;
 use super::reader::{SseItem, SseReader};
-use super::session::{HttpClientSession, OpenedStream, pause};
+use super::session::{HttpClientSession, OpenedStream, retry_delay};
 use super::{HttpLinkShared, deadline};
 use crate::client::core::NegotiatedProtocol;
 use crate::client::error::{CallError, TimeLimit};
@@ -50,7 +50,8 @@ impl CallMailbox {
         Self {
             answer: Mutex::default(),
             questions: Mutex::default(),
-            asks: outgoing.ears == EventInterest::Questions && outgoing.method.may_ask(),
+            asks: outgoing.interest == EventInterest::NotificationsAndRequests
+                && outgoing.method.allows_input_requests(),
             principal: outgoing.principal.cloned(),
             session: Arc::clone(session),
             waker: AtomicWaker::new(),
@@ -62,7 +63,7 @@ impl CallMailbox {
         self.asks && Arc::ptr_eq(&self.session, session)
     }
 
-    pub(super) fn ask(&self, question: LinkEvent) {
+    pub(super) fn put_question(&self, question: LinkEvent) {
         self.questions.lock().unwrap_or_else(PoisonError::into_inner).push(question);
         self.waker.wake();
     }
@@ -71,7 +72,7 @@ impl CallMailbox {
         self.questions.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
-    pub(super) fn put(&self, answer: Result<RawJson, CallError>) {
+    pub(super) fn put_answer(&self, answer: Result<RawJson, CallError>) {
         *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
         self.waker.wake();
     }
@@ -136,7 +137,7 @@ impl ResponseStream {
         shared.streaming().insert(id, Arc::clone(&mailbox));
         if let Some(closed) = shared.desk.closed() {
             // Whoever closed the connection has told those that were there then.
-            mailbox.put(Err(CallError::Closed(closed)));
+            mailbox.put_answer(Err(CallError::Closed(closed)));
         }
         Self {
             mailbox,
@@ -145,7 +146,7 @@ impl ResponseStream {
             speech: speech.clone(),
             id,
             method: outgoing.method.clone(),
-            ears: outgoing.ears,
+            ears: outgoing.interest,
             reader: SseReader::new(shared.limits.max_message_bytes),
             source: ResponseSource::Open(body, connection),
             inbox: CallInbox::default(),
@@ -177,7 +178,7 @@ impl ResponseStream {
             }
             if let Some(outcome) = self.done.take() {
                 self.finished = true;
-                self.let_go(cx);
+                self.release_connection(cx);
                 return Poll::Ready(LinkEvent::Done(outcome));
             }
             if let Some(answer) = self.mailbox.poll_take(cx) {
@@ -220,7 +221,7 @@ impl ResponseStream {
 
     fn fail(&mut self, what: &str) {
         self.source = ResponseSource::Ended;
-        self.done = Some(Err(answer::broken(what)));
+        self.done = Some(Err(answer::broken_error(what)));
     }
 
     /// Resumes a stream that has ended without the answer. Older revisions allow this from the last event, if it had an
@@ -230,7 +231,7 @@ impl ResponseStream {
         if !self.speech.revision.is_legacy() || last_id.is_empty() || self.failures >= MAX_RESUMPTIONS {
             return self.fail("the stream broke off before the answer");
         }
-        let pause = pause(self.reader.retry(), self.failures);
+        let pause = retry_delay(self.reader.retry(), self.failures);
         self.failures += 1;
         let (shared, speech) = (Arc::clone(&self.shared), self.speech.clone());
         // A session that took this one's place knows nothing of its streams.
@@ -242,12 +243,12 @@ impl ResponseStream {
     }
 
     /// The connection can be used again if the stream ends right behind the answer.
-    fn let_go(&mut self, cx: &mut TaskContext<'_>) {
+    fn release_connection(&mut self, cx: &mut TaskContext<'_>) {
         if let ResponseSource::Open(mut body, mut connection) =
             std::mem::replace(&mut self.source, ResponseSource::Ended)
             && matches!(connection.poll_drive(cx, |cx| Pin::new(&mut body).poll_frame(cx)), Poll::Ready(None))
         {
-            self.shared.pool.put_back(connection);
+            self.shared.pool.release(connection);
         }
     }
 
@@ -266,7 +267,7 @@ impl ResponseStream {
             SseItem::Oversize(over) => {
                 if over.response() == Some(&RequestId::Number(self.id)) {
                     let bytes = usize::try_from(over.seen).unwrap_or(usize::MAX);
-                    self.done = Some(Err(answer::too_large(bytes, over.limit)));
+                    self.done = Some(Err(answer::too_large_error(bytes, over.limit)));
                 } else {
                     self.shared.handle_oversize(&over, &self.session);
                 }
@@ -283,18 +284,19 @@ impl ResponseStream {
                 self.handle_notification(method, params);
             }
             JsonRpcMessage::Request(request)
-                if self.ears == EventInterest::Questions && self.method.may_ask() =>
+                if self.ears == EventInterest::NotificationsAndRequests
+                    && self.method.allows_input_requests() =>
             {
                 let method = Method::from_name(&request.method);
-                if self.shared.take_up(&request.id, &method, &self.session, &self.speech) {
+                if self.shared.accept_request(&request.id, &method, &self.session, &self.speech) {
                     self.inbox.push(LinkEvent::Question(request.id, method, raw(data, request.params)));
                 }
             }
             JsonRpcMessage::Request(_) => {
-                self.shared.handle_unbidden_message(data, message, &self.session, &self.speech)
+                self.shared.handle_unsolicited_message(data, message, &self.session, &self.speech)
             }
             JsonRpcMessage::Response(_) => {
-                if let Some(outcome) = answer::ours(self.id, data, message) {
+                if let Some(outcome) = answer::match_answer(self.id, data, message) {
                     self.done = Some(outcome);
                 }
             }
@@ -304,14 +306,14 @@ impl ResponseStream {
     fn handle_notification(&mut self, method: Method, params: Option<RawJson>) {
         match method {
             Method::Progress => {
-                let Some(progress) = ProgressParamsPeek::of(params.as_ref()) else { return };
+                let Some(progress) = ProgressParamsPeek::from_params(params.as_ref()) else { return };
                 if progress.progress_token != ProgressToken::from(self.id) {
                     return;
                 }
                 self.clock.heard = Instant::now();
                 if progress.progress > self.progress {
                     self.progress = progress.progress;
-                    if self.ears != EventInterest::Deaf {
+                    if self.ears != EventInterest::AnswerOnly {
                         self.inbox.push(LinkEvent::Notification(method, params));
                     }
                 }
@@ -321,14 +323,14 @@ impl ResponseStream {
                 self.inbox.push(LinkEvent::Notification(method, params))
             }
             _ => {
-                if method == Method::LogMessage && self.ears != EventInterest::Deaf {
+                if method == Method::LogMessage && self.ears != EventInterest::AnswerOnly {
                     self.inbox.push(LinkEvent::Notification(method.clone(), params.clone()));
                     // Whoever relays a call relays its messages too; told twice they would arrive twice.
-                    if self.ears == EventInterest::Questions {
+                    if self.ears == EventInterest::NotificationsAndRequests {
                         return;
                     }
                 }
-                self.shared.handle_outside(&method, params.as_ref(), &self.session);
+                self.shared.handle_notification(&method, params.as_ref(), &self.session);
             }
         }
     }
@@ -387,7 +389,7 @@ impl CallClock {
                 continue;
             }
             let answered = shared.answered.load(Ordering::Relaxed);
-            let waited_for_us = session.waits_for_us() || answered > self.answered;
+            let waited_for_us = session.has_server_requests() || answered > self.answered;
             if limit == TimeLimit::Timeout && waited_for_us {
                 (self.heard, self.answered) = (now, answered);
                 continue;
@@ -417,7 +419,7 @@ impl CallClock {
 
 /// A message's params, as a part of it.
 pub(super) fn raw(data: &Bytes, params: Option<&RawValue>) -> Option<RawJson> {
-    params.map(|params| RawJson::within(data, params))
+    params.map(|params| RawJson::slice_of(data, params))
 }
 
 impl fmt::Debug for ResponseStream {

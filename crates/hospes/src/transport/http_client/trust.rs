@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_native_certs::load_certs_from_paths;
 
-const FILE: &str = "SSL_CERT_FILE";
-const FOLDERS: &str = "SSL_CERT_DIR";
+const CERT_FILE_VARIABLE: &str = "SSL_CERT_FILE";
+const CERT_DIR_VARIABLE: &str = "SSL_CERT_DIR";
 
 /// Creates the TLS settings for `https` that trust these authorities, files in PEM. They are added to those of the
 /// environment (`SSL_CERT_FILE`, `SSL_CERT_DIR`), or to the built-in ones.
@@ -19,11 +19,12 @@ const FOLDERS: &str = "SSL_CERT_DIR";
 pub fn tls_config(ca_files: &[PathBuf]) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
     let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    match (of(FILE), of(FOLDERS)) {
+    match (of(CERT_FILE_VARIABLE), of(CERT_DIR_VARIABLE)) {
         (None, None) => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
         (file, folders) => {
             if let Some(file) = file {
-                add(&mut roots, Some(Path::new(&file)), None).map_err(|why| format!("{FILE}: {why}"))?;
+                add(&mut roots, Some(Path::new(&file)), None)
+                    .map_err(|why| format!("{CERT_FILE_VARIABLE}: {why}"))?;
             }
             let folders = folders.unwrap_or_default();
             let before = roots.len();
@@ -33,7 +34,7 @@ pub fn tls_config(ca_files: &[PathBuf]) -> Result<ClientConfig, String> {
                 problem = add(&mut roots, None, Some(&folder)).err().or(problem);
             }
             if let Some(why) = problem.filter(|_| roots.len() == before) {
-                return Err(format!("{FOLDERS}: {why}"));
+                return Err(format!("{CERT_DIR_VARIABLE}: {why}"));
             }
         }
     }

@@ -19,7 +19,7 @@ use crate::client::link::LinkEvent;
 
 impl HttpLinkShared {
     /// Handles an item that belongs to no request of this client.
-    pub(super) fn handle_unbidden(
+    pub(super) fn handle_unsolicited_item(
         self: &Arc<Self>,
         item: &SseItem,
         session: &Arc<HttpClientSession>,
@@ -27,10 +27,10 @@ impl HttpLinkShared {
     ) {
         match item {
             SseItem::Message(data) => match message::decode(data) {
-                Ok(Frame::Single(message)) => self.handle_unbidden_message(data, message, session, speech),
+                Ok(Frame::Single(message)) => self.handle_unsolicited_message(data, message, session, speech),
                 Ok(Frame::Batch(parts)) => {
                     for message in parts.into_iter().flatten() {
-                        self.handle_unbidden_message(data, message, session, speech);
+                        self.handle_unsolicited_message(data, message, session, speech);
                     }
                 }
                 Err(error) => tracing::debug!(%error, "an event that is no message"),
@@ -40,7 +40,7 @@ impl HttpLinkShared {
         }
     }
 
-    pub(super) fn handle_unbidden_message(
+    pub(super) fn handle_unsolicited_message(
         self: &Arc<Self>,
         data: &Bytes,
         message: JsonRpcMessage<'_>,
@@ -50,22 +50,22 @@ impl HttpLinkShared {
         match message {
             JsonRpcMessage::Notification(notification) => {
                 let method = Method::from_name(&notification.method);
-                self.handle_outside(&method, raw(data, notification.params).as_ref(), session);
+                self.handle_notification(&method, raw(data, notification.params).as_ref(), session);
             }
             JsonRpcMessage::Request(request) => {
                 let method = Method::from_name(&request.method);
-                if self.take_up(&request.id, &method, session, speech) {
+                if self.accept_request(&request.id, &method, session, speech) {
                     let question =
                         InboundRequest { id: request.id, method, params: raw(data, request.params) };
-                    self.put_to_a_call(question, session);
+                    self.route_to_call(question, session);
                 }
             }
             JsonRpcMessage::Response(response) => {
                 if let Some(RequestId::Number(id)) = response.id
                     && let Some(mailbox) = self.streaming().get(&id)
                 {
-                    let answer = response.outcome.map(|result| RawJson::within(data, result));
-                    mailbox.put(answer.map_err(CallError::Rpc));
+                    let answer = response.outcome.map(|result| RawJson::slice_of(data, result));
+                    mailbox.put_answer(answer.map_err(CallError::Rpc));
                 }
             }
         }
@@ -74,7 +74,7 @@ impl HttpLinkShared {
     /// Puts what the server asks on the session's own stream to the call on whose behalf it asks: there are servers that
     /// put all their questions there. As on a connection of one stream that is the youngest of those whose callers can
     /// pass a question on, and what is asked on behalf of one principal must not reach another.
-    fn put_to_a_call(self: &Arc<Self>, question: InboundRequest, session: &Arc<HttpClientSession>) {
+    fn route_to_call(self: &Arc<Self>, question: InboundRequest, session: &Arc<HttpClientSession>) {
         let InboundRequest { id, method, params } = question;
         // Until the question is in its hands the call must not leave: it refuses what it has then, and nothing else.
         let streaming = self.streaming();
@@ -93,30 +93,30 @@ impl HttpLinkShared {
                 let error = RpcError::internal("it cannot be told whose call this question belongs to");
                 self.answer(session, &id, Err(&error));
             }
-            Some((_, mailbox)) => mailbox.ask(LinkEvent::Question(id, method, params)),
+            Some((_, mailbox)) => mailbox.put_question(LinkEvent::Question(id, method, params)),
             None => {
                 drop(streaming);
                 let reply = ReplyTo::Http(Arc::clone(self), Arc::clone(session));
-                self.desk.unasked(id, method, params, reply);
+                self.desk.handle_unsolicited_request(id, method, params, reply);
             }
         }
     }
 
-    pub(super) fn handle_outside(
+    pub(super) fn handle_notification(
         &self,
         method: &Method,
         params: Option<&RawJson>,
         session: &HttpClientSession,
     ) {
         if *method == Method::Cancelled {
-            if let Some((id, reason)) = inbox::cancelled(params)
-                && session.no_longer_asks(&id)
+            if let Some((id, reason)) = inbox::parse_cancelled(params)
+                && session.remove_server_request(&id)
             {
-                self.desk.cancelled(&id, reason);
+                self.desk.handle_cancelled(&id, reason);
             }
             return;
         }
-        self.desk.notification(method, params);
+        self.desk.handle_notification(method, params);
     }
 
     pub(super) fn handle_oversize(
@@ -126,13 +126,13 @@ impl HttpLinkShared {
     ) {
         tracing::warn!(bytes = over.seen, limit = over.limit, "a message over the limit was skipped");
         if let OversizeSubject::Request(id) = &over.subject {
-            session.asks(id);
+            session.add_server_request(id);
             self.answer(session, id, Err(&over.to_error()));
         }
     }
 
     /// Accepts a request of the server. Returns false if it has already been answered or ignored.
-    pub(super) fn take_up(
+    pub(super) fn accept_request(
         self: &Arc<Self>,
         id: &RequestId,
         method: &Method,
@@ -144,7 +144,7 @@ impl HttpLinkShared {
             tracing::warn!(%method, "the server sent a request, which its revision does not have");
             return false;
         }
-        let Some(open) = session.asks(id) else { return false };
+        let Some(open) = session.add_server_request(id) else { return false };
         if *method == Method::Ping {
             self.answer(session, id, Ok(&RawJson::empty_object()));
             return false;

@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep};
 use super::server::ActiveRequest;
 
 /// Maximum size of one chunk of an event stream, in bytes.
-const PIECE: usize = 64 * 1024;
+const MAX_CHUNK_BYTES: usize = 64 * 1024;
 
 /// The body of a response of an [`Endpoint`](super::Endpoint).
 pub struct Body(BodyKind);
@@ -114,7 +114,7 @@ impl EventStreamBody {
                 source.end();
             }
         }
-        while out.len() < PIECE {
+        while out.len() < MAX_CHUNK_BYTES {
             let Some(source) = &mut self.source else { break };
             let before = out.len();
             match source.poll_events(cx, &mut out) {
@@ -138,7 +138,7 @@ impl EventStreamBody {
         std::task::ready!(silence.as_mut().poll(cx));
         // The next one begins with the next poll.
         self.silence = None;
-        sse::comment(&mut out, "");
+        sse::write_comment(&mut out, "");
         Poll::Ready(Some(out.into()))
     }
 }

@@ -18,9 +18,9 @@ use super::sessions::SessionGuard;
 use crate::transport::adapter::{CallStopReason, CallTable, RunningCall, RunningCallOutput};
 
 /// Maximum size of one chunk of the stream, in bytes.
-const PIECE: usize = 64 * 1024;
+const MAX_CHUNK_BYTES: usize = 64 * 1024;
 /// Room for a small answer.
-const SMALL: usize = 512;
+const SMALL_ANSWER_BYTES: usize = 512;
 
 /// The calls of one POST.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl PostCalls {
 
     /// Polls the calls in place. If they finish before any other output, the answer is plain JSON.
     pub(super) async fn respond(mut self) -> Response<Body> {
-        let mut text = Vec::with_capacity(SMALL);
+        let mut text = Vec::with_capacity(SMALL_ANSWER_BYTES);
         let mut silence: Option<Pin<Box<Sleep>>> = None;
         let first = std::future::poll_fn(|cx| self.poll_first(cx, &mut text, &mut silence)).await;
         match first {
@@ -93,7 +93,7 @@ impl PostCalls {
     /// An answer on its way out.
     fn lend(&self, text: Vec<u8>) -> Bytes {
         match &self.permit {
-            Some(permit) => permit.endpoint().adapter.buffers().lend(text),
+            Some(permit) => permit.endpoint().adapter.buffers().share(text),
             None => text.into(),
         }
     }
@@ -104,10 +104,10 @@ impl PostCalls {
         text: &mut Vec<u8>,
         silence: &mut Option<Pin<Box<Sleep>>>,
     ) -> Poll<FirstOutput> {
-        self.heed_closing();
+        self.close_streams();
         let mut at = 0;
         while let Some(call) = self.running.get_mut(at) {
-            match call.poll_said(cx, text) {
+            match call.poll_output(cx, text) {
                 Poll::Ready(RunningCallOutput::Message) => return Poll::Ready(FirstOutput::Stream),
                 Poll::Ready(RunningCallOutput::Answer(code)) => {
                     self.running.remove(at);
@@ -129,7 +129,7 @@ impl PostCalls {
         if !self.entered {
             self.enter();
             // Whoever ends a call from now on must wake this task, which has not looked for that yet.
-            if self.running.iter().any(|call| call.is_to_end(cx)) {
+            if self.running.iter().any(|call| call.is_stopping(cx)) {
                 cx.waker().wake_by_ref();
             }
         }
@@ -176,10 +176,10 @@ impl PostCalls {
                 if session.session().peer().revision == Revision::V2025_11_25 {
                     log.prime(retry, &mut out);
                 }
-                messages.for_each(|text| log.say(text, &mut out));
+                messages.for_each(|text| log.append(text, &mut out));
                 legacy.log = Some(log);
             }
-            None => messages.for_each(|text| sse::event(&mut out, SseEventHead::default(), text)),
+            None => messages.for_each(|text| sse::write_event(&mut out, SseEventHead::default(), text)),
         }
         events(Body::events(out, self, keep_alive))
     }
@@ -192,14 +192,14 @@ impl PostCalls {
         if let Some(legacy) = &self.legacy {
             let table = CallTable::Session(Arc::clone(legacy.session.get().session()));
             for call in &mut self.running {
-                if let Err(error) = call.enter(table.clone()) {
+                if let Err(error) = call.register(table.clone()) {
                     call.fail(error);
                 }
             }
         }
     }
 
-    fn heed_closing(&mut self) {
+    fn close_streams(&mut self) {
         let Some(permit) = &self.permit else { return };
         if permit.endpoint().is_closing() {
             let closed = permit.endpoint().is_closed();
@@ -212,7 +212,7 @@ impl PostCalls {
     /// Returns true if a handler wants the stream closed, or its client has resumed on another one.
     fn wants_closed(&self) -> bool {
         self.running.iter().any(|call| call.context().wants_stream_closed())
-            || self.log().is_some_and(|log| log.was_taken_up())
+            || self.log().is_some_and(|log| log.was_resumed())
     }
 
     fn log(&self) -> Option<&Arc<EventLog>> {
@@ -230,31 +230,31 @@ impl PostCalls {
         // None while the runtime shuts down, and then nothing can go on.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         for call in &running {
-            call.context().stream_closed();
+            call.context().mark_stream_closed();
         }
         let log = legacy.log.unwrap_or_else(|| legacy.session.get().begin_stream(false));
-        runtime.spawn(go_on(running, log, legacy.session, permit));
+        runtime.spawn(finish_detached(running, log, legacy.session, permit));
     }
 
     /// Appends what one call has to say; true when it has ended.
     fn poll_call(&mut self, at: usize, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) -> bool {
         let begin = out.len();
-        while out.len() - begin < PIECE {
+        while out.len() - begin < MAX_CHUNK_BYTES {
             let call = &mut self.running[at];
             let log = self.legacy.as_ref().and_then(|legacy| legacy.log.as_ref());
             let said = match log {
                 Some(log) => {
                     self.text.clear();
-                    let said = call.poll_said(cx, &mut self.text);
+                    let said = call.poll_output(cx, &mut self.text);
                     if let Poll::Ready(RunningCallOutput::Message | RunningCallOutput::Answer(_)) = said {
-                        log.say(&self.text, out);
+                        log.append(&self.text, out);
                     }
                     said
                 }
                 None => {
                     let before = out.len();
                     let start = sse::begin_event(out, SseEventHead::default());
-                    let said = call.poll_said(cx, out);
+                    let said = call.poll_output(cx, out);
                     match said {
                         Poll::Ready(RunningCallOutput::Message | RunningCallOutput::Answer(_)) => {
                             sse::end_event(out, start)
@@ -296,7 +296,7 @@ impl EventSource for PostCalls {
     }
 
     fn poll_events(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) -> Poll<()> {
-        self.heed_closing();
+        self.close_streams();
         if self.wants_closed() {
             self.detach();
             return Poll::Ready(());
@@ -331,13 +331,18 @@ impl Drop for PostCalls {
     }
 }
 
-async fn go_on(mut running: Vec<RunningCall>, log: Arc<EventLog>, session: SessionGuard, permit: CallPermit) {
+async fn finish_detached(
+    mut running: Vec<RunningCall>,
+    log: Arc<EventLog>,
+    session: SessionGuard,
+    permit: CallPermit,
+) {
     let mut text = Vec::new();
     std::future::poll_fn(|cx| {
         running.retain_mut(|call| {
             loop {
                 text.clear();
-                match call.poll_said(cx, &mut text) {
+                match call.poll_output(cx, &mut text) {
                     Poll::Ready(RunningCallOutput::Message) => {
                         log.keep(&text);
                     }

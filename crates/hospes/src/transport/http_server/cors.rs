@@ -9,7 +9,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
 
 use super::body::Body;
-use super::endpoint::{EndpointInner, empty, refuse};
+use super::endpoint::{EndpointInner, empty, rejection_response};
 
 /// Time for which a browser may cache the answer to a preflight request, in seconds.
 const MAX_AGE: &str = "600";
@@ -20,7 +20,7 @@ pub(super) fn preflight(inner: &EndpointInner, parts: &Parts) -> Option<Response
         return None;
     }
     if let Err(rejection) = inner.admission.admit_sender(parts.uri.authority(), &parts.headers) {
-        return Some(refuse(&rejection));
+        return Some(rejection_response(&rejection));
     }
     let origin = parts.headers.get(ORIGIN)?;
     let mut response = empty(StatusCode::NO_CONTENT);

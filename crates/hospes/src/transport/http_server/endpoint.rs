@@ -90,9 +90,9 @@ impl Drop for CallPermit {
     }
 }
 
-const OPEN: u8 = 0;
-const CLOSING: u8 = 1;
-const CLOSED: u8 = 2;
+const ENDPOINT_OPEN: u8 = 0;
+const ENDPOINT_CLOSING: u8 = 1;
+const ENDPOINT_CLOSED: u8 = 2;
 
 impl Endpoint {
     /// Serves `service` with every setting at its default.
@@ -122,7 +122,7 @@ impl Endpoint {
             pages,
             calls: AtomicUsize::new(0),
             buffered: AtomicUsize::new(0),
-            closing: AtomicU8::new(OPEN),
+            closing: AtomicU8::new(ENDPOINT_OPEN),
             sweeping: AtomicBool::new(false),
             peers: PeerCache::default(),
         }))
@@ -154,13 +154,18 @@ impl Endpoint {
 
     /// Ends streams of changes with the next keep-alive. Calls continue, and new ones are accepted.
     pub fn close(&self) {
-        let _ = self.0.closing.compare_exchange(OPEN, CLOSING, Ordering::AcqRel, Ordering::Acquire);
+        let _ = self.0.closing.compare_exchange(
+            ENDPOINT_OPEN,
+            ENDPOINT_CLOSING,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
         self.0.wake_sse();
     }
 
     /// Ends everything: what still runs is answered with an error.
     pub fn abort(&self) {
-        self.0.closing.store(CLOSED, Ordering::Release);
+        self.0.closing.store(ENDPOINT_CLOSED, Ordering::Release);
         self.0.sessions.clear();
         self.0.wake_sse();
     }
@@ -223,7 +228,7 @@ where
             if path != &*inner.limits.path && !(path == "/" && source.is_routed()) {
                 break 'answer match inner.sse(path) {
                     Some((sse, door)) => Box::pin(super::sse::answer(inner, sse, door, &parts, body)).await,
-                    None => elsewhere(inner, &parts),
+                    None => other_path_response(inner, &parts),
                 };
             }
             if let Some(response) = super::cors::preflight(inner, &parts) {
@@ -232,27 +237,27 @@ where
             let head = match inner.admission.admit(&parts.method, parts.uri.authority(), &parts.headers) {
                 Ok(head) => head,
                 Err(rejection) => {
-                    if rejection.status == StatusCode::PAYLOAD_TOO_LARGE && !waits(&parts) {
+                    if rejection.status == StatusCode::PAYLOAD_TOO_LARGE && !expects_continue(&parts) {
                         // Rare, and not worth a place in every request's future.
                         Box::pin(drain(body)).await;
                     }
-                    break 'answer refuse(&rejection);
+                    break 'answer rejection_response(&rejection);
                 }
             };
             origin = head.origin.cloned();
-            if !inner.adapter.knows_itself() {
+            if !inner.adapter.has_identity() {
                 // Once in the life of an endpoint.
-                Box::pin(inner.adapter.learn()).await;
+                Box::pin(inner.adapter.load_identity()).await;
             }
             let done = match head.verb {
                 EndpointMethod::Post => {
                     let whole = match read(inner, body.as_mut(), head.content_length).await {
                         Ok(whole) => whole,
-                        Err(rejection) => break 'answer refuse(&rejection),
+                        Err(rejection) => break 'answer rejection_response(&rejection),
                     };
                     let begun = match super::post::plan(inner, &parts, &head, &whole) {
                         Ok(plan) => super::post::begin(inner, source.peers(), parts, &whole, plan),
-                        Err(rejection) => break 'answer refuse(&rejection),
+                        Err(rejection) => break 'answer rejection_response(&rejection),
                     };
                     drop(whole);
                     break 'answer match begun {
@@ -264,7 +269,7 @@ where
                 EndpointMethod::Get => super::listen::get(inner, &parts, &head),
                 EndpointMethod::Delete => super::listen::delete(inner, &parts, &head),
             };
-            done.unwrap_or_else(|rejection| refuse(&rejection))
+            done.unwrap_or_else(|rejection| rejection_response(&rejection))
         };
         if let Some(origin) = &origin {
             super::cors::allow(&mut response, origin);
@@ -278,15 +283,15 @@ where
 }
 
 /// Returns true if the client sends its body only once it is asked to: then there is nothing to drain.
-fn waits(parts: &http::request::Parts) -> bool {
+fn expects_continue(parts: &http::request::Parts) -> bool {
     parts.headers.contains_key(http::header::EXPECT)
 }
 
 /// The response to a request for another path.
-fn elsewhere(inner: &EndpointInner, parts: &http::request::Parts) -> Response<Body> {
+fn other_path_response(inner: &EndpointInner, parts: &http::request::Parts) -> Response<Body> {
     inner.page(parts).unwrap_or_else(|| {
         let why = format!("nothing is served here; the endpoint is {}", inner.limits.path);
-        refuse(&HttpRejection::new(StatusCode::NOT_FOUND, RpcError::invalid_request(why)))
+        rejection_response(&HttpRejection::new(StatusCode::NOT_FOUND, RpcError::invalid_request(why)))
     })
 }
 
@@ -301,7 +306,7 @@ impl EndpointInner {
         if self.calls.fetch_add(calls, Ordering::AcqRel) + calls > limit {
             self.calls.fetch_sub(calls, Ordering::AcqRel);
             let why = format!("{limit} calls are running already (setting max_concurrent_calls)");
-            return Err(busy(Some(id.clone()), why));
+            return Err(busy_rejection(Some(id.clone()), why));
         }
         Ok(CallPermit { endpoint: Arc::clone(self), calls })
     }
@@ -335,19 +340,19 @@ impl EndpointInner {
     fn page(&self, parts: &http::request::Parts) -> Option<Response<Body>> {
         let pages = self.pages.as_ref()?;
         if let Err(rejection) = self.admission.admit_sender(parts.uri.authority(), &parts.headers) {
-            return Some(refuse(&rejection));
+            return Some(rejection_response(&rejection));
         }
         pages(parts).map(|page| page.map(Body::full))
     }
 
     /// Returns true if streams of changes are to end.
     pub(super) fn is_closing(&self) -> bool {
-        self.closing.load(Ordering::Relaxed) != OPEN
+        self.closing.load(Ordering::Relaxed) != ENDPOINT_OPEN
     }
 
     /// Returns true if calls are to end.
     pub(super) fn is_closed(&self) -> bool {
-        self.closing.load(Ordering::Relaxed) == CLOSED
+        self.closing.load(Ordering::Relaxed) == ENDPOINT_CLOSED
     }
 
     /// Sees to it that unused sessions end: one task for all of them, for as long as the endpoint lives.
@@ -368,7 +373,7 @@ async fn sweep(endpoint: Weak<EndpointInner>, interval: Duration) {
 }
 
 /// The response that a rejection is.
-pub(super) fn refuse(rejection: &HttpRejection) -> Response<Body> {
+pub(super) fn rejection_response(rejection: &HttpRejection) -> Response<Body> {
     let mut text = Vec::new();
     rejection.write_body(&mut text);
     let mut response = json(rejection.status, text);
@@ -382,7 +387,7 @@ pub(super) fn refuse(rejection: &HttpRejection) -> Response<Body> {
 }
 
 /// There is no room.
-pub(super) fn busy(id: Option<RequestId>, why: String) -> HttpRejection {
+pub(super) fn busy_rejection(id: Option<RequestId>, why: String) -> HttpRejection {
     let mut rejection = HttpRejection::new(StatusCode::SERVICE_UNAVAILABLE, RpcError::internal(why));
     rejection.id = id;
     rejection

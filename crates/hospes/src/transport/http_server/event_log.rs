@@ -70,18 +70,22 @@ impl EventLog {
     }
 
     /// Returns true if a client has resumed the stream.
-    pub(super) fn was_taken_up(&self) -> bool {
+    pub(super) fn was_resumed(&self) -> bool {
         self.lock().readers > 0
     }
 
     /// Appends the event that lets a client resume before anything was said (HTTP-35, HTTP-36).
     pub(super) fn prime(&self, retry: Duration, out: &mut Vec<u8>) {
         let id = EventCursor { stream: self.number, position: 0 };
-        sse::event(out, SseEventHead { name: None, id: Some(format_args!("{id}")), retry: Some(retry) }, b"");
+        sse::write_event(
+            out,
+            SseEventHead { name: None, id: Some(format_args!("{id}")), retry: Some(retry) },
+            b"",
+        );
     }
 
     /// Keeps a message and appends its event to `out`.
-    pub(super) fn say(&self, json: &[u8], out: &mut Vec<u8>) {
+    pub(super) fn append(&self, json: &[u8], out: &mut Vec<u8>) {
         let position = self.keep(json);
         write_event(EventCursor { stream: self.number, position }, json, out);
     }
@@ -177,7 +181,7 @@ pub(super) struct EventLogReader {
 }
 
 fn write_event(id: EventCursor, json: &[u8], out: &mut Vec<u8>) {
-    sse::event(out, SseEventHead { name: None, id: Some(format_args!("{id}")), retry: None }, json);
+    sse::write_event(out, SseEventHead { name: None, id: Some(format_args!("{id}")), retry: None }, json);
 }
 
 fn wake(mut state: MutexGuard<'_, EventLogState>) {
@@ -207,8 +211,8 @@ mod tests {
         let log = EventLog::new(3, false);
         let mut live = Vec::new();
         log.prime(Duration::from_secs(1), &mut live);
-        log.say(b"1", &mut live);
-        log.say(b"2", &mut live);
+        log.append(b"1", &mut live);
+        log.append(b"2", &mut live);
         assert_eq!(
             String::from_utf8(live).unwrap(),
             "id: 3-0\nretry: 1000\ndata: \n\nid: 3-1\ndata: 1\n\nid: 3-2\ndata: 2\n\n"

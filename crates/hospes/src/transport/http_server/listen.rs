@@ -50,7 +50,7 @@ fn listen(
 ) -> Response<Body> {
     let (number, listen) = session.become_listener();
     let listen = Some(listen.unwrap_or_else(|| SessionListenCalls::new(&inner.adapter)));
-    let attending = session.session().attend();
+    let attending = session.session().attach_reader();
     let (endpoint, session) = (Arc::clone(inner), session.hold());
     let source = SessionEventStream { endpoint, session, number, listen, log, _attending: attending };
     events(Body::events(first, source, inner.limits.keep_alive))
@@ -85,8 +85,8 @@ impl EventSource for SessionEventStream {
         }
         let Some(listen) = &mut self.listen else { return Poll::Ready(()) };
         let mut text = Vec::new();
-        while listen.poll_said(session.session(), cx, &mut text).is_ready() {
-            self.log.say(&text, out);
+        while listen.poll_message(session.session(), cx, &mut text).is_ready() {
+            self.log.append(&text, out);
             text.clear();
         }
         Poll::Pending
@@ -96,7 +96,7 @@ impl EventSource for SessionEventStream {
 impl Drop for SessionEventStream {
     fn drop(&mut self) {
         if let Some(listen) = self.listen.take() {
-            self.session.get().park(self.number, listen);
+            self.session.get().return_listen(self.number, listen);
         }
     }
 }

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use super::Endpoint;
 use super::body::Body;
-use super::endpoint::refuse;
+use super::endpoint::rejection_response;
 use crate::params::Params;
 
 /// Result of a [`HttpMiddleware`]: a response, or `None` to pass the request on to the endpoint.
@@ -139,7 +139,7 @@ impl Endpoint {
     /// The response to a sender who may not.
     pub fn admit_sender(&self, parts: &Parts) -> Result<(), Box<Response<Body>>> {
         let admitted = self.0.admission.admit_sender(parts.uri.authority(), &parts.headers);
-        admitted.map_err(|rejection| Box::new(refuse(&rejection)))
+        admitted.map_err(|rejection| Box::new(rejection_response(&rejection)))
     }
 
     /// Returns true if the endpoint answers on this path.
@@ -149,7 +149,7 @@ impl Endpoint {
     }
 
     /// Lets the page that has sent the request, if an admitted one has, read a response that the endpoint did not make.
-    pub fn show<B>(&self, parts: &Parts, response: &mut Response<B>) {
+    pub fn add_cors_headers<B>(&self, parts: &Parts, response: &mut Response<B>) {
         if let Some(origin) = parts.headers.get(ORIGIN)
             && self.admit_sender(parts).is_ok()
         {
@@ -170,7 +170,7 @@ pub(super) fn check_request(
 }
 
 fn call(whole: &Bytes, method: &str, params: Option<&RawValue>) -> (Method, Params) {
-    let params = params.map_or_else(RawJson::empty_object, |raw| RawJson::within(whole, raw));
+    let params = params.map_or_else(RawJson::empty_object, |raw| RawJson::slice_of(whole, raw));
     (Method::from_name(method), Params::new(params))
 }
 

@@ -12,7 +12,9 @@ use http::{Response, StatusCode};
 
 use super::body::Body;
 use super::calls::PostCalls;
-use super::endpoint::{EndpointInner, busy, empty, json, refusal_status, refuse, sender};
+use super::endpoint::{
+    EndpointInner, busy_rejection, empty, json, refusal_status, rejection_response, sender,
+};
 use super::middleware::{check_call, check_messages, check_request};
 use super::sessions::{HttpSession, SessionTableFull};
 use crate::params::Params;
@@ -47,7 +49,7 @@ pub(super) fn plan<'a>(
     let frame = match message::decode(whole) {
         Ok(frame) => frame,
         Err(fault) => {
-            if fault.is_of_answer()
+            if fault.is_for_response()
                 && let Some(id) = &fault.answers
                 && let Ok(session) = find_session(inner, parts, head, None)
             {
@@ -62,11 +64,12 @@ pub(super) fn plan<'a>(
             plan_request(inner, parts, head, whole, request)
         }
         message::Frame::Single(JsonRpcMessage::Notification(notification)) => {
-            let facts = RoutingFields::of(&Method::from_name(&notification.method), notification.params);
+            let facts =
+                RoutingFields::from_params(&Method::from_name(&notification.method), notification.params);
             let message = JsonRpcMessage::Notification(notification);
             let route = inner.admission.route(head, &message, &facts)?;
             let JsonRpcMessage::Notification(notification) = message else { return Ok(PostPlan::Done) };
-            let params = || notification.params.map(|raw| RawJson::within(whole, raw));
+            let params = || notification.params.map(|raw| RawJson::slice_of(whole, raw));
             let method = Method::from_name(&notification.method);
             Ok(match route {
                 MessageRoute::Legacy { .. } => {
@@ -114,7 +117,7 @@ fn plan_request<'a>(
     if head.session.is_some() && head.version.is_none_or(|version| version != Revision::LATEST.as_str()) {
         // Of a session: no need to look into the params twice.
         let facts = if method == Method::Initialize {
-            RoutingFields::of(&method, request.params)
+            RoutingFields::from_params(&method, request.params)
         } else {
             RoutingFields::default()
         };
@@ -125,7 +128,7 @@ fn plan_request<'a>(
         }
     }
     let params = match request.params {
-        Some(raw) => RawJson::within(whole, raw),
+        Some(raw) => RawJson::slice_of(whole, raw),
         None => RawJson::empty_object(),
     };
     let params = Params::new(params);
@@ -249,7 +252,9 @@ fn begin_modern(
     check_call(&parts, &method, &params)?;
     let listen = method == Method::SubscriptionsListen;
     // A stream of changes works as little as a connection; those are counted elsewhere.
-    let permit = inner.permit(id, usize::from(!listen)).map_err(|rejection| Box::new(refuse(&rejection)))?;
+    let permit = inner
+        .permit(id, usize::from(!listen))
+        .map_err(|rejection| Box::new(rejection_response(&rejection)))?;
     // A stream of changes is held for long: it must hold neither the connection's buffer nor the request's head.
     let params = if listen { Params::new(params.raw().detached()) } else { params };
     let sender = sender(&parts);
@@ -278,7 +283,8 @@ fn begin_legacy(
     request: message::JsonRpcRequest<'_>,
 ) -> CallsOrResponse {
     check_request(&parts, whole, &request)?;
-    let permit = inner.permit(&request.id, 1).map_err(|rejection| Box::new(refuse(&rejection)))?;
+    let permit =
+        inner.permit(&request.id, 1).map_err(|rejection| Box::new(rejection_response(&rejection)))?;
     let mut text = Vec::new();
     match inner.adapter.admit(session.session(), whole, request, Some(Box::new(parts)), &mut text) {
         AdmittedRequest::Answered => Err(Box::new(json(StatusCode::OK, text))),
@@ -318,7 +324,7 @@ fn begin_batch(
             Ok(JsonRpcMessage::Notification(notification)) => {
                 if session.session().handle_notification(&notification) == Heard::Extension {
                     let method = Method::from_name(&notification.method);
-                    let params = notification.params.map(|raw| RawJson::within(whole, raw));
+                    let params = notification.params.map(|raw| RawJson::slice_of(whole, raw));
                     inner.adapter.notified(Arc::clone(session.session().peer()), method, params);
                 }
                 continue;
@@ -328,7 +334,7 @@ fn begin_batch(
                 continue;
             }
             Err(fault) => {
-                if fault.is_of_answer()
+                if fault.is_for_response()
                     && let Some(id) = &fault.answers
                 {
                     session.session().handle_lost_response(id, fault.error);
@@ -345,7 +351,7 @@ fn begin_batch(
     let first = running.first().map_or(RequestId::Number(0), |call| call.id().clone());
     let permit = inner.permit(&first, running.len()).map_err(|mut rejection| {
         rejection.id = None;
-        Box::new(refuse(&rejection))
+        Box::new(rejection_response(&rejection))
     })?;
     Ok(PostCalls::batch(permit, running, answers, session.hold()))
 }
@@ -359,7 +365,7 @@ async fn open(
 ) -> Response<Body> {
     let permit = match inner.permit(&id, 1) {
         Ok(permit) => permit,
-        Err(rejection) => return refuse(&rejection),
+        Err(rejection) => return rejection_response(&rejection),
     };
     let opened = Arc::clone(&inner.adapter).open(id.clone(), params, sender).await;
     drop(permit);
@@ -374,8 +380,9 @@ async fn open(
             response.headers_mut().insert(SESSION_ID, session.id().to_header());
             response
         }
-        Err(SessionTableFull(max)) => {
-            refuse(&busy(Some(id), format!("{max} sessions are open already (setting max_sessions)")))
-        }
+        Err(SessionTableFull(max)) => rejection_response(&busy_rejection(
+            Some(id),
+            format!("{max} sessions are open already (setting max_sessions)"),
+        )),
     }
 }

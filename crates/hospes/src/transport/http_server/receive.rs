@@ -11,7 +11,7 @@ use hospes_model::RpcError;
 use hospes_proto::http::HttpRejection;
 use http::StatusCode;
 
-use super::endpoint::{EndpointInner, busy};
+use super::endpoint::{EndpointInner, busy_rejection};
 
 /// Pause in a refused body after which its client is taken to have stopped sending.
 const DRAIN_PAUSE: Duration = Duration::from_millis(100);
@@ -41,7 +41,7 @@ impl BufferReservation {
             counter.fetch_sub(more, Ordering::AcqRel);
             let why =
                 format!("requests of {limit} bytes are being served already (setting max_buffered_bytes)");
-            return Err(busy(None, why));
+            return Err(busy_rejection(None, why));
         }
         self.bytes = bytes;
         Ok(())
@@ -136,7 +136,7 @@ where
             break;
         }
     }
-    let whole = rest.map_or(first, |rest| endpoint.adapter.buffers().lend(rest));
+    let whole = rest.map_or(first, |rest| endpoint.adapter.buffers().share(rest));
     Ok(match charge {
         Some(charge) => Bytes::from_owner(ReservedBody { body: whole, _charge: charge }),
         None => whole,

@@ -36,7 +36,7 @@ pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Default time that calls have to finish after the server was asked to end: the setting `shutdown_timeout`.
 pub const DEFAULT_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for answers to reach their clients after everything was stopped.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const ABORT_GRACE: Duration = Duration::from_secs(1);
 
 /// Listens on a socket for an [`Endpoint`].
 ///
@@ -85,7 +85,7 @@ impl HttpServer {
             endpoint,
             others: Vec::new(),
             front: None,
-            max_connections: DEFAULT_MAX_CONNECTIONS.min(most_connections()),
+            max_connections: DEFAULT_MAX_CONNECTIONS.min(descriptor_limit()),
             idle: DEFAULT_IDLE_TIMEOUT,
             shutdown: DEFAULT_SHUTDOWN_TIMEOUT,
         })
@@ -108,7 +108,7 @@ impl HttpServer {
 
     /// Puts something before the endpoint, which sees every request first: authorization, mostly.
     #[must_use]
-    pub fn front(mut self, front: impl HttpMiddleware) -> Self {
+    pub fn middleware(mut self, front: impl HttpMiddleware) -> Self {
         self.front = Some(Arc::new(front));
         self
     }
@@ -171,7 +171,7 @@ impl HttpServer {
     /// When signals cannot be waited for.
     pub async fn serve_until_signal(self) -> io::Result<()> {
         let endpoint = self.endpoint.clone();
-        let running = move || endpoint.calls() + crate::server::blocking::running();
+        let running = move || endpoint.calls() + crate::server::blocking::running_handlers();
         let mut watchdog = Watchdog::start(self.shutdown, false, running)?;
         let asked = watchdog.asked();
         self.serve_until(asked).await
@@ -206,7 +206,7 @@ impl HttpServer {
             let _ = stream.set_nodelay(true);
             let place = ConnectionPermit::new(&connections);
             if connections.load(Ordering::Acquire) > self.max_connections {
-                tokio::spawn(turn_away(stream, self.max_connections));
+                tokio::spawn(reject_connection(stream, self.max_connections));
                 continue;
             }
             let connection = ServerConnection {
@@ -229,7 +229,7 @@ impl HttpServer {
             tracing::warn!("calls were still running after the shutdown timeout");
             all().for_each(Endpoint::abort);
             stage.send_replace(ShutdownStage::Closed);
-            let _ = tokio::time::timeout(LAST_WORDS, stage.closed()).await;
+            let _ = tokio::time::timeout(ABORT_GRACE, stage.closed()).await;
         }
         all().for_each(Endpoint::abort);
         Ok(())
@@ -246,7 +246,7 @@ impl fmt::Debug for HttpServer {
 }
 
 /// Returns the maximum number of connections for the available descriptors, with some left over.
-fn most_connections() -> usize {
+fn descriptor_limit() -> usize {
     #[cfg(unix)]
     if let Some(descriptors) = rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
         return usize::try_from(descriptors / 4 * 3).unwrap_or(usize::MAX).max(1);
@@ -353,7 +353,7 @@ async fn serve(
         let busy = ActiveRequest::new(&connection, request.uri().path());
         let answer = match &connection.front {
             None => Either::Left(handle(busy, request)),
-            Some(front) => Either::Right(Box::pin(behind(Arc::clone(front), busy, request))),
+            Some(front) => Either::Right(Box::pin(run_middleware(Arc::clone(front), busy, request))),
         };
         answer.map(Ok::<_, Infallible>)
     });
@@ -394,7 +394,7 @@ async fn serve(
 }
 
 /// Answers a request that something else sees first.
-async fn behind(
+async fn run_middleware(
     front: Arc<dyn HttpMiddleware>,
     busy: ActiveRequest,
     mut request: Request<Incoming>,
@@ -414,7 +414,7 @@ async fn behind(
     }
 }
 
-async fn turn_away(mut stream: TcpStream, max: usize) {
+async fn reject_connection(mut stream: TcpStream, max: usize) {
     let body = format!(
         "{{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{{\"code\":-32603,\"message\":\"{max} connections are open already \
          (setting max_connections)\"}}}}"

@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hospes_proto::http::SessionId;
 
 use super::event_log::{EventCursor, EventLog};
-use crate::transport::adapter::{CallStopReason, LegacySession, SessionListenCalls, random};
+use crate::transport::adapter::{CallStopReason, LegacySession, SessionListenCalls, random_bytes};
 
 /// Maximum number of resumable streams of a session: the limit `max_logged_streams`. The oldest that has ended makes
 /// room.
 const MAX_LOGGED_STREAMS: usize = 16;
 /// The session's idle time is measured in this many parts.
-const TICKS: u32 = 8;
-const SHARDS: usize = 16;
+const IDLE_TICKS: u32 = 8;
+const SHARD_COUNT: usize = 16;
 
 /// One session over HTTP.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ impl HttpSession {
     }
 
     /// Gives back the call for changes, for the next listener.
-    pub(super) fn park(&self, number: u64, listen: SessionListenCalls) {
+    pub(super) fn return_listen(&self, number: u64, listen: SessionListenCalls) {
         if self.is_listener(number) {
             self.streams().listen = Some(Box::new(listen));
         }
@@ -134,7 +134,7 @@ impl Drop for SessionGuard {
 /// All sessions.
 #[derive(Debug)]
 pub(super) struct SessionTable {
-    shards: [Mutex<HashSet<SessionEntry>>; SHARDS],
+    shards: [Mutex<HashSet<SessionEntry>>; SHARD_COUNT],
     hasher: RandomState,
     count: AtomicUsize,
     tick: AtomicU32,
@@ -192,7 +192,7 @@ impl SessionTable {
         }
         let session = Arc::new(HttpSession {
             // HSES-02, HSES-13: 128 bits that nobody can guess.
-            id: SessionId::from_random(random()),
+            id: SessionId::from_random(random_bytes()),
             session,
             used: AtomicU32::new(self.tick.load(Ordering::Relaxed)),
             holders: AtomicUsize::new(0),
@@ -237,7 +237,7 @@ impl SessionTable {
         for shard in &self.shards {
             let expired = |SessionEntry(session): &SessionEntry| {
                 session.holders.load(Ordering::Acquire) == 0
-                    && now.wrapping_sub(session.used.load(Ordering::Relaxed)) > TICKS
+                    && now.wrapping_sub(session.used.load(Ordering::Relaxed)) > IDLE_TICKS
             };
             let gone: Vec<_> =
                 lock(shard).iter().filter(|entry| expired(entry)).map(|entry| Arc::clone(&entry.0)).collect();
@@ -250,7 +250,7 @@ impl SessionTable {
 
     /// Returns the interval between calls of [`SessionTable::sweep`].
     pub(super) fn sweep_interval(idle_timeout: std::time::Duration) -> std::time::Duration {
-        (idle_timeout / TICKS).max(std::time::Duration::from_millis(10))
+        (idle_timeout / IDLE_TICKS).max(std::time::Duration::from_millis(10))
     }
 
     /// Makes room for one session: ends one that is not held and was not used in this tick.
@@ -277,7 +277,7 @@ impl SessionTable {
     fn shard(&self, id: &str) -> MutexGuard<'_, HashSet<SessionEntry>> {
         let hash = self.hasher.hash_one(id);
         #[expect(clippy::cast_possible_truncation, reason = "any bits do")]
-        lock(&self.shards[hash as usize % SHARDS])
+        lock(&self.shards[hash as usize % SHARD_COUNT])
     }
 }
 

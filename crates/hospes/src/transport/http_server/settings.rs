@@ -119,7 +119,7 @@ impl EndpointBuilder {
     #[track_caller]
     pub fn allow_host(mut self, host: &str) -> Self {
         assert!(
-            AllowedHosts::knows(host),
+            AllowedHosts::is_valid_form(host),
             "{host:?} is no value of Host: write mcp.example.org, or with a port mcp.example.org:8443"
         );
         self.admission.hosts = self.admission.hosts.allow(host);
@@ -142,7 +142,7 @@ impl EndpointBuilder {
     #[track_caller]
     pub fn allow_origin(mut self, origin: &str) -> Self {
         assert!(
-            AllowedOrigins::knows(origin),
+            AllowedOrigins::is_valid_form(origin),
             "{origin:?} is no value of Origin: write https://example.org, or with any port https://example.org:*"
         );
         self.admission.origins = self.admission.origins.allow(origin);

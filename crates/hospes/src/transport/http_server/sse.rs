@@ -22,12 +22,12 @@ use http::{Response, StatusCode};
 use tokio::sync::mpsc;
 
 use super::body::{Body, EventSource};
-use super::endpoint::{EndpointInner, busy, empty, events, refuse, sender};
+use super::endpoint::{EndpointInner, busy_rejection, empty, events, rejection_response, sender};
 use super::middleware::{check_messages, check_request};
 use super::receive;
 use super::settings::EndpointLimits;
 use crate::service::BoxService;
-use crate::transport::adapter::{AdapterSettings, ServiceAdapter, random};
+use crate::transport::adapter::{AdapterSettings, ServiceAdapter, random_bytes};
 use crate::transport::stdio_server::duplex_connection::DuplexConnection;
 use crate::transport::stdio_server::outbox::MAX_UNWRITTEN_BYTES;
 use crate::transport::stdio_server::{self, DEFAULT_SHUTDOWN_TIMEOUT};
@@ -37,7 +37,7 @@ const MAX_WAITING_MESSAGES: usize = 256;
 /// Maximum number of concurrent calls of one stream; further ones wait: the limit `max_stream_calls`.
 const MAX_STREAM_CALLS: usize = 256;
 /// The parameter of the messages' URL that says which stream they belong to.
-const SESSION: &str = "sessionId";
+const SESSION_PARAMETER: &str = "sessionId";
 
 /// The two endpoints, and the streams that are open.
 pub(super) struct SseTransport {
@@ -45,7 +45,7 @@ pub(super) struct SseTransport {
     messages_path: Box<str>,
     /// The service as peers of the older era see it; there is no newer one here.
     adapter: Arc<ServiceAdapter>,
-    desks: stdio_server::ConnectionLimits,
+    connection_limits: stdio_server::ConnectionLimits,
     streams: Mutex<HashMap<Box<str>, Arc<SseStreamHandle>>>,
     max: usize,
 }
@@ -67,7 +67,7 @@ impl SseTransport {
         limits: &EndpointLimits,
         message_bytes: usize,
     ) -> Option<Self> {
-        let revisions = settings.revisions.and(RevisionSet::of_era(Era::Legacy));
+        let revisions = settings.revisions.intersection(RevisionSet::of_era(Era::Legacy));
         if !limits.sse || revisions.is_empty() {
             return None;
         }
@@ -76,7 +76,7 @@ impl SseTransport {
             stream_path: format!("{folder}/sse").into(),
             messages_path: format!("{folder}/messages").into(),
             adapter: ServiceAdapter::new(service, AdapterSettings { revisions, ..settings.clone() }),
-            desks: stdio_server::ConnectionLimits {
+            connection_limits: stdio_server::ConnectionLimits {
                 message_bytes,
                 concurrent_calls: MAX_STREAM_CALLS.min(limits.concurrent_calls),
                 queued_bytes: message_bytes,
@@ -114,9 +114,10 @@ impl SseTransport {
     /// Returns the stream that a message is for. It must be the sender's own; for all others it does not exist.
     fn find(&self, parts: &Parts) -> Result<Arc<SseStreamHandle>, HttpRejection> {
         let query = parts.uri.query().unwrap_or_default();
-        let id = query.split('&').find_map(|pair| pair.strip_prefix(SESSION)?.strip_prefix('='));
+        let id = query.split('&').find_map(|pair| pair.strip_prefix(SESSION_PARAMETER)?.strip_prefix('='));
         let Some(id) = id else {
-            let why = format!("the URL has no {SESSION}: open a stream at {} first", self.stream_path);
+            let why =
+                format!("the URL has no {SESSION_PARAMETER}: open a stream at {} first", self.stream_path);
             return Err(HttpRejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why)));
         };
         let found = self.streams().get(id).cloned();
@@ -147,22 +148,22 @@ where
         Ok(head) => head,
         Err(rejection) => {
             receive::drain(body).await;
-            return refuse(&rejection);
+            return rejection_response(&rejection);
         }
     };
     let done = match endpoint {
         SseEndpoint::Stream => {
-            if !sse.adapter.knows_itself() {
-                sse.adapter.learn().await;
+            if !sse.adapter.has_identity() {
+                sse.adapter.load_identity().await;
             }
             open(inner, sse, parts)
         }
         SseEndpoint::Messages => match receive::read(inner, body, head.content_length).await {
-            Ok(body) => take_in(inner, sse, parts, body),
+            Ok(body) => accept_message(inner, sse, parts, body),
             Err(rejection) => Err(rejection),
         },
     };
-    let mut response = done.unwrap_or_else(|rejection| refuse(&rejection));
+    let mut response = done.unwrap_or_else(|rejection| rejection_response(&rejection));
     if let Some(origin) = head.origin {
         super::cors::allow(&mut response, origin);
     }
@@ -175,10 +176,10 @@ fn open(
     parts: &Parts,
 ) -> Result<Response<Body>, HttpRejection> {
     if inner.is_closing() {
-        return Err(busy(None, "the server is shutting down".into()));
+        return Err(busy_rejection(None, "the server is shutting down".into()));
     }
     // 128 bits that nobody can guess: whoever knows the URL speaks for the client.
-    let id = SessionId::from_random(random());
+    let id = SessionId::from_random(random_bytes());
     let (inbox, posted) = mpsc::channel(MAX_WAITING_MESSAGES);
     let sender = sender(parts);
     let stream = Arc::new(SseStreamHandle {
@@ -190,28 +191,35 @@ fn open(
     {
         let mut streams = sse.streams();
         if streams.len() >= sse.max {
-            return Err(busy(None, format!("{} streams are open already (setting max_sessions)", sse.max)));
+            return Err(busy_rejection(
+                None,
+                format!("{} streams are open already (setting max_sessions)", sse.max),
+            ));
         }
         streams.insert(id.as_str().into(), Arc::clone(&stream));
     }
     // SSE-03: a path, so that it holds under whichever name we were called.
-    let uri = format!("{}?{SESSION}={}", sse.messages_path, id.as_str());
+    let uri = format!("{}?{SESSION_PARAMETER}={}", sse.messages_path, id.as_str());
     let mut first = Vec::new();
-    sse::event(&mut first, SseEventHead { name: Some("endpoint"), id: None, retry: None }, uri.as_bytes());
+    sse::write_event(
+        &mut first,
+        SseEventHead { name: Some("endpoint"), id: None, retry: None },
+        uri.as_bytes(),
+    );
     let open = OpenSseStream {
         endpoint: Arc::clone(inner),
         sse: Arc::clone(sse),
         id,
         stream,
         posted,
-        desk: DuplexConnection::new(Arc::clone(&sse.adapter), sse.desks, sender),
+        duplex: DuplexConnection::new(Arc::clone(&sse.adapter), sse.connection_limits, sender),
         lines: Vec::new(),
         stage: SseStreamStage::Serving,
     };
     Ok(events(Body::events(first, open, inner.limits.keep_alive)))
 }
 
-fn take_in(
+fn accept_message(
     inner: &Arc<EndpointInner>,
     sse: &SseTransport,
     parts: &Parts,
@@ -234,7 +242,7 @@ fn take_in(
         let limit = inner.limits.concurrent_calls;
         if inner.calls_running() >= limit {
             let why = format!("{limit} calls are running already (setting max_concurrent_calls)");
-            return Err(busy(Some(request.id.clone()), why));
+            return Err(busy_rejection(Some(request.id.clone()), why));
         }
     }
     drop(frame);
@@ -243,7 +251,7 @@ fn take_in(
             let why = format!(
                 "{MAX_WAITING_MESSAGES} messages wait for the stream to take them (limit max_waiting_messages)"
             );
-            busy(None, why)
+            busy_rejection(None, why)
         }
         mpsc::error::TrySendError::Closed(_) => {
             HttpRejection::new(StatusCode::NOT_FOUND, RpcError::invalid_request("the stream has ended"))
@@ -259,7 +267,7 @@ struct OpenSseStream {
     id: SessionId,
     stream: Arc<SseStreamHandle>,
     posted: mpsc::Receiver<Bytes>,
-    desk: DuplexConnection,
+    duplex: DuplexConnection,
     /// Output of the connection, as lines.
     lines: Vec<u8>,
     stage: SseStreamStage,
@@ -277,16 +285,16 @@ enum SseStreamStage {
 }
 
 impl OpenSseStream {
-    fn heed_closing(&mut self) {
+    fn advance_stage(&mut self) {
         if matches!(self.stage, SseStreamStage::Serving | SseStreamStage::Ending)
             && self.endpoint.is_closing()
         {
             self.stage = SseStreamStage::Draining;
-            self.desk.close();
+            self.duplex.close();
         }
         if self.stage == SseStreamStage::Draining && self.endpoint.is_closed() {
             self.stage = SseStreamStage::Stopping;
-            self.desk.stop(&mut self.lines);
+            self.duplex.stop(&mut self.lines);
         }
     }
 
@@ -312,32 +320,32 @@ impl EventSource for OpenSseStream {
 
     fn poll_events(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) -> Poll<()> {
         self.stream.waker.register(cx.waker());
-        self.heed_closing();
-        self.desk.poll_opening(cx, &mut self.lines);
+        self.advance_stage();
+        self.duplex.poll_opening(cx, &mut self.lines);
         while matches!(self.stage, SseStreamStage::Serving | SseStreamStage::Ending)
-            && !self.desk.is_opening()
+            && !self.duplex.is_opening()
             && self.lines.len() < MAX_UNWRITTEN_BYTES
             && let Poll::Ready(posted) = self.posted.poll_recv(cx)
         {
             match posted {
-                Some(body) => self.desk.handle_line(FramedLine::Message(body), cx, &mut self.lines),
+                Some(body) => self.duplex.handle_line(FramedLine::Message(body), cx, &mut self.lines),
                 None => {
                     self.stage = SseStreamStage::Draining;
-                    self.desk.close();
+                    self.duplex.close();
                 }
             }
         }
-        self.desk.start_queued(cx, &mut self.lines);
-        let idle = self.desk.is_idle();
-        self.desk.outbox().take(cx, &mut self.lines);
-        self.count_calls(self.desk.calls());
+        self.duplex.start_queued(cx, &mut self.lines);
+        let idle = self.duplex.is_idle();
+        self.duplex.outbox().take(cx, &mut self.lines);
+        self.count_calls(self.duplex.calls());
         if self.lines.len() >= MAX_UNWRITTEN_BYTES {
             // Once this has gone out there may be more.
             cx.waker().wake_by_ref();
         }
         for line in self.lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             // SSE-05.
-            sse::event(out, SseEventHead { name: Some("message"), id: None, retry: None }, line);
+            sse::write_event(out, SseEventHead { name: Some("message"), id: None, retry: None }, line);
         }
         self.lines.clear();
         self.lines.shrink_to(MAX_UNWRITTEN_BYTES);

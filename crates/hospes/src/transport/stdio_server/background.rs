@@ -55,7 +55,7 @@ impl BackgroundCall {
     fn answer(&mut self, text: Vec<u8>) {
         self.unanswered = None;
         let mut out = Vec::new();
-        answer(&mut out, 0, self.batch.as_ref(), Some(text));
+        finish_answer(&mut out, 0, self.batch.as_ref(), Some(text));
         self.outbox.push(&out);
     }
 }
@@ -68,12 +68,12 @@ impl Drop for BackgroundCall {
             self.answer(text);
         }
         self.counter().fetch_sub(1, Ordering::AcqRel);
-        self.outbox.nudge();
+        self.outbox.wake_writer();
     }
 }
 
 /// Sends what a call says, to its end. One of a `kind` that is not known to be quick begins here.
-pub(super) async fn go_on(
+pub(super) async fn run_in_background(
     mut running: RunningCall,
     mut slot: BackgroundCall,
     mut kind: Option<CallTimingKey>,
@@ -82,11 +82,11 @@ pub(super) async fn go_on(
     loop {
         std::future::poll_fn(|cx| slot.outbox.poll_room(cx)).await;
         let said = std::future::poll_fn(|cx| {
-            let Some(kind) = kind.take() else { return running.poll_said(cx, &mut text) };
+            let Some(kind) = kind.take() else { return running.poll_output(cx, &mut text) };
             let start = Instant::now();
             // What the worker has taken on goes to another thread: the task that it would run next is stolen by none.
-            let said = tokio::task::block_in_place(|| running.poll_said(cx, &mut text));
-            running.note(kind, start);
+            let said = tokio::task::block_in_place(|| running.poll_output(cx, &mut text));
+            running.record_timing(kind, start);
             said
         });
         match said.await {
@@ -111,13 +111,13 @@ pub(super) fn listen(
     outbox: Arc<Outbox>,
 ) -> impl Future<Output = ()> + use<> {
     let mut listen = SessionListenCalls::new(adapter);
-    let attending = session.attend();
+    let attending = session.attach_reader();
     async move {
         let _attending = attending;
         let mut text = Vec::new();
         loop {
             std::future::poll_fn(|cx| outbox.poll_room(cx)).await;
-            std::future::poll_fn(|cx| listen.poll_said(&session, cx, &mut text)).await;
+            std::future::poll_fn(|cx| listen.poll_message(&session, cx, &mut text)).await;
             end_line(&mut text, 0);
             outbox.push(&text);
             text.clear();
@@ -126,7 +126,7 @@ pub(super) fn listen(
 }
 
 /// Ends an answer that stands in `out` from `start` on, or is `text`: as a line, or as a part of its batch.
-pub(super) fn answer(
+pub(super) fn finish_answer(
     out: &mut Vec<u8>,
     start: usize,
     batch: Option<&Arc<BatchAnswers>>,
@@ -143,7 +143,7 @@ pub(super) fn answer(
         }
         (Some(batch), text) => {
             let text = text.unwrap_or_else(|| out.split_off(start));
-            if let Some(all) = batch.take_in(&text) {
+            if let Some(all) = batch.add_answer(&text) {
                 let start = out.len();
                 out.extend_from_slice(&all);
                 end_line(out, start);

@@ -21,7 +21,7 @@ use crate::transport::adapter::ServiceAdapter;
 use crate::transport::watchdog::ProgressPulse;
 
 /// Time for calls to report that they were stopped, and for the output to end.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+const STOP_GRACE: Duration = Duration::from_millis(500);
 
 /// One connection.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(super) struct StreamConnection<R, W> {
     out: Vec<u8>,
     written: usize,
     flushed: bool,
-    desk: DuplexConnection,
+    duplex: DuplexConnection,
     phase: StreamConnectionPhase,
     limits: ConnectionLimits,
     #[cfg(feature = "stdio")]
@@ -66,7 +66,7 @@ where
             out: Vec::new(),
             written: 0,
             flushed: true,
-            desk: DuplexConnection::new(adapter, limits, RequestSender::default()),
+            duplex: DuplexConnection::new(adapter, limits, RequestSender::default()),
             phase: StreamConnectionPhase::Serving,
             limits,
             #[cfg(feature = "stdio")]
@@ -78,14 +78,14 @@ where
     #[cfg(feature = "stdio")]
     pub(super) fn watched(mut self, pulse: Arc<ProgressPulse>, counters: Arc<CallCounters>) -> Self {
         self.pulse = Some(pulse);
-        self.desk.count_in(counters);
+        self.duplex.share_counters(counters);
         self
     }
 
-    fn beat(&self) {
+    fn record_progress(&self) {
         #[cfg(feature = "stdio")]
         if let Some(pulse) = &self.pulse {
-            pulse.beat();
+            pulse.record_progress();
         }
     }
 
@@ -100,20 +100,20 @@ where
         })
         .await;
         // Some carriers say goodbye (TLS, WebSocket), and half of a socket does not end by being dropped.
-        let _ = tokio::time::timeout(LAST_WORDS, self.output.shutdown()).await;
+        let _ = tokio::time::timeout(STOP_GRACE, self.output.shutdown()).await;
         ended
     }
 
     fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
         loop {
-            self.desk.poll_opening(cx, &mut self.out);
+            self.duplex.poll_opening(cx, &mut self.out);
             self.take_lines(cx);
             if let Poll::Ready(read) = self.poll_read(cx) {
-                self.beat();
+                self.record_progress();
                 match read {
                     Ok(0) => {
                         if let Some(line) = self.framer.finish() {
-                            self.desk.handle_line(line, cx, &mut self.out);
+                            self.duplex.handle_line(line, cx, &mut self.out);
                         }
                         self.drain();
                     }
@@ -124,9 +124,9 @@ where
                     }
                 }
             }
-            self.desk.start_queued(cx, &mut self.out);
-            let idle = self.desk.is_idle();
-            self.desk.outbox().take(cx, &mut self.out);
+            self.duplex.start_queued(cx, &mut self.out);
+            let idle = self.duplex.is_idle();
+            self.duplex.outbox().take(cx, &mut self.out);
             match self.poll_write(cx) {
                 // What was written may have made room to go on reading.
                 Poll::Ready(Ok(true)) => continue,
@@ -151,21 +151,21 @@ where
     fn take_lines(&mut self, cx: &mut TaskContext<'_>) {
         while self.may_take() {
             let Some(line) = self.framer.poll_line() else { break };
-            self.desk.handle_line(line, cx, &mut self.out);
+            self.duplex.handle_line(line, cx, &mut self.out);
         }
         if let Some(endless) = self.framer.poll_endless() {
             tracing::warn!(
                 limit = self.limits.message_bytes,
                 "a line goes on without end (setting max_message_bytes); the connection ends"
             );
-            self.desk.handle_line(endless, cx, &mut self.out);
+            self.duplex.handle_line(endless, cx, &mut self.out);
             self.drain();
         }
     }
 
     fn may_take(&self) -> bool {
         matches!(self.phase, StreamConnectionPhase::Serving)
-            && !self.desk.is_opening()
+            && !self.duplex.is_opening()
             && self.out.len() < MAX_UNWRITTEN_BYTES
     }
 
@@ -187,7 +187,7 @@ where
             }
             self.written += wrote;
             self.flushed = false;
-            self.beat();
+            self.record_progress();
         }
         // Room for one large answer is kept: to ask for it again each time costs more than to write it.
         if self.out.capacity() > 2 * MAX_UNWRITTEN_BYTES {
@@ -206,7 +206,7 @@ where
     /// Reads nothing more; lets what was accepted finish.
     fn drain(&mut self) {
         if matches!(self.phase, StreamConnectionPhase::Serving) {
-            self.desk.close();
+            self.duplex.close();
             self.phase = StreamConnectionPhase::Draining(Box::pin(tokio::time::sleep(self.limits.shutdown)));
         }
     }
@@ -216,8 +216,8 @@ where
             StreamConnectionPhase::Serving => Poll::Pending,
             StreamConnectionPhase::Draining(deadline) => {
                 std::task::ready!(deadline.as_mut().poll(cx));
-                self.desk.stop(&mut self.out);
-                self.phase = StreamConnectionPhase::Stopping(Box::pin(tokio::time::sleep(LAST_WORDS)));
+                self.duplex.stop(&mut self.out);
+                self.phase = StreamConnectionPhase::Stopping(Box::pin(tokio::time::sleep(STOP_GRACE)));
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }

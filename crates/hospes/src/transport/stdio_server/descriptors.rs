@@ -13,9 +13,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::mpsc;
 
 /// Maximum number of bytes that a thread reads at once.
-const CHUNK: usize = 64 * 1024;
+const CHUNK_BYTES: usize = 64 * 1024;
 /// Maximum number of chunks between a thread and the connection.
-const CHUNKS: usize = 4;
+const MAX_QUEUED_CHUNKS: usize = 4;
 
 /// Source of requests.
 #[derive(Debug)]
@@ -178,9 +178,9 @@ pub(super) struct ThreadReader {
 
 impl ThreadReader {
     fn start(mut source: impl io::Read + Send + 'static) -> io::Result<Self> {
-        let (sender, chunks) = mpsc::channel(CHUNKS);
+        let (sender, chunks) = mpsc::channel(MAX_QUEUED_CHUNKS);
         let read = move || {
-            let mut buffer = vec![0; CHUNK];
+            let mut buffer = vec![0; CHUNK_BYTES];
             loop {
                 let chunk = match source.read(&mut buffer) {
                     Ok(0) => return,
@@ -223,8 +223,8 @@ pub(super) struct ThreadWriter {
 
 impl ThreadWriter {
     fn start(mut target: impl io::Write + Send + 'static) -> io::Result<Self> {
-        let (chunks, mut source) = mpsc::channel::<Bytes>(CHUNKS);
-        let (report, written) = mpsc::channel(CHUNKS * 2);
+        let (chunks, mut source) = mpsc::channel::<Bytes>(MAX_QUEUED_CHUNKS);
+        let (report, written) = mpsc::channel(MAX_QUEUED_CHUNKS * 2);
         let write = move || {
             while let Some(chunk) = source.blocking_recv() {
                 let result = target.write_all(&chunk).and_then(|()| target.flush());
@@ -239,7 +239,7 @@ impl ThreadWriter {
     }
 
     fn poll_write(&mut self, cx: &mut TaskContext<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        while self.unwritten >= CHUNKS {
+        while self.unwritten >= MAX_QUEUED_CHUNKS {
             std::task::ready!(self.poll_report(cx))?;
         }
         self.pending.extend_from_slice(bytes);

@@ -14,7 +14,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinHandle;
 
 use super::ConnectionLimits;
-use super::background::{BackgroundCall, CallCounters, answer, go_on, listen};
+use super::background::{BackgroundCall, CallCounters, finish_answer, listen, run_in_background};
 use super::outbox::{MAX_UNWRITTEN_BYTES, Outbox};
 use super::queue::RequestQueue;
 use crate::params::Params;
@@ -22,7 +22,7 @@ use crate::peer::RequestSender;
 use crate::transport::adapter::{
     AdmittedRequest, BatchAnswers, CallStopReason, CallStopSwitch, CallTable, Heard, InitializedSession,
     LegacySession, ModernCalls, ModernRequest, PeerCache, RunningCall, RunningCallOutput, ServiceAdapter,
-    cancelled, read_meta, write_refusal,
+    cancelled_request, read_meta, write_refusal,
 };
 
 /// Maximum number of streams of changes that one client may hold open: the limit `max_streams`.
@@ -87,7 +87,7 @@ impl DuplexConnection {
 
     /// Counts running work in shared counters.
     #[cfg(feature = "stdio")]
-    pub(super) fn count_in(&mut self, counters: Arc<CallCounters>) {
+    pub(super) fn share_counters(&mut self, counters: Arc<CallCounters>) {
         self.counters = counters;
     }
 
@@ -118,7 +118,7 @@ impl DuplexConnection {
     pub(in crate::transport) fn close(&mut self) {
         self.closed = true;
         if let Some(session) = &self.session {
-            session.hang_up("the client has closed its side before it answered");
+            session.fail_questions("the client has closed its side before it answered");
         }
         for stream in self.streams.drain(..) {
             stream.stop(CallStopReason::ShuttingDown);
@@ -153,7 +153,7 @@ impl DuplexConnection {
             FramedLine::Message(whole) => match message::decode(&whole) {
                 Ok(message::Frame::Single(message)) => self.handle(&whole, message, None, cx, out),
                 Ok(message::Frame::Batch(parts)) => self.handle_batch(&whole, parts, cx, out),
-                Err(fault) if fault.is_of_answer() => self.lost_answer(fault),
+                Err(fault) if fault.is_for_response() => self.fail_question(fault),
                 Err(fault) => self.refuse(out, fault.id.as_ref(), fault.error),
             },
             FramedLine::Oversize(over) => match &over.subject {
@@ -201,25 +201,25 @@ impl DuplexConnection {
         }
         let is_owed = |part: &_| match part {
             Ok(message) => matches!(message, JsonRpcMessage::Request(_)),
-            Err(fault) => !message::DecodeError::is_of_answer(fault),
+            Err(fault) => !message::DecodeError::is_for_response(fault),
         };
         let owed = parts.iter().filter(|part| is_owed(part)).count();
         let batch = Arc::new(BatchAnswers::new(owed));
         for part in parts {
             match part {
                 Ok(message) => self.handle(whole, message, Some(&batch), cx, out),
-                Err(fault) if fault.is_of_answer() => self.lost_answer(fault),
+                Err(fault) if fault.is_for_response() => self.fail_question(fault),
                 Err(fault) => {
                     let mut text = Vec::new();
                     message::write_error(&mut text, fault.id.as_ref(), &fault.error);
-                    answer(out, 0, Some(&batch), Some(text));
+                    finish_answer(out, 0, Some(&batch), Some(text));
                 }
             }
         }
     }
 
     /// The question fails whose answer cannot be read.
-    fn lost_answer(&self, fault: message::DecodeError) {
+    fn fail_question(&self, fault: message::DecodeError) {
         tracing::warn!(error = %fault, "an answer of the client's is none");
         if let (Some(session), Some(id)) = (&self.session, &fault.answers) {
             session.handle_lost_response(id, fault.error);
@@ -228,12 +228,12 @@ impl DuplexConnection {
 
     fn notification(&mut self, whole: &Bytes, notification: &message::JsonRpcNotification<'_>) {
         if notification.method == Method::Cancelled.name()
-            && let Some(id) = cancelled(notification)
+            && let Some(id) = cancelled_request(notification)
             && !self.modern.cancel(&id)
         {
             self.queue.remove(&id);
         }
-        let params = || notification.params.map(|raw| RawJson::within(whole, raw));
+        let params = || notification.params.map(|raw| RawJson::slice_of(whole, raw));
         let Some(session) = self.session.clone() else {
             let method = Method::from_name(&notification.method);
             if matches!(method, Method::Other(_)) {
@@ -291,7 +291,7 @@ impl DuplexConnection {
                 return self.answer_error(out, batch, &request.id, error);
             }
             match self.adapter.admit(session, whole, request, None, out) {
-                AdmittedRequest::Answered => answer(out, start, batch, None),
+                AdmittedRequest::Answered => finish_answer(out, start, batch, None),
                 AdmittedRequest::Call(running) => self.run(running, batch, cx, out),
             }
             return;
@@ -299,7 +299,7 @@ impl DuplexConnection {
         let method = Method::from_name(&request.method);
         let id = request.id;
         let params = match request.params {
-            Some(raw) => RawJson::within(whole, raw),
+            Some(raw) => RawJson::slice_of(whole, raw),
             None => RawJson::empty_object(),
         };
         let params = Params::new(params);
@@ -317,7 +317,7 @@ impl DuplexConnection {
                         out.extend_from_slice(b"{}");
                         Ok::<(), std::convert::Infallible>(())
                     });
-                    return answer(out, start, batch, None);
+                    return finish_answer(out, start, batch, None);
                 }
                 _ => {}
             }
@@ -365,12 +365,12 @@ impl DuplexConnection {
         out: &mut Vec<u8>,
     ) {
         let kind = if self.spreads { running.kind() } else { None };
-        let unknown = kind.filter(|kind| !self.adapter.quick().knows(*kind));
+        let unknown = kind.filter(|kind| !self.adapter.call_timings().is_quick(*kind));
         if unknown.is_none() {
             let start = kind.map(|_| Instant::now());
             let done = Self::run_in_place(&mut running, batch, cx, out);
             if let (Some(kind), Some(start)) = (kind, start) {
-                running.note(kind, start);
+                running.record_timing(kind, start);
             }
             if done {
                 return;
@@ -380,7 +380,7 @@ impl DuplexConnection {
             return self.answer_error(out, batch, running.id(), error);
         }
         let slot = BackgroundCall::of(&running, &self.counters, &self.outbox, batch);
-        tokio::spawn(go_on(running, slot, unknown));
+        tokio::spawn(run_in_background(running, slot, unknown));
     }
 
     /// Polls a call for as long as it has something to say; whether it is done.
@@ -394,14 +394,14 @@ impl DuplexConnection {
         // A call that talks without end must not keep the others waiting.
         while out.len() - begin < MAX_UNWRITTEN_BYTES {
             let start = out.len();
-            match running.poll_said(cx, out) {
+            match running.poll_output(cx, out) {
                 Poll::Ready(RunningCallOutput::Message) => end_line(out, start),
                 Poll::Ready(RunningCallOutput::Answer(_)) => {
-                    answer(out, start, batch, None);
+                    finish_answer(out, start, batch, None);
                     return true;
                 }
                 Poll::Ready(RunningCallOutput::Silence) => {
-                    answer(out, start, batch, Some(Vec::new()));
+                    finish_answer(out, start, batch, Some(Vec::new()));
                     return true;
                 }
                 Poll::Pending => return false,
@@ -420,7 +420,7 @@ impl DuplexConnection {
             Some(session) if running.revision().is_legacy() => CallTable::Session(Arc::clone(session)),
             _ => CallTable::Connection(Arc::clone(&self.modern)),
         };
-        let stop = running.enter(table)?;
+        let stop = running.register(table)?;
         if running.is_listen() {
             debug_assert!(batch.is_none(), "batches are of another era");
             self.streams.retain(|stream| Arc::strong_count(stream) > 1);
@@ -488,7 +488,7 @@ impl DuplexConnection {
         let mut text = Vec::new();
         // Method and revision choose the words; for these errors there is only one way to say them.
         write_refusal(&mut text, Some(id), &Method::Ping, self.revision(), error);
-        answer(out, 0, batch, Some(text));
+        finish_answer(out, 0, batch, Some(text));
     }
 
     fn refuse(&self, out: &mut Vec<u8>, id: Option<&RequestId>, error: RpcError) {

@@ -168,12 +168,12 @@ impl StdioServer {
         let counters = Arc::<CallCounters>::default();
         let running = {
             let counters = Arc::clone(&counters);
-            move || counters.calls.load(Ordering::Acquire) + crate::server::blocking::running()
+            move || counters.calls.load(Ordering::Acquire) + crate::server::blocking::running_handlers()
         };
         let mut watchdog = Watchdog::start(self.limits.shutdown, true, running)?;
         let (input, output) = descriptors::take()?;
         let adapter = ServiceAdapter::new(self.service, self.settings);
-        adapter.learn().await;
+        adapter.load_identity().await;
         let connection = StreamConnection::new(input, output, adapter, self.limits);
         let asked = watchdog.asked();
         connection.watched(watchdog.pulse(), counters).run(asked).await
@@ -214,7 +214,7 @@ impl StdioServer {
         F: Future<Output = ()>,
     {
         let adapter = ServiceAdapter::new(self.service, self.settings);
-        adapter.learn().await;
+        adapter.load_identity().await;
         StreamConnection::new(input, output, adapter, self.limits).run(shutdown).await
     }
 }

@@ -33,7 +33,7 @@ impl Outbox {
     }
 
     /// Wakes the writer because of another change.
-    pub(super) fn nudge(&self) {
+    pub(super) fn wake_writer(&self) {
         self.push(&[]);
     }
 

@@ -26,7 +26,7 @@ fn returning(bond: u8, asker: u8) -> NewApproval {
 }
 
 async fn put(desk: &ApprovalQueue, bond: u8) -> String {
-    desk.put(returning(bond, 1)).unwrap().keep().await.unwrap()
+    desk.submit(returning(bond, 1)).unwrap().persist().await.unwrap()
 }
 
 fn edited(path: &str) -> ApprovalDecision {
@@ -35,7 +35,7 @@ fn edited(path: &str) -> ApprovalDecision {
 
 /// Pending matters, as they are shown.
 fn shown(desk: &ApprovalQueue) -> Vec<serde_json::Value> {
-    desk.matters().iter().map(|matter| serde_json::to_value(matter).unwrap()).collect()
+    desk.pending().iter().map(|matter| serde_json::to_value(matter).unwrap()).collect()
 }
 
 #[tokio::test]
@@ -56,8 +56,8 @@ async fn what_waits_is_there_after_a_restart_and_its_decision_counts_once() {
     drop(second);
 
     let third = place.desk().await;
-    assert!(third.matters().is_empty());
-    assert_eq!(third.matter(&one).unwrap().decided.unwrap().by, CONSOLE);
+    assert!(third.pending().is_empty());
+    assert_eq!(third.get(&one).unwrap().decided.unwrap().by, CONSOLE);
     assert_eq!(third.decide(&one, ApprovalDecision::deny(), CONSOLE).await, Err(DecideError::Over));
     assert_eq!(
         third.redeem(&one, &[1; 32], Some((ApprovalDecision::deny(), "app"))).await,
@@ -67,7 +67,7 @@ async fn what_waits_is_there_after_a_restart_and_its_decision_counts_once() {
     assert_eq!(third.redeem(&two, &[2; 32], None).await, Ok(Some(denied)));
     for desk in [third, place.desk().await] {
         assert_eq!(desk.redeem(&one, &[1; 32], None).await, Err(ApprovalQueueError::Expired), "used");
-        assert!(desk.matters().is_empty());
+        assert!(desk.pending().is_empty());
     }
 }
 
@@ -78,7 +78,7 @@ async fn what_is_used_is_gone_for_all_before_anything_comes_of_it() {
     let (one, other) = (place.desk().await, place.desk().await);
     for round in 0..20 {
         let id = put(&one, 1).await;
-        other.subscribe().wait_for(|_| other.matter(&id).is_some()).await.unwrap();
+        other.subscribe().wait_for(|_| other.get(&id).is_some()).await.unwrap();
         let (first, second) = tokio::join!(
             one.decide(&id, ApprovalDecision::allow(), "one"),
             other.decide(&id, ApprovalDecision::allow(), "other")
@@ -99,7 +99,7 @@ async fn what_is_used_is_gone_for_all_before_anything_comes_of_it() {
             assert!(!matches!(desk.redeem(&id, &[1; 32], None).await, Ok(Some(_))), "{round}: used");
         }
     }
-    assert!(place.desk().await.matters().is_empty());
+    assert!(place.desk().await.pending().is_empty());
 }
 
 /// An application whose person answers in it, while another host shows the same.
@@ -108,20 +108,20 @@ async fn what_an_application_says_counts_unless_somebody_was_quicker() {
     let place = Place::new();
     let (one, other) = (place.desk().await, place.desk().await);
     let id = put(&one, 1).await;
-    other.subscribe().wait_for(|_| other.matter(&id).is_some()).await.unwrap();
+    other.subscribe().wait_for(|_| other.get(&id).is_some()).await.unwrap();
     other.decide(&id, ApprovalDecision::deny(), CONSOLE).await.unwrap();
     let said = one.redeem(&id, &[1; 32], Some((ApprovalDecision::allow(), "app"))).await;
     assert_eq!(said, Ok(Some(ApprovalOutcome::Denied { reason: None, by: CONSOLE.to_owned() })));
 
     let id = put(&one, 1).await;
-    other.subscribe().wait_for(|_| other.matter(&id).is_some()).await.unwrap();
+    other.subscribe().wait_for(|_| other.get(&id).is_some()).await.unwrap();
     let said = one.redeem(&id, &[1; 32], Some((ApprovalDecision::allow(), "app"))).await;
     assert_eq!(said, Ok(Some(allowed("app"))));
-    other.subscribe().wait_for(|_| other.matters().is_empty()).await.unwrap();
+    other.subscribe().wait_for(|_| other.pending().is_empty()).await.unwrap();
     assert_eq!(other.decide(&id, ApprovalDecision::allow(), CONSOLE).await, Err(DecideError::Over));
     // What is strong is not an application's to give, after a restart either.
     let strong = NewApproval { is_weak: false, ..returning(1, 1) };
-    let id = one.put(strong).unwrap().keep().await.unwrap();
+    let id = one.submit(strong).unwrap().persist().await.unwrap();
     let third = place.desk().await;
     assert_eq!(third.redeem(&id, &[1; 32], Some((ApprovalDecision::allow(), "app"))).await, Ok(None));
 }
@@ -133,10 +133,10 @@ async fn who_waits_hears_of_a_decision_that_is_made_elsewhere() {
     let id = put(&one, 1).await;
     let waiting = one.resume(&id, [1; 32]);
     let deciding = async {
-        other.subscribe().wait_for(|_| other.matter(&id).is_some()).await.unwrap();
+        other.subscribe().wait_for(|_| other.get(&id).is_some()).await.unwrap();
         other.decide(&id, ApprovalDecision::allow(), CONSOLE).await.unwrap();
     };
-    let settled = async { waiting.settled().await };
+    let settled = async { waiting.wait_settled().await };
     assert_eq!(tokio::join!(settled, deciding).0, Ok(allowed(CONSOLE)));
     // Who has come back and gives up waiting may come again.
     let id = put(&one, 1).await;
@@ -167,16 +167,16 @@ async fn what_nobody_comes_back_for_is_not_kept_and_its_end_is_recorded() {
     let place = Place::new();
     let audit = AuditLog::open(place.0.path().join("audit.db"), place.0.path().join("audit.key")).unwrap();
     let desk = place.desk().await;
-    desk.record_in(&audit);
-    let (gone, held) = (desk.put(asking(1, 1)).unwrap(), desk.put(asking(2, 1)).unwrap());
-    let detached = desk.put(asking(3, 1)).unwrap().detach();
+    desk.set_audit(&audit);
+    let (gone, held) = (desk.submit(asking(1, 1)).unwrap(), desk.submit(asking(2, 1)).unwrap());
+    let detached = desk.submit(asking(3, 1)).unwrap().detach();
     let kept = put(&desk, 4).await;
     let (gone_id, held_id) = (gone.id().to_owned(), held.id().to_owned());
     drop(gone);
-    desk.end().await;
+    desk.shut_down().await;
     drop(held);
     for id in [&gone_id, &held_id, &detached] {
-        assert_eq!(desk.matter(id).unwrap().state, ApprovalState::Withdrawn);
+        assert_eq!(desk.get(id).unwrap().state, ApprovalState::Withdrawn);
     }
     audit.record(AuditEntry::new(AuditEntryKind::Server)).await.unwrap();
     let mut all = audit.search(AuditQuery::new()).await.unwrap();
@@ -188,7 +188,7 @@ async fn what_nobody_comes_back_for_is_not_kept_and_its_end_is_recorded() {
     expected.sort();
     assert_eq!(ended, expected);
     let next = place.desk().await;
-    assert_eq!(next.matters().iter().map(|matter| &matter.id).collect::<Vec<_>>(), [&kept]);
+    assert_eq!(next.pending().iter().map(|matter| &matter.id).collect::<Vec<_>>(), [&kept]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -200,12 +200,12 @@ async fn what_is_over_is_kept_no_more_and_what_is_kept_counts() {
     let second = place.desk().await;
     second.set_limits(limits);
     assert_eq!(
-        second.put(returning(1, 1)).map(drop),
+        second.submit(returning(1, 1)).map(drop),
         Err(ApprovalQueueError::TooMany(ApprovalLimitExceeded::OfOne(2)))
     );
     second.set_limits(ApprovalLimits { bytes: 40, ..ApprovalLimits::default() });
     assert_eq!(
-        second.put(returning(1, 1)).map(drop),
+        second.submit(returning(1, 1)).map(drop),
         Err(ApprovalQueueError::TooMany(ApprovalLimitExceeded::Bytes(40)))
     );
     tokio::time::advance(TIMEOUT / 2).await;
@@ -217,12 +217,12 @@ async fn what_is_over_is_kept_no_more_and_what_is_kept_counts() {
         "silence is a no"
     );
     // Who was approved has as long again, and no longer.
-    assert_eq!(second.matter(&ids[0]).unwrap().state, ApprovalState::Allowed);
+    assert_eq!(second.get(&ids[0]).unwrap().state, ApprovalState::Allowed);
     tokio::time::advance(TIMEOUT / 2).await;
     assert_eq!(second.redeem(&ids[0], &[1; 32], None).await, Err(ApprovalQueueError::Expired));
-    second.remove_over().await;
+    second.remove_finished().await;
     let third = place.desk().await;
-    assert!(third.recent().is_empty() && third.matters().is_empty());
+    assert!(third.recent().is_empty() && third.pending().is_empty());
 }
 
 /// Time passes while the host is not running.
@@ -231,15 +231,16 @@ async fn what_has_run_out_while_the_host_was_away_is_over() {
     let place = Place::new();
     let desk = place.desk().await;
     let (short, long) = (Duration::from_millis(1), Duration::from_secs(1000));
-    let gone = desk.put(NewApproval { timeout: short, ..returning(1, 1) }).unwrap().keep().await;
-    let stays = desk.put(NewApproval { timeout: long, ..returning(1, 1) }).unwrap().keep().await.unwrap();
+    let gone = desk.submit(NewApproval { timeout: short, ..returning(1, 1) }).unwrap().persist().await;
+    let stays =
+        desk.submit(NewApproval { timeout: long, ..returning(1, 1) }).unwrap().persist().await.unwrap();
     let over = Timestamp::now() + short;
     while Timestamp::now() <= over {
         tokio::task::yield_now().await;
     }
     let next = place.desk().await;
-    assert_eq!(next.matters().iter().map(|matter| &matter.id).collect::<Vec<_>>(), [&stays]);
-    assert!(gone.is_err() || next.matter(&gone.unwrap()).is_none());
+    assert_eq!(next.pending().iter().map(|matter| &matter.id).collect::<Vec<_>>(), [&stays]);
+    assert!(gone.is_err() || next.get(&gone.unwrap()).is_none());
 }
 
 /// A matter from before the restart is checked by the rules from after it.
@@ -250,7 +251,7 @@ async fn an_edit_is_looked_at_after_a_restart() {
     let desk = place.desk().await;
     let unknown = desk.decide(&id, edited("/good"), CONSOLE).await;
     assert!(matches!(unknown, Err(DecideError::Edit(_))), "nobody can tell: {unknown:?}");
-    desk.check_with(Box::new(|matter, edited| {
+    desk.set_edit_check(Box::new(|matter, edited| {
         assert_eq!(matter.server, "files");
         if edited.as_str().contains("bad") { Err("bad is not good".to_owned()) } else { Ok(()) }
     }));
@@ -299,13 +300,13 @@ async fn what_cannot_be_written_has_not_happened() {
     let (open, decided) = (put(&desk, 1).await, put(&desk, 2).await);
     desk.decide(&decided, ApprovalDecision::allow(), CONSOLE).await.unwrap();
     place.spoil("ALTER TABLE matters RENAME TO away");
-    assert_eq!(desk.put(returning(1, 1)).unwrap().keep().await, Err(ApprovalQueueError::Store));
-    assert!(ApprovalQueueError::Store.words().contains("the log says why"));
+    assert_eq!(desk.submit(returning(1, 1)).unwrap().persist().await, Err(ApprovalQueueError::Store));
+    assert!(ApprovalQueueError::Store.message().contains("the log says why"));
     let refused = desk.decide(&open, ApprovalDecision::allow(), CONSOLE).await;
     assert!(matches!(refused, Err(DecideError::Store(_))), "{refused:?}");
     assert_eq!(desk.redeem(&decided, &[2; 32], None).await, Err(ApprovalQueueError::Store));
     place.spoil("ALTER TABLE away RENAME TO matters");
-    assert_eq!(desk.matters().iter().map(|matter| &matter.id).collect::<Vec<_>>(), [&open], "it still waits");
+    assert_eq!(desk.pending().iter().map(|matter| &matter.id).collect::<Vec<_>>(), [&open], "it still waits");
     assert_eq!(desk.redeem(&decided, &[2; 32], None).await, Ok(Some(allowed(CONSOLE))), "and is good still");
 }
 
@@ -315,9 +316,9 @@ async fn who_goes_away_before_it_is_kept_leaves_nothing() {
     let place = Place::new();
     let desk = place.desk().await;
     for polls in 1..20 {
-        let waiting = desk.put(returning(1, 1)).unwrap();
-        assert!(desk.matters().is_empty(), "nobody sees what is not kept yet");
-        let mut keeping = Box::pin(waiting.keep());
+        let waiting = desk.submit(returning(1, 1)).unwrap();
+        assert!(desk.pending().is_empty(), "nobody sees what is not kept yet");
+        let mut keeping = Box::pin(waiting.persist());
         let mut is_kept = false;
         for _ in 0..polls {
             is_kept = is_kept || futures::poll!(&mut keeping).is_ready();
@@ -327,13 +328,13 @@ async fn who_goes_away_before_it_is_kept_leaves_nothing() {
             tokio::task::yield_now().await;
         }
         drop(keeping);
-        desk.remove_over().await;
-        let left = desk.matters();
+        desk.remove_finished().await;
+        let left = desk.pending();
         assert_eq!(left.len(), usize::from(is_kept));
         for matter in left {
             assert_eq!(desk.redeem(&matter.id, &[2; 32], None).await, Err(ApprovalQueueError::Changed));
         }
-        assert!(place.desk().await.matters().is_empty(), "{polls}");
+        assert!(place.desk().await.pending().is_empty(), "{polls}");
     }
 }
 
@@ -342,20 +343,20 @@ async fn who_goes_away_before_it_is_kept_leaves_nothing() {
 async fn what_is_written_while_somebody_looks_stays() {
     let place = Place::new();
     let desk = place.desk().await;
-    let waiting = desk.put(returning(1, 1)).unwrap();
+    let waiting = desk.submit(returning(1, 1)).unwrap();
     // It may be done at once, on a quick machine: then again.
-    let mut looking = Box::pin(desk.look_at_kept());
+    let mut looking = Box::pin(desk.reload_persisted());
     for _ in 0..1000 {
         if futures::poll!(&mut looking).is_pending() {
             break;
         }
-        looking = Box::pin(desk.look_at_kept());
+        looking = Box::pin(desk.reload_persisted());
     }
     // One connection reads after the other, so the first has read when the second has.
-    desk.look_at_kept().await.unwrap();
-    let id = waiting.keep().await.unwrap();
+    desk.reload_persisted().await.unwrap();
+    let id = waiting.persist().await.unwrap();
     looking.await.unwrap();
-    assert_eq!(desk.matters().iter().map(|matter| &matter.id).collect::<Vec<_>>(), [&id]);
+    assert_eq!(desk.pending().iter().map(|matter| &matter.id).collect::<Vec<_>>(), [&id]);
     desk.decide(&id, ApprovalDecision::allow(), CONSOLE).await.unwrap();
 }
 
@@ -373,11 +374,11 @@ async fn what_cannot_be_read_is_not_shown_and_allows_nothing() {
     );
     place.spoil(&swap);
     let desk = place.desk().await;
-    assert_eq!(desk.matters().iter().map(|matter| &matter.id).collect::<Vec<_>>(), [&two]);
+    assert_eq!(desk.pending().iter().map(|matter| &matter.id).collect::<Vec<_>>(), [&two]);
     assert_eq!(desk.redeem(&one, &[2; 32], None).await, Err(ApprovalQueueError::Expired));
     std::fs::remove_file(place.0.path().join("state.key")).unwrap();
     let desk = place.desk().await;
-    assert!(desk.matters().is_empty());
+    assert!(desk.pending().is_empty());
     assert_eq!(desk.redeem(&two, &[2; 32], None).await, Err(ApprovalQueueError::Expired));
     let fresh = put(&desk, 3).await;
     assert_eq!(

@@ -108,7 +108,7 @@ async fn more_applications_than_connections_are_told_which_setting_says_so() {
     let waiting = tokio::spawn(async move { ada.call("curious__who", ()).await });
     here.subscribe().wait_for(|here| *here == 1).await.unwrap();
     let refused = bob.call("curious__who", ()).await.unwrap();
-    assert!(refused.failed() && refused.all_text().contains("setting max_connections"), "{refused:?}");
+    assert!(refused.has_failed() && refused.all_text().contains("setting max_connections"), "{refused:?}");
     waiting.abort();
 }
 
@@ -193,7 +193,10 @@ async fn a_parked_call_that_is_gone_is_refused_and_not_made_again() {
         let Outcome::InputRequired(questions) = asked else { panic!("it asks: {asked:?}") };
         let mut round = questions.round;
         let key = questions.requests[0].0.clone();
-        round.answered([(key, RawJson::from(json!({ "action": "accept", "content": { "value": "yes" } })))]);
+        round.record_answers([(
+            key,
+            RawJson::from(json!({ "action": "accept", "content": { "value": "yes" } })),
+        )]);
         let host = if restarted { &second } else { &first };
         if !restarted {
             tokio::time::sleep(Duration::from_secs(31)).await;

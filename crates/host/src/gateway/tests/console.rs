@@ -15,7 +15,7 @@ pub(super) async fn at_console(desk: &ApprovalQueue, decisions: Vec<ApprovalDeci
     for decision in decisions {
         let matter = loop {
             changes.mark_unchanged();
-            if let Some(matter) = desk.matters().into_iter().next() {
+            if let Some(matter) = desk.pending().into_iter().next() {
                 break matter;
             }
             changes.changed().await.unwrap();
@@ -36,16 +36,18 @@ async fn a_call_waits_for_the_console() {
             let called = Arc::default();
             let rules = guard(rules);
             let host = House::default().with("files", up, counting(&called)).guarded(&rules).start();
-            let attendance = rules.desk().attend(None);
+            let attendance = rules.approvals().register_viewer(None);
             let client = plain(&host, down).await;
             let call = |path: &str| client.call("files__write", json!({ "path": path })).into_future();
             let decisions = vec![ApprovalDecision::allow(), ApprovalDecision::deny_because("wrong folder")];
             let (results, seen) = tokio::join!(
                 async { (call("/a").await.unwrap(), call("/b").await.unwrap()) },
-                at_console(rules.desk(), decisions)
+                at_console(rules.approvals(), decisions)
             );
             assert_eq!(results.0.all_text(), "written", "{up} behind {down}");
-            assert!(results.1.failed() && results.1.all_text().contains("the person said no: wrong folder"));
+            assert!(
+                results.1.has_failed() && results.1.all_text().contains("the person said no: wrong folder")
+            );
             assert_eq!(called.load(Ordering::SeqCst), 1);
             let ApprovalCard::Call(card) = &seen[1].card else { panic!("a call") };
             assert_eq!((seen[1].server.as_str(), card.name.as_str()), ("files", "write"));
@@ -64,7 +66,7 @@ async fn a_permission_for_a_session_is_for_no_other_session_of_the_same_name() {
         let called = Arc::default();
         let rules = guard("[[rule]]\ndecide = 'ask'");
         let host = House::default().with("files", up, counting(&called)).guarded(&rules).start();
-        let _attendance = rules.desk().attend(None);
+        let _attendance = rules.approvals().register_viewer(None);
         let peer = |process: u32| {
             let info = hospes::model::Implementation::new("app", "1");
             let mut peer = hospes::Peer::new(down, Some(info), Default::default());
@@ -78,7 +80,7 @@ async fn a_permission_for_a_session_is_for_no_other_session_of_the_same_name() {
                 .await
         };
         let asked = async |peer: &Arc<hospes::Peer>, decision| {
-            let both = async { tokio::join!(call(peer), at_console(rules.desk(), vec![decision])) };
+            let both = async { tokio::join!(call(peer), at_console(rules.approvals(), vec![decision])) };
             let (_, mut seen) = tokio::time::timeout(SOON, both).await.expect("the person is asked");
             seen.remove(0)
         };
@@ -102,12 +104,12 @@ async fn a_permission_for_a_session_is_for_no_other_session_of_the_same_name() {
             asked(&peer(4711), ApprovalDecision::deny()).await;
         }
         assert_eq!(called.load(Ordering::SeqCst), 2, "{up} behind {down}");
-        let grant = rules.desk().grants().remove(0);
+        let grant = rules.approvals().grants().remove(0);
         assert_eq!((grant.session.as_deref(), grant.until.is_some()), (Some(words), !down.is_legacy()));
         let lasts = grant.until.map(|until| until.duration_since(grant.given_at));
         assert!(lasts.is_none_or(|lasts| lasts == crate::approvals::SESSION_LIFETIME));
         drop(first);
-        assert_eq!(rules.desk().grants().is_empty(), down.is_legacy(), "{up} behind {down}");
+        assert_eq!(rules.approvals().grants().is_empty(), down.is_legacy(), "{up} behind {down}");
     }
 }
 
@@ -121,12 +123,13 @@ async fn a_call_waits_where_a_console_is_served_though_nobody_has_it_open() {
         let client = plain(&host, down).await;
         let call = || client.call("files__write", json!({ "path": "/a" })).into_future();
         let refused = call().await.unwrap();
-        assert!(refused.failed(), "without a console nobody can decide: {up} behind {down}");
-        let registration = rules.desk().register_console();
-        let (result, _) = tokio::join!(call(), at_console(rules.desk(), vec![ApprovalDecision::allow()]));
+        assert!(refused.has_failed(), "without a console nobody can decide: {up} behind {down}");
+        let registration = rules.approvals().register_console();
+        let (result, _) =
+            tokio::join!(call(), at_console(rules.approvals(), vec![ApprovalDecision::allow()]));
         assert_eq!(result.unwrap().all_text(), "written", "{up} behind {down}");
         drop(registration);
-        assert!(call().await.unwrap().failed());
+        assert!(call().await.unwrap().has_failed());
     }
 }
 
@@ -137,7 +140,7 @@ async fn who_waits_for_the_console_is_told_so_and_silence_is_a_no() {
         let called = Arc::default();
         let rules = guard("");
         let host = House::default().with("files", up, counting(&called)).guarded(&rules).start();
-        let _attendance = rules.desk().attend(None);
+        let _attendance = rules.approvals().register_viewer(None);
         let told = Arc::new(AtomicU32::new(0));
         let count = Arc::clone(&told);
         let client = plain(&host, down).await;
@@ -148,7 +151,7 @@ async fn who_waits_for_the_console_is_told_so_and_silence_is_a_no() {
             })
             .await
             .unwrap();
-        assert!(result.failed() && result.all_text().contains("approval_timeout"), "{result:?}");
+        assert!(result.has_failed() && result.all_text().contains("approval_timeout"), "{result:?}");
         assert!(told.load(Ordering::SeqCst) > 20, "{up} behind {down}: {told:?}");
         assert_eq!(called.load(Ordering::SeqCst), 0);
     }
@@ -179,21 +182,21 @@ async fn a_call_may_be_changed_before_it_is_approved() {
         let strong = format!("{rules}\n[[rule]]\ndecide = 'ask'\nabout = 'tool'\nstrong = true");
         let rules = guard(&strong);
         let host = House::default().with("files", up, server).guarded(&rules).start();
-        let _attendance = rules.desk().attend(None);
+        let _attendance = rules.approvals().register_viewer(None);
         let (client, _) = answering(&host, down, vec![]).await;
         for (tool, expected) in [("files__say", "/srv/b"), ("files__ask", "/srv/b there")] {
             let (result, _) = tokio::join!(
                 client.call(tool, json!({ "path": "/srv/a" })).into_future(),
-                at_console(rules.desk(), vec![edited("/srv/b")])
+                at_console(rules.approvals(), vec![edited("/srv/b")])
             );
             assert_eq!(result.unwrap().all_text(), expected, "{up} behind {down}");
         }
         let calling = client.call("files__say", json!({ "path": "/srv/a" })).into_future();
         let deciding = async {
-            let desk = rules.desk();
+            let desk = rules.approvals();
             let mut changes = desk.subscribe();
             let id =
-                changes.wait_for(|_| !desk.matters().is_empty()).await.map(|_| desk.matters()[0].id.clone());
+                changes.wait_for(|_| !desk.pending().is_empty()).await.map(|_| desk.pending()[0].id.clone());
             let id = id.unwrap();
             for (wrong, why) in [
                 (json!({ "path": "/etc/passwd" }), "not there"),
@@ -208,7 +211,7 @@ async fn a_call_may_be_changed_before_it_is_approved() {
             }
             desk.decide(&id, ApprovalDecision::deny(), "me").await.unwrap();
         };
-        assert!(tokio::join!(calling, deciding).0.unwrap().failed());
+        assert!(tokio::join!(calling, deciding).0.unwrap().has_failed());
     }
 }
 
@@ -222,7 +225,7 @@ async fn what_comes_of_edited_arguments_is_reviewed_where_a_rule_says_so() {
             let called = Arc::default();
             let strong = guard(&rules.replace("'ask'", "'ask'\nstrong = true"));
             let host = House::default().with("files", up, counting(&called)).guarded(&strong).start();
-            let _attendance = strong.desk().attend(None);
+            let _attendance = strong.approvals().register_viewer(None);
             let (client, _) = answering(&host, down, vec![]).await;
             let edited = ApprovalDecision::Allow {
                 edited: Some(json!({ "path": "/private/a" }).into()),
@@ -230,7 +233,7 @@ async fn what_comes_of_edited_arguments_is_reviewed_where_a_rule_says_so() {
             };
             let (result, seen) = tokio::join!(
                 client.call(tool, json!({ "path": "/srv/a" })).into_future(),
-                at_console(strong.desk(), vec![edited, ApprovalDecision::deny_because("too much")])
+                at_console(strong.approvals(), vec![edited, ApprovalDecision::deny_because("too much")])
             );
             let said = result.unwrap().all_text();
             assert!(said.ends_with("the person kept it back: too much"), "{up} behind {down}: {said}");
@@ -256,8 +259,8 @@ async fn an_application_that_shows_urls_sends_its_person_to_the_console() {
             let called = Arc::default();
             let rules = guard("[[rule]]\ndecide = 'ask'\nstrong = true");
             let host = House::default().with("files", up, counting(&called)).guarded(&rules).start();
-            let _attendance = rules.desk().attend(Some("http://127.0.0.1:7338"));
-            let desk = rules.desk().clone();
+            let _attendance = rules.approvals().register_viewer(Some("http://127.0.0.1:7338"));
+            let desk = rules.approvals().clone();
             let sent = Arc::new(Mutex::new(Vec::new()));
             let seen = Arc::clone(&sent);
             let client = Client::builder()
@@ -276,7 +279,7 @@ async fn an_application_that_shows_urls_sends_its_person_to_the_console() {
                 client.call("files__write", json!({ "path": "/a" })).into_future(),
                 at_console(&desk, vec![decision])
             );
-            assert_eq!(result.unwrap().failed(), calls == 0, "{up} behind {down}");
+            assert_eq!(result.unwrap().has_failed(), calls == 0, "{up} behind {down}");
             assert_eq!(called.load(Ordering::SeqCst), calls);
             let expected = format!("http://127.0.0.1:7338/approvals/{}", matters[0].id);
             assert_eq!(*sent.lock().unwrap(), [expected]);
@@ -292,7 +295,7 @@ async fn a_result_that_is_to_be_reviewed_is_what_the_person_lets_through() {
         let called = Arc::default();
         let rules = guard(rules);
         let host = House::default().with("files", up, counting(&called)).guarded(&rules).start();
-        let _attendance = rules.desk().attend(None);
+        let _attendance = rules.approvals().register_viewer(None);
         let client = plain(&host, down).await;
         let edited =
             ApprovalDecision::Allow { edited: Some(other.clone().into()), scope: ApprovalScope::Once };
@@ -306,7 +309,7 @@ async fn a_result_that_is_to_be_reviewed_is_what_the_person_lets_through() {
         ] {
             let (result, seen) = tokio::join!(
                 client.call("files__write", json!({ "path": "/a" })).into_future(),
-                at_console(rules.desk(), vec![decision])
+                at_console(rules.approvals(), vec![decision])
             );
             let said = result.unwrap().all_text();
             assert!(said.ends_with(text), "{up} behind {down}: {said}");
@@ -325,7 +328,7 @@ async fn a_strong_approval_is_wanted_whatever_an_application_was_allowed() {
         let called = Arc::default();
         let rules = guard(rules);
         let host = House::default().with("files", up, counting(&called)).guarded(&rules).start();
-        let _attendance = rules.desk().attend(None);
+        let _attendance = rules.approvals().register_viewer(None);
         let always = ElicitResult::accept(json!({ "decision": "always" }).into());
         let (client, _) = answering(&host, down, vec![always]).await;
         for path in ["/tmp/a", "/tmp/b"] {
@@ -334,9 +337,9 @@ async fn a_strong_approval_is_wanted_whatever_an_application_was_allowed() {
         }
         let (result, seen) = tokio::join!(
             client.call("files__write", json!({ "path": "/etc/a" })).into_future(),
-            at_console(rules.desk(), vec![ApprovalDecision::deny()])
+            at_console(rules.approvals(), vec![ApprovalDecision::deny()])
         );
-        assert!(result.unwrap().failed() && seen.len() == 1);
+        assert!(result.unwrap().has_failed() && seen.len() == 1);
         assert_eq!(called.load(Ordering::SeqCst), 2);
     }
 }
@@ -348,19 +351,19 @@ async fn what_was_asked_under_other_rules_is_not_called() {
         let called = Arc::default();
         let rules = guard("");
         let host = House::default().with("files", up, counting(&called)).guarded(&rules).start();
-        let _attendance = rules.desk().attend(None);
+        let _attendance = rules.approvals().register_viewer(None);
         let client = plain(&host, down).await;
         let deciding = async {
-            let desk = rules.desk();
-            desk.subscribe().wait_for(|_| !desk.matters().is_empty()).await.unwrap();
+            let desk = rules.approvals();
+            desk.subscribe().wait_for(|_| !desk.pending().is_empty()).await.unwrap();
             let denied = hospes_policy::Policy::read("[[rule]]\ndecide = 'deny'", &Default::default());
             rules.replace_policy(denied.unwrap());
             // It may be gone with the rules it was asked under, or be decided about and not called.
-            let _ = desk.decide(&desk.matters()[0].id, ApprovalDecision::allow(), "me").await;
+            let _ = desk.decide(&desk.pending()[0].id, ApprovalDecision::allow(), "me").await;
         };
         let (result, ()) =
             tokio::join!(client.call("files__write", json!({ "path": "/a" })).into_future(), deciding);
-        assert!(result.unwrap().failed(), "{up} behind {down}");
+        assert!(result.unwrap().has_failed(), "{up} behind {down}");
         assert_eq!(called.load(Ordering::SeqCst), 0);
     }
 }
@@ -371,10 +374,10 @@ async fn what_is_too_long_to_be_read_is_refused() {
     let called = Arc::default();
     let rules = guard("");
     let host = House::default().with("files", Revision::LATEST, counting(&called)).guarded(&rules).start();
-    let _attendance = rules.desk().attend(None);
+    let _attendance = rules.approvals().register_viewer(None);
     let client = plain(&host, Revision::LATEST).await;
     let long = json!({ "path": "x".repeat(300 * 1024) });
     let result = client.call("files__write", long).await.unwrap();
-    assert!(result.failed() && result.all_text().contains("262144"), "{result:?}");
+    assert!(result.has_failed() && result.all_text().contains("262144"), "{result:?}");
     assert_eq!(called.load(Ordering::SeqCst), 0);
 }

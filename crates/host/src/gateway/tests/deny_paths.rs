@@ -167,7 +167,8 @@ impl Scene {
             _ => allowed.to_owned(),
         };
         let models = models(Some(10_000));
-        let guard = Arc::new(PolicyEnforcer::new(read(&rules)).with_desk(desk).answering_questions(true));
+        let guard =
+            Arc::new(PolicyEnforcer::new(read(&rules)).with_approvals(desk).answering_questions(true));
         let told = Arc::clone(&done);
         let house = House::default().with("curious", up, move || curious(&told)).guarded(&guard);
         let host = house.sampling(&models.sampler).start();
@@ -180,7 +181,7 @@ impl Scene {
     }
 
     fn desk(&self) -> &ApprovalQueue {
-        self.guard.desk()
+        self.guard.approvals()
     }
 
     /// The call that leads to it.
@@ -232,7 +233,7 @@ impl Scene {
 
     async fn ends(&self, way: Way) -> (usize, Option<Outcome>) {
         let desk = self.desk();
-        let mut attendance = (way != Nobody || self.kind == Answer).then(|| desk.attend(None));
+        let mut attendance = (way != Nobody || self.kind == Answer).then(|| desk.register_viewer(None));
         let full = |limits: ApprovalLimits| match way {
             DeskFull => ApprovalLimits { waiting: 0, ..limits },
             DeskFullOfBytes => ApprovalLimits { bytes: 10, ..limits },
@@ -291,7 +292,7 @@ impl Scene {
             CallerGone => {
                 calling.abort();
                 let mut changes = desk.subscribe();
-                changes.wait_for(|_| desk.matters().is_empty()).await.unwrap();
+                changes.wait_for(|_| desk.pending().is_empty()).await.unwrap();
                 assert!(desk.decide(&matter.id, self.allow(), "me").await.is_err());
                 return (self.happened(None), None);
             }
@@ -361,9 +362,9 @@ pub(super) fn peer(application: &str, principal: Option<&str>, elicits: bool) ->
 /// The matter at this place, once it is there.
 async fn waiting(desk: &ApprovalQueue, place: usize) -> Approval {
     let mut changes = desk.subscribe();
-    let there = changes.wait_for(|_| desk.matters().len() > place);
+    let there = changes.wait_for(|_| desk.pending().len() > place);
     tokio::time::timeout(Duration::from_secs(60), there).await.expect("nothing is asked").unwrap();
-    desk.matters().remove(place)
+    desk.pending().remove(place)
 }
 
 /// covers: ARCH-03 HOST-01 HOST-04 HOST-07 HOST-08 HOST-13
@@ -376,7 +377,7 @@ async fn what_is_not_allowed_does_not_happen() {
                 let scene = Scene::new(kind, up, "").await;
                 let (happened, said) = scene.ends(way).await;
                 let expected = usize::from(way == Approved);
-                let is_left = !scene.desk().matters().is_empty();
+                let is_left = !scene.desk().pending().is_empty();
                 if happened != expected || is_left {
                     wrong.push(format!("{kind:?}, {way:?}, {up}: {happened} times, {said:?}"));
                 }
@@ -453,7 +454,7 @@ async fn what_an_application_brings_back_is_good_for_what_was_asked_and_once() {
                     key.push('x');
                 }
                 let mut round = round;
-                round.answered([(key, RawJson::from(answer))]);
+                round.record_answers([(key, RawJson::from(answer))]);
                 let who = match back {
                     Back::OtherPrincipal => peer("editor", Some("bob"), true),
                     Back::SignedOut => peer("editor", None, true),

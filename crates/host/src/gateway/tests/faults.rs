@@ -21,7 +21,7 @@ async fn a_resource_is_followed_once_its_server_is_there() {
         let client = plain(&host, down).await;
         let filter = SubscriptionFilter::new().with_resource_subscriptions(vec!["notes://today".to_owned()]);
         let mut stream = client.listen(filter).await.unwrap();
-        assert_eq!(stream.honoured().resource_subscriptions, ["notes://today"], "{up} behind {down}");
+        assert_eq!(stream.acknowledged().resource_subscriptions, ["notes://today"], "{up} behind {down}");
         tokio::time::sleep(Duration::from_secs(40)).await;
         handle.resource_updated("notes://today");
         let change = tokio::time::timeout(Duration::from_secs(5), stream.next()).await;

@@ -197,7 +197,7 @@ async fn a_subscription_that_the_rules_deny_is_refused_in_every_revision() {
             let place = Place::new(up, rules).await;
             let client = plain(&place.host, down).await;
             let subscription = client.subscribe("notes://today").await.unwrap();
-            assert_eq!(subscription.honoured().resource_subscriptions, told, "{up} behind {down}");
+            assert_eq!(subscription.acknowledged().resource_subscriptions, told, "{up} behind {down}");
             let entries = place.recorded(AuditEntryKind::Subscription).await;
             assert!(
                 !entries.is_empty()
@@ -229,11 +229,11 @@ async fn what_belongs_to_something_goes_by_the_rule_for_it() {
             (of("resource"), Method::SubscriptionsListen, &follow, AuditEntryKind::Subscription),
         ] {
             let place = Place::new(Revision::LATEST, &rules).await;
-            let _attendance = place.guard.desk().attend(None);
+            let _attendance = place.guard.approvals().register_viewer(None);
             let said = place.does(&method, params.clone()).await;
             assert!(said.is_err(), "{rules}: {said:?}");
             assert_eq!(place.seen(), [""; 0], "{rules}");
-            assert!(place.guard.desk().matters().is_empty(), "{rules}");
+            assert!(place.guard.approvals().pending().is_empty(), "{rules}");
             let entries = place.recorded(kind).await;
             let endings: Vec<_> = entries.iter().map(|entry| entry.ending).collect();
             assert_eq!(endings, [Some(AuditOutcome::Refused)], "{rules} {method}: {said:?}");
@@ -388,7 +388,7 @@ async fn results_name_the_host_and_argument_errors_the_tool_as_it_was_called() {
         let result = client.call("one__add", json!({ "x": "one" })).await.unwrap();
         let said = result.all_text();
         assert!(
-            result.failed() && said.starts_with("invalid arguments for one__add:"),
+            result.has_failed() && said.starts_with("invalid arguments for one__add:"),
             "{up}, {down}: {said}"
         );
     }

@@ -43,7 +43,7 @@ pub(super) fn guard(rules: &str) -> Arc<PolicyEnforcer> {
 /// One whose desk is on this state: another one on it is what there is after a restart.
 pub(super) async fn guard_on(rules: &str, state: &StateStore) -> Arc<PolicyEnforcer> {
     let guard = PolicyEnforcer::new(Policy::read(rules, &PolicyEnvironment::default()).unwrap());
-    Arc::new(guard.with_desk(crate::ApprovalQueue::open(state).await.unwrap()))
+    Arc::new(guard.with_approvals(crate::ApprovalQueue::open(state).await.unwrap()))
 }
 
 /// The questions that an application was asked.
@@ -106,7 +106,7 @@ async fn a_call_is_made_only_after_a_clear_yes() {
             let (client, asked) = answering(&host, down, vec![answer.clone()]).await;
             let result = client.call("files__write", json!({ "path": "/srv/a" })).await.unwrap();
             assert_eq!(called.load(Ordering::SeqCst), calls, "{up} behind {down}: {answer:?}");
-            assert_eq!(result.failed(), calls == 0, "{result:?}");
+            assert_eq!(result.has_failed(), calls == 0, "{result:?}");
             assert_eq!(asked.lock().unwrap().len(), 1);
             if calls == 0 {
                 let said = result.all_text();
@@ -150,12 +150,15 @@ async fn whoever_cannot_be_asked_is_refused_and_told() {
         let called = Arc::default();
         let host = House::default().with("files", up, counting(&called)).guarded(&guard("")).start();
         let result = plain(&host, down).await.call("files__write", ()).await.unwrap();
-        assert!(result.failed() && result.all_text().contains("cannot ask for one"), "{result:?}");
+        assert!(result.has_failed() && result.all_text().contains("cannot ask for one"), "{result:?}");
         let strong = guard("[[rule]]\ndecide = 'ask'\nstrong = true");
         let host = House::default().with("files", up, counting(&called)).guarded(&strong).start();
         let (client, asked) = answering(&host, down, vec![]).await;
         let result = client.call("files__write", ()).await.unwrap();
-        assert!(result.failed() && result.all_text().contains("an application cannot give"), "{result:?}");
+        assert!(
+            result.has_failed() && result.all_text().contains("an application cannot give"),
+            "{result:?}"
+        );
         assert!(asked.lock().unwrap().is_empty());
         assert_eq!(called.load(Ordering::SeqCst), 0);
     }
@@ -177,7 +180,7 @@ async fn rules_allow_and_deny_without_asking_and_the_reason_is_told() {
         );
         let result = client.call("files__write", json!({ "path": "/srv/../etc/a" })).await.unwrap();
         assert!(
-            result.failed() && result.all_text().ends_with("not allowed here: not the system"),
+            result.has_failed() && result.all_text().ends_with("not allowed here: not the system"),
             "{result:?}"
         );
         assert_eq!(called.load(Ordering::SeqCst), 1);
@@ -219,10 +222,10 @@ async fn an_approval_for_longer_is_not_asked_for_again_and_covers_nothing_else()
         rules.replace_policy(
             Policy::read("[[rule]]\ndecide = 'deny'", &PolicyEnvironment::default()).unwrap(),
         );
-        assert!(client.call("files__write", ()).await.unwrap().failed());
+        assert!(client.call("files__write", ()).await.unwrap().has_failed());
         rules
             .replace_policy(Policy::read("[[rule]]\ndecide = 'ask'", &PolicyEnvironment::default()).unwrap());
-        assert!(client.call("files__write", ()).await.unwrap().failed());
+        assert!(client.call("files__write", ()).await.unwrap().has_failed());
         assert_eq!(asked.lock().unwrap().len(), 3);
 
         let host = House::default().with("files", up, counting(&called)).guarded(&never).start();
@@ -264,7 +267,7 @@ async fn a_no_is_not_undone_by_an_always_for_another_call() {
             result
         };
         let (bad, good) = tokio::join!(bad.into_future(), good);
-        assert!(bad.unwrap().failed() && !good.unwrap().failed(), "{up} behind {down}");
+        assert!(bad.unwrap().has_failed() && !good.unwrap().has_failed(), "{up} behind {down}");
         assert_eq!(called.load(Ordering::SeqCst), 1, "{up} behind {down}");
     }
 }
@@ -290,7 +293,7 @@ async fn what_is_to_be_reviewed_is_not_called_unreviewed() {
     let rules = guard("[[rule]]\ndecide = 'allow'\nreview = true");
     let host = House::default().with("files", Revision::LATEST, counting(&called)).guarded(&rules).start();
     let result = plain(&host, Revision::LATEST).await.call("files__write", ()).await.unwrap();
-    assert!(result.failed() && result.all_text().contains("reviewed"), "{result:?}");
+    assert!(result.has_failed() && result.all_text().contains("reviewed"), "{result:?}");
     assert_eq!(called.load(Ordering::SeqCst), 0);
 }
 

@@ -60,7 +60,7 @@ impl Machine {
             })
         };
         let host = House::default().with("files", self.up, server).guarded(&guard).start();
-        let attendance = guard.desk().attend(Some("http://127.0.0.1:7338"));
+        let attendance = guard.approvals().register_viewer(Some("http://127.0.0.1:7338"));
         Runs { host, guard, _attendance: attendance, has_forms: false }
     }
 
@@ -94,14 +94,14 @@ impl Runs {
         };
         let (key, InputRequest::Elicit(params)) = &requests[0] else { panic!("{requests:?}") };
         let ElicitParams::Url(params) = &**params else { panic!("{params:?}") };
-        let matter = self.guard.desk().matters().pop().unwrap();
+        let matter = self.guard.approvals().pending().pop().unwrap();
         assert_eq!(params.url, format!("http://127.0.0.1:7338/approvals/{}", matter.id));
-        round.answered([(key.clone(), json!({ "action": "accept" }).into())]);
+        round.record_answers([(key.clone(), json!({ "action": "accept" }).into())]);
         (round, matter)
     }
 
     async fn decides(&self, matter: &Approval, decision: ApprovalDecision) {
-        self.guard.desk().decide(&matter.id, decision, "me").await.unwrap();
+        self.guard.approvals().decide(&matter.id, decision, "me").await.unwrap();
     }
 }
 
@@ -151,7 +151,7 @@ async fn a_decision_outlives_the_host_and_is_good_for_what_was_asked_and_once() 
                 match way {
                     Silence => {}
                     Edited => {
-                        let desk = runs.guard.desk();
+                        let desk = runs.guard.approvals();
                         for (bad, why) in [("/etc/passwd", "not there"), ("", "")] {
                             let bad =
                                 if bad.is_empty() { json!({ "path": 3 }) } else { json!({ "path": bad }) };
@@ -242,7 +242,7 @@ async fn what_was_asked_because_of_what_a_session_had_read_goes_by_its_decision_
                 })
             });
             let host = house.guarded(&guard).start();
-            let attendance = guard.desk().attend(Some("http://127.0.0.1:7338"));
+            let attendance = guard.approvals().register_viewer(Some("http://127.0.0.1:7338"));
             Runs { host, guard, _attendance: attendance, has_forms: false }
         };
         let runs = starts().await;
@@ -253,8 +253,8 @@ async fn what_was_asked_because_of_what_a_session_had_read_goes_by_its_decision_
         let Outcome::InputRequired(PendingInput { requests, mut round, .. }) = asked else {
             panic!("{asked:?}")
         };
-        round.answered([(requests[0].0.clone(), json!({ "action": "accept" }).into())]);
-        let matter = runs.guard.desk().matters().remove(0);
+        round.record_answers([(requests[0].0.clone(), json!({ "action": "accept" }).into())]);
+        let matter = runs.guard.approvals().pending().remove(0);
         let runs = starts().await;
         let calling = runs.call_of("post__send", round, "/a");
         match decision {
@@ -279,12 +279,12 @@ async fn two_hosts_on_one_state_call_it_once_between_them() {
         for round in 0..5 {
             let (round, matter) = (one.asks(&format!("/srv/{round}")).await, round);
             let ((round, asked), path) = (round, format!("/srv/{matter}"));
-            let seen = other.guard.desk();
-            seen.subscribe().wait_for(|_| seen.matter(&asked.id).is_some()).await.unwrap();
+            let seen = other.guard.approvals();
+            seen.subscribe().wait_for(|_| seen.get(&asked.id).is_some()).await.unwrap();
             other.decides(&asked, ApprovalDecision::allow()).await;
-            let mine = one.guard.desk();
+            let mine = one.guard.approvals();
             let is_allowed =
-                || mine.matter(&asked.id).is_some_and(|matter| matter.state == ApprovalState::Allowed);
+                || mine.get(&asked.id).is_some_and(|matter| matter.state == ApprovalState::Allowed);
             mine.subscribe().wait_for(|_| is_allowed()).await.unwrap();
             let all = [&one, &other, &one, &other].map(|host| host.call(round.clone(), &path));
             let all = futures::future::join_all(all).await;
@@ -310,7 +310,7 @@ async fn without_the_state_nothing_is_asked_or_called() {
         let outcome = said(&runs.call(round, "/srv/a").await);
         assert!(outcome.contains("cannot be written to the host's state"), "{outcome}");
     }
-    assert!(machine.called().is_empty() && runs.guard.desk().matters().is_empty());
+    assert!(machine.called().is_empty() && runs.guard.approvals().pending().is_empty());
     spoil("ALTER TABLE away RENAME TO matters");
     runs.call(round, "/srv/a").await;
     assert_eq!(machine.called(), ["/srv/a"]);
@@ -337,8 +337,9 @@ async fn what_an_older_application_asked_is_withdrawn_when_the_host_ends() {
         let audit = AuditLog::open(&files[0], &files[1]).unwrap();
         let policy = hospes_policy::Policy::read("", &Default::default()).unwrap();
         let desk = crate::ApprovalQueue::open(&machine.state()).await.unwrap();
-        let _attendance = desk.attend(None);
-        let guard = Arc::new(PolicyEnforcer::new(policy).with_audit(audit.clone()).with_desk(desk.clone()));
+        let _attendance = desk.register_viewer(None);
+        let guard =
+            Arc::new(PolicyEnforcer::new(policy).with_audit(audit.clone()).with_approvals(desk.clone()));
         let tool = || Server::new("files", "1").tool("write", |_: Anything| async { "written" });
         let host = House::default().with("files", Revision::LATEST, tool).guarded(&guard).start();
         let mut client = Client::builder().revision(Revision::LATEST_LEGACY);
@@ -347,13 +348,13 @@ async fn what_an_older_application_asked_is_withdrawn_when_the_host_ends() {
         }
         let client = client.in_memory(host.gateway()).await.unwrap();
         let calling = tokio::spawn(async move { client.call("files__write", json!({ "path": "/a" })).await });
-        desk.subscribe().wait_for(|_| !desk.matters().is_empty()).await.unwrap();
-        let id = desk.matters()[0].id.clone();
+        desk.subscribe().wait_for(|_| !desk.pending().is_empty()).await.unwrap();
+        let id = desk.pending()[0].id.clone();
         let next = crate::ApprovalQueue::open(&machine.state()).await.unwrap();
-        assert!(next.matters().is_empty(), "nobody could come back for it");
+        assert!(next.pending().is_empty(), "nobody could come back for it");
         if ends_in_order {
-            desk.end().await;
-            assert_eq!(desk.matter(&id).unwrap().state, ApprovalState::Withdrawn);
+            desk.shut_down().await;
+            assert_eq!(desk.get(&id).unwrap().state, ApprovalState::Withdrawn);
             audit.record(hospes_store::AuditEntry::new(AuditEntryKind::Server)).await.unwrap();
             let found = audit.search(AuditQuery::new()).await.unwrap();
             let withdrawn =
@@ -390,7 +391,7 @@ async fn asking(machine: &Machine, rule: &str) -> Runs {
         })
     };
     let host = House::default().with("files", machine.up, server).guarded(&guard).start();
-    let attendance = guard.desk().attend(Some("http://127.0.0.1:7338"));
+    let attendance = guard.approvals().register_viewer(Some("http://127.0.0.1:7338"));
     Runs { host, guard, _attendance: attendance, has_forms: true }
 }
 
@@ -409,7 +410,7 @@ impl Runs {
             panic!("{asked:?}")
         };
         let answer = json!({ "action": "accept", "content": { "name": "zoe" } });
-        round.answered([(requests[0].0.clone(), answer.into())]);
+        round.record_answers([(requests[0].0.clone(), answer.into())]);
         round
     }
 }

@@ -75,7 +75,7 @@ async fn a_ready_server_is_listed_while_a_further_connection_to_it_is_not_up() {
                 "{warnings:?}"
             );
             let result = client.call("files__elicit", ()).await.unwrap();
-            assert!(result.failed(), "{result:?}");
+            assert!(result.has_failed(), "{result:?}");
             let said = result.all_text();
             assert!(!said.contains("(ready)") && said.contains("starting"), "{said}");
             tokio::time::sleep(Duration::from_secs(45)).await;
@@ -146,7 +146,7 @@ async fn a_tool_of_a_server_that_is_still_starting_is_not_called_unknown() {
         let begun = Instant::now();
         let result = client.call("late__say", ()).await.unwrap();
         let (said, waited) = (result.all_text(), begun.elapsed());
-        assert!(result.failed() && said.contains("`late`") && said.contains("starting"), "{said}");
+        assert!(result.has_failed() && said.contains("`late`") && said.contains("starting"), "{said}");
         assert!(waited <= Duration::from_secs(21), "{waited:?}");
         let Err(CallError::Rpc(error)) = client.prompt("late__ask", [("", ""); 0]).await else { panic!() };
         assert!(error.message.contains("starting"), "{error:?}");
@@ -234,7 +234,7 @@ async fn a_server_that_asks_with_requests_is_spoken_to_in_the_older_era_from_the
         let client = application(&host, down).await;
         let result = client.call("asker__elicit", ()).await.unwrap();
         let said = result.all_text();
-        assert!(result.failed(), "nothing is done twice by itself: {result:?}");
+        assert!(result.has_failed(), "nothing is done twice by itself: {result:?}");
         assert!(said.contains("call again") && said.contains("era = \"legacy\""), "{failure:?}: {said}");
         assert_eq!(client.call("asker__elicit", ()).await.unwrap().all_text(), "window", "{down}");
         assert_eq!(host.status().servers[0].revision.as_deref(), Some(Revision::LATEST_LEGACY.as_str()));

@@ -17,11 +17,11 @@ fn read(rules: &str) -> Policy {
 }
 
 async fn asked(guard: &PolicyEnforcer) -> Approval {
-    let desk = guard.desk();
+    let desk = guard.approvals();
     let mut changes = desk.subscribe();
-    let there = changes.wait_for(|_| !desk.matters().is_empty());
+    let there = changes.wait_for(|_| !desk.pending().is_empty());
     tokio::time::timeout(Duration::from_secs(20), there).await.expect("nothing is asked").unwrap();
-    desk.matters().remove(0)
+    desk.pending().remove(0)
 }
 
 /// A tool that became another while the person looked at what it was: their yes was for that.
@@ -41,13 +41,13 @@ async fn a_tool_that_became_another_while_it_was_asked_about_is_not_called() {
             .start();
         let client = plain(&host, Revision::LATEST).await;
         client.tools().all().await.unwrap();
-        let _attendance = guard.desk().attend(None);
+        let _attendance = guard.approvals().register_viewer(None);
         let calling = async || client.call("files__write", json!({ "path": "/a" })).await.unwrap();
         // The control.
         let allowing = async {
-            guard.desk().decide(&asked(&guard).await.id, ApprovalDecision::allow(), "me").await.unwrap();
+            guard.approvals().decide(&asked(&guard).await.id, ApprovalDecision::allow(), "me").await.unwrap();
         };
-        assert!(!tokio::join!(calling(), allowing).0.failed(), "{up}");
+        assert!(!tokio::join!(calling(), allowing).0.has_failed(), "{up}");
         assert_eq!(called.load(Ordering::SeqCst), 1, "{up}");
 
         let meanwhile = async {
@@ -72,10 +72,13 @@ async fn a_tool_that_became_another_while_it_was_asked_about_is_not_called() {
                 }
             };
             tokio::time::timeout(Duration::from_secs(20), seen).await.expect("the change is not seen");
-            guard.desk().decide(&matter.id, ApprovalDecision::allow(), "me").await.unwrap();
+            guard.approvals().decide(&matter.id, ApprovalDecision::allow(), "me").await.unwrap();
         };
         let result = tokio::join!(calling(), meanwhile).0;
-        assert!(result.failed() && result.all_text().contains("has changed its definition"), "{result:?}");
+        assert!(
+            result.has_failed() && result.all_text().contains("has changed its definition"),
+            "{result:?}"
+        );
         assert_eq!(called.load(Ordering::SeqCst), 1, "{up}");
     }
 }
@@ -92,13 +95,13 @@ async fn nothing_is_called_while_it_cannot_be_recorded() {
         let host = House::default().with("files", up, counting(&called)).guarded(&guard).start();
         let client = plain(&host, Revision::LATEST).await;
         let call = async || client.call("files__write", json!({ "path": "/a" })).await.unwrap();
-        assert!(!call().await.failed(), "{up}");
+        assert!(!call().await.has_failed(), "{up}");
         let spoiled = rusqlite::Connection::open(&file).unwrap();
         spoiled.execute_batch("ALTER TABLE audit RENAME TO elsewhere").unwrap();
         // Those that are under way when it breaks are let through: that they were cannot be written any more.
         let mut last = call().await;
         for _ in 0..200 {
-            if last.failed() {
+            if last.has_failed() {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -107,11 +110,11 @@ async fn nothing_is_called_while_it_cannot_be_recorded() {
         assert!(last.all_text().contains("cannot be recorded"), "{up}: {last:?}");
         let before = called.load(Ordering::SeqCst);
         for _ in 0..5 {
-            assert!(call().await.failed(), "{up}");
+            assert!(call().await.has_failed(), "{up}");
         }
         assert_eq!(called.load(Ordering::SeqCst), before, "{up}");
         spoiled.execute_batch("ALTER TABLE elsewhere RENAME TO audit").unwrap();
-        assert!(!call().await.failed(), "{up}: it can be again");
+        assert!(!call().await.has_failed(), "{up}: it can be again");
     }
 }
 
@@ -140,15 +143,18 @@ async fn what_is_said_in_another_session_of_the_same_application_is_not_said_in_
             let arguments = || json!({ "path": "/srv/a" });
             let both = async {
                 let open = asked(&guard).await.id;
-                assert!(!second.call("files__write", arguments()).await.unwrap().failed(), "{up}, {down}");
+                assert!(
+                    !second.call("files__write", arguments()).await.unwrap().has_failed(),
+                    "{up}, {down}"
+                );
                 assert_eq!(called.load(Ordering::SeqCst), 1, "{up}, {down}");
-                let left: Vec<_> = guard.desk().matters().into_iter().map(|matter| matter.id).collect();
+                let left: Vec<_> = guard.approvals().pending().into_iter().map(|matter| matter.id).collect();
                 assert_eq!(left, [open], "{up}, {down}: the first still waits");
                 go.notify_one();
             };
             let call = async { first.call("files__write", arguments()).await.unwrap() };
             let (result, ()) = tokio::join!(call, both);
-            assert_eq!(result.failed(), calls == 1, "{up}, {down}, {said}: {result:?}");
+            assert_eq!(result.has_failed(), calls == 1, "{up}, {down}, {said}: {result:?}");
             assert_eq!(called.load(Ordering::SeqCst), calls, "{up}, {down}, {said}");
         }
     }
@@ -219,7 +225,7 @@ async fn a_yes_that_an_application_brings_back_is_for_the_server_that_was_asked_
                 panic!("{becomes:?}: {asked:?}")
             };
             let yes = json!({ "action": "accept", "content": { "decision": "once" } });
-            round.answered([(requests[0].0.clone(), RawJson::from(yes))]);
+            round.record_answers([(requests[0].0.clone(), RawJson::from(yes))]);
             let name = if becomes == OtherName { "others" } else { "files" };
             if becomes != Same {
                 host.stop().await;
@@ -251,7 +257,7 @@ async fn a_yes_at_the_desk_is_for_the_server_that_was_asked_about() {
             let listing = plain(host.as_ref().unwrap(), Revision::LATEST).await;
             assert_eq!(listing.tools().all().await.unwrap().len(), 1);
             drop(listing);
-            let _attendance = guard.desk().attend(None);
+            let _attendance = guard.approvals().register_viewer(None);
             let calling = write(host.as_ref().unwrap(), "files__write", false, Round::default());
             let matter = asked(&guard).await;
             match becomes {
@@ -269,14 +275,14 @@ async fn a_yes_at_the_desk_is_for_the_server_that_was_asked_about() {
                 Stopped => host.take().unwrap().stop().await,
                 _ => {}
             }
-            let _gone = guard.desk().decide(&matter.id, ApprovalDecision::allow(), "me").await;
+            let _gone = guard.approvals().decide(&matter.id, ApprovalDecision::allow(), "me").await;
             let said =
                 tokio::time::timeout(Duration::from_secs(60), calling).await.expect("it ends").unwrap();
             let expected = u32::from(matches!(becomes, Same | Again));
             if called.load(Ordering::SeqCst) != expected {
                 wrong.push(format!("{up}, {becomes:?}: {said:?}"));
             }
-            assert!(guard.desk().matters().is_empty(), "{up}, {becomes:?}");
+            assert!(guard.approvals().pending().is_empty(), "{up}, {becomes:?}");
         }
     }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));

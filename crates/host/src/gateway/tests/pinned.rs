@@ -66,7 +66,7 @@ async fn hash(host: &Host) -> Sha256Digest {
 
 async fn refused(client: &Client, tool: &str) -> String {
     let result = client.call(tool, ()).await.unwrap();
-    assert!(result.failed(), "{result:?}");
+    assert!(result.has_failed(), "{result:?}");
     result.all_text()
 }
 
@@ -79,7 +79,8 @@ async fn a_subscription_at_a_server_that_nobody_has_accepted_is_refused() {
         let client = application(&host, down).await;
         assert_eq!(tools(&client).await.len(), 2);
         let uri = "notes://today";
-        let follows = async || client.subscribe(uri).await.unwrap().honoured().resource_subscriptions.clone();
+        let follows =
+            async || client.subscribe(uri).await.unwrap().acknowledged().resource_subscriptions.clone();
         assert_eq!(follows().await, [""; 0], "{up} behind {down}");
         let hash = hash(&host).await;
         host.pins().unwrap().accept("files", None, hash, "ann").await.unwrap();
@@ -124,8 +125,10 @@ async fn a_new_server_is_in_quarantine_until_it_is_accepted_as_it_was_seen() {
         let stale = pins.accept("files", None, server.items[0].hash, "ann").await;
         assert!(matches!(stale, Err(PinManagerError::Changed(_))), "{stale:?}");
         pins.accept("files", None, server.hash, "ann").await.unwrap();
-        until("called", async || client.call("files__read", ()).await.is_ok_and(|result| !result.failed()))
-            .await;
+        until("called", async || {
+            client.call("files__read", ()).await.is_ok_and(|result| !result.has_failed())
+        })
+        .await;
         assert!(made.lock().unwrap().len() > 1, "it was told anew what may be asked");
         until("listed", async || tools(&client).await[0].description.as_deref() == Some("Reads.")).await;
         assert!(client.prompt("files__greet", [("", ""); 0]).await.is_ok());
@@ -140,7 +143,7 @@ async fn a_new_server_is_in_quarantine_until_it_is_accepted_as_it_was_seen() {
         // And after a restart nobody is asked again.
         let host = self::house(&place, PinMode::Ask, up, &calls, 1).start();
         let client = application(&host, down).await;
-        assert!(!client.call("files__write", ()).await.unwrap().failed());
+        assert!(!client.call("files__write", ()).await.unwrap().has_failed());
     }
 }
 
@@ -181,14 +184,14 @@ async fn what_changed_since_the_first_use_is_withheld_and_the_rest_goes_on() {
         let (place, calls) = (Place::new(), Arc::default());
         let host = house(&place, PinMode::FirstUse, up, &calls, 1).start();
         let client = plain(&host, down).await;
-        assert!(!client.call("files__read", ()).await.unwrap().failed());
+        assert!(!client.call("files__read", ()).await.unwrap().has_failed());
         host.stop().await;
 
         let host = house(&place, PinMode::FirstUse, up, &calls, 2).start();
         let client = plain(&host, down).await;
         let said = refused(&client, "files__read").await;
         assert!(said.contains("has changed its definition"), "{said}");
-        assert!(!client.call("files__write", ()).await.unwrap().failed());
+        assert!(!client.call("files__write", ()).await.unwrap().has_failed());
         let listed = tools(&client).await;
         let read = listed.iter().find(|tool| tool.name == "files__read").unwrap();
         assert!(!read.description.as_deref().unwrap().contains("IMPORTANT"), "{read:?}");
@@ -203,7 +206,7 @@ async fn what_changed_since_the_first_use_is_withheld_and_the_rest_goes_on() {
         assert!(difference.item.lints.iter().any(|lint| lint.kind == crate::pins::LintKind::Imperative));
         let hash = difference.item.hash;
         pins.accept("files", Some((ItemKind::Tool, "read")), hash, "ann").await.unwrap();
-        until("called", async || !client.call("files__read", ()).await.unwrap().failed()).await;
+        until("called", async || !client.call("files__read", ()).await.unwrap().has_failed()).await;
         assert_eq!(plain(&host, down).await.instructions(), None, "they were not accepted by that");
         host.stop().await;
     }
@@ -222,7 +225,7 @@ async fn a_definition_that_changes_between_list_and_call_is_not_called() {
             .start();
         let client = plain(&host, down).await;
         assert_eq!(tools(&client).await.len(), 2);
-        assert!(!client.call("files__read", ()).await.unwrap().failed());
+        assert!(!client.call("files__read", ()).await.unwrap().has_failed());
         let before = calls.load(Ordering::SeqCst);
         handle.remove_tool("read");
         let told = Arc::clone(&calls);
@@ -233,10 +236,10 @@ async fn a_definition_that_changes_between_list_and_call_is_not_called() {
             })
             .unwrap();
         // The server's word that something changed is on its way; whoever calls before it arrives calls what was listed.
-        until("withheld", async || client.call("files__read", ()).await.unwrap().failed()).await;
+        until("withheld", async || client.call("files__read", ()).await.unwrap().has_failed()).await;
         let during = calls.load(Ordering::SeqCst);
         for _ in 0..20 {
-            assert!(client.call("files__read", ()).await.unwrap().failed());
+            assert!(client.call("files__read", ()).await.unwrap().has_failed());
         }
         assert_eq!(calls.load(Ordering::SeqCst), during);
         assert!(during - before < 1000, "{up} behind {down}");
@@ -245,7 +248,7 @@ async fn a_definition_that_changes_between_list_and_call_is_not_called() {
         until("listed", async || tools(&client).await.iter().any(|tool| tool.name == "files__fetch")).await;
         let said = refused(&client, "files__fetch").await;
         assert!(said.contains("was not there when this server was accepted"), "{said}");
-        assert!(!client.call("files__write", ()).await.unwrap().failed());
+        assert!(!client.call("files__write", ()).await.unwrap().has_failed());
     }
 }
 
@@ -262,10 +265,10 @@ async fn a_decision_of_another_process_is_gone_by_and_recorded_once() {
     let server = other.server("files").await.unwrap();
     assert_eq!(server.hash, hash(&host).await);
     other.accept("files", None, server.hash, "bob").await.unwrap();
-    until("called", async || !client.call("files__read", ()).await.unwrap().failed()).await;
+    until("called", async || !client.call("files__read", ()).await.unwrap().has_failed()).await;
     other.reject("files", Some((ItemKind::Tool, "read")), "bob").await.unwrap();
-    until("refused", async || client.call("files__read", ()).await.unwrap().failed()).await;
-    assert!(!client.call("files__write", ()).await.unwrap().failed());
+    until("refused", async || client.call("files__read", ()).await.unwrap().has_failed()).await;
+    assert!(!client.call("files__write", ()).await.unwrap().has_failed());
     other.reject("files", None, "bob").await.unwrap();
     until("stopped", async || host.status().servers[0].state == UpState::Withheld).await;
     host.stop().await;
@@ -291,14 +294,14 @@ async fn two_hosts_go_by_one_state() {
     let (place, calls) = (Place::new(), Arc::<AtomicUsize>::default());
     let one = house(&place, PinMode::FirstUse, Revision::LATEST, &calls, 1).start();
     let first = plain(&one, Revision::LATEST).await;
-    assert!(!first.call("files__read", ()).await.unwrap().failed());
+    assert!(!first.call("files__read", ()).await.unwrap().has_failed());
     let other = house(&place, PinMode::FirstUse, Revision::LATEST, &calls, 2).start();
     let second = plain(&other, Revision::LATEST).await;
     refused(&second, "files__read").await;
-    assert!(!first.call("files__read", ()).await.unwrap().failed(), "it has what was accepted");
+    assert!(!first.call("files__read", ()).await.unwrap().has_failed(), "it has what was accepted");
     let item = other.pins().unwrap().difference("files", ItemKind::Tool, "read").await.unwrap().item;
     other.pins().unwrap().accept("files", Some((ItemKind::Tool, "read")), item.hash, "ann").await.unwrap();
-    assert!(!second.call("files__read", ()).await.unwrap().failed());
+    assert!(!second.call("files__read", ()).await.unwrap().has_failed());
     one.pins().unwrap().reject("files", None, "ann").await.unwrap();
     until("both stop", async || {
         [&one, &other].iter().all(|host| host.status().servers[0].state == UpState::Withheld)
@@ -312,10 +315,10 @@ async fn pins_that_cannot_be_read_withhold_everything() {
     let (place, calls) = (Place::new(), Arc::<AtomicUsize>::default());
     let host = house(&place, PinMode::FirstUse, Revision::LATEST, &calls, 1).start();
     let client = plain(&host, Revision::LATEST).await;
-    assert!(!client.call("files__read", ()).await.unwrap().failed());
+    assert!(!client.call("files__read", ()).await.unwrap().has_failed());
     let spoiled = || rusqlite::Connection::open(place.folder.path().join("state.db")).unwrap();
     spoiled().execute_batch("ALTER TABLE pinned_servers RENAME TO elsewhere").unwrap();
-    until("withheld", async || client.call("files__read", ()).await.unwrap().failed()).await;
+    until("withheld", async || client.call("files__read", ()).await.unwrap().has_failed()).await;
     let said = refused(&client, "files__read").await;
     assert!(said.contains("cannot be read what was accepted"), "{said}");
     let other = house(&place, PinMode::FirstUse, Revision::LATEST, &calls, 1).start();
@@ -326,7 +329,7 @@ async fn pins_that_cannot_be_read_withhold_everything() {
     assert!(said.contains("cannot be read what was accepted"), "{said}");
     spoiled().execute_batch("ALTER TABLE elsewhere RENAME TO pinned_servers").unwrap();
     let client = plain(&host, Revision::LATEST).await;
-    until("used again", async || !client.call("files__read", ()).await.unwrap().failed()).await;
+    until("used again", async || !client.call("files__read", ()).await.unwrap().has_failed()).await;
 }
 
 #[tokio::test]
@@ -336,7 +339,7 @@ async fn nothing_is_pinned_where_nothing_is_to_be() {
         let host = house(&place, PinMode::Off, Revision::LATEST, &calls, version).start();
         assert!(host.pins().is_none());
         let client = plain(&host, Revision::LATEST).await;
-        assert!(!client.call("files__read", ()).await.unwrap().failed());
+        assert!(!client.call("files__read", ()).await.unwrap().has_failed());
     }
 }
 
@@ -353,12 +356,12 @@ async fn a_connection_that_offers_something_else_than_was_listed_is_not_called()
         .pinned(&place.state(), PinMode::FirstUse)
         .start();
     let first = application(&host, Revision::LATEST_LEGACY).await;
-    assert!(!first.call("files__read", ()).await.unwrap().failed());
+    assert!(!first.call("files__read", ()).await.unwrap().has_failed());
     let second = application(&host, Revision::LATEST_LEGACY).await;
     let said = refused(&second, "files__read").await;
     assert!(said.contains("has changed its definition"), "{said}");
     assert!(
-        !first.call("files__read", ()).await.unwrap().failed(),
+        !first.call("files__read", ()).await.unwrap().has_failed(),
         "its connection offers what was accepted"
     );
     assert_eq!(calls.load(Ordering::SeqCst), 2);
@@ -397,7 +400,7 @@ async fn what_is_said_of_resources_and_beside_a_tool_is_withheld_once_it_changes
         assert!(!text.contains("Ignore") && text.contains("notes://today"), "{up} behind {down}: {text}");
         let said = refused(&client, "files__read").await;
         assert!(said.contains("changed its definition"), "{said}");
-        assert!(!client.call("files__write", ()).await.unwrap().failed());
+        assert!(!client.call("files__write", ()).await.unwrap().has_failed());
         // It can be read all the same: nobody rejected it.
         assert!(client.read("notes://today").await.is_ok());
         let pins = host.pins().unwrap();
@@ -406,7 +409,7 @@ async fn what_is_said_of_resources_and_beside_a_tool_is_withheld_once_it_changes
         assert!(client.read("notes://today").await.is_err());
         let hash = hash(&host).await;
         pins.accept("files", None, hash, "ann").await.unwrap();
-        until("called", async || !client.call("files__read", ()).await.unwrap().failed()).await;
+        until("called", async || !client.call("files__read", ()).await.unwrap().has_failed()).await;
         host.stop().await;
     }
 }

@@ -108,7 +108,7 @@ async fn no_word_of_a_poisoned_definition_reaches_an_application_before_a_person
         for tool in listed.iter().filter(|tool| tool.name.starts_with("poisoned__")) {
             let refused = client.call(&tool.name, ()).await.unwrap();
             assert!(
-                refused.failed() && refused.all_text().contains("nobody has accepted"),
+                refused.has_failed() && refused.all_text().contains("nobody has accepted"),
                 "{about}: {refused:?}"
             );
         }
@@ -134,7 +134,7 @@ async fn no_word_of_a_poisoned_definition_reaches_an_application_before_a_person
                     let all = client.tools().all().await.unwrap();
                     let name =
                         all.iter().find(|tool| tool.name.starts_with("poisoned__")).unwrap().name.clone();
-                    if !client.call(&name, ()).await.unwrap().failed() {
+                    if !client.call(&name, ()).await.unwrap().has_failed() {
                         break;
                     }
                     seen = host.changed(seen).await;

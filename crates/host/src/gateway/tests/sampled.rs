@@ -78,11 +78,11 @@ async fn a_person_sees_what_is_sent_and_what_comes_back() {
         let (models, rules) = (models(Some(10_000)), guard("[[rule]]\ndecide = 'allow'\nabout = 'tool'"));
         let house = House::default().with("curious", up, curious).guarded(&rules).sampling(&models.sampler);
         let host = house.start();
-        let _attendance = rules.desk().attend(None);
+        let _attendance = rules.approvals().register_viewer(None);
         let client = plain(&host, down).await;
         let decide = async |decisions| {
             let calling = client.call("curious__ask_model", ()).into_future();
-            let (result, seen) = tokio::join!(calling, at_console(rules.desk(), decisions));
+            let (result, seen) = tokio::join!(calling, at_console(rules.approvals(), decisions));
             (result.unwrap(), seen)
         };
         let (result, seen) = decide(vec![ApprovalDecision::allow(), ApprovalDecision::allow()]).await;
@@ -149,14 +149,14 @@ async fn what_is_denied_is_not_sent_or_not_delivered() {
             let house =
                 House::default().with("curious", up, curious).guarded(&rules).sampling(&models.sampler);
             let host = house.start();
-            let attendance = is_there.then(|| rules.desk().attend(None));
+            let attendance = is_there.then(|| rules.approvals().register_viewer(None));
             let client = plain(&host, down).await;
             let reason = what == "the first look";
             let calling = client.call("curious__ask_model", ()).into_future();
-            let (result, _) = tokio::join!(calling, at_console(rules.desk(), decisions));
+            let (result, _) = tokio::join!(calling, at_console(rules.approvals(), decisions));
             let said = match result {
                 Ok(result) => {
-                    assert!(result.failed(), "{what}: {result:?}");
+                    assert!(result.has_failed(), "{what}: {result:?}");
                     result.all_text()
                 }
                 Err(error) => error.to_string(),
@@ -166,7 +166,7 @@ async fn what_is_denied_is_not_sent_or_not_delivered() {
                 "{up} {down} {what}: {said}"
             );
             assert_eq!(models.asked(), asked, "{up} behind {down}: {what}");
-            assert!(rules.desk().matters().is_empty());
+            assert!(rules.approvals().pending().is_empty());
             drop(attendance);
         }
     }
@@ -178,14 +178,14 @@ async fn an_edit_gets_no_more_than_was_asked_for() {
     let (models, rules) = (models(Some(10_000)), guard("[[rule]]\ndecide = 'allow'\nabout = 'tool'"));
     let house = House::default().with("curious", Revision::LATEST, curious).guarded(&rules);
     let host = house.sampling(&models.sampler).start();
-    let _attendance = rules.desk().attend(None);
+    let _attendance = rules.approvals().register_viewer(None);
     let client = plain(&host, Revision::LATEST).await;
     let calling = client.call("curious__ask_model", ()).into_future();
     let deciding = async {
-        let desk = rules.desk();
+        let desk = rules.approvals();
         let mut changes = desk.subscribe();
-        changes.wait_for(|_| !desk.matters().is_empty()).await.unwrap();
-        let matter = desk.matters().remove(0);
+        changes.wait_for(|_| !desk.pending().is_empty()).await.unwrap();
+        let matter = desk.pending().remove(0);
         let change = |key: &str, to: serde_json::Value| {
             let mut request = request_of(&matter);
             request[key] = to;
@@ -203,7 +203,7 @@ async fn an_edit_gets_no_more_than_was_asked_for() {
         }
         desk.decide(&matter.id, ApprovalDecision::deny(), "me").await.unwrap();
     };
-    assert!(tokio::join!(calling, deciding).0.unwrap().failed());
+    assert!(tokio::join!(calling, deciding).0.unwrap().has_failed());
     assert_eq!(models.asked(), 0);
 }
 
@@ -218,7 +218,7 @@ async fn what_a_rule_allows_is_not_asked_about_and_ends_with_the_budget() {
         let host = house.start();
         let client = plain(&host, down).await;
         let mut answered = 0;
-        while client.call("curious__ask_model", ()).await.is_ok_and(|result| !result.failed()) {
+        while client.call("curious__ask_model", ()).await.is_ok_and(|result| !result.has_failed()) {
             answered += 1;
             assert!(answered < 100, "the budget has no end");
         }
@@ -278,11 +278,11 @@ async fn a_person_at_the_console_answers_servers_too() {
         let policy = Policy::read("[[rule]]\ndecide = 'allow'", &PolicyEnvironment::default()).unwrap();
         let rules = Arc::new(PolicyEnforcer::new(policy).answering_questions(true));
         let host = House::default().with("curious", up, curious).guarded(&rules).start();
-        let _attendance = rules.desk().attend(None);
+        let _attendance = rules.approvals().register_viewer(None);
         let client = plain(&host, down).await;
         let decide = async |tool: &str, decision| {
             let calling = client.call(tool, ()).into_future();
-            let (result, mut seen) = tokio::join!(calling, at_console(rules.desk(), vec![decision]));
+            let (result, mut seen) = tokio::join!(calling, at_console(rules.approvals(), vec![decision]));
             let said = result.map_or_else(|error| error.to_string(), |result| result.all_text());
             (said, seen.remove(0))
         };

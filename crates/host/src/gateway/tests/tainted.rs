@@ -267,13 +267,13 @@ async fn no_lasting_permission_silences_it_and_none_is_offered() {
         // Each time anew: a yes is for the data that is shown.
         assert_eq!(send().await.unwrap().all_text(), "sent", "{pair}");
         let refused = send().await.unwrap();
-        assert!(refused.failed() && refused.all_text().contains("the person said no"), "{refused:?}");
+        assert!(refused.has_failed() && refused.all_text().contains("the person said no"), "{refused:?}");
         assert_eq!((asked.lock().unwrap().len(), sent.load(Ordering::SeqCst)), (3, 3), "{pair}");
 
         // The same at the console, and the card says why.
         let guard = guard(rules);
         let host = house(up, &guard, &sent);
-        let _attendance = guard.desk().attend(None);
+        let _attendance = guard.approvals().register_viewer(None);
         let client = plain(&host, down).await;
         let always = ApprovalDecision::Allow {
             edited: None,
@@ -289,11 +289,11 @@ async fn no_lasting_permission_silences_it_and_none_is_offered() {
                 }
                 (before, send().await.unwrap())
             },
-            super::console::at_console(guard.desk(), decisions)
+            super::console::at_console(guard.approvals(), decisions)
         );
         let ((first, second), third) = results;
         assert_eq!((first.all_text().as_str(), second.all_text().as_str()), ("sent", "sent"), "{pair}");
-        assert!(third.failed(), "{pair}: {third:?}");
+        assert!(third.has_failed(), "{pair}: {third:?}");
         let [before, after] = &seen[..] else { panic!("{seen:?}") };
         assert!(before.offers.session && before.offers.always);
         assert!(!after.offers.session && !after.offers.always && after.offers.edit, "{:?}", after.offers);
@@ -311,14 +311,14 @@ async fn no_lasting_permission_silences_it_and_none_is_offered() {
         // Where the rules want it, what an application says for its person is not enough.
         let guard = self::guard(&format!("data_flow = 'strong'\n{RULES}"));
         let host = house(up, &guard, &sent);
-        let _attendance = guard.desk().attend(None);
+        let _attendance = guard.approvals().register_viewer(None);
         let (client, asked) = answering(&host, down, Vec::new()).await;
         for name in ["mail__read", "web__read"] {
             client.call(name, ()).await.unwrap();
         }
         let (result, _) = tokio::join!(
             client.call("post__send", ()).into_future(),
-            super::console::at_console(guard.desk(), vec![ApprovalDecision::allow()])
+            super::console::at_console(guard.approvals(), vec![ApprovalDecision::allow()])
         );
         assert_eq!(result.unwrap().all_text(), "sent", "{pair}");
         assert!(asked.lock().unwrap().is_empty(), "{pair}");

@@ -88,7 +88,7 @@ async fn tasks_are_made_followed_and_cancelled_at_their_servers() {
         client.tools().all().await.unwrap();
         // What has to be a task is driven to its end, whatever the two sides know of it.
         assert_eq!(client.call("jobs__must", ()).await.unwrap().all_text(), "done", "{pair}");
-        assert!(client.call("jobs__fails", ()).await.unwrap().failed(), "{pair}");
+        assert!(client.call("jobs__fails", ()).await.unwrap().has_failed(), "{pair}");
         let error = client.call("jobs__breaks", ()).await.unwrap_err();
         assert!(matches!(&error, CallError::Rpc(error) if error.message == "broken"), "{pair}: {error}");
         assert_eq!(
@@ -124,7 +124,7 @@ async fn tasks_are_made_followed_and_cancelled_at_their_servers() {
         let mut asks = client.call("jobs__asks", ()).as_task().await.unwrap();
         assert_eq!(asks.result().await.unwrap().all_text(), "answer 2 and answer 3", "{pair}");
         let mut fails = client.call("jobs__fails", ()).as_task().await.unwrap();
-        assert!(fails.result().await.unwrap().failed(), "{pair}");
+        assert!(fails.result().await.unwrap().has_failed(), "{pair}");
         let mut breaks = client.call("jobs__breaks", ()).as_task().await.unwrap();
         let error = breaks.result().await.unwrap_err();
         assert!(matches!(&error, CallError::Rpc(error) if error.message == "broken"), "{pair}: {error}");
@@ -177,7 +177,7 @@ async fn a_task_keeps_its_connection() {
     let mut kept = ada.call("jobs__slow", json!({ "seconds": 3600 })).as_task().await.unwrap();
     let mut long = bob.call("jobs__slow", json!({ "seconds": 3600 })).as_task().await.unwrap();
     let refused = eve.call("jobs__slow", quick.clone()).await.unwrap();
-    assert!(refused.failed() && refused.all_text().contains("setting max_connections"), "{refused:?}");
+    assert!(refused.has_failed() && refused.all_text().contains("setting max_connections"), "{refused:?}");
     sleep(Duration::from_secs(900)).await;
     for task in [&mut kept, &mut long] {
         let task = task.poll().await.unwrap().unwrap();
@@ -185,7 +185,7 @@ async fn a_task_keeps_its_connection() {
     }
     // Once it is over, the connection is like any other.
     long.cancel().await.unwrap();
-    assert!(!eve.call("jobs__slow", quick).await.unwrap().failed());
+    assert!(!eve.call("jobs__slow", quick).await.unwrap().has_failed());
     assert_eq!(kept.poll().await.unwrap().unwrap().status, hospes::model::TaskStatus::Working);
     kept.cancel().await.unwrap();
     sleep(Duration::from_secs(900)).await;
@@ -220,7 +220,7 @@ async fn a_task_that_nobody_asks_for_makes_room() {
         assert!(refused.contains("for 200s (setting idle_after)"), "{refused}");
     }
     sleep(Duration::from_secs(250)).await;
-    assert!(!eve.call("jobs__slow", json!({ "seconds": 0 })).await.unwrap().failed());
+    assert!(!eve.call("jobs__slow", json!({ "seconds": 0 })).await.unwrap().has_failed());
     assert!(matches!(left.poll().await, Err(CallError::Rpc(_))), "it went with its connection");
     let found = ada.task(&followed).poll().await.unwrap().unwrap().status.clone();
     assert_eq!(found, hospes::model::TaskStatus::Working);
@@ -246,7 +246,7 @@ async fn whoever_has_a_task_is_told_how_it_goes() {
         let filter = SubscriptionFilter::new().with_task_ids(vec![foreign, id.clone()]);
         let mut stream = client.listen(filter).await.unwrap();
         if !down.is_legacy() {
-            assert_eq!(stream.honoured().task_ids, [id.as_str()], "{pair}");
+            assert_eq!(stream.acknowledged().task_ids, [id.as_str()], "{pair}");
         }
         loop {
             let change = tokio::time::timeout(Duration::from_secs(60), stream.next()).await;

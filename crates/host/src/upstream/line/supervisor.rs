@@ -32,13 +32,13 @@ use super::super::listing::{ListKinds, ListReader, UpstreamListing};
 use super::super::phase::{ReadyConnection, UpstreamPhase};
 use super::super::result_validator::ResultValidator;
 use super::super::server_memory::{KnownProtocol, ServerMemory};
-use super::{NUDGE_AFTER, SupervisedConnection};
+use super::{MIN_RETRY_INTERVAL, SupervisedConnection};
 use crate::pins::DefinitionHashes;
 
 /// Time limit for closing a connection.
 const CLOSE_LIMIT: Duration = Duration::from_secs(4);
 /// Time for which calls may continue on a connection whose account is signed out.
-const LEAVE_LIMIT: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval of attempts for a server that waits for a sign-in, unless a call needs it or a sign-in happens.
 const SIGN_IN_RETRY: Duration = Duration::from_secs(60 * 60);
 /// Interval of attempts for a withheld server, unless a decision is made. Its program may have its accepted content
@@ -102,7 +102,7 @@ impl SupervisedConnection {
                         () = self.speaks_older(), if !is_older && !live.connection.keeps_calls() => {
                             Some(ConnectionEnd::Older)
                         }
-                        reason = self.tend(&live, &mut ear, &mut last, (&mut changes, whose, &mut pins)) => Some(reason),
+                        reason = self.keep_lists_current(&live, &mut ear, &mut last, (&mut changes, whose, &mut pins)) => Some(reason),
                     };
                     let up = live.since.elapsed();
                     self.record_end(reason.as_ref());
@@ -116,7 +116,7 @@ impl SupervisedConnection {
                         }
                         let settled = (live.connection.settled)();
                         tokio::spawn(async move {
-                            let _ = timeout(LEAVE_LIMIT, settled).await;
+                            let _ = timeout(DRAIN_TIMEOUT, settled).await;
                             let _ = timeout(CLOSE_LIMIT, closing).await;
                         });
                         continue;
@@ -172,7 +172,7 @@ impl SupervisedConnection {
                 quarantined: verdict.quarantined,
                 last: last.clone(),
             });
-            let pause = if wanted_sign_in { SIGN_IN_NUDGE_AFTER } else { NUDGE_AFTER };
+            let pause = if wanted_sign_in { SIGN_IN_NUDGE_AFTER } else { MIN_RETRY_INTERVAL };
             let nudged = async {
                 sleep_until(started + pause).await;
                 self.nudge.notified().await;
@@ -185,14 +185,14 @@ impl SupervisedConnection {
                 () = wanted(&mut restart) => {
                     (backoff, failures) = (Backoff::new(self.server.policy), 0);
                 }
-                () = self.may_start(&mut pins), if is_withheld => {}
+                () = self.wait_until_accepted(&mut pins), if is_withheld => {}
             }
         }
         self.set(UpstreamPhase::Stopped);
     }
 
     /// Waits until the server is accepted and may be started.
-    async fn may_start(&self, pins: &mut Option<watch::Receiver<u64>>) {
+    async fn wait_until_accepted(&self, pins: &mut Option<watch::Receiver<u64>>) {
         loop {
             changed(pins).await;
             if self.server.gate.as_ref().is_none_or(|gate| gate.may_start()) {
@@ -238,7 +238,7 @@ impl SupervisedConnection {
         let work = async {
             let gate = self.server.gate.as_ref();
             let quarantined = match gate {
-                Some(gate) => gate.begin().await.inspect_err(|problem| {
+                Some(gate) => gate.check_start().await.inspect_err(|problem| {
                     if let (true, Some(launches)) = (problem.withheld, &self.server.launches) {
                         launches.withheld(problem);
                     }
@@ -265,14 +265,14 @@ impl SupervisedConnection {
                 let mut reading = std::pin::pin!(reader.read(kinds, &mut listing));
                 tokio::select! {
                     biased;
-                    stale = ear.hear() => {
+                    stale = ear.next_stale_lists() => {
                         reading.await;
-                        ear.changed(stale);
+                        ear.mark_stale(stale);
                     }
                     () = &mut reading => {}
                 }
             }
-            ear.has_read();
+            ear.mark_read();
             // The same rule as later on: one list may be broken for good, all of them at once are a server that is not
             // there. It is tried again, and not taken for a server that offers nothing.
             if listing.lost() > 0
@@ -284,7 +284,7 @@ impl SupervisedConnection {
             for problem in &listing.problems {
                 tracing::warn!(server = %self.server.name, %problem, "something in a list cannot be read");
             }
-            let hashes = self.see(&connection, &listing).await?;
+            let hashes = self.compare_with_pins(&connection, &listing).await?;
             static NEXT: AtomicU64 = AtomicU64::new(1);
             let id = NEXT.fetch_add(1, Ordering::Relaxed);
             let results = ResultValidator::of(&listing);
@@ -316,7 +316,7 @@ impl SupervisedConnection {
     }
 
     /// Compares what the server offers with what was accepted.
-    async fn see(
+    async fn compare_with_pins(
         &self,
         connection: &UpstreamConnection,
         listing: &UpstreamListing,
@@ -324,7 +324,7 @@ impl SupervisedConnection {
         let Some(gate) = &self.server.gate else { return Ok(Arc::default()) };
         let user = self.server.user.as_deref().unwrap_or_default();
         let sight = format!("{} {user}", self.abilities.bits());
-        gate.see(connection.instructions.as_deref(), listing, sight).await
+        gate.record_listing(connection.instructions.as_deref(), listing, sight).await
     }
 
     /// Records what becomes of connections to a URL. Of a process it is its start and its end that count.
@@ -357,7 +357,7 @@ impl SupervisedConnection {
     }
 
     /// Keeps the lists of a connection up to date until it is gone, and says why it is.
-    async fn tend(
+    async fn keep_lists_current(
         &self,
         live: &Arc<ReadyConnection>,
         ear: &mut ListChangeSubscription,
@@ -378,7 +378,7 @@ impl SupervisedConnection {
             let lost = current.listing.lost_kinds();
             let stale = tokio::select! {
                 reason = &mut closed => return ConnectionEnd::gone(reason),
-                stale = ear.hear() => stale,
+                stale = ear.next_stale_lists() => stale,
                 () = self.doubt.notified() => offered,
                 // A server that was only busy says nothing when it no longer is.
                 () = sleep_until(reread_at), if lost.any() => {
@@ -393,7 +393,7 @@ impl SupervisedConnection {
                     offered
                 }
                 () = changed(pins) => match &self.server.gate {
-                    Some(gate) if gate.wants_another(live.quarantined) => return ConnectionEnd::Decided,
+                    Some(gate) if gate.needs_reconnect(live.quarantined) => return ConnectionEnd::Decided,
                     _ => continue,
                 },
             };
@@ -416,7 +416,7 @@ impl SupervisedConnection {
             }
             if listing != current.listing {
                 let connection = Arc::clone(&live.connection);
-                let hashes = match self.see(&connection, &listing).await {
+                let hashes = match self.compare_with_pins(&connection, &listing).await {
                     Ok(hashes) => hashes,
                     Err(problem) => return ConnectionEnd::Gone(problem),
                 };

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{Anthropic, WireFormat};
 use crate::conversation::{self, ResultPiece, pieces, tool_choice};
-use crate::providers::{ComposedRequest, PICTURES, picture, temperature, unsupported};
+use crate::providers::{COMMON_IMAGE_TYPES, ComposedRequest, check_image_type, temperature, unsupported};
 use crate::tool_names::ToolNameMap;
 use crate::{ModelError, OmittedPart};
 
@@ -97,7 +97,7 @@ pub(super) fn compose(model: &str, params: &CreateMessageParams) -> Result<Compo
         .tools
         .iter()
         .map(|tool| AnthropicTool {
-            name: names.out(&tool.name),
+            name: names.wire_name(&tool.name),
             description: tool.description.as_deref(),
             input_schema: tool.input_schema.clone(),
         })
@@ -110,7 +110,7 @@ pub(super) fn compose(model: &str, params: &CreateMessageParams) -> Result<Compo
     };
     if tools.is_empty() {
         // A conversation in which tools were used must define them, even where no more may be.
-        tools = used(params, &names);
+        tools = tools_from_conversation(params, &names);
         choice = (!tools.is_empty()).then_some("none");
     }
     let body = AnthropicRequest {
@@ -145,7 +145,7 @@ fn message<'a>(
             Block::Audio(audio) => return unsupported(NAME, format!("sound ({})", audio.mime_type)),
             Block::ToolUse(tool_use) => AnthropicContent::ToolUse {
                 id: &tool_use.id,
-                name: names.out(&tool_use.name),
+                name: names.wire_name(&tool_use.name),
                 input: &tool_use.input,
             },
             Block::ToolResult(result) => {
@@ -173,20 +173,26 @@ fn message<'a>(
 }
 
 fn part_of_picture<'a>(data: &'a str, kind: &str) -> Result<AnthropicContent<'a>, ModelError> {
-    picture(kind, &PICTURES, NAME)?;
+    check_image_type(kind, &COMMON_IMAGE_TYPES, NAME)?;
     Ok(AnthropicContent::Image {
         source: AnthropicSource { r#type: "base64", media_type: kind.to_ascii_lowercase(), data },
     })
 }
 
 /// The tools that were used in the conversation, of which only the names are known.
-fn used<'a>(params: &'a CreateMessageParams, names: &'a ToolNameMap) -> Vec<AnthropicTool<'a>> {
+fn tools_from_conversation<'a>(
+    params: &'a CreateMessageParams,
+    names: &'a ToolNameMap,
+) -> Vec<AnthropicTool<'a>> {
     let mut used: BTreeMap<&str, AnthropicTool<'_>> = BTreeMap::new();
     for block in params.messages.iter().flat_map(|message| &message.content) {
         if let Block::ToolUse(tool_use) = block {
             let schema = RawJson::from(serde_json::json!({ "type": "object" }));
-            let tool =
-                AnthropicTool { name: names.out(&tool_use.name), description: None, input_schema: schema };
+            let tool = AnthropicTool {
+                name: names.wire_name(&tool_use.name),
+                description: None,
+                input_schema: schema,
+            };
             used.entry(&tool_use.name).or_insert(tool);
         }
     }

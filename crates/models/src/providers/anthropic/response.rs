@@ -123,13 +123,13 @@ impl EventReader {
                 if input.as_object().is_some_and(|input| !input.is_empty()) {
                     call.arguments = RawJson::from(input).as_str().to_owned();
                 }
-                self.draft.tell_calls(&self.names, heard);
+                self.draft.report_calls(&self.names, heard);
             }
             AnthropicBlock::Other => heard(AnswerDelta::Thinking),
         }
     }
 
-    fn more(&mut self, index: u64, delta: AnthropicDelta, heard: &mut DeltaListener<'_>) {
+    fn apply_delta(&mut self, index: u64, delta: AnthropicDelta, heard: &mut DeltaListener<'_>) {
         match delta {
             AnthropicDelta::TextDelta { text } => self.draft.text(&text, heard),
             AnthropicDelta::InputJsonDelta { partial_json } => {
@@ -182,7 +182,7 @@ impl AnswerReader for EventReader {
             AnthropicEvent::ContentBlockStart { index, content_block } => {
                 self.begin(index, content_block, heard)
             }
-            AnthropicEvent::ContentBlockDelta { index, delta } => self.more(index, delta, heard),
+            AnthropicEvent::ContentBlockDelta { index, delta } => self.apply_delta(index, delta, heard),
             AnthropicEvent::MessageDelta { delta, usage } => {
                 self.stop(&delta);
                 self.count(usage);

@@ -5,10 +5,10 @@ use hospes_model::{
 };
 use serde::Serialize;
 
-use super::{Gemini, SIGNATURE, WireFormat};
+use super::{Gemini, THOUGHT_SIGNATURE, WireFormat};
 use crate::ModelError;
 use crate::conversation::{self, result_text, results, tool_choice};
-use crate::providers::{ComposedRequest, no_metadata, picture, temperature, unsupported};
+use crate::providers::{ComposedRequest, check_image_type, omit_metadata, temperature, unsupported};
 use crate::tool_names::ToolNameMap;
 
 const NAME: &str = Gemini::NAME;
@@ -17,7 +17,7 @@ const MAX_STOPS: usize = 5;
 
 /// Value to send for a call with an unknown signature, as the provider documents it. A signature is unknown if the call
 /// came from another model, or if a server lost it.
-const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+const MISSING_SIGNATURE: &str = "skip_thought_signature_validator";
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -140,14 +140,14 @@ pub(super) fn compose(model: &str, params: &CreateMessageParams) -> Result<Compo
     let function = |tool| -> GeminiFunction<'_> {
         let tool: &hospes_model::Tool = tool;
         GeminiFunction {
-            name: names.out(&tool.name),
+            name: names.wire_name(&tool.name),
             description: tool.description.as_deref(),
             parameters_json_schema: &tool.input_schema,
         }
     };
     let functions: Vec<_> = params.tools.iter().map(function).collect();
     let has_tools = !functions.is_empty();
-    no_metadata(params, NAME, &mut left_out);
+    omit_metadata(params, NAME, &mut left_out);
     let body = GeminiRequest {
         contents,
         system_instruction: params.system_prompt.as_deref().filter(|text| !text.is_empty()).map(|text| {
@@ -194,16 +194,17 @@ fn content<'a>(
                 return unsupported(NAME, "a picture or sound in a message of the assistant");
             }
             Block::Image(image) => {
-                picture(&image.mime_type, &PICTURES, NAME)?;
+                check_image_type(&image.mime_type, &PICTURES, NAME)?;
                 media(&image.mime_type, &image.data)
             }
             Block::Audio(audio) => media(&audio.mime_type, &audio.data),
             Block::ToolUse(tool_use) => {
-                let call = GeminiFunctionCall { name: names.out(&tool_use.name), args: &tool_use.input };
-                let mut signature: Option<String> = tool_use.meta.read(SIGNATURE);
+                let call =
+                    GeminiFunctionCall { name: names.wire_name(&tool_use.name), args: &tool_use.input };
+                let mut signature: Option<String> = tool_use.meta.read(THOUGHT_SIGNATURE);
                 // The first call of a message has to have one, for the models that know of it.
                 if !signed && signature.is_none() && model.starts_with("gemini-3") {
-                    signature = Some(NO_SIGNATURE.to_owned());
+                    signature = Some(MISSING_SIGNATURE.to_owned());
                 }
                 signed = true;
                 GeminiPart {
@@ -240,7 +241,7 @@ fn responses<'a>(
         } else {
             GeminiFunctionOutput::Output(text)
         };
-        let response = GeminiFunctionResponse { name: names.out(&tool_use.name), response };
+        let response = GeminiFunctionResponse { name: names.wire_name(&tool_use.name), response };
         parts.push(GeminiPart { function_response: Some(response), ..GeminiPart::default() });
     }
     Ok(parts)

@@ -6,7 +6,7 @@ use hospes_model::{Meta, RawJson, StopReason};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::SIGNATURE;
+use super::THOUGHT_SIGNATURE;
 use crate::answer_draft::{AnswerDraft, ReadError};
 use crate::http::{AnswerReader, ProviderErrorBody};
 use crate::provider::DeltaListener;
@@ -93,9 +93,9 @@ impl PartReader {
             call.name = function.name;
             call.arguments = function.args.map(|args| args.as_str().to_owned()).unwrap_or_default();
             if let Some(signature) = part.thought_signature {
-                call.meta = Meta::new().with(SIGNATURE, &signature);
+                call.meta = Meta::new().with(THOUGHT_SIGNATURE, &signature);
             }
-            self.draft.tell_calls(&self.names, heard);
+            self.draft.report_calls(&self.names, heard);
         }
     }
 

@@ -112,7 +112,10 @@ fn render(header: &ModelFileHeader, turns: &[PromptTurn]) -> Result<String, Mode
     // A template may refuse: some take no system prompt, or want turns that alternate.
     rendered.map_err(|error| ModelError::Unsupported {
         provider: NAME,
-        what: format!("this conversation: its template says {}", crate::error::words(&error.to_string())),
+        what: format!(
+            "this conversation: its template says {}",
+            crate::error::sanitize_provider_text(&error.to_string())
+        ),
     })
 }
 

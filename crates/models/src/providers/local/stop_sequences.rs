@@ -22,14 +22,15 @@ impl StopSequences {
     }
 
     /// Another piece.
-    pub(super) fn pass(&mut self, piece: &str) -> CheckedText {
+    pub(super) fn push(&mut self, piece: &str) -> CheckedText {
         self.held.push_str(piece);
         let found = self.sequences.iter().filter_map(|sequence| self.held.find(sequence.as_str())).min();
         if let Some(at) = found {
             self.held.truncate(at);
             return CheckedText { text: std::mem::take(&mut self.held), ended: true };
         }
-        let keep = self.sequences.iter().map(|sequence| begun(&self.held, sequence)).max().unwrap_or(0);
+        let keep =
+            self.sequences.iter().map(|sequence| partial_match_len(&self.held, sequence)).max().unwrap_or(0);
         let rest = self.held.split_off(self.held.len() - keep);
         CheckedText { text: std::mem::replace(&mut self.held, rest), ended: false }
     }
@@ -41,7 +42,7 @@ impl StopSequences {
 }
 
 /// Returns the number of bytes at the end of the text that begin the sequence.
-fn begun(text: &str, sequence: &str) -> usize {
+fn partial_match_len(text: &str, sequence: &str) -> usize {
     let most = text.len().min(sequence.len().saturating_sub(1));
     (1..=most)
         .rev()
@@ -67,7 +68,7 @@ mod tests {
             let mut stops = StopSequences::new(sequences.clone());
             let (mut passed, mut ended) = (String::new(), false);
             for piece in &pieces {
-                let CheckedText { text, ended: now } = stops.pass(piece);
+                let CheckedText { text, ended: now } = stops.push(piece);
                 passed.push_str(&text);
                 if now {
                     ended = true;
@@ -89,9 +90,9 @@ mod tests {
     #[test]
     fn what_may_become_a_sequence_is_held_back() {
         let mut stops = StopSequences::new(vec!["END".to_owned(), String::new()]);
-        assert_eq!(stops.pass("so it E"), CheckedText { text: "so it ".to_owned(), ended: false });
-        assert_eq!(stops.pass("N"), CheckedText { text: String::new(), ended: false });
-        assert_eq!(stops.pass("T E"), CheckedText { text: "ENT ".to_owned(), ended: false });
-        assert_eq!(stops.pass("ND more"), CheckedText { text: String::new(), ended: true });
+        assert_eq!(stops.push("so it E"), CheckedText { text: "so it ".to_owned(), ended: false });
+        assert_eq!(stops.push("N"), CheckedText { text: String::new(), ended: false });
+        assert_eq!(stops.push("T E"), CheckedText { text: "ENT ".to_owned(), ended: false });
+        assert_eq!(stops.push("ND more"), CheckedText { text: String::new(), ended: true });
     }
 }

@@ -14,7 +14,7 @@ use super::stop_sequences::{CheckedText, StopSequences};
 use crate::ModelError;
 
 /// Number of prompt tokens that are read between two checks for a listener.
-const STRIDE: usize = 64;
+const PROMPT_CHUNK_TOKENS: usize = 64;
 /// The temperature of a request that names none, and the share of likely tokens that are drawn from.
 const TEMPERATURE: f64 = 0.8;
 const TOP_P: f64 = 0.95;
@@ -98,11 +98,11 @@ fn answer(
         weights.forward(&input, at)?.squeeze(0)
     };
     let mut logits = None;
-    for (index, stride) in prompt.chunks(STRIDE).enumerate() {
+    for (index, stride) in prompt.chunks(PROMPT_CHUNK_TOKENS).enumerate() {
         if request.told.is_closed() {
             return Err(WorkerError::Gone);
         }
-        logits = Some(forward(stride, index * STRIDE).map_err(|error| failed(&error))?);
+        logits = Some(forward(stride, index * PROMPT_CHUNK_TOKENS).map_err(|error| failed(&error))?);
     }
     let mut choice =
         LogitsProcessor::from_sampling(RandomState::new().hash_one(()), sampling(request.temperature));
@@ -123,7 +123,7 @@ fn answer(
             break;
         }
         if let Some(piece) = words.step(token).map_err(|error| failed(&error))? {
-            let CheckedText { text, ended } = stops.pass(&piece);
+            let CheckedText { text, ended } = stops.push(&piece);
             say(text)?;
             if ended {
                 stop = StopReason::StopSequence;

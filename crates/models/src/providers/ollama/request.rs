@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{Ollama, WireFormat};
 use crate::ModelError;
 use crate::conversation::{self, result_text, results, tool_choice};
-use crate::providers::{ComposedRequest, no_metadata, unsupported};
+use crate::providers::{ComposedRequest, omit_metadata, unsupported};
 use crate::tool_names::ToolNameMap;
 
 const NAME: &str = Ollama::NAME;
@@ -88,9 +88,9 @@ pub(super) fn compose(
     let mut before: Option<&SamplingMessage> = None;
     for message in &params.messages {
         if results(message).next().is_some() {
-            answered(message, before, &names, &mut messages)?;
+            tool_result_messages(message, before, &names, &mut messages)?;
         } else {
-            messages.push(said(message, &names)?);
+            messages.push(write_message(message, &names)?);
         }
         before = Some(message);
     }
@@ -100,7 +100,7 @@ pub(super) fn compose(
         ToolChoiceMode::None => Vec::new(),
         _ => tools(params, &names),
     };
-    no_metadata(params, NAME, &mut left_out);
+    omit_metadata(params, NAME, &mut left_out);
     let body = OllamaRequest {
         model: &provider.model,
         messages,
@@ -117,7 +117,10 @@ pub(super) fn compose(
     Ok(ComposedRequest { path: "/api/chat".to_owned(), body, names, left_out })
 }
 
-fn said<'a>(message: &'a SamplingMessage, names: &'a ToolNameMap) -> Result<OllamaMessage<'a>, ModelError> {
+fn write_message<'a>(
+    message: &'a SamplingMessage,
+    names: &'a ToolNameMap,
+) -> Result<OllamaMessage<'a>, ModelError> {
     let is_assistant = message.role == Role::Assistant;
     let mut said =
         OllamaMessage { role: if is_assistant { "assistant" } else { "user" }, ..OllamaMessage::default() };
@@ -131,7 +134,7 @@ fn said<'a>(message: &'a SamplingMessage, names: &'a ToolNameMap) -> Result<Olla
             Block::ToolUse(tool_use) => said.tool_calls.push(OllamaToolCall {
                 id: &tool_use.id,
                 function: OllamaCalledFunction {
-                    name: names.out(&tool_use.name),
+                    name: names.wire_name(&tool_use.name),
                     arguments: &tool_use.input,
                 },
             }),
@@ -143,7 +146,7 @@ fn said<'a>(message: &'a SamplingMessage, names: &'a ToolNameMap) -> Result<Olla
 }
 
 /// Returns the results of tools in the order of the calls. Older versions match them by this order and by name.
-fn answered<'a>(
+fn tool_result_messages<'a>(
     message: &'a SamplingMessage,
     before: Option<&'a SamplingMessage>,
     names: &'a ToolNameMap,
@@ -157,7 +160,7 @@ fn answered<'a>(
         messages.push(OllamaMessage {
             role: "tool",
             content: result_text(result, NAME)?,
-            tool_name: Some(names.out(&tool_use.name)),
+            tool_name: Some(names.wire_name(&tool_use.name)),
             tool_call_id: Some(&result.tool_use_id),
             ..OllamaMessage::default()
         });
@@ -167,7 +170,7 @@ fn answered<'a>(
 
 fn tools<'a>(params: &'a CreateMessageParams, names: &'a ToolNameMap) -> Vec<OllamaTool<'a>> {
     let function = |tool: &'a hospes_model::Tool| OllamaFunction {
-        name: names.out(&tool.name),
+        name: names.wire_name(&tool.name),
         description: tool.description.as_deref(),
         parameters: &tool.input_schema,
     };

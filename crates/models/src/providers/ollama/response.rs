@@ -56,7 +56,7 @@ impl LineReader {
         Self { draft: AnswerDraft::default(), names, over: false }
     }
 
-    fn said(&mut self, message: OllamaReplyMessage, heard: &mut DeltaListener<'_>) {
+    fn apply_message(&mut self, message: OllamaReplyMessage, heard: &mut DeltaListener<'_>) {
         if message.thinking.is_some_and(|thought| !thought.is_empty()) {
             heard(AnswerDelta::Thinking);
         }
@@ -67,7 +67,7 @@ impl LineReader {
             call.name = piece.function.name;
             call.arguments =
                 piece.function.arguments.map(|object| object.as_str().to_owned()).unwrap_or_default();
-            self.draft.tell_calls(&self.names, heard);
+            self.draft.report_calls(&self.names, heard);
         }
     }
 }
@@ -82,7 +82,7 @@ impl AnswerReader for LineReader {
             self.draft.model(&model);
         }
         if let Some(message) = response.message {
-            self.said(message, heard);
+            self.apply_message(message, heard);
         }
         if response.done {
             self.over = true;

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{MaxTokensField, OpenAi, WireFormat};
 use crate::conversation::{self, result_text, tool_choice};
-use crate::providers::{ComposedRequest, PICTURES, picture, temperature, unsupported};
+use crate::providers::{COMMON_IMAGE_TYPES, ComposedRequest, check_image_type, temperature, unsupported};
 use crate::tool_names::ToolNameMap;
 use crate::{ModelError, OmittedPart};
 
@@ -114,7 +114,7 @@ pub(super) fn compose(
     let mut left_out = Vec::new();
     let mut messages = Vec::with_capacity(params.messages.len() + 1);
     if let Some(system) = params.system_prompt.as_ref().filter(|text| !text.is_empty()) {
-        messages.push(said("system", OpenAiContent::Text(system.clone())));
+        messages.push(text_message("system", OpenAiContent::Text(system.clone())));
     }
     for message in &params.messages {
         match message.role {
@@ -149,7 +149,7 @@ pub(super) fn compose(
     Ok(ComposedRequest { path: "/chat/completions".to_owned(), body, names, left_out })
 }
 
-fn said<'a>(role: &'static str, content: OpenAiContent<'a>) -> OpenAiMessage<'a> {
+fn text_message<'a>(role: &'static str, content: OpenAiContent<'a>) -> OpenAiMessage<'a> {
     OpenAiMessage { role, content: Some(content), tool_calls: Vec::new(), tool_call_id: None }
 }
 
@@ -166,7 +166,7 @@ fn user<'a>(
             Block::Text(text) => parts.push(OpenAiPart::Text { text: &text.text }),
             Block::Image(image) => {
                 if own {
-                    picture(&image.mime_type, &PICTURES, NAME)?;
+                    check_image_type(&image.mime_type, &COMMON_IMAGE_TYPES, NAME)?;
                 }
                 let url = format!("data:{};base64,{}", image.mime_type, image.data);
                 parts.push(OpenAiPart::ImageUrl { image_url: ImageUrl { url } });
@@ -184,14 +184,16 @@ fn user<'a>(
             Block::ToolResult(result) => {
                 results = true;
                 let content = OpenAiContent::Text(result_text(result, NAME)?);
-                messages
-                    .push(OpenAiMessage { tool_call_id: Some(&result.tool_use_id), ..said("tool", content) });
+                messages.push(OpenAiMessage {
+                    tool_call_id: Some(&result.tool_use_id),
+                    ..text_message("tool", content)
+                });
             }
             _ => return unsupported(NAME, "such content in a message of the user"),
         }
     }
     if !results {
-        messages.push(said("user", content(parts)));
+        messages.push(text_message("user", content(parts)));
     }
     Ok(())
 }
@@ -219,7 +221,7 @@ fn assistant<'a>(
                 id: &tool_use.id,
                 r#type: "function",
                 function: OpenAiCalledFunction {
-                    name: names.out(&tool_use.name),
+                    name: names.wire_name(&tool_use.name),
                     arguments: tool_use.input.as_str(),
                 },
             }),
@@ -233,7 +235,7 @@ fn assistant<'a>(
 
 fn tools<'a>(params: &'a CreateMessageParams, names: &'a ToolNameMap) -> Vec<OpenAiTool<'a>> {
     let function = |tool: &'a hospes_model::Tool| OpenAiFunction {
-        name: names.out(&tool.name),
+        name: names.wire_name(&tool.name),
         description: tool.description.as_deref(),
         parameters: &tool.input_schema,
     };

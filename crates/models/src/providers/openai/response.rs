@@ -87,7 +87,7 @@ impl ChunkReader {
         Self { draft: AnswerDraft::default(), names, over: false }
     }
 
-    fn said(&mut self, said: OpenAiDelta, heard: &mut DeltaListener<'_>) {
+    fn apply_delta(&mut self, said: OpenAiDelta, heard: &mut DeltaListener<'_>) {
         if said.reasoning_content.is_some_and(|thought| !thought.is_null() && thought != "") {
             heard(AnswerDelta::Thinking);
         }
@@ -108,7 +108,7 @@ impl ChunkReader {
             for (position, call) in calls.into_iter().enumerate() {
                 self.call(call, position);
             }
-            self.draft.tell_calls(&self.names, heard);
+            self.draft.report_calls(&self.names, heard);
         }
     }
 
@@ -170,7 +170,7 @@ impl AnswerReader for ChunkReader {
             chunk.choices.unwrap_or_default().into_iter().filter(|choice| choice.index.unwrap_or(0) == 0)
         {
             if let Some(said) = choice.delta {
-                self.said(said, heard);
+                self.apply_delta(said, heard);
             }
             if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
                 self.stop(&reason, choice.stop_reason.as_ref());

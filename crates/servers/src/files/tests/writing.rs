@@ -246,7 +246,7 @@ fn a_file_that_somebody_else_changed_is_not_overwritten() {
     let roots = ServedFolders::open(&[house.at("served").into()], ClosedFolders::default()).unwrap();
     let (_, read) = super::super::read::text(&roots.find("readme.md").unwrap(), 1000).unwrap();
     fs::write(house.at("served/readme.md"), "theirs, and longer").unwrap();
-    let spot = roots.target("readme.md").unwrap();
+    let spot = roots.resolve_write_target("readme.md").unwrap();
     let why = save(&spot, b"ours", &OverwriteMode::This(read)).unwrap_err().to_string();
     assert!(why.contains("was changed by somebody else"), "{why}");
     assert_eq!(fs::read_to_string(house.at("served/readme.md")).unwrap(), "theirs, and longer");

@@ -32,7 +32,7 @@ impl TrustDecision {
 
     /// Limits the decision to one item that the server offers; the hash is then its [`StoredItem::hash`].
     #[must_use]
-    pub fn about(mut self, kind: ItemKind, name: &str) -> Self {
+    pub fn for_item(mut self, kind: ItemKind, name: &str) -> Self {
         self.item = Some((kind, name.to_owned()));
         self
     }

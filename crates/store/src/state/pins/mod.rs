@@ -34,7 +34,7 @@ pub const MAX_SERVERS: usize = 2000;
 /// Every step is run once, in order. Never change one, add one.
 ///
 /// Of one name the server is `current` that was started last. An item is `current` in what the server offered last; `sight` says to whom it was when it was first offered.
-pub(super) const STEPS: &[&str] = &["
+pub(super) const MIGRATIONS: &[&str] = &["
     CREATE TABLE pinned_servers (
         id INTEGER PRIMARY KEY, name TEXT NOT NULL, target BLOB NOT NULL, shown TEXT NOT NULL,
         program TEXT, program_hash BLOB, accepted_program BLOB,
@@ -68,7 +68,7 @@ impl PinRecords {
     ///
     /// # Errors
     /// When it cannot be read or written. Then nothing of the server may be used.
-    pub async fn see(
+    pub async fn record_sighting(
         &self,
         sighting: ServerSighting,
         trust: TrustMode,
@@ -76,10 +76,10 @@ impl PinRecords {
         let sighting = std::sync::Arc::new(sighting);
         let look = std::sync::Arc::clone(&sighting);
         // Nearly always everything is known, and nothing needs to be written.
-        if let Some(seen) = self.0.read(move |view| sightings::known(view, &look, trust)).await? {
+        if let Some(seen) = self.0.read(move |view| sightings::report_if_known(view, &look, trust)).await? {
             return Ok(seen);
         }
-        self.0.write(move |change| sightings::see(change, &sighting, trust)).await
+        self.0.write(move |change| sightings::record_sighting(change, &sighting, trust)).await
     }
 
     /// One server; none that was never seen.

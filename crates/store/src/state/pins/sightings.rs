@@ -19,13 +19,13 @@ const FIRST_USE: &str = "first use";
 const RESOURCES: &str = "(resources)";
 
 /// Maximum number of kinds of users and applications that are distinguished for one server.
-const MAX_SIGHTS: i64 = 4096;
+const MAX_AUDIENCES: i64 = 4096;
 
 /// The most text of definitions that is kept of one server, in bytes.
-const MAX_TEXTS: i64 = 32 * 1024 * 1024;
+const MAX_STORED_TEXT_BYTES: i64 = 32 * 1024 * 1024;
 
 /// Returns the state of the server if everything in the sighting is known.
-pub(super) fn known(
+pub(super) fn report_if_known(
     view: &Connection,
     sighting: &ServerSighting,
     trust: TrustMode,
@@ -48,12 +48,12 @@ pub(super) fn known(
     let current: HashSet<_> = current.map(|item| (item.kind, item.name.as_str(), item.hash)).collect();
     let offered: HashSet<_> =
         sighting.definitions.iter().map(|one| (one.kind, one.name.as_str(), one.hash)).collect();
-    let is_known = offered.is_subset(&current) && gone(view, id, sighting)?.is_empty();
+    let is_known = offered.is_subset(&current) && removed_items(view, id, sighting)?.is_empty();
     Ok(is_known.then_some(SightingReport { server, is_first: false, is_replaced: false, news: Vec::new() }))
 }
 
 /// Records everything in the sighting.
-pub(super) fn see(
+pub(super) fn record_sighting(
     change: &Connection,
     sighting: &ServerSighting,
     trust: TrustMode,
@@ -139,7 +139,7 @@ pub(super) fn see(
     let mut unset = change.prepare_cached(
         "UPDATE pinned_items SET current = 0 WHERE server = ?1 AND kind = ?2 AND name = ?3",
     )?;
-    for (kind, name) in gone(change, id, sighting)? {
+    for (kind, name) in removed_items(change, id, sighting)? {
         unset.execute(params![id, kind, name])?;
     }
     if trusts_all {
@@ -196,7 +196,8 @@ fn insert(
     texts: &mut i64,
 ) -> rusqlite::Result<()> {
     let length = i64::try_from(one.text.len()).unwrap_or(i64::MAX);
-    let text = (one.text.len() <= MAX_TEXT && texts.saturating_add(length) <= MAX_TEXTS).then_some(&one.text);
+    let text = (one.text.len() <= MAX_TEXT && texts.saturating_add(length) <= MAX_STORED_TEXT_BYTES)
+        .then_some(&one.text);
     if text.is_some() {
         *texts += length;
     }
@@ -214,7 +215,11 @@ fn insert(
 }
 
 /// Returns the items that the same user and application were offered before and are not offered now.
-fn gone(view: &Connection, id: i64, sighting: &ServerSighting) -> rusqlite::Result<Vec<(ItemKind, String)>> {
+fn removed_items(
+    view: &Connection,
+    id: i64,
+    sighting: &ServerSighting,
+) -> rusqlite::Result<Vec<(ItemKind, String)>> {
     if !sighting.is_whole {
         return Ok(Vec::new());
     }
@@ -237,7 +242,7 @@ fn add_sight(change: &Connection, id: i64, sight: &str) -> rusqlite::Result<bool
     let added = change.execute(
         "INSERT OR IGNORE INTO pinned_sights (server, sight)
          SELECT ?1, ?2 WHERE (SELECT count(*) FROM pinned_sights WHERE server = ?1) < ?3",
-        params![id, sight, MAX_SIGHTS],
+        params![id, sight, MAX_AUDIENCES],
     )?;
     Ok(added > 0)
 }

@@ -49,22 +49,23 @@ fn waiting(server: &StoredServer) -> Vec<&str> {
 async fn what_is_new_waits_until_it_is_accepted_as_it_was_seen() {
     let place = Place::new();
     let pins = place.pins();
-    let seen = pins.see(sighting("p", &[("a", "1"), ("b", "1")]), TrustMode::Ask).await.unwrap();
+    let seen = pins.record_sighting(sighting("p", &[("a", "1"), ("b", "1")]), TrustMode::Ask).await.unwrap();
     assert!(seen.is_first && accepted(&seen).is_empty());
     assert_eq!((seen.server.state, waiting(&seen.server)), (ServerPinState::New, vec!["a", "b"]));
 
     let stale = seen.server.hash;
-    let seen = pins.see(sighting("p", &[("a", "2"), ("b", "1")]), TrustMode::Ask).await.unwrap();
+    let seen = pins.record_sighting(sighting("p", &[("a", "2"), ("b", "1")]), TrustMode::Ask).await.unwrap();
     let accept = |hash| TrustDecision::accept("it", digest("target"), hash, "ann");
     assert_eq!(pins.decide(accept(stale)).await.unwrap(), Err(TrustDecisionError::Changed));
-    let item = accept(digest("2")).about(ItemKind::Tool, "a");
+    let item = accept(digest("2")).for_item(ItemKind::Tool, "a");
     assert_eq!(pins.decide(item).await.unwrap(), Err(TrustDecisionError::ServerFirst));
     let decided = pins.decide(accept(seen.server.hash)).await.unwrap().unwrap();
     assert_eq!((decided.server.state, decided.changed.len()), (ServerPinState::Accepted, 2));
     assert_eq!(decided.server.decided_by.as_deref(), Some("ann"));
 
     // And after a restart, for another process too.
-    let seen = place.pins().see(sighting("p", &[("a", "2"), ("b", "1")]), TrustMode::Ask).await.unwrap();
+    let seen =
+        place.pins().record_sighting(sighting("p", &[("a", "2"), ("b", "1")]), TrustMode::Ask).await.unwrap();
     assert_eq!(accepted(&seen), [("a", digest("2")), ("b", digest("1"))]);
     assert!(!seen.is_first && seen.news.is_empty());
 }
@@ -73,28 +74,33 @@ async fn what_is_new_waits_until_it_is_accepted_as_it_was_seen() {
 async fn a_changed_or_renamed_item_waits_and_the_others_go_on() {
     for trust in [TrustMode::Ask, TrustMode::FirstUse] {
         let pins = Place::new().pins();
-        let seen = pins.see(sighting("p", &[("a", "1"), ("b", "1"), ("c", "1")]), trust).await.unwrap();
+        let seen =
+            pins.record_sighting(sighting("p", &[("a", "1"), ("b", "1"), ("c", "1")]), trust).await.unwrap();
         let accept = |hash| TrustDecision::accept("it", digest("target"), hash, "ann");
         pins.decide(accept(seen.server.hash)).await.unwrap().unwrap();
-        let seen = pins.see(sighting("p", &[("a", "2"), ("b", "1"), ("d", "1")]), trust).await.unwrap();
+        let seen =
+            pins.record_sighting(sighting("p", &[("a", "2"), ("b", "1"), ("d", "1")]), trust).await.unwrap();
         assert_eq!(accepted(&seen), [("b", digest("1"))], "{trust:?}");
         let news = [(ItemKind::Tool, "a".to_owned(), true), (ItemKind::Tool, "d".to_owned(), false)];
         assert_eq!(seen.news, news);
         assert_eq!(waiting(&seen.server), ["a", "d"]);
 
         // What was seen is not there any more.
-        let a = |hash: &str| accept(digest(hash)).about(ItemKind::Tool, "a");
-        pins.see(sighting("p", &[("a", "3"), ("b", "1"), ("d", "1")]), trust).await.unwrap();
+        let a = |hash: &str| accept(digest(hash)).for_item(ItemKind::Tool, "a");
+        pins.record_sighting(sighting("p", &[("a", "3"), ("b", "1"), ("d", "1")]), trust).await.unwrap();
         assert_eq!(pins.decide(a("2")).await.unwrap(), Err(TrustDecisionError::Changed));
         pins.decide(a("3")).await.unwrap().unwrap();
-        let seen = pins.see(sighting("p", &[("a", "3"), ("b", "1"), ("d", "1")]), trust).await.unwrap();
+        let seen =
+            pins.record_sighting(sighting("p", &[("a", "3"), ("b", "1"), ("d", "1")]), trust).await.unwrap();
         assert_eq!(accepted(&seen), [("a", digest("3")), ("b", digest("1"))]);
         // Back to what was accepted before.
-        let seen = pins.see(sighting("p", &[("a", "1")]), trust).await.unwrap();
+        let seen = pins.record_sighting(sighting("p", &[("a", "1")]), trust).await.unwrap();
         assert_eq!(accepted(&seen), [("a", digest("1"))]);
-        let reject = TrustDecision::reject("it", digest("target"), "ann").about(ItemKind::Tool, "a");
+        let reject = TrustDecision::reject("it", digest("target"), "ann").for_item(ItemKind::Tool, "a");
         pins.decide(reject).await.unwrap().unwrap();
-        assert!(accepted(&pins.see(sighting("p", &[("a", "1")]), trust).await.unwrap()).is_empty());
+        assert!(
+            accepted(&pins.record_sighting(sighting("p", &[("a", "1")]), trust).await.unwrap()).is_empty()
+        );
     }
 }
 
@@ -103,25 +109,26 @@ async fn a_changed_or_renamed_item_waits_and_the_others_go_on() {
 async fn decisions_hold_for_definitions_that_are_hashed_anew() {
     for trust in [TrustMode::Ask, TrustMode::FirstUse] {
         let pins = Place::new().pins();
-        let seen = pins.see(sighting("p", &[("a", "1"), ("b", "1"), ("c", "1")]), trust).await.unwrap();
+        let seen =
+            pins.record_sighting(sighting("p", &[("a", "1"), ("b", "1"), ("c", "1")]), trust).await.unwrap();
         let accept = TrustDecision::accept("it", digest("target"), seen.server.hash, "ann");
         pins.decide(accept).await.unwrap().unwrap();
-        let reject = TrustDecision::reject("it", digest("target"), "ann").about(ItemKind::Tool, "c");
+        let reject = TrustDecision::reject("it", digest("target"), "ann").for_item(ItemKind::Tool, "c");
         pins.decide(reject).await.unwrap().unwrap();
         let mut anew = sighting("p", &[("a", "1 more"), ("b", "2 more"), ("c", "1 more")]);
         for (one, earlier) in anew.definitions.iter_mut().zip(["1", "2", "1"]) {
             one.earlier = Some(digest(earlier));
         }
-        let seen = pins.see(anew.clone(), trust).await.unwrap();
+        let seen = pins.record_sighting(anew.clone(), trust).await.unwrap();
         assert_eq!(accepted(&seen), [("a", digest("1 more"))], "{trust:?}");
         assert_eq!(waiting(&seen.server), ["b"], "it had changed besides");
         let c = seen.server.items.iter().find(|item| item.name == "c").unwrap();
         assert_eq!((c.state, c.hash), (ItemPinState::Rejected, digest("1 more")));
-        assert!(pins.see(anew, trust).await.unwrap().news.is_empty());
+        assert!(pins.record_sighting(anew, trust).await.unwrap().news.is_empty());
         // From then on what is covered more counts.
         let mut other = sighting("p", &[("a", "1 other")]);
         other.definitions[0].earlier = Some(digest("1"));
-        let seen = pins.see(other, trust).await.unwrap();
+        let seen = pins.record_sighting(other, trust).await.unwrap();
         assert!(accepted(&seen).is_empty() && waiting(&seen.server) == ["a"], "{trust:?}: {seen:?}");
     }
 }
@@ -132,14 +139,15 @@ async fn first_use_trusts_a_list_that_could_not_be_read_before_once() {
     let pins = Place::new().pins();
     let mut part = sighting("p", &[("a", "1")]);
     part.is_whole = false;
-    let seen = pins.see(part.clone(), TrustMode::FirstUse).await.unwrap();
+    let seen = pins.record_sighting(part.clone(), TrustMode::FirstUse).await.unwrap();
     assert_eq!(accepted(&seen).len(), 1);
-    let seen = pins.see(sighting("p", &[("a", "1"), ("b", "1")]), TrustMode::FirstUse).await.unwrap();
+    let seen =
+        pins.record_sighting(sighting("p", &[("a", "1"), ("b", "1")]), TrustMode::FirstUse).await.unwrap();
     assert_eq!(accepted(&seen).len(), 2, "{seen:?}");
     for is_whole in [true, false] {
         let mut more = sighting("p", &[("a", "1"), ("b", "1"), ("c", "1")]);
         more.is_whole = is_whole;
-        let seen = pins.see(more, TrustMode::FirstUse).await.unwrap();
+        let seen = pins.record_sighting(more, TrustMode::FirstUse).await.unwrap();
         assert_eq!((accepted(&seen).len(), waiting(&seen.server)), (2, vec!["c"]), "{is_whole}");
     }
 }
@@ -147,35 +155,35 @@ async fn first_use_trusts_a_list_that_could_not_be_read_before_once() {
 #[tokio::test]
 async fn first_use_trusts_once() {
     let pins = Place::new().pins();
-    let seen = pins.see(sighting("p", &[("a", "1")]), TrustMode::FirstUse).await.unwrap();
+    let seen = pins.record_sighting(sighting("p", &[("a", "1")]), TrustMode::FirstUse).await.unwrap();
     assert_eq!((seen.server.state, accepted(&seen).len()), (ServerPinState::Accepted, 1));
     assert_eq!(seen.server.decided_by.as_deref(), Some("first use"));
     // Another application may be offered more, but nothing else under a name that is known.
     let mut other = sighting("p", &[("a", "2"), ("b", "1")]);
     other.sight = "another".to_owned();
-    let seen = pins.see(other, TrustMode::FirstUse).await.unwrap();
+    let seen = pins.record_sighting(other, TrustMode::FirstUse).await.unwrap();
     assert_eq!(accepted(&seen), [("b", digest("1"))]);
     let mut again = sighting("p", &[("a", "1"), ("b", "1"), ("c", "1")]);
     again.sight = "another".to_owned();
-    let seen = pins.see(again, TrustMode::FirstUse).await.unwrap();
+    let seen = pins.record_sighting(again, TrustMode::FirstUse).await.unwrap();
     assert_eq!(accepted(&seen), [("a", digest("1")), ("b", digest("1"))], "known by then");
     // What somebody has rejected stays so.
     pins.decide(TrustDecision::reject("it", digest("target"), "ann")).await.unwrap().unwrap();
-    let seen = pins.see(sighting("q", &[("a", "1")]), TrustMode::FirstUse).await.unwrap();
+    let seen = pins.record_sighting(sighting("q", &[("a", "1")]), TrustMode::FirstUse).await.unwrap();
     assert_eq!(seen.server.state, ServerPinState::Rejected);
 }
 
 #[tokio::test]
 async fn another_program_is_not_the_one_that_was_accepted() {
     let pins = Place::new().pins();
-    let seen = pins.see(sighting("p", &[("a", "1")]), TrustMode::Ask).await.unwrap();
+    let seen = pins.record_sighting(sighting("p", &[("a", "1")]), TrustMode::Ask).await.unwrap();
     let hash = seen.server.hash;
     pins.decide(TrustDecision::accept("it", digest("target"), hash, "ann")).await.unwrap().unwrap();
-    let seen = pins.see(sighting("q", &[("a", "1")]), TrustMode::Ask).await.unwrap();
+    let seen = pins.record_sighting(sighting("q", &[("a", "1")]), TrustMode::Ask).await.unwrap();
     assert!(seen.is_replaced && seen.server.is_replaced());
     let stale = pins.decide(TrustDecision::accept("it", digest("target"), hash, "ann")).await.unwrap();
     assert_eq!(stale, Err(TrustDecisionError::Changed), "the program is part of what is accepted");
-    let seen = pins.see(sighting("q", &[("a", "1")]), TrustMode::FirstUse).await.unwrap();
+    let seen = pins.record_sighting(sighting("q", &[("a", "1")]), TrustMode::FirstUse).await.unwrap();
     assert!(!seen.server.is_replaced(), "as it is found");
 }
 
@@ -185,7 +193,7 @@ async fn what_is_kept_is_bounded() {
     let pins = place.pins();
     for round in 0..MAX_HISTORY + 10 {
         let text = round.to_string();
-        pins.see(sighting("p", &[("a", &text)]), TrustMode::FirstUse).await.unwrap();
+        pins.record_sighting(sighting("p", &[("a", &text)]), TrustMode::FirstUse).await.unwrap();
     }
     let history = pins.history("it", digest("target"), None).await.unwrap();
     assert_eq!(history.len(), MAX_HISTORY + 2, "the accepted one, the current one, and those before it");
@@ -194,7 +202,7 @@ async fn what_is_kept_is_bounded() {
     let long = "x".repeat(MAX_TEXT + 1);
     let mut seen = sighting("p", &[]);
     seen.definitions.push(ItemDefinition::new(ItemKind::Tool, "long", digest("long"), long));
-    pins.see(seen, TrustMode::FirstUse).await.unwrap();
+    pins.record_sighting(seen, TrustMode::FirstUse).await.unwrap();
     let found =
         pins.history("it", digest("target"), Some((ItemKind::Tool, "long".to_owned()))).await.unwrap();
     assert_eq!(found.len(), 1);
@@ -207,8 +215,8 @@ async fn two_hosts_share_their_pins() {
     let place = Place::new();
     let (one, other) = (place.pins(), place.pins());
     let (a, b) = tokio::join!(
-        one.see(sighting("p", &[("a", "1")]), TrustMode::FirstUse),
-        other.see(sighting("p", &[("a", "2")]), TrustMode::FirstUse)
+        one.record_sighting(sighting("p", &[("a", "1")]), TrustMode::FirstUse),
+        other.record_sighting(sighting("p", &[("a", "2")]), TrustMode::FirstUse)
     );
     let (a, b) = (a.unwrap(), b.unwrap());
     assert_ne!(a.is_first, b.is_first);

@@ -3,22 +3,22 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::key::{LENGTH, from_hex, to_hex};
+use crate::key::{KEY_BYTES, from_hex, to_hex};
 
 /// A SHA-256. Written in hexadecimal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Sha256Digest([u8; LENGTH]);
+pub struct Sha256Digest([u8; KEY_BYTES]);
 
 impl Sha256Digest {
     /// These bytes.
     #[must_use]
-    pub const fn new(bytes: [u8; LENGTH]) -> Self {
+    pub const fn new(bytes: [u8; KEY_BYTES]) -> Self {
         Self(bytes)
     }
 
     /// Its bytes.
     #[must_use]
-    pub const fn as_bytes(&self) -> &[u8; LENGTH] {
+    pub const fn as_bytes(&self) -> &[u8; KEY_BYTES] {
         &self.0
     }
 }
@@ -57,7 +57,7 @@ impl<'de> Deserialize<'de> for Sha256Digest {
 
 /// A text that is no [`Sha256Digest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a hash: wanted {} hexadecimal digits", 2 * LENGTH)]
+#[error("not a hash: wanted {} hexadecimal digits", 2 * KEY_BYTES)]
 #[non_exhaustive]
 pub struct ParseDigestError;
 

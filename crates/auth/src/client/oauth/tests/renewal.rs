@@ -51,7 +51,7 @@ async fn a_code_is_redeemed_whoever_waits_for_it() {
     site.script().hold = None;
     hold.go.notify_one();
     // In turn, so after it.
-    drop(oauth.turn().await);
+    drop(oauth.lock_authorization().await);
     assert_eq!(post(&site, &oauth).await, "Bearer token1");
     assert_eq!(site.script().authorizations, 1);
 }
@@ -126,7 +126,7 @@ async fn nobody_is_asked_for_what_nobody_waits_for() {
     let client = Client::builder().revision(Revision::V2025_11_25).connect(target).await.unwrap();
     call(&client, "x").await.unwrap();
     // In turn, so after whatever the session's stream led to.
-    drop(oauth.turn().await);
+    drop(oauth.lock_authorization().await);
     let script = site.script();
     assert_eq!((script.authorizations, script.refreshes), (1, 1));
 }

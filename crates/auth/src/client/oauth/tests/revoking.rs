@@ -74,7 +74,7 @@ async fn what_is_not_taken_back_is_said_and_forgotten_all_the_same() {
     let gone = OAuthClient::builder("http://127.0.0.1:1/mcp").unwrap().store(Arc::clone(&store) as _).build();
     let mut moved = (*oauth.tokens().await.unwrap().unwrap()).clone();
     moved.issuer = Issuer::new("http://127.0.0.1:1").unwrap();
-    gone.keep_renewed(moved).await.unwrap();
+    gone.store_refreshed_tokens(moved).await.unwrap();
     assert!(matches!(gone.revoke().await.unwrap(), RevocationResult::Failed(FlowError::Fetch { .. })));
     assert!(gone.tokens().await.unwrap().is_none());
 }
@@ -98,7 +98,7 @@ async fn an_access_token_that_is_not_taken_back_by_itself_is_no_failure() {
     site.script().revokes = Some(400);
     let mut alone = held.clone();
     alone.refresh = None;
-    oauth.keep_renewed(alone).await.unwrap();
+    oauth.store_refreshed_tokens(alone).await.unwrap();
     let RevocationResult::Failed(FlowError::Refused(body)) = oauth.revoke().await.unwrap() else {
         panic!("it was")
     };
@@ -115,7 +115,7 @@ async fn the_tokens_that_are_kept_are_those_given_back() {
     let other = site.builder().store(Arc::clone(&store) as _).build();
     let mut newer = (*other.tokens().await.unwrap().unwrap()).clone();
     newer.refresh = Some("renewed".to_owned().into());
-    other.keep_renewed(newer).await.unwrap();
+    other.store_refreshed_tokens(newer).await.unwrap();
     assert_eq!(oauth.revoke().await.unwrap(), RevocationResult::Revoked);
     assert_eq!(site.script().revoked[0]["token"], "renewed");
     assert!(is_gone(&oauth, &store).await);
@@ -263,7 +263,7 @@ async fn a_repair_forgets_nothing_that_another_process_has_put_right() {
     assert_eq!(repaired.tokens.access.expose_secret(), tokens.access.expose_secret());
     assert_eq!(second.script().authorizations, 1);
     assert_eq!(
-        fast.kept_document().await.unwrap().map(|kept| fast.read_tokens(&kept).unwrap().mark),
+        fast.read_stored_document().await.unwrap().map(|kept| fast.read_tokens(&kept).unwrap().mark),
         Some(tokens.mark.clone())
     );
 }

@@ -10,7 +10,7 @@ fn all_stores_behave_alike() {
     let folder = tempfile::tempdir().unwrap();
     let file = FileCredentialStore::new(folder.path().join("credentials"), key(1));
     for store in [&MemoryCredentialStore::new() as &dyn CredentialStore, &file] {
-        super::super::examine(store);
+        super::super::check_store_conformance(store);
     }
 }
 
@@ -114,9 +114,9 @@ fn what_no_key_opens_is_put_aside_and_can_be_put_back() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("credentials");
     let (first, second) = (FileCredentialStore::new(&path, key(1)), FileCredentialStore::new(&path, key(2)));
-    assert!(first.opens().unwrap() && second.opens().unwrap(), "there is nothing to be opened");
+    assert!(first.can_open().unwrap() && second.can_open().unwrap(), "there is nothing to be opened");
     first.write("a", &"1".into()).unwrap();
-    assert!(first.opens().unwrap() && !second.opens().unwrap());
+    assert!(first.can_open().unwrap() && !second.can_open().unwrap());
     let error = second.read("a").unwrap_err().to_string();
     assert!(error.contains("its key is another"), "{error}");
     let aside = second.set_aside().unwrap();
