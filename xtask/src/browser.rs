@@ -1,7 +1,7 @@
 //! `cargo xtask browser`: what a person's desktop has: our pages in Chromium, sign-in at an OpenID provider that is not ours,
 //! the key to the tokens in GNOME's keyring.
 //!
-//! The tests are those of `crates/browser-tests` and `keyring` of the program; this finds or installs what they need, and
+//! The tests are those of `tests/browser` and `keyring` of the program; this finds or installs what they need, and
 //! names it in variables.
 
 use std::fs;
@@ -48,7 +48,7 @@ pub(crate) fn part() -> PartOutcome {
 
 /// Runs them, in a build of these packages.
 fn tests(packages: &[&str], variables: &[(&str, String)]) -> PartOutcome {
-    if tools::has_version("cargo-nextest") {
+    if tools::is_installed("cargo-nextest") {
         let profile = if paths::is_ci() { "ci" } else { "default" };
         let arguments = [&["nextest", "run", "--profile", profile, "-E", TESTS], packages].concat();
         return cargo::run_with(&arguments, variables);

@@ -4,11 +4,15 @@ mod bench;
 mod bridge;
 mod browser;
 mod cargo;
+mod check;
 mod conformance;
 mod destinations;
 mod flags;
 mod models;
 mod mutants;
+// One function finds the schemas, for the tests that read them and for what reports on them.
+#[path = "../../crates/model/tests/schema/official.rs"]
+mod official;
 mod paths;
 mod peers;
 mod process;
@@ -30,6 +34,7 @@ use report::say;
 const HELP: &str = "\
 cargo xtask CHORE
 
+  check                    the fast tier: formatting, Clippy and the unit tests
   test [--only PART,…]     every test there is: requirements, rust, docs, conformance, bridge, destinations,
                            browser, peers, models
   conformance server|client|authorization [--revision R] [--scenario S] [--url URL | --command PROGRAM] [--no-build]
@@ -59,6 +64,7 @@ type ChoreEntry = (AcceptedFlags, fn(&ChoreFlags) -> Result<()>);
 
 fn chore(name: &str) -> Option<ChoreEntry> {
     Some(match name {
+        "check" => (check::FLAGS, check::run),
         "test" => (test::FLAGS, test::run),
         "conformance" => (conformance::FLAGS, conformance::run),
         "peers" => (peers::FLAGS, peers::run),

@@ -52,7 +52,7 @@ pub(crate) fn part() -> PartOutcome {
 
 /// Runs them; `which` of all tests is for nextest.
 fn tests(which: &[&str], variables: &[(&str, String)]) -> PartOutcome {
-    if tools::has_version("cargo-nextest") {
+    if tools::is_installed("cargo-nextest") {
         let profile = if paths::is_ci() { "ci" } else { "default" };
         let arguments = [&["nextest", "run", "--profile", profile], which].concat();
         return cargo::run_with(&arguments, variables);
@@ -70,7 +70,7 @@ fn lint() -> PartOutcome {
 /// Runs the tests of code that exists only with the feature. This is a large build of its own, so that the rest of the
 /// workspace does not wait for a library that multiplies matrices.
 fn local(variables: &[(&str, String)]) -> PartOutcome {
-    if tools::has_version("cargo-nextest") {
+    if tools::is_installed("cargo-nextest") {
         let profile = if paths::is_ci() { "ci" } else { "default" };
         let which = "test(local) or test(prompt::) or test(stops::) or test(config::)";
         let arguments =

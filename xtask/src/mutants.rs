@@ -260,7 +260,7 @@ fn mutant_outcome(ended: TestRunEnd) -> MutantOutcome {
 
 /// Installs cargo-mutants if it is missing.
 fn install_lister() -> Result<()> {
-    if tools::has_version("cargo mutants") {
+    if tools::is_installed("cargo mutants") {
         return Ok(());
     }
     let versions = ToolVersions::read()?;

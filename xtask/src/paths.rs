@@ -30,11 +30,6 @@ pub(crate) fn program(name: &str) -> Result<PathBuf> {
     Ok(target()?.join("debug").join(format!("{name}{}", env::consts::EXE_SUFFIX)))
 }
 
-/// The documents that the project is built from, which stand beside the checkout on some machines.
-pub(crate) fn shared_documents() -> PathBuf {
-    root().join("..").join("shared")
-}
-
 /// Returns true if a check that could not be run is a failure.
 pub(crate) fn is_ci() -> bool {
     env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"))

@@ -50,7 +50,6 @@ fn examine(check: bool) -> Result<PartOutcome> {
         }
         return Ok(PartOutcome::Failed(format!("{} citations or reasons are wrong", mistakes.len())));
     }
-    report_drift();
 
     let path = paths::root().join("docs/coverage.md");
     let page = coverage.page();
@@ -69,17 +68,6 @@ fn contradictions(reasons: &UntestableReasons, cited: &TestCitations) -> impl It
         let place = cited.places.get(id)?.first()?;
         Some(format!("{place}: cites {id}, for which tools/ledger.toml gives a reason why no test can exist"))
     })
-}
-
-/// Warns if the project's copy of the ledger differs from the document it was copied from.
-fn report_drift() {
-    let original = fs::read_to_string(paths::shared_documents().join("spec/requirements.md"));
-    let copy = fs::read_to_string(paths::root().join("docs/requirements.md"));
-    if let (Ok(original), Ok(copy)) = (original, copy)
-        && original != copy
-    {
-        say!("note: docs/requirements.md differs from ../shared/spec/requirements.md");
-    }
 }
 
 /// Rows of one kind, counted.

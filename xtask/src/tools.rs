@@ -314,7 +314,7 @@ fn retry(what: &str, mut attempt: impl FnMut() -> Result<()>) -> Result<()> {
 impl ToolVersions {
     /// Installs the Debian package of a command if it is missing.
     pub(crate) fn provide(&self, command: &str) -> Result<()> {
-        if has_version(command) {
+        if is_installed(command) {
             return Ok(());
         }
         let package = self.debian.get(command).with_context(|| format!("{command} is not installed"))?;
@@ -335,7 +335,7 @@ impl ToolVersions {
                 Ok(())
             })?;
         }
-        ensure!(has_version(command), "{package} was installed, yet {command} does not run");
+        ensure!(is_installed(command), "{package} was installed, yet {command} does not run");
         Ok(())
     }
 }
@@ -348,7 +348,7 @@ pub(crate) fn find_command(command: &str) -> Option<PathBuf> {
 
 /// Returns true if the command exists and reports its version: `cargo-nextest`, or `cargo mutants` for a subcommand of
 /// cargo.
-pub(crate) fn has_version(command: &str) -> bool {
+pub(crate) fn is_installed(command: &str) -> bool {
     if UNVERSIONED_COMMANDS.contains(&command) {
         return find_command(command).is_some();
     }

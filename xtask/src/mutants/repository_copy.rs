@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::switch;
 use crate::cargo;
+use crate::official::{self, official_schema};
 use crate::paths;
 use crate::process;
 
@@ -148,7 +149,12 @@ impl RepositoryCopy {
 
     /// Runs tests with this mutant alive, one program after the other until one fails.
     pub(crate) fn test(&self, tests: &[PathBuf], package: &str, mutant: u32) -> Result<TestRunEnd> {
-        let schemas = paths::shared_documents().join("spec/schema").canonicalize().ok();
+        let schema = official_schema(&paths::root(), "2024-11-05").ok();
+        // `schema/2024-11-05.json` or `schema/2024-11-05/schema.json`.
+        let specification = schema
+            .as_deref()
+            .and_then(|file| file.ancestors().skip(1).find(|folder| folder.ends_with("schema")))
+            .and_then(|folder| folder.parent()?.canonicalize().ok());
         for test in tests {
             let mut command = Command::new("sh");
             let script = r#"ulimit -S -t "$1"; ulimit -v "$2"; exec "$3" --quiet"#;
@@ -158,8 +164,8 @@ impl RepositoryCopy {
             command.current_dir(self.folder.join(package)).envs(SETTINGS);
             command.env(switch::VARIABLE, mutant.to_string());
             // The copy stands elsewhere, where the schemas are not beside it.
-            if let Some(schemas) = &schemas {
-                command.env("HOSPES_SCHEMAS", schemas);
+            if let Some(specification) = &specification {
+                command.env(official::VARIABLE, specification);
             }
             let done = process::run(command, "mutant", LIMIT)?;
             match done.code {

@@ -1,10 +1,12 @@
 //! The official JSON Schema of a revision in a strict form: members that it does not name are rejected.
 
 use std::collections::{BTreeSet, HashMap};
-use std::path::PathBuf;
+use std::path::Path;
 
 use hospes_model::Revision;
 use serde_json::{Value, json};
+
+use crate::official::official_schema;
 
 pub(crate) struct Book {
     revision: Revision,
@@ -13,24 +15,10 @@ pub(crate) struct Book {
     validators: HashMap<String, jsonschema::Validator>,
 }
 
-/// The folder of the schemas; `None`, with a line that says so, where it is absent.
-fn folder() -> Option<PathBuf> {
-    let folder = std::env::var_os("HOSPES_SCHEMAS").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/spec/schema"),
-        PathBuf::from,
-    );
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
-    assert!(!ci, "the official schemas are absent: {}", folder.display());
-    println!("skipped: the official schemas are absent ({}); HOSPES_SCHEMAS may name them", folder.display());
-    None
-}
-
 impl Book {
     pub(crate) fn open(revision: Revision) -> Option<Self> {
-        let path = folder()?.join(format!("{revision}.json"));
+        let project = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+        let path = official_schema(project, revision.as_str()).map_err(|missing| println!("{missing}")).ok()?;
         let mut document: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         let section = if document.get("$defs").is_some() { "$defs" } else { "definitions" };
         let mut shared = BTreeSet::new();

@@ -1,0 +1,25 @@
+//! The fast tier: what one runs before each commit.
+
+use anyhow::{Result, bail};
+
+use crate::flags::{AcceptedFlags, ChoreFlags};
+use crate::report::PartReport;
+use crate::{cargo, tools};
+
+pub(crate) const FLAGS: AcceptedFlags = AcceptedFlags { values: &[], switches: &[] };
+
+pub(crate) fn run(_flags: &ChoreFlags) -> Result<()> {
+    let mut report = PartReport::default();
+    report.part("formatting", || cargo::run(&["fmt", "--all", "--check"]));
+    report.part("clippy", || {
+        cargo::run(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])
+    });
+    report.part("unit tests", || {
+        if tools::is_installed("cargo-nextest") {
+            cargo::run(&["nextest", "run", "--workspace", "--lib", "--bins"])
+        } else {
+            cargo::run(&["test", "--workspace", "--lib", "--bins", "--quiet"])
+        }
+    });
+    if report.finish(false) { Ok(()) } else { bail!("not everything passed") }
+}
