@@ -126,9 +126,9 @@ impl FetchResponse {
             // Only what is missing is told in the parser's words: the others repeat what is there.
             let inner = inner.to_string();
             let why = match (place.as_str(), inner.starts_with("missing field")) {
-                (".", false) => "is not the JSON document that it should be".to_owned(),
-                (".", true) => format!("is not the JSON document that it should be: {inner}"),
-                _ => format!("has a `{}` that is not what it should be", crate::shown(&place)),
+                (".", false) => "unexpected JSON document".to_owned(),
+                (".", true) => format!("unexpected JSON document: {inner}"),
+                _ => format!("invalid value for `{}`", crate::shown(&place)),
             };
             if is_document { DecodeDocumentError::Malformed(why) } else { DecodeDocumentError::Other(why) }
         })
@@ -152,7 +152,7 @@ impl fmt::Debug for FetchResponse {
 
 /// A body is not the JSON document that it should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("is not the JSON document that it should be (line {0}, column {1})")]
+#[error("invalid JSON document (line {0}, column {1})")]
 pub struct InvalidJson(usize, usize);
 
 /// A URL as it may be shown: what is in its query may be a secret.

@@ -31,7 +31,7 @@ macro_rules! identifier {
             pub fn new(text: impl Into<String>) -> Result<Self, InvalidIdentifier> {
                 let text = text.into();
                 let checked = if text.len() > MAX_LENGTH {
-                    Err("is longer than 2048 bytes")
+                    Err("must not be longer than 2048 bytes")
                 } else {
                     $check(&text)
                 };
@@ -113,14 +113,14 @@ url_of!(Issuer, Resource, ClientId, RedirectUri);
 
 fn check_url(text: &str) -> Result<Url, &'static str> {
     if text.contains('#') {
-        return Err("has a fragment");
+        return Err("must not have a fragment");
     }
     if text.bytes().any(|byte| byte.is_ascii_control() || byte == b' ') {
-        return Err("has characters no URL may have");
+        return Err("contains characters that are not allowed in a URL");
     }
-    let url = Url::parse(text).map_err(|_| "is no absolute URL")?;
+    let url = Url::parse(text).map_err(|_| "is not an absolute URL")?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("has a user's name in it");
+        return Err("must not contain a user name or password");
     }
     Ok(url)
 }
@@ -129,8 +129,8 @@ fn check_issuer(text: &str) -> Result<(), &'static str> {
     let url = check_url(text)?;
     match (url.scheme(), url.query()) {
         ("http" | "https", None) => Ok(()),
-        ("http" | "https", Some(_)) => Err("has a query"),
-        _ => Err("is no http or https URL"),
+        ("http" | "https", Some(_)) => Err("must not have a query"),
+        _ => Err("is not an http or https URL"),
     }
 }
 
@@ -146,7 +146,7 @@ fn check_client_id(text: &str) -> Result<(), &'static str> {
     match text.bytes().all(|byte| matches!(byte, 0x20..=0x7e)) {
         _ if text.is_empty() => Err("is empty"),
         true => Ok(()),
-        false => Err("has characters that are not printable ASCII"),
+        false => Err("contains characters that are not printable ASCII"),
     }
 }
 
@@ -180,6 +180,9 @@ mod tests {
         assert!(RedirectUri::new("http://127.0.0.1:1@evil.example/callback").is_err());
         assert!(ClientId::new("n\u{e4}me").is_err());
         let long = format!("https://as/{}", "x".repeat(MAX_LENGTH));
-        assert_eq!(Issuer::new(long).unwrap_err().to_string(), "an issuer is longer than 2048 bytes");
+        assert_eq!(
+            Issuer::new(long).unwrap_err().to_string(),
+            "an issuer must not be longer than 2048 bytes"
+        );
     }
 }

@@ -141,7 +141,7 @@ impl PublishedKeysInner {
         match keys {
             Ok(keys) => known.keys = Some((Arc::new(keys), now)),
             Err(error) => {
-                tracing::warn!(place = ?self.place, %error, "keys were not fetched");
+                tracing::warn!(place = ?self.place, %error, "cannot fetch signing keys");
                 // They may have moved.
                 known.location = None;
                 known.next = now.saturating_add(RETRY_SECONDS);
@@ -158,13 +158,13 @@ impl PublishedKeysInner {
         if let Some(location) = known {
             return Ok(location);
         }
-        let mut problem = "it has no address".to_owned();
+        let mut problem = "no metadata URL can be derived from the issuer".to_owned();
         for url in server_metadata_urls(issuer) {
             match self.get::<AuthorizationServerMetadata>(url, MAX_METADATA_BYTES).await {
                 Ok(metadata) => {
                     metadata.check_issuer(issuer, true).map_err(|error| error.to_string())?;
                     let location = metadata.jwks_uri.as_deref().and_then(|uri| Url::parse(uri).ok());
-                    let location = location.ok_or("it names no jwks_uri")?;
+                    let location = location.ok_or("the metadata has no valid jwks_uri")?;
                     self.known().location = Some(location.clone());
                     return Ok(location);
                 }
@@ -178,7 +178,7 @@ impl PublishedKeysInner {
         let response =
             self.fetch.fetch(FetchRequest::get(url, max)).await.map_err(|error| error.to_string())?;
         if response.status != http::StatusCode::OK {
-            return Err(format!("the answer was {}", response.status));
+            return Err(format!("unexpected status {}", response.status));
         }
         response.decode().map_err(|error| error.to_string())
     }

@@ -53,7 +53,7 @@ impl ProofNonces {
     pub(crate) async fn issue(&self, now: u64) -> Result<String, AuthStoreError> {
         let keys = self.keys(now).await?;
         let key = ServerKey::find_current(&keys, now)
-            .ok_or_else(|| AuthStoreError("there is no key for nonces".into()))?;
+            .ok_or_else(|| AuthStoreError("no DPoP nonce key is available".into()))?;
         let tag = hmac::sign(&hmac_key(key), &now.to_be_bytes());
         Ok(URL_SAFE_NO_PAD.encode([&now.to_be_bytes(), tag.as_ref()].concat()))
     }
@@ -116,7 +116,7 @@ impl ProofNonces {
 
 fn new_key(now: u64) -> ServerKey {
     // Without randomness there are no secrets, and nothing can go on.
-    let mut seed = Seed::from_system().expect("the operating system has randomness");
+    let mut seed = Seed::from_system().expect("the operating system provides random numbers");
     let secret = Zeroizing::new(seed.draw().to_vec());
     ServerKey { id: seed.draw_text(), secret, from: now, to: now + KEY_SECONDS }
 }

@@ -60,29 +60,30 @@ pub(crate) fn read_proof(
     let mut lines = headers.get_all(DPOP).iter();
     let Some(line) = lines.next() else { return Ok(None) };
     if lines.next().is_some() {
-        return Err("there is more than one proof");
+        return Err("the request has more than one DPoP proof");
     }
-    let proof = line.to_str().map_err(|_| "the proof cannot be read")?;
+    let proof = line.to_str().map_err(|_| "the DPoP proof is malformed")?;
     if proof.len() > MAX_PROOF_LENGTH {
-        return Err("the proof is longer than 8192 bytes");
+        return Err("the DPoP proof is longer than 8192 bytes");
     }
     let head = proof.split('.').next().and_then(|head| URL_SAFE_NO_PAD.decode(head).ok());
     let head = head.and_then(|head| serde_json::from_slice::<Value>(&head).ok());
-    let jwk = head.as_ref().and_then(|head| head.get("jwk")).ok_or("the proof shows no key")?;
+    let jwk = head.as_ref().and_then(|head| head.get("jwk")).ok_or("the DPoP proof has no `jwk` header")?;
     if PRIVATE_JWK_MEMBERS.iter().any(|name| jwk.get(name).is_some()) {
-        return Err("the proof shows a private key");
+        return Err("the DPoP proof contains a private key");
     }
-    let header = jsonwebtoken::decode_header(proof).map_err(|_| "the proof cannot be read")?;
-    let mut jwk = header.jwk.ok_or("the proof shows no key")?;
-    let key = jwk.thumbprint(ThumbprintHash::SHA256).map_err(|_| "the key of the proof cannot be used")?;
+    let header = jsonwebtoken::decode_header(proof).map_err(|_| "the DPoP proof is malformed")?;
+    let mut jwk = header.jwk.ok_or("the DPoP proof has no `jwk` header")?;
+    let key =
+        jwk.thumbprint(ThumbprintHash::SHA256).map_err(|_| "the key of the DPoP proof is not supported")?;
     // It is the one that is meant, whatever it is called.
     jwk.common.key_id = header.kid;
     let keys = JwkSet { keys: vec![jwk] };
     let claims: ReceivedProofClaims =
         verify_signed_jwt(proof, &keys, &ALGORITHMS, |kind| kind == Some("dpop+jwt"))
-            .map_err(|_| "the proof is not signed by the key that it shows, or lacks a claim")?;
+            .map_err(|_| "the DPoP proof has an invalid signature or lacks a claim")?;
     if claims.htm != method.as_str() {
-        return Err("the proof is for another method");
+        return Err("the DPoP proof is for another HTTP method (`htm`)");
     }
     let plain = |mut url: Url| {
         url.set_query(None);
@@ -90,19 +91,19 @@ pub(crate) fn read_proof(
         url
     };
     if Url::parse(&claims.htu).map(plain) != Ok(plain(url.clone())) {
-        return Err("the proof is for another address");
+        return Err("the DPoP proof is for another URL (`htu`)");
     }
     if claims.iat.abs_diff(now) > PROOF_TOLERANCE_SECONDS {
-        return Err("the proof is not of this time");
+        return Err("the DPoP proof is expired or not yet valid (`iat`)");
     }
     if claims.jti.is_empty() || claims.jti.len() > 256 {
-        return Err("the proof has no identifier of up to 256 bytes");
+        return Err("the DPoP proof has no `jti` of 1 to 256 bytes");
     }
     if let Some(token) = token {
         let hash = URL_SAFE_NO_PAD.encode(digest(&SHA256, token.as_bytes()));
         let shown = claims.ath.unwrap_or_default();
         if !bool::from(hash.as_bytes().ct_eq(shown.as_bytes())) {
-            return Err("the proof is for another token");
+            return Err("the DPoP proof is for another token (`ath`)");
         }
     }
     let once = URL_SAFE_NO_PAD.encode(digest(&SHA256, format!("{key} {}", claims.jti).as_bytes()));
@@ -140,7 +141,7 @@ impl ProofReplayCache {
                 None => true,
             };
         if !is_new {
-            tracing::warn!(key = proof.key, "a proof was shown again: somebody may have listened");
+            tracing::warn!(key = proof.key, "DPoP proof reused: possible replay attack");
         }
         Ok(is_new)
     }
@@ -153,7 +154,7 @@ impl ProofReplayCache {
         if used.insert(proof.once.clone(), until).is_some() && self.shared.is_none() {
             tracing::warn!(
                 limit = "max_remembered_proofs",
-                "a proof was forgotten, and could be shown again"
+                "DPoP replay cache full: evicted a proof that is still valid"
             );
         }
         true

@@ -17,12 +17,12 @@ pub(crate) use self::rules::{
 };
 use crate::credentials::{CredentialsStore, KEPT_IN};
 
-/// Stands between your AI applications and your MCP servers.
+/// Hosts your MCP servers behind one endpoint for your AI applications.
 ///
-/// One endpoint in front of all servers, old and new; every application sees every tool.
+/// Supports old and new protocol revisions; every application sees the tools of all servers.
 #[derive(Debug, Parser)]
 #[command(name = "hospes", version, arg_required_else_help = true, max_term_width = 100)]
-#[command(after_help = "Start with `hospes up`; it says what to paste into your application.")]
+#[command(after_help = "Start with `hospes up`; it prints the configuration for your applications.")]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: GlobalArgs,
@@ -32,13 +32,13 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Args)]
 pub(crate) struct GlobalArgs {
-    /// Say more: -v what happens, -vv why, -vvv everything (also HOSPES_LOG=filter)
+    /// Increase logging: -v info, -vv debug, -vvv trace (also HOSPES_LOG=filter)
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     pub(crate) verbose: u8,
-    /// Say nothing but errors
+    /// Print errors only
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Print results, and errors, as JSON
+    /// Print results and errors as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
@@ -49,44 +49,44 @@ pub(crate) enum CliCommand {
     Up(UpArgs),
     /// Run the host over stdin and stdout, for applications that only launch commands
     Stdio(StdioArgs),
-    /// Say how the running host and its servers are
+    /// Show the state of the running host and its servers
     Status(StatusArgs),
     /// Open the console of the running host in a browser
     Console(ConsoleArgs),
-    /// Decide about what waits for you at the running host
+    /// Show and decide the pending approvals of the running host
     Approve(ApproveArgs),
     /// List what a server offers
     List(ListArgs),
     /// Call a tool of a server
     Call(CallArgs),
-    /// Talk with a model of yours that has the tools of all servers
+    /// Chat with a configured model that can use the tools of all servers
     Chat(ChatArgs),
     /// Run a built-in server over stdio or HTTP
     Serve(ServeArgs),
-    /// Sign in to servers, and out again
+    /// Sign in to servers and sign out
     #[command(subcommand)]
     Auth(AuthCommand),
-    /// Look at the rules for what may be called
+    /// Check and test the policy rules
     #[command(subcommand)]
     Policy(PolicyCommand),
-    /// Look at the record of what was called
+    /// Search, verify and export the audit log
     #[command(subcommand)]
     Audit(AuditCommand),
-    /// Look at what servers offer, and accept or reject it
+    /// Review what servers offer, and accept or reject it
     #[command(subcommand)]
     Pins(PinsCommand),
 }
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ConfigFileArgs {
-    /// A configuration: ours (TOML), or any application's mcpServers file. May be repeated
+    /// Configuration file: Hospes TOML, or the mcpServers file of any application. May be repeated
     #[arg(short, long = "config", value_name = "FILE", env = "HOSPES_CONFIG")]
     pub(crate) config: Vec<PathBuf>,
-    /// Pass references to variables that are not set on as they are written
+    /// Keep references to unset variables unchanged instead of reporting an error
     #[arg(long)]
     pub(crate) allow_unset: bool,
-    /// Start nothing if the configuration of any server has a mistake. Without this the other servers are started, and
-    /// the mistakes are reported
+    /// Start nothing if the configuration of any server is invalid. Without this flag the other servers are started
+    /// and the errors are reported
     #[arg(long)]
     pub(crate) strict: bool,
 }
@@ -95,52 +95,52 @@ pub(crate) struct ConfigFileArgs {
 pub(crate) struct HostOptions {
     #[command(flatten)]
     pub(crate) files: ConfigFileArgs,
-    /// A folder told to servers that ask for roots, if neither the application has roots nor the configuration says
-    /// which the server may have. May be repeated
+    /// Folder to report to servers that request roots, if neither the application nor the configuration of the server
+    /// provides any. May be repeated
     #[arg(long = "root", value_name = "FOLDER")]
     pub(crate) roots: Vec<PathBuf>,
     /// Maximum time the first lists wait for servers that are starting, in seconds [default: 5; 8 for a command that
     /// was never started before]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) start_wait: Option<Duration>,
-    /// Maximum number of server processes that start at once; the others wait for their turn, and their time limit begins
-    /// with it [default: twice the number of processors, and 4 at least]
+    /// Maximum number of server processes that start at once. The time limit of a queued server begins when it starts
+    /// [default: twice the number of processors, at least 4]
     #[arg(long, value_name = "COUNT", value_parser = some_count, allow_negative_numbers = true)]
     pub(crate) max_starting: Option<usize>,
-    /// Interval between health checks of servers, in seconds; 0 for never [default: 30]
+    /// Interval between health checks of servers, in seconds; 0 disables them [default: 30]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) health_check: Option<Duration>,
-    /// Maximum time calls of older servers wait for answers to their questions, in seconds [default: 600]
+    /// Maximum time that calls to older servers wait for answers to the server's requests, in seconds [default: 600]
     #[arg(long, value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
     pub(crate) park_timeout: Option<Duration>,
-    /// Maximum number of connections to an older server, one for each application it can ask [default: 16]
+    /// Maximum number of connections to an older server; each application that it can send requests to has its own
+    /// [default: 16]
     #[arg(long, value_name = "COUNT", value_parser = some_count, allow_negative_numbers = true)]
     pub(crate) max_connections: Option<usize>,
-    /// The rules for what may be called [default: policy.toml in the folder of the configuration, if it is there; else
-    /// everything may]
+    /// Policy file [default: policy.toml in the configuration folder; without this file every call is allowed]
     #[arg(long, value_name = "FILE", env = "HOSPES_POLICY")]
     pub(crate) policy: Option<PathBuf>,
     /// Approval mode of newly seen servers: ask (you accept what they offer) or first-use (it is accepted
-    /// automatically). Later changes wait for you, unless pinning is off (off) [default: ask if there are rules, else
-    /// first-use]
+    /// automatically). Later changes need your approval, unless pinning is off (off) [default: ask with a policy file,
+    /// else first-use]
     #[arg(long, value_name = "MODE", value_parser = pin_mode)]
     pub(crate) pins: Option<PinMode>,
-    /// Time a person has to decide about a call, in seconds [default: 120]
+    /// Maximum time that a call waits for approval, in seconds [default: 120]
     #[arg(long, value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
     pub(crate) approval_timeout: Option<Duration>,
     /// Maximum number of pending approvals [default: 1024]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) max_waiting: Option<usize>,
-    /// Maximum number of pending approvals of one user, or of all users who are not signed in [default: 256]
+    /// Maximum number of pending approvals of one user, or of all users without sign-in [default: 256]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) max_waiting_of_one: Option<usize>,
     /// Maximum size of all pending approvals together, in bytes [default: 67108864]
     #[arg(long, value_name = "BYTES")]
     pub(crate) max_waiting_bytes: Option<usize>,
-    /// Record arguments too, sealed; else only their size is
+    /// Record arguments too, encrypted. Without this flag only their size is recorded
     #[arg(long)]
     pub(crate) audit_arguments: bool,
-    /// Do not record what is called
+    /// Disable the audit log
     #[arg(long, conflicts_with = "audit_arguments")]
     pub(crate) no_audit: bool,
 }
@@ -156,7 +156,7 @@ pub(crate) struct UpArgs {
     /// port if that is taken]
     #[arg(long, value_name = "ADDR")]
     pub(crate) console: Option<String>,
-    /// Time calls may continue after Ctrl-C, in seconds [default: 3]
+    /// Time that running calls may continue after Ctrl-C, in seconds [default: 3]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) shutdown_timeout: Option<Duration>,
     /// A name of this machine, besides loopback, that requests may be addressed to. May be repeated
@@ -175,14 +175,14 @@ pub(crate) struct StdioArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// The endpoint to ask, if it is not the one that runs here
+    /// Endpoint URL of the host [default: the host running on this machine]
     #[arg(value_name = "URL")]
     pub(crate) url: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ConsoleArgs {
-    /// Print the link, and open no browser
+    /// Print the link without opening a browser
     #[arg(long)]
     pub(crate) no_browser: bool,
 }
@@ -190,86 +190,87 @@ pub(crate) struct ConsoleArgs {
 #[derive(Debug, Args)]
 #[command(after_help = APPROVE_HELP)]
 pub(crate) struct ApproveArgs {
-    /// Print what waits, and open no screen; so without a terminal, and with --json, a matter a line
+    /// Print pending approvals instead of opening the screen; implied without a terminal. With --json, one a line
     #[arg(short, long, conflicts_with_all = ["allow", "deny", "follow"])]
     pub(crate) list: bool,
-    /// Print what waits, then what comes and how each ends, until Ctrl-C
+    /// Print pending approvals, then new ones and the outcome of each, until Ctrl-C
     #[arg(short, long, conflicts_with_all = ["allow", "deny"])]
     pub(crate) follow: bool,
-    /// Allow this once: an id of the list, or its first characters
+    /// Allow an approval once, by its id or the first characters of the id
     #[arg(long, value_name = "ID", conflicts_with = "deny")]
     pub(crate) allow: Option<String>,
     /// Replacement for the request, as JSON: arguments, messages, a result or the content of a form; - for standard
     /// input
     #[arg(long, value_name = "FILE", requires = "allow")]
     pub(crate) edit: Option<PathBuf>,
-    /// Allow it for the session that asks, or with 2026-07-28 for the process that asks and one hour
+    /// Allow it for the requesting session, or with 2026-07-28 for the requesting process and one hour
     #[arg(long, requires = "allow", conflicts_with = "always")]
     pub(crate) session: bool,
-    /// Allow it within a rule: {"arguments": {"path": {"under": "/srv"}}, "destinations": [], "until": "2026-12-01T00:00:00Z"};
-    /// {} for whatever arguments, for 30 days
+    /// Always allow calls that match a rule:
+    /// {"arguments": {"path": {"under": "/srv"}}, "destinations": [], "until": "2026-12-01T00:00:00Z"};
+    /// {} matches any arguments, for 30 days
     #[arg(long, value_name = "RULE", requires = "allow")]
     pub(crate) always: Option<String>,
-    /// Deny this: an id of the list, or its first characters
+    /// Deny an approval, by its id or the first characters of the id
     #[arg(long, value_name = "ID")]
     pub(crate) deny: Option<String>,
-    /// Reason; the model is told
+    /// Reason, which is reported to the model
     #[arg(long, value_name = "TEXT", requires = "deny")]
     pub(crate) reason: Option<String>,
-    /// Deny the same tool from now on, too
+    /// Also deny all future calls of the same tool
     #[arg(long, requires = "deny")]
     pub(crate) block: bool,
-    /// Make a token with which a program may decide, and print it; only at a terminal
+    /// Create and print a token that lets a program decide approvals; requires a terminal
     #[arg(long, value_name = "NAME", conflicts_with_all = ["allow", "deny", "list", "follow"])]
     pub(crate) make_token: Option<String>,
     /// Lifetime of the token, in days
     #[arg(long, value_name = "DAYS", default_value = "30", requires = "make_token", value_parser = clap::value_parser!(u16).range(1..=3650))]
     pub(crate) days: u16,
-    /// Print the tokens with which programs may decide, without their secrets
+    /// List the tokens that let programs decide, without their secrets
     #[arg(long, conflicts_with_all = ["allow", "deny", "list", "follow", "make_token"])]
     pub(crate) tokens: bool,
-    /// End a token
+    /// Revoke a token
     #[arg(long, value_name = "NAME", conflicts_with_all = ["allow", "deny", "list", "follow", "make_token", "tokens"])]
     pub(crate) end_token: Option<String>,
 }
 
 const APPROVE_HELP: &str = "\
-In a terminal it opens a screen: d denies, o allows once, e edits first, ? says the rest.
+In a terminal it opens a screen: d denies, o allows once, e edits first, ? lists all keys.
 
-For programs, which decide only with a token that you make, in HOSPES_APPROVE_TOKEN:
-  hospes approve --make-token ci                                make one, at your terminal
-  hospes approve --json --follow                                what waits and what comes, a line each
-  hospes approve --allow 3f9a --edit arguments.json             allow other arguments
-  hospes approve --deny 3f9a --reason 'not in this folder'      the model is told why";
+Programs need a token in HOSPES_APPROVE_TOKEN to decide:
+  hospes approve --make-token ci                                create one, at your terminal
+  hospes approve --json --follow                                pending and new approvals, one a line
+  hospes approve --allow 3f9a --edit arguments.json             allow with edited arguments
+  hospes approve --deny 3f9a --reason 'not in this folder'      deny, with a reason for the model";
 
 /// Options for reaching a server.
 #[derive(Debug, Args)]
 pub(crate) struct ConnectArgs {
     #[command(flatten)]
     pub(crate) files: ConfigFileArgs,
-    /// A header for every request to a URL: 'Name: value'. May be repeated
+    /// Header for every request to a URL: 'Name: value'. May be repeated
     #[arg(short = 'H', long = "header", value_name = "HEADER")]
     pub(crate) headers: Vec<String>,
-    /// A variable for a command: NAME=value. May be repeated
+    /// Environment variable for a command: NAME=value. May be repeated
     #[arg(short = 'e', long = "env", value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,
-    /// The folder a command starts in
+    /// Working directory of a command
     #[arg(long, value_name = "FOLDER")]
     pub(crate) cwd: Option<PathBuf>,
-    /// The era to speak
+    /// Protocol era to use
     #[arg(long, value_enum, default_value_t = EraArg::Auto)]
     pub(crate) era: EraArg,
     /// Maximum time to connect, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = some_seconds, allow_negative_numbers = true)]
     pub(crate) connect_timeout: Duration,
-    /// A folder the server may work in. May be repeated
+    /// Folder that the server may work in. May be repeated
     #[arg(long = "root", value_name = "FOLDER")]
     pub(crate) roots: Vec<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EraArg {
-    /// Find out
+    /// Detect automatically
     Auto,
     /// Revisions up to 2025-11-25
     Legacy,
@@ -301,7 +302,7 @@ pub(crate) struct CallArgs {
     /// All arguments as one JSON object, or @FILE; NAME=VALUE then override its members
     #[arg(long, value_name = "JSON")]
     pub(crate) input_json: Option<String>,
-    /// Maximum time of the call without an answer or progress, in seconds
+    /// Maximum time that the call may take without a response or progress, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
     pub(crate) timeout: Option<Duration>,
     /// The server as a command with its arguments
@@ -314,25 +315,25 @@ pub(crate) struct CallArgs {
 pub(crate) struct ChatArgs {
     #[command(flatten)]
     pub(crate) host: HostOptions,
-    /// A model of the configuration, by the name of its table [default: the first]
+    /// Name of a configured model [default: the first]
     #[arg(short, long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// Maximum number of times the model may ask for tools in one turn
+    /// Maximum number of rounds of tool calls in one turn
     #[arg(long, value_name = "COUNT", default_value = "16")]
     pub(crate) max_rounds: u32,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuthCommand {
-    /// Sign in to a server, in the browser
+    /// Sign in to a server in the browser
     Login(LoginArgs),
     /// List the servers you are signed in to
     Status,
-    /// Forget the tokens for a server
+    /// Revoke and delete the tokens for a server
     Logout(LogoutArgs),
-    /// Put the sign-in to a server right: ask it anew who gives tokens, renew them, or sign in again
+    /// Repair the sign-in to a server: rediscover its authorization server, refresh the tokens, or sign in again
     Repair(LoginArgs),
-    /// Print the document to be published at a URL that is to be this client's id
+    /// Print the client metadata document to publish at the URL that serves as the client id
     ClientMetadata(ClientMetadataArgs),
 }
 
@@ -343,7 +344,7 @@ pub(crate) struct SignInServerArgs {
     pub(crate) target: String,
     #[command(flatten)]
     pub(crate) files: ConfigFileArgs,
-    /// A header for every request to it: 'Name: value'. May be repeated
+    /// Header for every request to the server: 'Name: value'. May be repeated
     #[arg(short = 'H', long = "header", value_name = "HEADER")]
     pub(crate) headers: Vec<String>,
     /// Maximum time to connect, in seconds
@@ -372,25 +373,25 @@ impl SignInServerArgs {
 pub(crate) struct LoginArgs {
     #[command(flatten)]
     pub(crate) site: SignInServerArgs,
-    /// Show the page's URL and read the one it ends at, instead of opening a browser here
+    /// Print the sign-in URL and read the final redirect URL, instead of opening a browser
     #[arg(long)]
     pub(crate) no_browser: bool,
-    /// Show a code that is entered in a browser on any machine
+    /// Show a code to enter in a browser on any machine
     #[arg(long, conflicts_with = "no_browser")]
     pub(crate) device: bool,
-    /// The URL at which this client's metadata is published, which is its id wherever that is understood
+    /// URL of this client's published metadata, used as the client id where supported
     #[arg(long, value_name = "URL", conflicts_with = "client_id")]
     pub(crate) metadata_url: Option<String>,
-    /// The id of a client that was registered with the authorization server before
+    /// Id of a client already registered with the authorization server
     #[arg(long, value_name = "ID")]
     pub(crate) client_id: Option<String>,
-    /// The variable that holds that client's secret
+    /// Environment variable that holds that client's secret
     #[arg(long, value_name = "VARIABLE", requires = "client_id")]
     pub(crate) client_secret_env: Option<String>,
-    /// Scope to request in addition to those the server demands. May be repeated
+    /// Scope to request in addition to those that the server requires. May be repeated
     #[arg(long = "scope", value_name = "SCOPE")]
     pub(crate) scopes: Vec<String>,
-    /// Location of the key that seals the tokens
+    /// Location of the key that encrypts the tokens
     #[arg(long, value_enum, value_name = "WHERE", default_value_t, env = KEPT_IN, hide_env = true)]
     pub(crate) credentials_store: CredentialsStore,
 }
@@ -400,13 +401,13 @@ pub(crate) struct ClientMetadataArgs {
     /// URL at which the document will be published: https, with a path
     #[arg(value_name = "URL")]
     pub(crate) url: String,
-    /// The name that people see when they are asked
+    /// Client name shown on the consent page
     #[arg(long, value_name = "NAME", default_value = "Hospes")]
     pub(crate) name: String,
     /// Redirect URI for browsers, if not on this machine. May be repeated
     #[arg(long = "redirect-uri", value_name = "URI")]
     pub(crate) redirect_uris: Vec<String>,
-    /// Refused: this program signs with no key
+    /// Rejected: this program does not sign with a key
     #[arg(long, value_name = "URL", hide = true)]
     pub(crate) jwks_uri: Option<String>,
 }
@@ -415,7 +416,7 @@ pub(crate) struct ClientMetadataArgs {
 pub(crate) struct LogoutArgs {
     #[command(flatten)]
     pub(crate) site: SignInServerArgs,
-    /// Forget the account that a user of `hospes up` has connected there, by the name `hospes auth status` shows
+    /// Delete the account that a user of `hospes up` has connected there, by the name that `hospes auth status` shows
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
 }
@@ -489,12 +490,12 @@ fn some_count(text: &str) -> Result<usize, &'static str> {
 }
 
 const SERVE_HELP: &str = "\
-Each server says what it takes: hospes serve files --help
+Each server lists its options: hospes serve files --help
 
   hospes serve files --write ~/notes      over stdio, for an application that launches it
   hospes serve time --http 8080           over HTTP, at http://127.0.0.1:8080/mcp
 
-In a configuration the same is an entry:
+The same server as an entry of a configuration:
 
   [servers.notes]
   builtin = \"files\"
@@ -505,10 +506,10 @@ TARGET is one of
   https://example.com/mcp      a URL
   notes                        an entry of the configuration (--config, or the default one)
   everything                   a built-in server: everything, fetch, files, git, memory, time
-  'npx -y some-server'         a command line; no shell takes part
-  -- npx -y some-server        the same, taken apart already
+  'npx -y some-server'         a command line, run without a shell
+  -- npx -y some-server        the same, already split into arguments
 
-A name that is none of these is an error, never something else.";
+Any other value is an error.";
 
 const CHAT_HELP: &str = "\
 A model is a table of the configuration:
@@ -518,17 +519,17 @@ A model is a table of the configuration:
   model = \"gpt-5-mini\"
   api_key = \"${OPENAI_API_KEY}\"
 
-Ctrl-C stops a turn, twice leaves; /help says the rest. Answers go to standard output, the rest to standard
-error. Without a terminal each line is a turn, and calls that need your approval are refused.";
+Ctrl-C stops a turn, twice quits; /help lists the commands. Answers go to standard output, the rest to standard
+error. Without a terminal each line is a turn, and calls that need your approval are denied.";
 
 const CALL_HELP: &str = "\
-Arguments are turned into what the tool's schema wants:
-  name=text        text, number, true or false; again for each item of a list
-  name:=json       JSON as it is
-  name=@file       what is in a file; @- is standard input, @@ a literal @
+Arguments are converted to the types of the tool's schema:
+  name=text        text, number, true or false; repeated for each item of a list
+  name:=json       a JSON value
+  name=@file       the content of a file; @- is standard input, @@ a literal @
   outer.inner=x    a member of an object
 
 TARGET is a URL, an entry of the configuration, a built-in server (`hospes serve
 --help` lists them), or a command line in quotes; or the command follows after --.
 
-Exit codes: 0 done, 1 wrong usage, 3 sign-in needed, 4 cannot be reached, 5 the tool failed.";
+Exit codes: 0 done, 1 wrong usage, 3 sign-in required, 4 unreachable, 5 the tool failed.";

@@ -167,11 +167,11 @@ pub(crate) struct ToolArgumentsError {
 
 impl fmt::Display for ToolArgumentsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot call `{}` like this:", printable(&self.tool))?;
+        write!(f, "invalid arguments for `{}`:", printable(&self.tool))?;
         for problem in &self.problems {
             write!(f, "\n  {problem}")?;
         }
-        write!(f, "\nit takes: {}", self.signature)
+        write!(f, "\nsignature: {}", self.signature)
     }
 }
 
@@ -217,7 +217,7 @@ impl fmt::Display for ArgumentProblem {
             ArgumentMistake::Wrong { expected, given, hint } => {
                 write!(f, "expected {expected}, got {given}{hint}")
             }
-            ArgumentMistake::Unknown { hint } => write!(f, "no such argument{hint}"),
+            ArgumentMistake::Unknown { hint } => write!(f, "unknown argument{hint}"),
             ArgumentMistake::Repeated { times, expected } => {
                 write!(f, "given {times} times, expected one {expected}")
             }
@@ -253,7 +253,7 @@ impl ArgumentProblems {
 
 /// The message for a tool that does not exist.
 pub(crate) fn unknown_tool<'a>(asked: &str, tools: impl IntoIterator<Item = &'a str>) -> String {
-    let asked_for = format!("there is no tool `{}`", printable(asked));
+    let asked_for = format!("unknown tool `{}`", printable(asked));
     let mut tools: Vec<&str> = tools.into_iter().collect();
     tools.sort_unstable();
     if let Some(meant) = nearest_tool(asked, &tools) {
@@ -262,12 +262,12 @@ pub(crate) fn unknown_tool<'a>(asked: &str, tools: impl IntoIterator<Item = &'a 
     /// More would push the message out of sight.
     const SHOWN: usize = 12;
     match tools.len() {
-        0 => format!("{asked_for}, nor any other"),
+        0 => format!("{asked_for}; no tools are available"),
         1..=SHOWN => {
             let names: Vec<String> = tools.iter().map(|tool| printable(tool)).collect();
-            format!("{asked_for}; there are {}", names.join(", "))
+            format!("{asked_for}; available: {}", names.join(", "))
         }
-        many => format!("{asked_for} among the {many} there are"),
+        many => format!("{asked_for}; {many} tools are available"),
     }
 }
 

@@ -58,7 +58,7 @@ pub(crate) fn authorization(
     if !config.enabled.unwrap_or(said || exposed) {
         if exposed {
             output.warn(format_args!(
-                "whoever reaches {address} can use every server: `auth.enabled` is false in the configuration"
+                "any client that reaches {address} can use every server: `auth.enabled` is false in the configuration"
             ));
         }
         return Ok(None);
@@ -124,7 +124,7 @@ pub(crate) fn authorization(
             let guard = guard.used_proofs(server.used_proofs());
             let guard = bound(guard, &config, &machine, server.proof_nonces());
             let by = match &config.provider {
-                Some(provider) => format!("this host, for those who sign in at {}", provider.issuer),
+                Some(provider) => format!("this host, after sign-in at {}", provider.issuer),
                 None => "this host".to_owned(),
             };
             (Box::new(server.in_front_of(guard)), by)
@@ -139,10 +139,10 @@ fn base(config: &AuthConfig, address: SocketAddr) -> CliResult<String> {
         if address.ip().is_loopback() {
             return Ok(format!("http://{address}"));
         }
-        return Err(CliError::usage(format!("{address} can be reached from elsewhere, and no public address is known"))
+        return Err(CliError::usage(format!("{address} is reachable from other machines, but has no public URL"))
             .hint(
-                "tokens are made out for an address: set `base_url = \"https://…\"` under [auth], or `enabled = false` \
-                 if something else decides who may come",
+                "tokens are issued for a URL: set `base_url = \"https://…\"` under [auth], or `enabled = false` if \
+                 something else controls access",
             ));
     };
     let loopback = |url: &Url| hospes_auth::metadata::is_secure(url);
@@ -151,8 +151,9 @@ fn base(config: &AuthConfig, address: SocketAddr) -> CliResult<String> {
         Ok(url) if loopback(&url) => {
             Err(CliError::usage("`auth.base_url`: expected an origin, without a path"))
         }
-        _ => Err(CliError::usage("`auth.base_url`: expected an https address")
-            .hint("put a proxy that speaks TLS before Hospes: passwords and tokens go through here")),
+        _ => Err(CliError::usage("`auth.base_url`: expected an https URL").hint(
+            "run Hospes behind a proxy that terminates TLS: passwords and tokens pass through this URL",
+        )),
     }
 }
 
@@ -162,8 +163,8 @@ fn trusted_proxies(config: &AuthConfig, base: &str, output: CliOutput) -> CliRes
     let proxies = identifier("auth.trusted_proxies", TrustedProxies::parse(&config.trusted_proxies))?;
     if proxies.is_empty() && config.issuer.is_none() && base.starts_with("https:") {
         output.warn(
-            "all visitors count as one address in the limits on sign-ins and registrations: a proxy speaks TLS before this \
-             host, and `auth.trusted_proxies` names none",
+            "all clients share one limit on sign-ins and registrations: `auth.base_url` is https, so a proxy \
+             terminates TLS, but `auth.trusted_proxies` is empty",
         );
         output.hint(
             "set `trusted_proxies = [\"ADDRESS\"]` under [auth], and have the proxy set `X-Forwarded-For`",
@@ -211,19 +212,21 @@ fn scopes(config: &AuthConfig) -> CliResult<Scopes> {
     let scopes: Scopes = config.scopes.iter().map(String::as_str).collect();
     if scopes.contains("offline_access") {
         return Err(CliError::usage(
-            "`auth.scopes`: `offline_access` is nothing that a token could be good for",
+            "`auth.scopes`: `offline_access` is not a scope that access tokens can have",
         ));
     }
     if scopes.len() == config.scopes.len() {
         return Ok(scopes);
     }
-    Err(CliError::usage("`auth.scopes`: expected names of scopes, each once and without spaces"))
+    Err(CliError::usage("`auth.scopes`: expected unique scope names without spaces"))
 }
 
 /// A token for `hospes status`, which lives as long as this process.
 fn local_token() -> CliResult<String> {
     let seed = Seed::from_system();
-    Ok(seed.map_err(|error| CliError::usage("there is no randomness").with_cause(&error))?.draw_text())
+    Ok(seed
+        .map_err(|error| CliError::usage("cannot read random bytes from the system").with_cause(&error))?
+        .draw_text())
 }
 
 /// Fetches from an issuer that the operator has named, wherever that is.

@@ -47,10 +47,10 @@ pub(crate) fn find_named(named: &args::BuiltinCommand) -> Result<BoxService, Bui
 
 fn unknown(name: &str) -> String {
     match nearest(name, names()) {
-        Some(meant) => format!("there is no built-in server `{name}`; did you mean `{meant}`?"),
+        Some(meant) => format!("unknown built-in server `{name}`; did you mean `{meant}`?"),
         None => {
             let there_are: Vec<&str> = names().collect();
-            format!("there is no built-in server `{name}`; there are {}", there_are.join(", "))
+            format!("unknown built-in server `{name}`; available: {}", there_are.join(", "))
         }
     }
 }
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn mistakes_say_what_was_meant() {
         let why = |name: &str, args: &[String]| find(name, args).unwrap_err().to_string();
-        assert_eq!(why("tmie", &[]), "there is no built-in server `tmie`; did you mean `time`?");
+        assert_eq!(why("tmie", &[]), "unknown built-in server `tmie`; did you mean `time`?");
         assert_eq!(
             why("files", &["--within-roots".to_owned()]),
             "no folder to serve files from; usage: files [OPTIONS] [FOLDER]..."

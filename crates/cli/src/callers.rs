@@ -31,7 +31,7 @@ pub(crate) fn caller_check(
         AllowedCallers::Any => {
             if bound.ip().is_loopback() {
                 output.warn(format_args!(
-                    "every program of this machine, of any user, is served: nobody is asked (`endpoint.callers` is \"any\")"
+                    "every program of any user on this machine can use the endpoint: `endpoint.callers` is \"any\""
                 ));
             }
             return Ok(None);
@@ -53,7 +53,7 @@ fn endpoint_token() -> CliResult<String> {
     let made = || {
         let seed = Seed::from_system();
         seed.map(|mut seed| seed.draw_text())
-            .map_err(|error| CliError::usage("there is no randomness").with_cause(&error))
+            .map_err(|error| CliError::usage("cannot read random bytes from the system").with_cause(&error))
     };
     match paths::endpoint_token() {
         None => made(),

@@ -28,12 +28,12 @@ pub(crate) const KEPT_IN: &str = "HOSPES_CREDENTIALS_STORE";
 /// Wanted location of the key that seals the tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CredentialsStore {
-    /// In the system's keyring where there is one, else in a file
+    /// System keyring if available, else a file
     #[default]
     Auto,
-    /// In the system's keyring or nowhere
+    /// System keyring only
     Keyring,
-    /// In a file that only its owner can read
+    /// File that only its owner can read
     File,
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn store_from_environment() -> CliResult<CredentialsStore> {
 /// Describes the location of the tokens.
 pub(crate) fn describe_location() -> String {
     match paths::credentials() {
-        Some((sealed, _)) => format!("the sealed file {}", paths::display_path(&sealed)),
+        Some((sealed, _)) => format!("the encrypted file {}", paths::display_path(&sealed)),
         None => "memory".to_owned(),
     }
 }
@@ -135,8 +135,8 @@ impl KeyLocation {
     /// Describes the location for people.
     pub(crate) fn shown(self) -> String {
         match self {
-            Self::Passphrase => format!("the passphrase in {PASSPHRASE_VARIABLE}"),
-            Self::Keyring => "in the system's keyring".to_owned(),
+            Self::Passphrase => format!("from the passphrase in {PASSPHRASE_VARIABLE}"),
+            Self::Keyring => "in the system keyring".to_owned(),
             Self::File => paths::credentials()
                 .map(|(_, key)| format!("in {}", paths::display_path(&key)))
                 .unwrap_or_default(),
@@ -150,7 +150,7 @@ fn open(
     output: Option<CliOutput>,
 ) -> CliResult<(Arc<FileCredentialStore>, KeyLocation)> {
     let (sealed, key) = paths::credentials()
-        .ok_or_else(|| CliError::usage("there is no home folder to keep tokens in").hint("set HOME"))?;
+        .ok_or_else(|| CliError::usage("no home folder found in which to store tokens").hint("set HOME"))?;
     let places = CredentialFiles { sealed, key, keyring: SystemKeyring::new("hospes", "credentials") };
     make_folder(&places.sealed)?;
     if let Some(text) = std::env::var(PASSPHRASE_VARIABLE).ok().filter(|text| !text.is_empty()) {
@@ -174,7 +174,7 @@ fn open(
     if purpose == KeyPurpose::Repair && !store.can_open().map_err(unusable_store_error)? {
         let aside = store.set_aside().map_err(unusable_store_error)?;
         say(&format!(
-            "{} could not be opened by its key: it is {} now; sign in anew wherever you were",
+            "{} could not be decrypted with its key and was renamed to {}; sign in to your servers again",
             paths::display_path(&places.sealed),
             paths::display_path(&aside)
         ));
@@ -189,7 +189,7 @@ impl CredentialFiles {
             return Ok((key, KeyLocation::File));
         }
         if wanted == CredentialsStore::File {
-            return Err(self.gone(&format!("{} is not there", paths::display_path(&self.key))));
+            return Err(self.gone(&format!("{} does not exist", paths::display_path(&self.key))));
         }
         match self.keyring.key() {
             Ok(Some(key)) => Ok((key, KeyLocation::Keyring)),
@@ -231,25 +231,25 @@ impl CredentialFiles {
             Ok(true) => {
                 let gone = fs::remove_file(&self.key);
                 gone.map_err(|error| {
-                    CliError::usage(format!("{} cannot be taken away", paths::display_path(&self.key)))
+                    CliError::usage(format!("cannot remove {}", paths::display_path(&self.key)))
                         .with_cause(&error)
                 })?;
                 say(&format!(
-                    "the key to the tokens is now in the system's keyring, no longer in {}",
+                    "moved the token encryption key from {} to the system keyring",
                     paths::display_path(&self.key)
                 ));
                 Ok((key, KeyLocation::Keyring))
             }
             Ok(false) if wanted == CredentialsStore::Keyring => {
-                Err(CliError::usage("the keyring has another key for Hospes already").hint(
-                    "take its entry `hospes` / `credentials` away if nothing needs it, or stay with \
+                Err(CliError::usage("the keyring already has a different key for Hospes").hint(
+                    "remove its entry `hospes` / `credentials` if it is not needed, or use \
                      --credentials-store file",
                 ))
             }
             Err(error) if wanted == CredentialsStore::Keyring => Err(keyring_required_error(&error)),
             Ok(false) => Ok((key, KeyLocation::File)),
             Err(error) => {
-                tracing::info!(%error, "the key to the tokens stays in its file");
+                tracing::info!(%error, "token encryption key not moved to the keyring");
                 Ok((key, KeyLocation::File))
             }
         }
@@ -260,7 +260,7 @@ impl CredentialFiles {
         match self.keyring.key() {
             Ok(Some(key)) => {
                 key.to_file(&self.key).map_err(unusable_store_error)?;
-                say(&format!("the key to the tokens is now in {} too", paths::display_path(&self.key)));
+                say(&format!("copied the token encryption key to {}", paths::display_path(&self.key)));
                 Ok((key, KeyLocation::File))
             }
             Ok(None) if purpose == KeyPurpose::Repair => self.new_file(),
@@ -292,7 +292,7 @@ impl CredentialFiles {
             Err(error) => {
                 let made = self.new_file()?;
                 say(&format!(
-                    "{error}\n  so the key to the tokens is kept in {}",
+                    "{error}\n  the token encryption key is stored in {} instead",
                     paths::display_path(&self.key)
                 ));
                 Ok(made)
@@ -314,43 +314,42 @@ impl CredentialFiles {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let locked = options.open(name).and_then(|file| file.lock().map(|()| file));
         locked.map_err(|error| {
-            CliError::usage(format!("{} cannot be locked", paths::display_path(&self.sealed)))
-                .with_cause(&error)
+            CliError::usage(format!("cannot lock {}", paths::display_path(&self.sealed))).with_cause(&error)
         })
     }
 
     fn gone(&self, why: &str) -> CliError {
-        CliError::usage(format!("the key to {} cannot be had: {why}", paths::display_path(&self.sealed))).hint(format!(
-            "if it is in the keyring, --credentials-store auto (or {KEPT_IN}); if it was a passphrase, set {PASSPHRASE_VARIABLE}"
+        CliError::usage(format!("cannot read the key to {}: {why}", paths::display_path(&self.sealed))).hint(format!(
+            "for a key in the keyring, use --credentials-store auto (or {KEPT_IN}); for a passphrase, set {PASSPHRASE_VARIABLE}"
         ))
     }
 
     /// Creates the error for a key that is neither in the keyring nor in its file.
     fn key_lost_error(&self) -> CliError {
         CliError::usage(format!(
-            "the key to {} is gone: neither the system's keyring nor {} has it",
+            "the encryption key of {} was not found in the system keyring or in {}",
             paths::display_path(&self.sealed),
             paths::display_path(&self.key)
         ))
         .hint(format!(
-            "if it was a passphrase, set {PASSPHRASE_VARIABLE}; else `hospes auth repair URL` puts the file aside and signs in anew"
+            "for a passphrase, set {PASSPHRASE_VARIABLE}; otherwise `hospes auth repair URL` renames the file and signs in again"
         ))
     }
 
     fn key_unreachable_error(&self, error: &KeyringError) -> CliError {
         let failure = CliError::usage(format!(
-            "the key to {} is not in {}, and the keyring cannot be asked",
+            "the encryption key of {} is not in {}, and the keyring cannot be read",
             paths::display_path(&self.sealed),
             paths::display_path(&self.key)
         ))
         .with_cause(error);
         failure.hint(match error {
             KeyringError::Locked(_) | KeyringError::Silent => {
-                "unlock it and try again; nothing was changed".to_owned()
+                "unlock the keyring and try again; nothing was changed".to_owned()
             }
             _ => format!(
-                "try it in the desktop session in which you signed in (DBUS_SESSION_BUS_ADDRESS), or set {PASSPHRASE_VARIABLE} if it \
-                 was sealed with a passphrase; nothing was changed"
+                "run this in the desktop session in which you signed in (DBUS_SESSION_BUS_ADDRESS), or set \
+                 {PASSPHRASE_VARIABLE} if the tokens are encrypted with a passphrase; nothing was changed"
             ),
         })
     }
@@ -358,9 +357,9 @@ impl CredentialFiles {
 
 /// The keyring was wanted, and nothing else.
 fn keyring_required_error(error: &KeyringError) -> CliError {
-    CliError::usage("the key to the tokens cannot be kept in the keyring")
+    CliError::usage("cannot store the token encryption key in the keyring")
         .with_cause(error)
-        .hint("unlock or start it, or take --credentials-store auto or file")
+        .hint("unlock or start the keyring, or use --credentials-store auto or file")
 }
 
 // By value, as the errors come.
@@ -372,5 +371,5 @@ fn unusable_store_error(error: StepError) -> CliError {
 fn make_folder(file: &Path) -> CliResult {
     let Some(folder) = file.parent() else { return Ok(()) };
     fs::create_dir_all(folder)
-        .map_err(|error| CliError::usage(format!("{} cannot be made", folder.display())).with_cause(&error))
+        .map_err(|error| CliError::usage(format!("cannot create {}", folder.display())).with_cause(&error))
 }

@@ -35,9 +35,7 @@ pub(crate) async fn decider() -> CliResult<String> {
         None => None,
         Some(secret) => {
             let name = tokens().and_then(|tokens| tokens.name_of(&secret));
-            let wrong = || {
-                CliError::usage(format!("{TOKEN_VARIABLE} holds no token of this user, or its time is over"))
-            };
+            let wrong = || CliError::usage(format!("{TOKEN_VARIABLE} holds an unknown or expired token"));
             Some(name.ok_or_else(wrong)?)
         }
     };
@@ -62,10 +60,12 @@ async fn decisions_from() -> CliResult<DecisionSource> {
     let said =
         settings::load(&ConfigFileArgs { config, allow_unset: true, strict: false })?.config.decisions_from;
     let asked = async |console: &LocalConsole| console.get::<serde_json::Value>("console").await;
-    let running =
-        local_host::ask_running_host("the console does not say who decides", asked).await.ok().and_then(
-            |(_, about)| DecisionSource::ALL.into_iter().find(|from| about["decisionsFrom"] == from.as_str()),
-        );
+    let running = local_host::ask_running_host("cannot read the decision settings of the console", asked)
+        .await
+        .ok()
+        .and_then(|(_, about)| {
+            DecisionSource::ALL.into_iter().find(|from| about["decisionsFrom"] == from.as_str())
+        });
     Ok(said.into_iter().chain(running).min().unwrap_or_default())
 }
 
@@ -73,10 +73,12 @@ async fn decisions_from() -> CliResult<DecisionSource> {
 pub(crate) fn create_token(name: &str, days: u16, output: CliOutput) -> CliResult {
     // A program that could make a token would need none.
     if !matches!(current_process(), Decider::Terminal { .. }) {
-        return Err(CliError::usage("a token is made by a person, in the foreground of a terminal"));
+        return Err(CliError::usage(
+            "tokens can only be created interactively, in the foreground of a terminal",
+        ));
     }
-    let mut seed =
-        Seed::from_system().map_err(|error| CliError::usage("there is no randomness").with_cause(&error))?;
+    let mut seed = Seed::from_system()
+        .map_err(|error| CliError::usage("cannot read random bytes from the system").with_cause(&error))?;
     let secret = format!("hospes-{}", seed.draw_text());
     let expires = Timestamp::now()
         .checked_add(SignedDuration::from_hours(24 * i64::from(days)))
@@ -90,7 +92,7 @@ pub(crate) fn create_token(name: &str, days: u16, output: CliOutput) -> CliResul
     output.say(paint(
         DIM,
         format!(
-            "shown this once; a program that has it in {TOKEN_VARIABLE} decides in your place until {}",
+            "the token is shown only once; a program that has it in {TOKEN_VARIABLE} can decide for you until {}",
             made.expires.strftime("%Y-%m-%d")
         ),
     ));
@@ -106,12 +108,12 @@ pub(crate) fn list_tokens(output: CliOutput) -> CliResult {
         return Ok(());
     }
     if all.is_empty() {
-        output.say(paint(DIM, "no program has a token to decide with"));
+        output.say(paint(DIM, "no tokens"));
     }
     let now = Timestamp::now();
     for token in &all {
         let day = token.expires.strftime("%Y-%m-%d");
-        let until = if token.expires > now { format!("until {day}") } else { format!("ended {day}") };
+        let until = if token.expires > now { format!("valid until {day}") } else { format!("expired {day}") };
         output.line(&format!("{:<24} {until}", printable(&token.name)));
     }
     Ok(())
@@ -120,12 +122,12 @@ pub(crate) fn list_tokens(output: CliOutput) -> CliResult {
 /// Ends a token.
 pub(crate) fn end_token(name: &str, output: CliOutput) -> CliResult {
     open_tokens()?.end(name).map_err(|error| failed(&error))?;
-    output.say(paint(DIM, format!("the token {} holds no longer", printable(name))));
+    output.say(paint(DIM, format!("token {} was revoked", printable(name))));
     Ok(())
 }
 
 fn open_tokens() -> CliResult<DecisionTokenStore> {
-    tokens().ok_or_else(|| CliError::usage("there is no home folder to keep tokens in").hint("set HOME"))
+    tokens().ok_or_else(|| CliError::usage("no home folder found in which to store tokens").hint("set HOME"))
 }
 
 fn failed(error: &DecisionTokenError) -> CliError {

@@ -43,9 +43,9 @@ pub(crate) async fn build_enforcer(
     }
     if let Some(state) = state {
         let desk = ApprovalQueue::open(state).await;
-        guard = guard.with_approvals(desk.map_err(|error| {
-            CliError::usage("what was decided for longer cannot be read").with_cause(&error)
-        })?);
+        guard = guard.with_approvals(
+            desk.map_err(|error| CliError::usage("cannot read lasting decisions").with_cause(&error))?,
+        );
     }
     if let Some(timeout) = options.approval_timeout {
         guard = guard.with_approval_timeout(timeout);
@@ -69,15 +69,16 @@ pub(crate) async fn build_enforcer(
 pub(crate) fn find_policy_file(named: Option<&Path>) -> CliResult<Option<PathBuf>> {
     match named {
         Some(file) if file.is_file() => Ok(Some(file.to_owned())),
-        Some(file) => Err(CliError::usage(format!("--policy: there is no file {}", file.display()))),
+        Some(file) => Err(CliError::usage(format!("--policy: file not found: {}", file.display()))),
         None => Ok(paths::policy_file().filter(|file| file.is_file())),
     }
 }
 
 /// Reads the rules.
 pub(crate) fn read_policy(file: &Path) -> CliResult<Policy> {
-    let hinted =
-        |failure: CliError| failure.hint("`hospes policy check` says the same without starting anything");
+    let hinted = |failure: CliError| {
+        failure.hint("`hospes policy check` reports the same errors without starting anything")
+    };
     let text = fs::read_to_string(file)
         .map_err(|error| hinted(CliError::usage(format!("{}: {error}", file.display()))))?;
     let mut reading = PolicyEnvironment::default();
@@ -101,7 +102,7 @@ fn policy_mistakes(file: &Path, error: &PolicyError) -> CliError {
     if error.left_out() > 0 {
         lines.push(format!("and {} more", error.left_out()));
     }
-    CliError::usage(format!("{count} mistakes in the rules\n  {}", lines.join("\n  ")))
+    CliError::usage(format!("{count} errors in the policy\n  {}", lines.join("\n  ")))
 }
 
 /// Opens the record.
@@ -110,15 +111,15 @@ pub(crate) fn open_audit() -> CliResult<Option<AuditLog>> {
     for file in [&file, &key] {
         let folder = file.parent().unwrap_or_else(|| Path::new("."));
         fs::create_dir_all(folder).map_err(|error| {
-            CliError::usage(format!("cannot make the folder {}", folder.display()))
+            CliError::usage(format!("cannot create the folder {}", folder.display()))
                 .with_cause(&error)
-                .hint("--no-audit does without a record of what is called")
+                .hint("--no-audit disables the audit log")
         })?;
     }
     let audit = AuditLog::open(file, key).map_err(|error| {
-        CliError::usage("cannot record what is called")
+        CliError::usage("cannot open the audit log")
             .with_cause(&error)
-            .hint("--no-audit does without a record of what is called")
+            .hint("--no-audit disables the audit log")
     })?;
     Ok(Some(audit))
 }
@@ -127,7 +128,7 @@ pub(crate) fn open_audit() -> CliResult<Option<AuditLog>> {
 pub(crate) fn open_state() -> CliResult<Option<StateStore>> {
     let Some(file) = paths::state_file() else { return Ok(None) };
     let wrong =
-        |error: &dyn std::error::Error| CliError::usage("cannot keep what is decided").with_cause(error);
+        |error: &dyn std::error::Error| CliError::usage("cannot open the state store").with_cause(error);
     let folder = file.parent().unwrap_or_else(|| Path::new("."));
     fs::create_dir_all(folder).map_err(|error| wrong(&error))?;
     StateStore::open(file).map(Some).map_err(|error| wrong(&error))
@@ -164,7 +165,10 @@ async fn follow_policy_file(
         }
         known = now;
         if now.is_none() {
-            output.warn(format_args!("{} is gone; the rules stay as they were", paths::display_path(&file)));
+            output.warn(format_args!(
+                "{} was deleted; the previous rules remain in effect",
+                paths::display_path(&file)
+            ));
             continue;
         }
         match read_policy(&file) {
@@ -173,11 +177,13 @@ async fn follow_policy_file(
                 let rules = policy.rules().len();
                 guard.replace_policy(policy);
                 output.say(format_args!(
-                    "  the rules were read again: {rules} of them, from {}",
+                    "  policy reloaded: {rules} rules from {}",
                     paths::display_path(&file)
                 ));
             }
-            Err(failure) => output.warn(format_args!("the rules stay as they were: {}", failure.message)),
+            Err(failure) => {
+                output.warn(format_args!("the previous rules remain in effect: {}", failure.message))
+            }
         }
     }
 }

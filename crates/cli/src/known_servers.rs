@@ -61,14 +61,14 @@ pub(crate) async fn configured_servers(
             if !rejected.is_empty() {
                 let names: Vec<&str> = rejected.iter().map(|one| &*one.name).collect();
                 output.warn(format_args!(
-                    "not compared with the rules, because its configuration has a mistake: {}",
+                    "servers not checked against the rules because of errors in their configuration: {}",
                     names.join(", ")
                 ));
             }
             loaded.config.servers
         }
         Err(failure) => {
-            output.warn(format_args!("the rules are not compared with the servers: {}", failure.message));
+            output.warn(format_args!("the rules were not checked against the servers: {}", failure.message));
             return None;
         }
     };

@@ -11,7 +11,7 @@ pub(crate) fn heed() {
     // A handler, not to be ignored: what is ignored would be in every program that we start.
     for number in [libc::SIGXFSZ, libc::SIGXCPU] {
         if let Err(error) = signal(SignalKind::from_raw(number)) {
-            tracing::warn!(%error, number, "a signal about limits cannot be heeded");
+            tracing::warn!(%error, number, "cannot handle resource limit signal");
         }
     }
 }

@@ -20,15 +20,15 @@ pub(crate) async fn ask_running_host<T>(
                 return Err(CliError::new(FailureCode::Unreachable, what).with_cause(&error));
             }
             Err(error) => {
-                tracing::debug!(pid = note.pid, %error, "a host left a note, and no console answers there");
+                tracing::debug!(pid = note.pid, %error, "console of recorded host does not answer");
                 without = true;
             }
         }
     }
-    let failure = CliError::new(FailureCode::Unreachable, "no console is running here");
+    let failure = CliError::new(FailureCode::Unreachable, "no console is running on this machine");
     Err(if without {
         failure.hint(
-            "the host may run with `--console off`, or be gone; `hospes status` says whether one answers",
+            "the host may run with `--console off` or may have ended; `hospes status` shows whether one answers",
         )
     } else {
         failure.hint("start a host with `hospes up`")

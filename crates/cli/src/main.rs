@@ -85,7 +85,7 @@ async fn run(command: CliCommand, output: CliOutput) -> CliResult {
 
 fn runtime() -> CliResult<tokio::runtime::Runtime> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.map_err(|error| CliError::usage("cannot start").with_cause(&error))
+    runtime.map_err(|error| CliError::usage("cannot start the async runtime").with_cause(&error))
 }
 
 /// Help is a result; a mistake is talk, and its code is ours, not that of the parser.

@@ -51,7 +51,7 @@ impl CliOutput {
     pub(crate) fn value(self, value: &impl Serialize) {
         match serde_json::to_string_pretty(value) {
             Ok(text) => out(&(escape_hidden(&text) + "\n")),
-            Err(error) => self.warn(format_args!("the result cannot be written as JSON: {error}")),
+            Err(error) => self.warn(format_args!("cannot serialize the result as JSON: {error}")),
         }
     }
 
@@ -167,8 +167,9 @@ pub(crate) fn is_result_seen() -> bool {
 /// Explains a silent program that reads standard input to a person who started it by hand.
 pub(crate) fn explain_stdio(other: &str) {
     if is_interactive() {
-        let text =
-            format!("speaking MCP over stdin and stdout, as applications start it; {other}, Ctrl-D ends");
+        let text = format!(
+            "serving MCP over stdin and stdout, for applications that launch it; {other}; Ctrl-D ends it"
+        );
         announce(paint(DIM, wrap_text(&text, 0, talk_width())));
     }
 }

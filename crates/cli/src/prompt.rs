@@ -43,7 +43,7 @@ fn ask_form(form: &ElicitFormParams, output: CliOutput, ask: &mut AskLine<'_>) -
 
 /// Asks for the fields of a form, one after the other, and once more where they do not fit.
 pub(crate) fn fill(form: &ElicitFormParams, output: CliOutput, ask: &mut AskLine<'_>) -> ElicitResult {
-    announce(paint(DIM, "Empty leaves a field out, `!` alone says no, Ctrl-D gives up."));
+    announce(paint(DIM, "An empty line skips a field, `!` declines the form, Ctrl-D cancels."));
     let schema = serde_json::to_value(&form.requested_schema).unwrap_or(Value::Null);
     for _ in 0..MAX_TRIES {
         let mut words = Vec::new();
@@ -95,7 +95,7 @@ fn approval(form: &ElicitFormParams) -> Option<bool> {
 fn ask_approval(form: &ElicitFormParams, may_last: bool, ask: &mut AskLine<'_>) -> ElicitResult {
     announce(format_args!("\n{}", printable(&form.message)));
     let key = |key: &str, does: &str| format!("{} {}", paint(BOLD, key), paint(DIM, does));
-    let mut keys = vec![key("d", "deny (and why)"), key("o", "once")];
+    let mut keys = vec![key("d", "deny (with reason)"), key("o", "once")];
     if may_last {
         keys.push(key("s", "session"));
     }
@@ -126,13 +126,13 @@ fn ask_url(asked: &ElicitUrlParams, ask: &mut AskLine<'_>) -> ElicitResult {
         paint(BOLD, printable(&asked.message))
     ));
     let Ok(review) = UrlReview::of(&asked.url) else { return ElicitResult::decline() };
-    announce("It wants you to visit this page. Look at the whole address before you do:");
+    announce("It asks you to visit this page. Check the whole URL before you open it:");
     announce(format_args!("  {}", printable(&review.url)));
     announce(format_args!("  {} {}", paint(DIM, "at"), paint(BOLD, printable(&review.domain))));
     for warning in &review.warnings {
         announce(format_args!("  {} {warning}", paint(BOLD, "!")));
     }
-    match ask("Have you done what it asks for? [y/N] ").as_deref().map(str::trim) {
+    match ask("Have you completed the step? [y/N] ").as_deref().map(str::trim) {
         Some("y" | "Y" | "yes") => ElicitResult::new(ElicitAction::Accept),
         Some(_) => ElicitResult::decline(),
         None => ElicitResult::cancel(),

@@ -47,7 +47,7 @@ fn mistakes(errors: &ConfigErrors) -> CliError {
     let text: Vec<String> = errors.iter().map(|error| error_chain(error)).collect();
     let failure = CliError::usage(match text.as_slice() {
         [one] => one.clone(),
-        many => format!("{} mistakes in the configuration\n  {}", many.len(), many.join("\n  ")),
+        many => format!("{} errors in the configuration\n  {}", many.len(), many.join("\n  ")),
     });
     failure.hint("nothing was started; correct the file and try again")
 }
@@ -77,7 +77,7 @@ pub(crate) async fn build_host(
     for rejected in &config.rejected {
         let mistakes: Vec<String> = rejected.errors.iter().map(|error| error_chain(error)).collect();
         output.warn(format_args!(
-            "the server `{}` is not started, the others are (--strict starts none): {}",
+            "the server `{}` was not started; the others were (with --strict none is): {}",
             rejected.name,
             mistakes.join("; ")
         ));
@@ -112,9 +112,10 @@ pub(crate) async fn build_host(
     });
     let state = enforcement::open_state();
     let state = if is_pinned {
-        let nowhere = || CliError::usage("there is no folder to keep in what was accepted (HOME is not set)");
+        let nowhere =
+            || CliError::usage("no folder found in which to store accepted definitions (HOME is not set)");
         let state = state.and_then(|state| state.ok_or_else(nowhere));
-        Some(state.map_err(|failure| failure.hint("--pins off does without what was accepted"))?)
+        Some(state.map_err(|failure| failure.hint("--pins off disables pinning"))?)
     } else {
         state?
     };
@@ -160,9 +161,9 @@ pub(crate) fn check_folders(flag: &str, folders: &[PathBuf]) -> CliResult {
     match folders.iter().find(|folder| !folder.is_dir()) {
         None => Ok(()),
         Some(file) if file.exists() => {
-            Err(CliError::usage(format!("{flag}: expected a folder, and {} is none", file.display())))
+            Err(CliError::usage(format!("{flag}: not a folder: {}", file.display())))
         }
-        Some(missing) => Err(CliError::usage(format!("{flag}: there is no folder {}", missing.display()))),
+        Some(missing) => Err(CliError::usage(format!("{flag}: folder not found: {}", missing.display()))),
     }
 }
 

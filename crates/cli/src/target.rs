@@ -19,7 +19,7 @@ use crate::{builtins, output, prompt};
 
 /// Hint for servers that require sign-in.
 pub(crate) const SIGN_IN: &str =
-    "`hospes auth login TARGET` signs in; `--header 'Authorization: …'` shows a token of your own";
+    "sign in with `hospes auth login TARGET`, or pass your own token with `--header 'Authorization: …'`";
 
 /// A server, found.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &ConnectArgs) 
         let command = Target::command(first).args(rest);
         return found(apply_flags(command.into(), reach)?);
     }
-    let word = word.ok_or_else(|| CliError::usage("no server is named"))?.trim();
+    let word = word.ok_or_else(|| CliError::usage("no server was given"))?.trim();
     if word.starts_with("http://") || word.starts_with("https://") {
         if let Err(error) = url::Url::parse(word) {
             return Err(CliError::usage(format!("`{word}` is not a URL")).with_cause(&error));
@@ -69,7 +69,7 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &ConnectArgs) 
     if word.contains(char::is_whitespace) || is_program(word) {
         let target = Target::parse(word);
         if let Target::Invalid { why, .. } = &target {
-            return Err(CliError::usage(format!("`{word}` is no command line: {why}")));
+            return Err(CliError::usage(format!("`{word}` is not a valid command line: {why}")));
         }
         return found(apply_flags(target, reach)?);
     }
@@ -78,7 +78,7 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &ConnectArgs) 
         names.push(name);
     }
     let mut failure = CliError::usage(format!(
-        "`{word}` is no URL, no entry of the configuration, no built-in server and no program"
+        "`{word}` is not a URL, an entry of the configuration, a built-in server or a program"
     ));
     failure = match nearest(word, names.iter().copied()) {
         Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
@@ -112,8 +112,9 @@ fn entry(server: &ServerConfig) -> CliResult<Target> {
 
 /// A built-in server is this program again, as a child.
 fn builtin(name: &str, args: &[&str]) -> CliResult<Target> {
-    let program =
-        std::env::current_exe().map_err(|error| CliError::usage("cannot find myself").with_cause(&error))?;
+    let program = std::env::current_exe().map_err(|error| {
+        CliError::usage("cannot determine the path of the hospes executable").with_cause(&error)
+    })?;
     Ok(Target::command(program).args(["serve", name]).args(args).into())
 }
 
@@ -131,7 +132,7 @@ fn apply_flags(target: Target, reach: &ConnectArgs) -> CliResult<Target> {
     match target {
         Target::Command(mut command) => {
             if !reach.headers.is_empty() {
-                return Err(CliError::usage("--header is for URLs, and the server is a command"));
+                return Err(CliError::usage("--header applies to URLs only, but the server is a command"));
             }
             for pair in &reach.env {
                 let Some((name, value)) = pair.split_once('=').filter(|(name, _)| !name.is_empty()) else {
@@ -153,7 +154,9 @@ fn apply_flags(target: Target, reach: &ConnectArgs) -> CliResult<Target> {
         }
         Target::Url(mut url) => {
             if !reach.env.is_empty() || reach.cwd.is_some() {
-                return Err(CliError::usage("--env and --cwd are for commands, and the server is a URL"));
+                return Err(CliError::usage(
+                    "--env and --cwd apply to commands only, but the server is a URL",
+                ));
             }
             for header in &reach.headers {
                 let Some((name, value)) = header.split_once(':').filter(|(name, _)| !name.trim().is_empty())
@@ -193,7 +196,7 @@ pub(crate) async fn connect(
     let store = if signs_in { credentials::open_lazily()? } else { None };
     let target = with_tokens(found.target, found.client, store.clone())?;
     let Some(connected) = ending.unless(builder.connect(target)).await else {
-        return Err(interrupted("there was no connection yet"));
+        return Err(interrupted("the connection was not yet established"));
     };
     connected.map_err(|error| {
         let mut failure = CliError::from(error);

@@ -52,7 +52,7 @@ impl Up {
         let mut command: Command = self.house.command(&["approve"]);
         command.env("VISUAL", editor).env_remove("NO_COLOR");
         let terminal = Terminal::start(&command, columns, rows);
-        terminal.sees("Nothing waits for you.");
+        terminal.sees("No pending approvals.");
         terminal
     }
 
@@ -100,7 +100,7 @@ fn a_call_is_looked_at_and_allowed() {
     terminal.type_keys("o");
     let (code, said) = told(call);
     assert!(code == Some(0) && said.starts_with("one was called"), "{said}");
-    terminal.sees("Nothing waits for you.");
+    terminal.sees("No pending approvals.");
     assert!(up.sent().contains("9007199254740993"), "{}", up.sent());
     terminal.type_keys("q");
     assert_eq!(terminal.wait(), 0);
@@ -141,16 +141,16 @@ fn a_denial_tells_the_model_why_and_a_block_asks_no_more() {
     terminal.type_keys("dnot today\r");
     let (code, said) = told(call);
     assert_eq!(code, Some(5));
-    assert!(said.contains("the person said no: not today"), "{said}");
+    assert!(said.contains("the user denied it: not today"), "{said}");
     terminal.sees("denied: greet");
-    terminal.sees("Nothing waits for you.");
+    terminal.sees("No pending approvals.");
     let call = up.call(&["name=Ada"]);
     terminal.sees("call the tool greet");
     // After a decision a card is chosen before a key decides about it.
     terminal.type_keys("j");
     terminal.type_keys("b\r");
     assert_eq!(told(call).0, Some(5));
-    terminal.sees("denied from now on: greet");
+    terminal.sees("denied, now and in future: greet");
     let (code, _) = told(up.call(&["name=Ada"]));
     assert_eq!((code, up.sent()), (Some(5), String::new()));
 }
@@ -161,7 +161,7 @@ fn silence_is_a_no_and_is_seen() {
     let terminal = up.screen(80, 24, "false");
     let call = up.call(&["name=Ada"]);
     terminal.sees("call the tool greet");
-    terminal.sees("nobody decided in time");
+    terminal.sees("expired without a decision");
     assert_eq!((told(call).0, up.sent()), (Some(5), String::new()));
 }
 
@@ -221,10 +221,10 @@ fn scripts_list_and_decide() {
     let denied = house.run(&["approve", "--json", "--deny", id, "--reason", "no"]);
     let answer: Value = serde_json::from_str(&denied.stdout).unwrap();
     assert_eq!((&answer["state"], &answer["decided"]["reason"]), (&"denied".into(), &"no".into()));
-    assert!(told(call).1.contains("the person said no: no"));
+    assert!(told(call).1.contains("the user denied it: no"));
     let again = house.run(&["approve", "--json", "--allow", id]);
     assert_eq!(again.code, Some(1));
-    assert!(again.envelope()["error"]["message"].as_str().unwrap().contains("decided already"), "{again:?}");
+    assert!(again.envelope()["error"]["message"].as_str().unwrap().contains("already decided"), "{again:?}");
 }
 
 /// Calls the tool from a terminal, where the person can be asked.
@@ -255,7 +255,7 @@ fn a_call_from_a_terminal_asks_with_the_same_keys() {
     let mut terminal = asked_inline(&up);
     terminal.type_keys("d not today\n");
     assert_eq!(terminal.wait(), 5);
-    terminal.sees("the person said no: not today");
+    terminal.sees("the user denied it: not today");
 
     let mut terminal = asked_inline(&up);
     terminal.type_keys("s\n");
@@ -273,13 +273,13 @@ fn a_call_that_nobody_attends_to_waits_says_so_and_is_listed_as_missed() {
     let up = Up::new(&["--approval-timeout", "3"]);
     let (code, said) = told(up.call(&["name=Ada"]));
     assert_eq!((code, up.sent()), (Some(5), String::new()));
-    assert!(said.contains("waits for a person's approval") && said.contains("hospes approve"), "{said}");
+    assert!(said.contains("is waiting for approval") && said.contains("hospes approve"), "{said}");
     let listed = up.house.run(&["approve", "--list"]);
     assert!(listed.stdout.contains("expired") && listed.stdout.contains("name: Ada"), "{listed:?}");
     assert!(listed.stderr.contains("missed"), "{listed:?}");
-    let asked = up.host.said(|line| line.contains("waiting for you"));
+    let asked = up.host.said(|line| line.contains("pending approval"));
     assert!(asked.contains("greet of one (name: Ada)"), "{asked}");
-    up.host.said(|line| line.contains("missed, so refused"));
+    up.host.said(|line| line.contains("expired without decision"));
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn visitors_behind_a_proxy_are_told_apart_where_the_proxy_is_trusted() {
 
     let other = House::new();
     let (host, _, local) = up(&other, "127.0.0.1:0", auth);
-    host.said(|line| line.contains("all visitors count as one address"));
+    host.said(|line| line.contains("all clients share one limit"));
     for number in 0..10 {
         assert_eq!(register(&local, &format!("203.0.113.{number}")), "HTTP/1.1 201 Created");
     }
@@ -284,7 +284,7 @@ fn accounts_of_users_want_users() {
     let house = House::new();
     let server = "[servers.mail]\nurl = \"http://127.0.0.1:9/mcp\"\naccount = \"per-user\"\n";
     for (auth, url, why) in [
-        ("", "", "nobody signs in at this host"),
+        ("", "", "no sign-in is configured for this host"),
         ("[auth]\nissuer = \"https://login.example\"\n", "", "`client_id` under [auth.sign_in] is missing"),
         ("[auth]\nusers = { ann = \"x\" }\n", "http://mail.example/mcp", "over http"),
     ] {
@@ -305,12 +305,12 @@ fn accounts_of_users_want_users() {
         let house = House::new();
         let (_host, _, local) = up(&house, "127.0.0.1:0", &format!("{auth}{server}"));
         let gone = get(&local, &format!("/connect/{}", "A".repeat(43)));
-        assert!(gone.starts_with("HTTP/1.1 404") && gone.contains("no longer good"), "{gone}");
+        assert!(gone.starts_with("HTTP/1.1 404") && gone.contains("no longer valid"), "{gone}");
     }
     let auth = format!("[auth]\nusers = {{ ann = \"correct horse\" }}\n{server}");
     let (host, _, local) = up(&house, "127.0.0.1:0", &auth);
     let gone = get(&local, &format!("/connect/{}", "A".repeat(43)));
-    assert!(gone.starts_with("HTTP/1.1 404") && gone.contains("no longer good"), "{gone}");
+    assert!(gone.starts_with("HTTP/1.1 404") && gone.contains("no longer valid"), "{gone}");
     eventually("it stands by", || house.run(&["status"]).stdout.contains("an account for each user"));
     drop(host);
 }

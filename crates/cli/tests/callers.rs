@@ -202,8 +202,11 @@ fn a_server_by_itself_is_not_served_to_the_network_unless_that_is_said() {
     let house = House::new();
     let refused = house.run(&["serve", "time", "--http", "0.0.0.0:0"]);
     assert_eq!(refused.code, Some(1), "{refused:?}");
-    assert!(refused.stderr.contains("from elsewhere") && refused.stderr.contains("--no-auth"), "{refused:?}");
+    assert!(
+        refused.stderr.contains("from other machines") && refused.stderr.contains("--no-auth"),
+        "{refused:?}"
+    );
     let host = Running::start(house.command(&["serve", "time", "--http", "0.0.0.0:0", "--no-auth"]));
-    host.said(|line| line.contains("whoever reaches 0.0.0.0:"));
+    host.said(|line| line.contains("every client that can reach 0.0.0.0:"));
     host.said(|line| line.contains("listening on http://0.0.0.0:"));
 }

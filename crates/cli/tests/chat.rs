@@ -30,7 +30,7 @@ fn each_line_is_answered_on_standard_output_and_talk_stands_beside_it() {
     let ran = chat(&house, &[], "What is it?\n/tools\nand then?\n/model other\nwho?\n/clear\n/quit\nnever\n");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(ran.stdout, "forty-two\nand so on\nanother\n", "{ran:?}");
-    for wanted in ["approval are refused", "time__", "2 tools", "tokens in", "`other`"] {
+    for wanted in ["approval are denied", "time__", "2 tools", "tokens in", "`other`"] {
         assert!(ran.stderr.contains(wanted), "{wanted}: {ran:?}");
     }
 }
@@ -40,7 +40,7 @@ fn a_model_that_is_not_there_is_named_before_anything_is_started() {
     let house = House::new();
     let ran = chat(&house, &["--model", "none"], "What is it?\n");
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{ran:?}");
-    assert!(ran.stderr.contains("no model `none`") && ran.stderr.contains("`demo`, `other`"), "{ran:?}");
+    assert!(ran.stderr.contains("unknown model `none`") && ran.stderr.contains("`demo`, `other`"), "{ran:?}");
     let ran = house.run(&["chat"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stderr.contains("[models.fast]") && ran.stderr.contains("config.toml"), "{ran:?}");
@@ -62,15 +62,15 @@ fn in_a_terminal_ctrl_c_twice_leaves() {
     let config = text(&house.write("hospes.toml", CONFIG));
     let command = house.command(&["chat", "--config", &config, "--start-wait", "10"]);
     let mut terminal = Terminal::start(&command, 100, 30);
-    terminal.sees("/help says what else there is");
+    terminal.sees("/help lists the commands");
     terminal.type_keys("What is it?\r");
     terminal.sees("forty-two");
     terminal.sees("in this conversation");
     terminal.type_keys("\u{3}");
-    terminal.sees("Ctrl-C again leaves");
+    terminal.sees("Ctrl-C again to quit");
     terminal.type_keys("and then?\r");
     terminal.sees("and so on");
-    for said in ["Ctrl-C again leaves", ""] {
+    for said in ["Ctrl-C again to quit", ""] {
         terminal.type_keys("\u{3}");
         if !said.is_empty() {
             terminal.until("the second warning", |screen| screen.contents().matches(said).count() == 2);
@@ -111,7 +111,7 @@ fn in_a_terminal_whatever_waits_is_decided_by_a_letter() {
         ("call the tool test_sampling", "", 1),
         ("call the tool test_sampling", "o", 2),
         ("ask the model demo", "o", 3),
-        ("deliver what the model answered to try", "o", 4),
+        ("return the answer of the model to try", "o", 4),
         ("Done.", "And who am I?", 4),
         ("call the tool test_elicitation", "o", 5),
         ("fill in a form of try", "f", 6),
@@ -124,7 +124,7 @@ fn in_a_terminal_whatever_waits_is_decided_by_a_letter() {
         terminal.until(&format!("{seen} and question {questions}"), |screen| {
             let text = screen.contents();
             let is_asked = text.trim_end().ends_with(['>', ')']);
-            is_asked && text.contains(seen) && text.matches("deny (and why)").count() == questions
+            is_asked && text.contains(seen) && text.matches("deny (with reason)").count() == questions
         });
         terminal.type_keys(&format!("{line}\r"));
     }

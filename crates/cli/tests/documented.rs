@@ -274,7 +274,7 @@ fn every_setting_and_rule_that_is_printed_is_read_and_fits_something() {
     let told: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(
         told["unmatched"][0]["message"],
-        "rule 1: `tool`: no tool of `files` fits `read_*`; did you mean `read`?"
+        "rule 1: `tool`: no tool of `files` matches `read_*`; did you mean `read`?"
     );
 }
 

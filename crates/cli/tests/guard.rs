@@ -53,15 +53,15 @@ fn rules_are_gone_by_and_read_again_and_what_was_called_is_recorded() {
 
     // A broken file changes nothing, and a whole one does.
     house.write("rules.toml", "[[rule]]\ndecide = 'allow'\ntoool = 'x'\n");
-    let said = host.said(|line| line.contains("the rules stay as they were"));
+    let said = host.said(|line| line.contains("the previous rules remain in effect"));
     assert!(said.contains("rules.toml"), "{said}");
     assert!(text(&call(&mut host, 3, "one__part", &json!({}))).ends_with("not today"));
     house.write("rules.toml", "[[rule]]\ndecide = 'deny'\ntool = 'greet'\n[[rule]]\ndecide = 'allow'\n");
-    host.said(|line| line.contains("the rules were read again: 2 of them"));
+    host.said(|line| line.contains("policy reloaded: 2 rules"));
     assert_eq!(text(&call(&mut host, 4, "one__part", &json!({}))), "one was called");
     // Nobody can be asked here, and silence is no yes.
     house.write("rules.toml", "");
-    host.said(|line| line.contains("the rules were read again: 0 of them"));
+    host.said(|line| line.contains("policy reloaded: 0 rules"));
     assert!(text(&call(&mut host, 5, "one__part", &json!({}))).contains("cannot ask for one"));
     assert_eq!(house.read("one.log").matches("tools/call").count(), 2, "what was refused never arrived");
     host.close_stdin();
@@ -92,7 +92,7 @@ fn rules_are_gone_by_and_read_again_and_what_was_called_is_recorded() {
     let forged = noted.replacen("7:", "6:", 1);
     let refused = house.run(&["audit", "verify", "--noted", &forged]);
     assert_eq!(refused.code, Some(1));
-    assert!(refused.stderr.contains("entry 6 is not the one that was noted"), "{refused:?}");
+    assert!(refused.stderr.contains("entry 6 does not match the noted position"), "{refused:?}");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn many_decisions_can_be_looked_at_at_once() {
     assert_eq!(decisions, ["deny", "allow", "deny"], "{answers:?}");
     let wrong = asked("{\"server\":\"files\"}\n");
     let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
-    assert!(!wrong.status.success() && said.contains("line 1 is no call"), "{said}");
+    assert!(!wrong.status.success() && said.contains("line 1 is not a valid call"), "{said}");
 }
 
 #[test]
@@ -139,9 +139,10 @@ fn a_decision_can_be_looked_at_without_a_call() {
     assert_eq!(
         denied.stdout,
         format!(
-            "  rule 1 (line 2) `secrets`: fits, as `destinations` is at `~/.ssh`\n  annotations: read_only, not destructive, \
-             idempotent, not open_world (as the built-in server says now); they do not count, because the server is not in \
-             `trusted`\n  its results hold private data; it sends nothing out\ndeny  rule 1 (line 2) `secrets`\n"
+            "  rule 1 (line 2) `secrets`: matches, `destinations` is at `~/.ssh`\n  annotations: read_only, \
+             not destructive, idempotent, not open_world (from the built-in server); ignored, because the server is \
+             not in `trusted`\n  data flow: results contain private data; the call cannot send data out\n\
+             deny  rule 1 (line 2) `secrets`\n"
         ),
         "{denied:?}"
     );
@@ -156,9 +157,9 @@ fn a_decision_can_be_looked_at_without_a_call() {
     assert_eq!((&closed["decision"], &closed["labels"]), (&json!("allow"), &none));
     let sends = house.run(&["policy", "test", "git", "push", "--private", "mail", "--untrusted", "web"]);
     let said = "; this session has read private data from `mail` and untrusted text from `web`, and this can send things out\n";
-    assert!(sends.stdout.contains("\nask  no rule fits") && sends.stdout.ends_with(said), "{sends:?}");
+    assert!(sends.stdout.contains("\nask  no rule matches") && sends.stdout.ends_with(said), "{sends:?}");
     let twice = house.run(&["policy", "test", "git", "log", r#"{"a":1,"a":2}"#]);
-    assert!(twice.stdout.starts_with("deny") && twice.stdout.contains("stands there twice"), "{twice:?}");
+    assert!(twice.stdout.starts_with("deny") && twice.stdout.contains("duplicate key"), "{twice:?}");
 
     house.write("config/hospes/policy.toml", "[[rule]]\ndecide = 'alow'\n");
     let broken = house.run(&["policy", "check"]);
@@ -187,7 +188,7 @@ fn without_rules_everything_may_be_called_and_is_recorded_unless_told_not_to_be(
     let config = house.config(&[("one", house.server("one", &["greet"], ""))]);
     let nothing = house.run(&["audit", "verify"]);
     assert_eq!(nothing.code, Some(1));
-    assert!(nothing.stderr.contains("nothing was recorded here yet"), "{nothing:?}");
+    assert!(nothing.stderr.contains("there is no audit log yet"), "{nothing:?}");
     for (extra, entries) in [("--no-audit", None), ("--start-wait=10", Some(3))] {
         let mut host = Running::start(house.command(&["stdio", "--config", &config, extra]));
         host.initialize(&json!({}));

@@ -163,10 +163,10 @@ fn a_call_that_was_asked_about_before_the_program_was_killed_goes_on_after() {
     let other = up.call(&json!({ "name": "Eve" }), &back);
     assert!(other["error"]["message"].as_str().unwrap().contains("requestState"), "{other}");
     assert_eq!(said(&up.call(&arguments, &back)), "one was called");
-    assert!(said(&up.call(&arguments, &back)).contains("it was used"));
+    assert!(said(&up.call(&arguments, &back)).contains("it was already used"));
     up.killed();
     let up = machine.up();
-    assert!(said(&up.call(&arguments, &back)).contains("it was used"));
+    assert!(said(&up.call(&arguments, &back)).contains("it was already used"));
     assert_eq!(machine.called(), [arguments]);
 }
 
@@ -194,7 +194,7 @@ fn what_is_changed_or_denied_after_the_program_was_killed_is() {
     assert_eq!(machine.approve(&["--deny", &id, "--reason", "not today"]).code, Some(0));
     up.killed();
     let up = machine.up();
-    assert!(said(&up.call(&arguments, &back)).contains("the person said no: not today"));
+    assert!(said(&up.call(&arguments, &back)).contains("the user denied it: not today"));
 
     // Other rules than those that it was asked under.
     let back = up.asks(&arguments);
@@ -203,7 +203,7 @@ fn what_is_changed_or_denied_after_the_program_was_killed_is() {
     up.killed();
     machine.house.write("rules.toml", "[[rule]]\ndecide = 'ask'\n# by others\n");
     let up = machine.up();
-    assert!(said(&up.call(&arguments, &back)).contains("what was approved is not what would be called"));
+    assert!(said(&up.call(&arguments, &back)).contains("the call differs from the one that was approved"));
     assert_eq!(machine.called().len(), 1);
 }
 
@@ -220,7 +220,7 @@ fn a_call_that_was_under_way_when_the_program_was_killed_is_not_made_again() {
     drop(calling);
     let up = machine.up();
     assert_eq!(machine.approve(&["--list"]).stdout, "");
-    assert!(said(&up.call(&arguments, &back)).contains("it was used"));
+    assert!(said(&up.call(&arguments, &back)).contains("it was already used"));
     assert_eq!(machine.called(), [arguments]);
 }
 

@@ -119,11 +119,11 @@ fn a_host_says_that_its_record_was_tampered_with_and_goes_on_behind_an_entry_tha
     let args = ["up", "--config", &config, "--listen", "0", "--console", "off"];
     let up = Running::start(house.command(&args));
     let said = up.said(|line| line.contains("tampered with"));
-    assert!(said.contains("warning") && said.contains("is not what was recorded"), "{said}");
+    assert!(said.contains("warning") && said.contains("was modified"), "{said}");
     let status = house.run(&["status"]);
-    assert!(status.stdout.contains("is not what was recorded"), "{status:?}");
-    let found = house.run(&["audit", "search", "found broken"]);
-    assert!(found.stdout.contains("the audit record was found broken: entry "), "{found:?}");
+    assert!(status.stdout.contains("was modified"), "{status:?}");
+    let found = house.run(&["audit", "search", "failed verification"]);
+    assert!(found.stdout.contains("the audit record failed verification: entry "), "{found:?}");
     assert_ne!(house.run(&["audit", "verify"]).code, Some(0));
 }
 
@@ -144,10 +144,16 @@ fn a_host_without_a_policy_says_that_nothing_is_asked() {
     let config = house.config(&[("one", house.server("one", &["greet"], ""))]);
     let options = ["up", "--config", &config, "--listen", "127.0.0.1:0", "--console", "off"];
     let mut host = Running::start(house.command(&options));
-    host.said(|line| line.contains("policy") && line.contains("none, so every call goes without a question"));
+    host.said(|line| {
+        line.contains("policy") && line.contains("none, so every call is allowed without approval")
+    });
     let shown = || house.run(&["status"]);
     eventually("the host answers", || shown().code == Some(0));
-    assert!(shown().stdout.contains("policy: none, so every call goes without a question"), "{:?}", shown());
+    assert!(
+        shown().stdout.contains("policy: none, so every call is allowed without approval"),
+        "{:?}",
+        shown()
+    );
 
     // The host follows the file, and says no more that there is none.
     std::fs::create_dir_all(house.path("config/hospes")).unwrap();

@@ -75,14 +75,13 @@ fn a_person_accepts_a_new_server_and_each_change_of_it() {
         "{server}"
     );
     let shown = house.run(&["pins", "show", "one"]);
-    for part in
-        [&*format!("-c \"exec sh {script}\""), "conspicuous command: a shell runs", "Be one.", "sha-256"]
+    for part in [&*format!("-c \"exec sh {script}\""), "warning command: a shell runs", "Be one.", "sha-256"]
     {
         assert!(shown.stdout.contains(part), "{part}: {}", shown.stdout);
     }
     // Nobody can be asked here, and a hash that is not there is not accepted.
     let refused = house.run(&["pins", "accept", "one"]);
-    assert!(refused.code == Some(1) && refused.stderr.contains("nobody can be asked here"), "{refused:?}");
+    assert!(refused.code == Some(1) && refused.stderr.contains("cannot ask for confirmation"), "{refused:?}");
     let refused = house.run(&["pins", "accept", "one", "--hash", &"0".repeat(64)]);
     assert!(
         refused.code == Some(1) && refused.stderr.contains("has changed since it was looked at"),

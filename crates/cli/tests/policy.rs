@@ -45,14 +45,14 @@ fn all_mistakes_are_shown_at_once_with_their_places() {
     let checked = house.run(&["policy", "check"]);
     assert_eq!(checked.code, Some(1), "{checked:?}");
     for line in [
-        "3 mistakes in the rules".to_owned(),
+        "3 errors in the policy".to_owned(),
         format!(
             "{file}:2:10: rule 1: `decide`: unknown value `alow`; did you mean `allow`? Expected one of `allow`, `ask`, `deny`"
         ),
         format!("{file}:3:1: rule 1: unknown key `tol`; did you mean `tool`?"),
         format!(
-            "{file}:7:11: rule 2: `effects`: expected a table such as `{{ read_only = true }}`, with one or more of `read_only`, \
-             `destructive`, `idempotent`, `open_world`, each true or false, found a text"
+            "{file}:7:11: rule 2: `effects`: expected a table such as `{{ read_only = true }}`, with one or more of \
+             `read_only`, `destructive`, `idempotent`, `open_world`, each true or false, found a string"
         ),
     ] {
         assert!(checked.stderr.contains(&line), "{line}\n{checked:?}");
@@ -80,11 +80,11 @@ fn a_test_knows_servers_tools_and_annotations() {
     assert_eq!(deny["annotations"]["believed"], false);
     // Names that are nearly there are mistakes.
     for (args, what, meant) in [
-        (&["files", "raed"][..], "no tool of files is called `raed`", "did you mean `read`?"),
-        (&["fiels", "read"], "no server of the configuration is called `fiels`", "did you mean `files`?"),
+        (&["files", "raed"][..], "unknown tool in files: `raed`", "did you mean `read`?"),
+        (&["fiels", "read"], "unknown server in the configuration: `fiels`", "did you mean `files`?"),
         (
             &["files", "read", "{}", "--private", "gti"],
-            "no server of the configuration is called `gti`",
+            "unknown server in the configuration: `gti`",
             "`git`?",
         ),
     ] {
@@ -95,12 +95,12 @@ fn a_test_knows_servers_tools_and_annotations() {
     // Another name may be meant for what is to come.
     let warned = house.run(&["policy", "test", "calendar", "book"]);
     assert_eq!(warned.code, Some(0), "{warned:?}");
-    assert!(warned.stderr.contains("no server of the configuration is called `calendar`"), "{warned:?}");
+    assert!(warned.stderr.contains("unknown server in the configuration: `calendar`"), "{warned:?}");
     // What no host has seen is not known, and it is said so.
     let unseen = house.run(&["policy", "test", "mail", "send_emial"]);
     assert_eq!(unseen.code, Some(0), "{unseen:?}");
-    assert!(unseen.stderr.contains("what `mail` offers is not known yet"), "{unseen:?}");
-    assert!(unseen.stdout.contains("assumed, because its definition is not known"), "{unseen:?}");
+    assert!(unseen.stderr.contains("annotations of `mail` are not known yet"), "{unseen:?}");
+    assert!(unseen.stdout.contains("assumed, because the definition is unknown"), "{unseen:?}");
     let mut host = up(&house);
     host.said(|line| line.contains("● mail"));
     host.signal("-TERM");
@@ -109,7 +109,7 @@ fn a_test_knows_servers_tools_and_annotations() {
     assert_eq!(seen.code, Some(1), "{seen:?}");
     assert!(seen.stderr.contains("did you mean `send_email`?"), "{seen:?}");
     let seen = house.run(&["policy", "test", "mail", "send_email"]);
-    assert!(seen.stdout.contains("open_world (as a host last saw it); they do not count"), "{seen:?}");
+    assert!(seen.stdout.contains("open_world (as last seen by a host); ignored"), "{seen:?}");
     // Nothing was started for any of this.
     assert!(!house.is_running("mail"));
 }
@@ -120,11 +120,11 @@ fn rules_that_fit_no_tool_are_pointed_out() {
                  [[rule]]\ndecide = 'deny'\nserver = 'mail'\ntool = 'send_mail'\n\
                  [[rule]]\ndecide = 'allow'\nserver = 'git'\neffects = { read_only = true }\n";
     let house = house(rules);
-    let of_files = "rule 1: `tool`: no tool of `files` fits `read_*`; did you mean `read`?";
-    let of_mail = "rule 2: `tool`: no tool of `mail` fits `send_mail`; did you mean `send_email`?";
+    let of_files = "rule 1: `tool`: no tool of `files` matches `read_*`; did you mean `read`?";
+    let of_mail = "rule 2: `tool`: no tool of `mail` matches `send_mail`; did you mean `send_email`?";
     let of_git =
-        "rule 3: `effects.read_only = true` fits no tool: annotations count only of servers in `trusted`";
-    let trusted = "`trusted`: no server of the configuration is called `fiels`; did you mean `files`?";
+        "rule 3: `effects.read_only = true` matches no tool: annotations count only for servers in `trusted`";
+    let trusted = "`trusted`: no configured server is named `fiels`; did you mean `files`?";
     let checked = house.run(&["policy", "check"]);
     assert_eq!(checked.code, Some(0), "{checked:?}");
     let said = checked.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -132,7 +132,7 @@ fn rules_that_fit_no_tool_are_pointed_out() {
     assert!(!said.contains(of_mail) && said.contains("the tools of mail are not known yet"), "{said}");
     // The host knows all of them once they are ready.
     let mut host = up(&house);
-    let heard: Vec<String> = (0..4).map(|_| host.said(|line| line.contains("in the rules, "))).collect();
+    let heard: Vec<String> = (0..4).map(|_| host.said(|line| line.contains("policy: "))).collect();
     for line in [of_files, of_mail, of_git, trusted] {
         assert!(heard.iter().any(|heard| heard.contains(line)), "{line}: {heard:?}");
     }

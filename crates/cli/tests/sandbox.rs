@@ -133,8 +133,8 @@ fn what_cannot_be_enforced_is_not_started() {
     let sh = "/bin/sh";
     for (sandbox, problem, hint) in [
         ("{ kind = 'bubblewrap', network = 'none' }", "bubblewrap is not installed", "package `bubblewrap`"),
-        ("{ files = { read = ['gone'] } }", "gone cannot be granted", "make it"),
-        ("{ files = { read = ['one.sh'] } }\ncwd = '.'", "it may not read", "`cwd`"),
+        ("{ files = { read = ['gone'] } }", "cannot grant access to", "create it"),
+        ("{ files = { read = ['one.sh'] } }\ncwd = '.'", "is not readable for it", "`cwd`"),
     ] {
         let file = house.write(
             "hospes.toml",

@@ -168,7 +168,7 @@ fn nothing_secret_is_said_while_people_sign_in() {
     let passphrase = [("HOSPES_PASSPHRASE", "s3cret-passphrase")];
     assert_eq!(other.login(&["auth", "login", &url], &passphrase).code, Some(0));
     let wrong = other.run(&["auth", "status"], &[("HOSPES_PASSPHRASE", "s3cret-other")]);
-    assert!(wrong.code == Some(1) && wrong.stderr.contains("cannot be opened"), "{wrong:?}");
+    assert!(wrong.code == Some(1) && wrong.stderr.contains("cannot decrypt"), "{wrong:?}");
 
     let mut secrets = secrets_in(&site.script().seen);
     secrets.retain(|secret| secret.len() > 3);

@@ -75,7 +75,7 @@ fn a_tool_that_is_not_there_is_code_5_and_a_suggestion() {
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(5), ""));
     let error = &ran.envelope()["error"];
     assert_eq!(error["code"], "tool_error");
-    assert_eq!(error["message"], "there is no tool `gret`; did you mean `greet`?");
+    assert_eq!(error["message"], "unknown tool `gret`; did you mean `greet`?");
 }
 
 /// R6: a peer sends `null` for text that is no integer.
@@ -237,9 +237,9 @@ fn values_that_cannot_be_used_are_refused_by_the_name_of_their_flag() {
         (&["up", "--allow-host", "http://x/"][..], "--allow-host: expected a name such as"),
         (&["serve", "time", "--http", "0", "--allow-host", "x/y"], "--allow-host: expected a name such as"),
         (&["up", "--allow-origin", "nope"], "--allow-origin: expected an origin such as `https://"),
-        (&["up", "--root", "nowhere"], "--root: there is no folder nowhere"),
-        (&["list", "time", "--root", "file"], "--root: expected a folder, and file is none"),
-        (&["list", "time", "--cwd", "nowhere"], "--cwd: there is no folder nowhere"),
+        (&["up", "--root", "nowhere"], "--root: folder not found: nowhere"),
+        (&["list", "time", "--root", "file"], "--root: not a folder: file"),
+        (&["list", "time", "--cwd", "nowhere"], "--cwd: folder not found: nowhere"),
         (&["up", "--listen", "nope"], "--listen: expected an address and a port"),
         (&["up", "--start-wait", "soon"], "expected a time in seconds, such as 30"),
         (&["list", "time", "--connect-timeout", "0"], "expected a time above zero"),
@@ -322,7 +322,7 @@ fn a_call_that_is_interrupted_says_that_it_is_being_cancelled() {
     call.signal("-INT");
     call.said(|line| line.contains("cancelling greet"));
     assert!(call.child.try_wait().unwrap().is_none(), "said at once, before the server has ended");
-    call.said(|line| line.contains("interrupted; the server was told that no answer is wanted"));
+    call.said(|line| line.contains("interrupted; the call was cancelled and the server was notified"));
     assert_eq!(call.wait(), Some(1));
     assert!(house.read("one.log").contains("notifications/cancelled"), "{}", house.read("one.log"));
 }

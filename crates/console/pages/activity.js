@@ -14,7 +14,7 @@ const DECISIONS = ["allow", "ask", "deny", "expired", "withdrawn", "started", "n
 const RANGES = [["1h", "1 hour", 3600], ["24h", "24 hours", 86400], ["7d", "7 days", 604800], ["30d", "30 days", 2592000]];
 const ENDINGS = { done: "done", tool_error: "tool error", failed: "failed", refused: "refused", cancelled: "cancelled", asked: "asked" };
 
-const SCOPES = { once: "once", session: "for the session", always: "longer, within a rule", block: "from now on" };
+const SCOPES = { once: "once", session: "for the session", always: "lasting, within a rule", block: "from now on" };
 
 const wanted = { text: "", kind: "", server: "", decision: "", range: "24h" };
 let more = PAGE;
@@ -62,7 +62,7 @@ export const activity = {
 function view({ entries, summary, status, servers }, _, app) {
   const isFiltered = wanted.text || wanted.kind || wanted.server || wanted.decision;
   return [
-    head("Activity", h("div", { class: "segments", role: "group", "aria-label": "How far back" }, RANGES.map(([name, words]) => h("button", {
+    head("Activity", h("div", { class: "segments", role: "group", "aria-label": "Time range" }, RANGES.map(([name, words]) => h("button", {
       type: "button", key: name, "aria-pressed": String(wanted.range === name), onclick: () => look(app, { range: name }),
     }, words)))),
     recordProblem(status),
@@ -83,14 +83,14 @@ function view({ entries, summary, status, servers }, _, app) {
       tile("Entries", count(summary.counted) + (summary.isCut ? "+" : "")),
       tile("Failed", count((summary.endings.failed ?? 0) + (summary.endings.tool_error ?? 0)), "failed"),
       tile("Refused", count(summary.endings.refused ?? 0), "refused"),
-      tile("Half within", micros(summary.latency.p50)), tile("90 % within", micros(summary.latency.p90)), tile("99 % within", micros(summary.latency.p99))),
+      tile("Median", micros(summary.latency.p50)), tile("90th percentile", micros(summary.latency.p90)), tile("99th percentile", micros(summary.latency.p99))),
     summary.counted > 0 && h("div", { class: "charts", key: "charts" },
-      figure("How much", ["well", "failed", "refused", "other"].map((kind) => [`bar-${kind}`, KIND_WORDS[kind]]), volume(summary)),
-      figure("How long calls took", [["dot-p50", "half"], ["dot-p90", "90 %"], ["dot-p99", "99 %"]], summary.latency.p50 === null
-        ? h("p", { class: "soft small" }, "No call came back that nobody had to decide about.") : latency(summary))),
+      figure("Entries over time", ["well", "failed", "refused", "other"].map((kind) => [`bar-${kind}`, KIND_WORDS[kind]]), volume(summary)),
+      figure("How long calls took", [["dot-p50", "median"], ["dot-p90", "90 %"], ["dot-p99", "99 %"]], summary.latency.p50 === null
+        ? h("p", { class: "soft small" }, "No call completed without an approval in this time range.") : latency(summary))),
     entries.length > 0 && h("div", { key: "timeline" }, figure(`The last ${many(entries.length, "entry", "entries")}`, [], timeline(entries, kindOf, (seq) => jump(seq, app)))),
     summary.servers.length > 1 && h("details", { class: "by-server", key: "servers" }, h("summary", null, "By server"), byServer(summary.servers)),
-    entries.length === 0 && h("p", { class: "empty", key: "none" }, isFiltered ? "Nothing of this was recorded." : "Nothing was recorded in this time."),
+    entries.length === 0 && h("p", { class: "empty", key: "none" }, isFiltered ? "No matching entries." : "No entries in this time range."),
     h("ul", { class: "entries", key: "entries" }, entries.map((one) => entry(one, app))),
     entries.length >= more && more < 500 && h("div", { class: "buttons", key: "more" },
       h("button", { type: "button", onclick: () => { more = Math.min(500, more + 200); app.refresh(); } }, "Show more")),
@@ -111,7 +111,7 @@ function select(name, none, options, app) {
 
 function byServer(servers) {
   return h("div", { class: "scroll" }, h("table", null,
-    h("thead", null, h("tr", null, ["Server", "Calls", "Failed", "Refused", "Half within", "90 %", "99 %"].map((name) => h("th", { scope: "col" }, name)))),
+    h("thead", null, h("tr", null, ["Server", "Calls", "Failed", "Refused", "Median", "90 %", "99 %"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", null, servers.map((one) => h("tr", { key: one.server }, h("th", { scope: "row" }, one.server),
       [one.calls, one.failed, one.refused].map((number) => h("td", null, count(number))),
       [one.latency.p50, one.latency.p90, one.latency.p99].map((value) => h("td", null, micros(value))))))));
@@ -148,10 +148,10 @@ function entry(recorded, app) {
 
 function details({ seq, bound, entry: one, count: times, firstAt }, more, app) {
   const facts = [
-    ["Number", count(seq)], ["When", moment(new Date(one.at / 1000))], ["Times", times > 1 && `${count(times)}, each with the same end; the first ${moment(new Date(firstAt / 1000))}`], ["Kind", KINDS[one.kind] ?? one.kind], ["Server", one.server], ["What", one.subject],
-    ["Application", one.application], ["Who", one.principal], ["Decision", one.decision], ["How", one.how], ["By", one.by], ["For", SCOPES[one.scope]], ["Matter", one.matter], ["Ended", ENDINGS[one.ending]],
-    ["May touch", one.sandbox], ["Hash of its command or URL", one.target], ["Error", one.code], ["Took", one.micros !== undefined && micros(one.micros)], ["Sent", one.sent !== undefined && bytes(one.sent)],
-    ["Received", one.received !== undefined && bytes(one.received)], ["Call", one.call], ["Bound by", bound.slice(0, 16)],
+    ["Number", count(seq)], ["When", moment(new Date(one.at / 1000))], ["Times", times > 1 && `${count(times)}, each with the same outcome; the first ${moment(new Date(firstAt / 1000))}`], ["Kind", KINDS[one.kind] ?? one.kind], ["Server", one.server], ["What", one.subject],
+    ["Application", one.application], ["Who", one.principal], ["Decision", one.decision], ["How", one.how], ["By", one.by], ["For", SCOPES[one.scope]], ["Approval", one.matter], ["Outcome", ENDINGS[one.ending]],
+    ["Access", one.sandbox], ["Hash of its command or URL", one.target], ["Error", one.code], ["Took", one.micros !== undefined && micros(one.micros)], ["Sent", one.sent !== undefined && bytes(one.sent)],
+    ["Received", one.received !== undefined && bytes(one.received)], ["Call", one.call], ["Chain hash", bound.slice(0, 16)],
   ].filter(([, value]) => value !== undefined && value !== false && value !== null);
   return h("div", { class: "entry-more" },
     h("dl", { class: "facts tight" }, facts.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, String(value))))),

@@ -126,10 +126,10 @@ function out() {
   document.title = "hospes";
   patch(document.getElementById("nav"));
   patch(main, h("div", { class: "door", key: "out" },
-    h("h1", null, "This browser is not let in"),
-    h("p", null, "The console opens with a link that is good once. “hospes up” shows one when it starts, and this makes a new one:"),
+    h("h1", null, "This browser is not signed in"),
+    h("p", null, "The console opens with a one-time link. “hospes up” shows one when it starts; this command creates a new one:"),
     h("pre", { class: "code" }, "hospes console"),
-    h("p", { class: "soft" }, "A session ends after 12 hours without use, when it is ended here, and when the host ends.")));
+    h("p", { class: "soft" }, "A session ends after 12 hours without use, when it is ended in the console, and when the host stops.")));
 }
 
 addEventListener("hospes:out", out);

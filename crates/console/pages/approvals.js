@@ -71,12 +71,12 @@ export const approvals = {
       { keys: ["d"], show: "d", does: "deny", run: on(null, (one) => deny(one, app, false, true)) },
       { keys: ["o"], show: "o", does: "allow once", run: on(null, (one) => allow(one, app, undefined, true)) },
       { keys: ["s"], show: "s", does: "allow for this session", run: on("session", (one) => allow(one, app, "session", true)) },
-      { keys: ["A"], show: "A", does: "allow always: the rule editor", run: on("always", (one) => always(one, app)) },
+      { keys: ["A"], show: "A", does: "allow always (opens the rule editor)", run: on("always", (one) => always(one, app)) },
       { keys: ["e"], show: "e", does: "edit", run: () => document.querySelector("[data-edit]")?.click() },
-      { keys: ["v"], show: "v", does: "as JSON", run: () => { const draft = draftOf(matter()); if (draft) { draft.tab = draft.tab === "raw" ? "form" : "raw"; app.render(); } } },
-      { keys: ["r"], show: "r", does: "a reason for the denial", run: () => document.getElementById("reason")?.focus() },
+      { keys: ["v"], show: "v", does: "show as JSON", run: () => { const draft = draftOf(matter()); if (draft) { draft.tab = draft.tab === "raw" ? "form" : "raw"; app.render(); } } },
+      { keys: ["r"], show: "r", does: "enter a reason for the denial", run: () => document.getElementById("reason")?.focus() },
       { keys: ["j", "ArrowDown"], show: "j", does: "the next card", run: () => step(data, found, 1) },
-      { keys: ["k", "ArrowUp"], show: "k", does: "the card before", run: () => step(data, found, -1) },
+      { keys: ["k", "ArrowUp"], show: "k", does: "the previous card", run: () => step(data, found, -1) },
     ];
   },
 };
@@ -141,16 +141,16 @@ function view(data, found, app) {
   }
   return [
     head("Approvals", open.length > 0 && h("span", { class: "soft" }, many(open.length, "waiting", "waiting"))),
-    open.length === 0 && !matter && h("div", { class: "empty", key: "none" }, h("p", null, "Nothing waits for you."), h("p", { class: "small" }, "Calls that a policy has asked about come here as they are made. Without a policy file, calls go without a question.")),
-    found.id && !matter && h("p", { class: "problem", key: "gone" }, "This was decided long ago, or never was."),
-    open.length > 0 && !matter && !found.id && h("p", { class: "lead", key: "choose", role: "status" }, lastSaid && `${lastSaid} `, `${many(open.length, "other waits", "others wait")}: choose the next one (`, h("kbd", null, "j"), " or a click)."),
+    open.length === 0 && !matter && h("div", { class: "empty", key: "none" }, h("p", null, "No pending approvals."), h("p", { class: "small" }, "Calls that require approval under the policy appear here. Without a policy file, calls run without approval.")),
+    found.id && !matter && h("p", { class: "problem", key: "gone" }, "This approval was decided long ago or does not exist."),
+    open.length > 0 && !matter && !found.id && h("p", { class: "lead", key: "choose", role: "status" }, lastSaid && `${lastSaid} `, `${many(open.length, "other is pending", "others are pending")}: choose the next one (`, h("kbd", null, "j"), " or a click)."),
     (open.length > 0 || matter) && h("div", { class: open.length > 1 && matter ? "desk" : "desk one", key: "desk" },
       (open.length > 1 || !matter) && h("ul", { class: "queue", key: "queue", "aria-label": "Waiting" }, open.map((one) => queued(one, matter))),
       matter && (matter.state === "open" ? card(matter, open, app) : over(matter))),
     missed.length > 0 && h("section", { key: "missed", class: "recent", "data-missed": true }, h("h2", null, "Missed"),
-      h("p", { class: "soft small" }, "Nobody decided these in time, so they were refused. Whoever asked may ask again."),
+      h("p", { class: "soft small" }, "These were not decided in time and were refused. The requester can ask again."),
       h("ul", { class: "entries" }, missed.slice(0, 12).map(decided))),
-    recent.length > 0 && h("section", { key: "recent", class: "recent" }, h("h2", null, "Lately"),
+    recent.length > 0 && h("section", { key: "recent", class: "recent" }, h("h2", null, "Recent"),
       h("ul", { class: "entries" }, recent.slice(0, 12).map(decided))),
   ];
 }
@@ -191,24 +191,24 @@ function card(matter, open, app) {
     h("header", { class: "matter-head" },
       h("div", null, h("h2", { id: "matter-title" }, h("span", { class: "mono" }, what), h("span", { class: "soft" }, ` · ${server}`)),
         h("p", { class: "soft small" }, position > 0 && `${position} of ${open.length}, `, `asked ${ago(new Date(new Date(matter.asked_at) - offset))}`)),
-      h("p", { class: "countdown", title: "Silence is a no" }, h("span", { class: "until", "data-until": matter.expires_at, role: "timer" }, left(matter.expires_at)))),
+      h("p", { class: "countdown", title: "No decision counts as a denial" }, h("span", { class: "until", "data-until": matter.expires_at, role: "timer" }, left(matter.expires_at)))),
     h("div", { class: "matter-body" }, body(matter, draft, change)),
     h("footer", { class: "matter-foot", "data-covers": true },
-      !isShown && h("p", { class: "small unshown", key: "unshown" }, h("span", null, "Not all of it was shown yet. "), h("button", { type: "button", class: "quiet", "data-show-next": true, onclick: () => showNext([draft.region]) }, "Show the rest")),
+      !isShown && h("p", { class: "small unshown", key: "unshown" }, h("span", null, "Not fully shown yet. "), h("button", { type: "button", class: "quiet", "data-show-next": true, onclick: () => showNext([draft.region]) }, "Show the rest")),
       areKeysOff && h("p", { class: "small soft", key: "keys" }, "Keys are off after a decision. Choose this card first: ", h("kbd", null, "j"), " or a click on it."),
       draft.problem && h("p", { class: "problem", role: "alert", key: "problem" }, draft.problem),
       h("div", { class: "deny", key: "deny" },
         h("button", { type: "button", class: "no", "data-deny": true, "data-focus": true, disabled: isBusy, "aria-disabled": String(waits), "aria-keyshortcuts": "d", onclick: () => deny(matter, app) }, "Deny ", h("kbd", null, "d")),
-        h("input", { id: "reason", class: "reason", placeholder: "Reason, told to the model", "aria-label": "Reason, told to the model", maxlength: 500, value: draft.reason, autocomplete: "off",
+        h("input", { id: "reason", class: "reason", placeholder: "Reason, sent to the model", "aria-label": "Reason, sent to the model", maxlength: 500, value: draft.reason, autocomplete: "off",
           oninput: (event) => { draft.reason = event.target.value; }, onkeydown: (event) => { if (event.key === "Enter") deny(matter, app); } }),
-        block && h("button", { type: "button", class: "quiet", "data-block": true, "aria-disabled": String(waits), onclick: () => deny(matter, app, true), title: "Denies it from now on, whoever asks" }, h("span", { class: "long" }, "Deny and "), h("span", { class: "start" }, "block"))),
+        block && h("button", { type: "button", class: "quiet", "data-block": true, "aria-disabled": String(waits), onclick: () => deny(matter, app, true), title: "Denies all such requests from now on" }, h("span", { class: "long" }, "Deny and "), h("span", { class: "start" }, "block"))),
       h("div", { class: "allow", key: "allow" },
         h("button", { type: "button", class: "yes", "data-once": true, "aria-disabled": String(holds), "aria-keyshortcuts": "o", onkeydown: noEnter, onclick: () => allow(matter, app) }, yes(matter), " ", h("kbd", null, "o")),
-        session && h("button", { type: "button", "data-session": true, "aria-disabled": String(holds), "aria-keyshortcuts": "s", onkeydown: noEnter, title: `For ${matter.session ?? "this session"}, whatever the arguments, unless the rules change`, onclick: () => allow(matter, app, "session") }, h("span", { class: "long" }, "For this "), h("span", { class: "start" }, "session "), h("kbd", null, "s")),
+        session && h("button", { type: "button", "data-session": true, "aria-disabled": String(holds), "aria-keyshortcuts": "s", onkeydown: noEnter, title: `For ${matter.session ?? "this session"}, with any arguments, unless the rules change`, onclick: () => allow(matter, app, "session") }, h("span", { class: "long" }, "For this "), h("span", { class: "start" }, "session "), h("kbd", null, "s")),
         lasting && h("button", { type: "button", "data-always": true, "aria-disabled": String(holds), "aria-keyshortcuts": "Shift+A", onkeydown: noEnter, onclick: () => always(matter, app) }, "Always … ", h("kbd", null, "A")))));
 }
 
-const WORDS = { allowed: ["allowed", "well"], denied: ["denied", "refused"], expired: ["expired", "refused"], withdrawn: ["withdrawn", "other"], open: ["waits", "other"] };
+const WORDS = { allowed: ["allowed", "well"], denied: ["denied", "refused"], expired: ["expired", "refused"], withdrawn: ["withdrawn", "other"], open: ["pending", "other"] };
 
 function decided(one) {
   const [what, server] = title(one);
@@ -225,7 +225,7 @@ function over(matter) {
   const { decided: how } = matter;
   return h("article", { class: "matter over", key: matter.id },
     h("header", { class: "matter-head" }, h("div", null, h("h2", null, h("span", { class: "mono" }, what), h("span", { class: "soft" }, ` · ${server}`)),
-      h("p", { class: "small" }, h("span", { class: `ending ${kind}` }, word), how ? ` by ${how.by}, ${ago(new Date(how.at))}` : ", because nobody decided in time or whoever asked went away",
+      h("p", { class: "small" }, h("span", { class: `ending ${kind}` }, word), how ? ` by ${how.by}, ${ago(new Date(how.at))}` : ", because there was no decision in time or the requester disconnected",
         how?.reason && `: ${how.reason}`))),
     h("div", { class: "matter-body" }, body(matter, { tab: "form", canEdit: false, value: how?.edited }, () => {})));
 }
@@ -284,7 +284,7 @@ function deny(matter, app, block = false, isByKey = false) {
 function allow(matter, app, scope, isByKey = false) {
   const [what] = title(matter);
   if (!canAllow(matter)) return undefined;
-  if (draftOf(matter).problem?.startsWith("This is no JSON")) return undefined;
+  if (draftOf(matter).problem?.startsWith("This is not valid JSON")) return undefined;
   return decide(matter, { decision: "allow", ...edited(matter), ...(scope && { scope }) }, scope ? `${what} is allowed for this session.` : done(matter), app, isByKey).catch(() => {});
 }
 

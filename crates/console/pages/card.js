@@ -7,29 +7,29 @@ import { isEqual, objectDiff } from "./diff.js";
 import { effects } from "./servers.js";
 import { edit, shown, view } from "./values.js";
 
-const WHAT = { tool: "calls the tool", prompt: "fetches the prompt", resource: "reads" };
+const WHAT = { tool: "to call the tool", prompt: "to fetch the prompt", resource: "to read" };
 
 /** What a card is about: who wants what, in a few words. */
 export function title({ server, card }) {
   switch (card.kind) {
     case "call": return [card.name, server];
-    case "result": return [`What ${card.name} answered`, server];
+    case "result": return [`Result of ${card.name}`, server];
     case "sampling_request": return ["Ask a model", server];
-    case "sampling_result": return ["What the model answered", server];
+    case "sampling_result": return ["Answer from the model", server];
     case "form": return ["Fill in a form", server];
-    case "url": return ["Go to an address", server];
+    case "url": return ["Open a URL", server];
     default: return [card.kind, server];
   }
 }
 
 /** What happens if it is allowed, in a word. */
 export function yes({ card }) {
-  return { sampling_request: "Send once", sampling_result: "Deliver", result: "Deliver", form: "Send the form", url: "I will go there" }[card.kind] ?? "Allow once";
+  return { sampling_request: "Send once", sampling_result: "Deliver", result: "Deliver", form: "Send the form", url: "I will open it" }[card.kind] ?? "Allow once";
 }
 
 /** What has happened once it was allowed. */
 export function done({ card }) {
-  const words = { sampling_request: "It is sent to the model.", sampling_result: "The server gets the answer.", result: "The result is delivered.", form: "The form is sent.", url: "The server is told that you go there." };
+  const words = { sampling_request: "It is sent to the model.", sampling_result: "The server gets the answer.", result: "The result is delivered.", form: "The form is sent.", url: "The server is notified that you open the URL." };
   return words[card.kind] ?? `Allowed once: ${card.name}.`;
 }
 
@@ -75,7 +75,7 @@ export function body(matter, draft, change) {
 
 function facts({ principal, application, server }, ...more) {
   return h("dl", { class: "facts" },
-    fact("Asked by", application ?? "an application without a name", h("span", { class: "soft" }, application ? ", as it calls itself" : "")),
+    fact("Asked by", application ?? "an unnamed application", h("span", { class: "soft" }, application ? " (name not verified)" : "")),
     principal && fact("Signed in", principal), fact("Server", server), more);
 }
 
@@ -83,11 +83,11 @@ function call(card, matter, draft, change) {
   return [
     h("p", { class: "counts", key: "effects" }, card.what === "tool" && h("span", { class: "chips" }, effects({
       readOnlyHint: card.effects?.read_only, destructiveHint: card.effects?.destructive, openWorldHint: card.effects?.open_world, idempotentHint: card.effects?.idempotent,
-    }, card.effects?.trusted), card.effects && h("span", { class: "chip" }, card.effects.trusted ? "the server’s word is believed" : "not believed: nobody trusts this server’s word"))),
-    facts(matter, fact("Wants", `${WHAT[card.what] ?? card.what} `, h("span", { class: "mono" }, card.name)), fact("Asked because", card.because), matter.session && fact("This session is", matter.session), card.data_flow && fact("Take care", dataFlow(card.data_flow)),
+    }, card.effects?.trusted), card.effects && h("span", { class: "chip" }, card.effects.trusted ? "trusted server" : "untrusted server: these annotations are not relied on"))),
+    facts(matter, fact("Wants", `${WHAT[card.what] ?? card.what} `, h("span", { class: "mono" }, card.name)), fact("Asked because", card.because), matter.session && fact("Session", matter.session), card.data_flow && fact("Take care", dataFlow(card.data_flow)),
       card.destinations.length > 0 && fact("Points to", h("span", { class: "chips" }, card.destinations.map((one) => h("span", { class: "chip mono wide" }, one))))),
     values("Arguments", card.input_schema, card.arguments ?? {}, draft, change, card.last_arguments),
-    (card.description || card.title) && h("details", { key: "said", class: "said-of" }, h("summary", null, "What the server says of it"),
+    (card.description || card.title) && h("details", { key: "said", class: "said-of" }, h("summary", null, "The server’s description"),
       card.title && h("p", null, h("strong", null, card.title)), h("p", { class: "words" }, card.description ?? "")),
   ];
 }
@@ -103,7 +103,7 @@ function values(name, schema, base, draft, change, last) {
   const now = draft.value ?? base;
   const isEdited = draft.value !== undefined && !isEqual(draft.value, base);
   const changed = last && objectDiff(last, now);
-  const tabs = [["form", name], ["raw", "JSON"], last && ["diff", "Against the last one"]].filter(Boolean);
+  const tabs = [["form", name], ["raw", "JSON"], last && ["diff", "Compared with the last call"]].filter(Boolean);
   const tab = tabs.some(([one]) => one === draft.tab) ? draft.tab : "form";
   return h("section", { class: "values", key: "values", "data-see": draft.region },
     h("div", { class: "bar" },
@@ -113,11 +113,11 @@ function values(name, schema, base, draft, change, last) {
       isEdited && h("span", { class: "chip wide", key: "edited" }, "edited by you"),
       draft.canEdit && tab !== "diff" && h("button", { type: "button", class: "quiet end", key: "edit", "data-edit": true, onclick: () => change({ isEditing: !draft.isEditing, ...(draft.isEditing ? {} : { value: draft.value ?? clone(base) }) }) },
         draft.isEditing ? "Done" : "Edit"),
-      isEdited && h("button", { type: "button", class: "quiet", key: "undo", onclick: () => change({ value: undefined, isEditing: false, text: undefined }) }, "As it was")),
+      isEdited && h("button", { type: "button", class: "quiet", key: "undo", onclick: () => change({ value: undefined, isEditing: false, text: undefined }) }, "Reset")),
     tab === "form" && (draft.isEditing ? edit(schema, now, (value) => change({ value })) : view(schema, now)),
     tab === "raw" && (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code whole" }, stringify(now, 2))),
     tab === "diff" && (changed ?? h("p", { class: "soft" }, "The same as the last time that it was approved.")),
-    isEdited && tab === "form" && !draft.isEditing && h("details", { key: "edits", open: true }, h("summary", { class: "soft small" }, "What you changed"), objectDiff(base, now)));
+    isEdited && tab === "form" && !draft.isEditing && h("details", { key: "edits", open: true }, h("summary", { class: "soft small" }, "Your changes"), objectDiff(base, now)));
 }
 
 function rawEditor(now, draft, change) {
@@ -126,7 +126,7 @@ function rawEditor(now, draft, change) {
       try {
         change({ text: event.target.value, value: parse(event.target.value), problem: undefined });
       } catch {
-        change({ text: event.target.value, problem: "This is no JSON yet." });
+        change({ text: event.target.value, problem: "This is not valid JSON yet." });
       }
     } });
 }
@@ -134,7 +134,7 @@ function rawEditor(now, draft, change) {
 function content(block) {
   if (block?.type === "text") return h("p", { class: "words said" }, block.text);
   if (block?.type === "image" || block?.type === "audio") {
-    return h("p", { class: "soft" }, `${block.type === "image" ? "An image" : "A sound"}, ${block.mimeType ?? "of no known type"}, ${count(Math.round((block.data?.length ?? 0) * 0.75))} bytes`);
+    return h("p", { class: "soft" }, `${block.type === "image" ? "An image" : "Audio"}, ${block.mimeType ?? "of unknown type"}, ${count(Math.round((block.data?.length ?? 0) * 0.75))} bytes`);
   }
   return h("pre", { class: "code whole" }, stringify(block, 2));
 }
@@ -172,11 +172,11 @@ function result(card, matter, draft, change) {
   };
   return [
     facts(matter, fact("Came from", h("span", { class: "mono" }, card.name)), fact("Shown because", card.because)),
-    h("section", { class: "values", key: "values", "data-see": draft.region }, editBar("What would go to the application", draft, change, card.result),
+    h("section", { class: "values", key: "values", "data-see": draft.region }, editBar("To be sent to the application", draft, change, card.result),
       draft.tab === "raw" ? (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code whole" }, stringify(now, 2)))
         : Array.isArray(now?.content) ? [textBlocks(now.content, draft, put), beside(now)]
           : h("pre", { class: "code whole" }, stringify(now, 2))),
-    h("details", { key: "sent" }, h("summary", { class: "soft" }, "What was sent"), view(null, card.arguments ?? {})),
+    h("details", { key: "sent" }, h("summary", { class: "soft" }, "Arguments sent"), view(null, card.arguments ?? {})),
   ];
 }
 
@@ -190,18 +190,18 @@ function samplingRequest(card, matter, draft, change) {
       fact("Model", draft.isEditing && card.models.length > 1
         ? h("select", { "aria-label": "Model", value: now.model ?? card.model, onchange: (event) => put({ model: event.target.value }) },
           card.models.map((name) => h("option", { value: name, selected: name === (now.model ?? card.model) }, name)))
-        : h("strong", null, now.model ?? card.model), h("p", { class: "soft small" }, isOther ? `named by you, in place of ${card.model}` : card.reason)),
+        : h("strong", null, now.model ?? card.model), h("p", { class: "soft small" }, isOther ? `chosen by you instead of ${card.model}` : card.reason)),
       fact("Size", `about ${many(card.tokens, "token")} sent, at most ${count(most ?? card.max_tokens)} back`, card.cost !== undefined && (isOther ? `, at the price of ${now.model}` : `, at most ${card.cost} in the currency of your prices`)),
       fact("Budget left", card.remaining)),
-    h("section", { class: "values", key: "values", "data-see": draft.region }, editBar("What would be sent", draft, change, card.request),
+    h("section", { class: "values", key: "values", "data-see": draft.region }, editBar("To be sent to the model", draft, change, card.request),
       draft.tab === "raw" ? (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code whole" }, stringify(now, 2))) : [
-        draft.isEditing && h("div", { class: "field", key: "most" }, h("label", { for: "most" }, "Tokens of the answer, at most"),
+        draft.isEditing && h("div", { class: "field", key: "most" }, h("label", { for: "most" }, "Maximum tokens of the answer"),
           h("input", { id: "most", type: "number", min: 1, max: card.max_tokens, value: String(most ?? card.max_tokens), oninput: (event) => put({ maxTokens: Number(event.target.value) }) })),
         (system || draft.isEditing) && h("div", { class: "message", key: "system" }, h("p", { class: "soft small" }, "system prompt"),
           draft.isEditing ? h("textarea", { class: "wide-field", rows: 3, "aria-label": "System prompt", value: escapeHidden(system ?? ""), oninput: (event) => put({ systemPrompt: unescapeHidden(event.target.value) }) }) : h("p", { class: "words said" }, system)),
         (now.messages ?? []).map((message, at) => h("div", { class: "message", key: at }, h("p", { class: "soft small" }, message.role),
           textBlocks(message.content, draft, (index, block) => put({ messages: now.messages.map((one, other) => (other === at ? { ...one, content: replaced(one.content, index, block) } : one)) })))),
-        card.context && h("div", { class: "message", key: "context" }, h("p", { class: "soft small" }, "context that is added"), h("p", { class: "words said" }, card.context)),
+        card.context && h("div", { class: "message", key: "context" }, h("p", { class: "soft small" }, "added context"), h("p", { class: "words said" }, card.context)),
         now.tools?.length > 0 && h("p", { class: "soft", key: "tools" }, `Tools that the model may call: ${now.tools.map((one) => one.name).join(", ")}`),
       ]),
   ];
@@ -213,10 +213,10 @@ function samplingResult(card, matter, draft, change) {
     card.findings.map((text) => h("p", { class: "problem", key: text }, text)),
     facts(matter, card.cause && fact("In the call of", h("span", { class: "mono" }, card.cause)), fact("Model", now.model ?? ""),
       card.usage && fact("Size", `${many(card.usage[0], "token")} sent, ${count(card.usage[1])} back`), card.cost !== undefined && fact("Cost", `${card.cost}, in the currency of your prices`)),
-    h("section", { class: "values", key: "values", "data-see": draft.region }, editBar("What the server would get", draft, change, card.result),
+    h("section", { class: "values", key: "values", "data-see": draft.region }, editBar("To be sent to the server", draft, change, card.result),
       draft.tab === "raw" ? (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code whole" }, stringify(now, 2)))
         : textBlocks(now.content, draft, (index, block) => change({ value: { ...now, content: replaced(now.content, index, block) } }))),
-    h("details", { key: "sent" }, h("summary", { class: "soft" }, "What was sent"), (card.request.messages ?? []).map((message) => [h("p", { class: "soft small" }, message.role), blocks(message.content)])),
+    h("details", { key: "sent" }, h("summary", { class: "soft" }, "Request sent"), (card.request.messages ?? []).map((message) => [h("p", { class: "soft small" }, message.role), blocks(message.content)])),
   ];
 }
 
@@ -235,7 +235,7 @@ function url(card, matter, draft) {
     facts(matter, card.cause && fact("In the call of", h("span", { class: "mono" }, card.cause)), fact("Host", card.host ? h("strong", { class: "mono" }, card.host) : "none")),
     h("section", { class: "values", key: "values", "data-see": draft.region }, h("p", { class: "words said" }, card.message),
       h("p", { class: "code" }, at < 0 ? card.url : [card.url.slice(0, at), h("strong", null, card.host), card.url.slice(at + card.host.length)]),
-      h("p", { class: "soft small" }, "Nothing of it was fetched. If you allow it, the application says that you went there; go only if you know this host."),
+      h("p", { class: "soft small" }, "This URL was not fetched. If you allow it, the application reports that you opened it; open it only if you know this host."),
       /^https?:\/\//.test(card.url) && h("p", null, h("a", { href: card.url, target: "_blank", rel: "noopener noreferrer" }, "Open it in a new tab"))),
   ];
 }

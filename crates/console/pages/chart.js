@@ -36,7 +36,7 @@ function frame(label, since, until, most, say, inner) {
 }
 
 const KINDS = ["well", "failed", "refused", "other"];
-export const KIND_WORDS = { well: "done", failed: "failed", refused: "refused", other: "else" };
+export const KIND_WORDS = { well: "done", failed: "failed", refused: "refused", other: "other" };
 
 /** How much there was, stacked by how it ended. */
 export function volume({ spans, since, until, counted }) {

@@ -76,7 +76,7 @@ export function objectDiff(before, after) {
     const [had, has] = [Object.hasOwn(before ?? {}, name), Object.hasOwn(after ?? {}, name)];
     const value = had && has ? textDiff(told(before[name]), told(after[name]))
       : h(has ? "ins" : "del", { class: "diff" }, told(has ? after[name] : before[name]));
-    return h("div", { key: name }, h("dt", null, h("span", { class: "mono" }, name), h("span", { class: "soft" }, !had ? " new" : !has ? " gone" : "")),
+    return h("div", { key: name }, h("dt", null, h("span", { class: "mono" }, name), h("span", { class: "soft" }, !had ? " new" : !has ? " removed" : "")),
       h("dd", { class: "value" }, value));
   });
   return rows.length > 0 ? h("dl", { class: "facts" }, rows) : null;

@@ -18,7 +18,7 @@ function textNodes(text) {
     if (!HIDDEN.test(part) || part === "\n" || part === "\t") return document.createTextNode(part);
     const mark = document.createElement("span");
     mark.className = "ghost";
-    mark.title = "a character that does not show";
+    mark.title = "invisible character";
     mark.textContent = shown(part);
     return mark;
   });

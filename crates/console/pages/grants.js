@@ -23,8 +23,8 @@ export const grants = {
     return [
       head("Grants and rules", h("input", { type: "search", class: "search", "data-search": true, placeholder: "Find  /", "aria-label": "Find a grant", value: search,
         oninput: (event) => { search = event.target.value; app.render(); } })),
-      h("p", { class: "lead", key: "lead" }, "What you decided for longer than once. Whatever is revoked is asked about again."),
-      shown.length === 0 && h("p", { class: "empty", key: "none" }, search ? "Nothing of that name." : "Nothing is allowed or denied for longer."),
+      h("p", { class: "lead", key: "lead" }, "Decisions that you made for more than one call. Revoked grants require approval again."),
+      shown.length === 0 && h("p", { class: "empty", key: "none" }, search ? "No matching grants." : "No lasting grants."),
       h("ul", { class: "cards", key: "cards" }, shown.map((one) => grant(one, app))),
       h("section", { key: "rules" }, h("h2", null, "Rules"), written(rules)),
     ];
@@ -50,7 +50,7 @@ function grant(one, app) {
         `given ${ago(new Date(one.given_at))} by ${one.by}`].filter(Boolean).join(", ")));
 }
 
-const KINDS = { is: "is", under: "in", like: "like", at_least: "at least", at_most: "at most", regex: "fits", longer_than: "longer than", present: "there:" };
+const KINDS = { is: "is", under: "in", like: "like", at_least: "at least", at_most: "at most", regex: "matches", longer_than: "longer than", present: "present:" };
 
 function words(condition) {
   if (typeof condition !== "object" || condition === null || Array.isArray(condition)) return `is ${stringify(condition)}`;
@@ -68,10 +68,10 @@ async function revoke(one, app) {
 }
 
 function written({ hasPolicy, rules, trusted }) {
-  if (!hasPolicy) return h("p", { class: "warn" }, "There is no policy.toml, so everything may be called and nobody is asked. See “Who may call what” in the README.");
+  if (!hasPolicy) return h("p", { class: "warn" }, "There is no policy.toml, so all calls are allowed without approval. See “Who may call what” in the README.");
   return [
-    h("p", { class: "soft small" }, rules.length > 0 ? "In this order; the first that fits decides. They stand in policy.toml." : "No rules: what is not ordinary is asked about.",
-      trusted.length > 0 && ` The word of ${trusted.join(", ")} about its tools is believed.`),
+    h("p", { class: "soft small" }, rules.length > 0 ? "The rules of policy.toml, in order; the first that matches decides." : "No rules: the defaults apply.",
+      trusted.length > 0 && ` Tool annotations are trusted from: ${trusted.join(", ")}.`),
     rules.length > 0 && h("ol", { class: "rules" }, rules.map((rule) => h("li", { key: rule.number },
       h("div", { class: "rule-line" }, h("span", { class: `chip ${{ deny: "sharp", allow: "calm", ask: "wide" }[rule.decide] ?? ""}` }, rule.decide),
         h("span", null, rule.name && h("strong", null, `${rule.name}: `), rule.conditions.map(([key, text], index) => [index > 0 && h("span", { class: "soft" }, " and "), h("span", { class: "mono" }, key), " ", text]), rule.conditions.length === 0 && "anything"),

@@ -5,10 +5,10 @@ import { dialog, h } from "./dom.js";
 let ofPage = [];
 
 const everywhere = [
-  { keys: ["j", "ArrowDown"], show: "j", does: "the next one", run: () => move(1) },
-  { keys: ["k", "ArrowUp"], show: "k", does: "the one before", run: () => move(-1) },
+  { keys: ["j", "ArrowDown"], show: "j", does: "next item", run: () => move(1) },
+  { keys: ["k", "ArrowUp"], show: "k", does: "previous item", run: () => move(-1) },
   { keys: ["/"], show: "/", does: "search", run: () => focus("[data-search]") },
-  { keys: ["?"], show: "?", does: "this", run: () => help() },
+  { keys: ["?"], show: "?", does: "show keys", run: () => help() },
 ];
 
 let pages = [];

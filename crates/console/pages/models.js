@@ -16,19 +16,19 @@ export const models = {
   load: (_, signal) => get("models", signal),
   view(all, _, app) {
     if (!all.isOffered) {
-      return [head("Models and budgets"), h("div", { class: "empty", key: "none" }, h("p", null, "No model is configured, so servers are offered none."),
-        h("p", { class: "small" }, "A table [models.NAME] of the configuration adds one, and [sampling] says what servers may spend."))];
+      return [head("Models and budgets"), h("div", { class: "empty", key: "none" }, h("p", null, "No model is configured, so servers cannot use one."),
+        h("p", { class: "small" }, "Add one with a table [models.NAME] in the configuration; [sampling] sets what servers may spend."))];
     }
     return [
       head("Models and budgets"),
-      h("p", { class: "lead", key: "lead" }, "Servers may ask for a model’s answer where the application has none. You look at what is sent and at what comes back, each time for ",
+      h("p", { class: "lead", key: "lead" }, "Servers may request a model’s answer if the application offers no model. You review each request and each answer, each within ",
         patience(all.reviewTimeoutMs), ", unless a rule says otherwise."),
       h("section", { key: "budgets", "aria-label": "Budgets" }, h("h2", null, "Budgets"), h("p", { class: "soft small" }, whole(all)),
         h("ul", { class: "cards" }, all.budgets.map(budget))),
       h("section", { key: "models", "aria-label": "Models" }, h("h2", null, "Models"), h("ul", { class: "cards pair" }, all.models.map(model))),
-      h("section", { key: "names", "aria-label": "Names" }, h("h2", null, "Names that find them"), names(all.models)),
-      h("section", { key: "lately", "aria-label": "Lately" }, h("h2", null, "Chosen lately"),
-        all.lately.length === 0 ? h("p", { class: "empty" }, "Nothing was chosen since the host started.")
+      h("section", { key: "names", "aria-label": "Names" }, h("h2", null, "Names that match"), names(all.models)),
+      h("section", { key: "lately", "aria-label": "Recent choices" }, h("h2", null, "Recent choices"),
+        all.lately.length === 0 ? h("p", { class: "empty" }, "No model was chosen since the host started.")
           : h("ul", { class: "entries" }, all.lately.map((one) => chosen(one, app)))),
     ];
   },
@@ -43,13 +43,13 @@ const within = (allowance) => `within ${span(allowance.windowMs)}`;
 function words(allowance) {
   const limits = [allowance.tokens !== null && many(allowance.tokens, "token"), allowance.money !== null && `${allowance.money} of money (in the currency of your prices)`].filter(Boolean);
   const rate = allowance.calls !== null && `at most ${many(allowance.calls, "request")} in ${span(allowance.perMs)}`;
-  return [limits.length > 0 ? `${limits.join(" and ")} ${within(allowance)}` : "as much as it likes", rate].filter(Boolean).join(", ");
+  return [limits.length > 0 ? `${limits.join(" and ")} ${within(allowance)}` : "an unlimited amount", rate].filter(Boolean).join(", ");
 }
 
 function whole({ everyServer, isKept }) {
   return [
     everyServer ? `A server without a budget of its own may spend ${words(everyServer)}.` : "A server without a budget of its own may spend nothing.",
-    isKept ? " What was spent is known after a restart." : " What was spent is forgotten when the host ends: it has no folder to keep it in.",
+    isKept ? " Spending persists across restarts." : " Spending is lost when the host stops, because it has no state folder.",
   ];
 }
 
@@ -78,37 +78,37 @@ function budget(one) {
       h("h2", null, kind === "server" ? inside(`/servers/${encodeURIComponent(name)}`, { class: "name", "data-focus": true }, name) : h("span", { tabindex: "0", "data-focus": true }, name)),
       h("span", { class: "chip" }, kind === "server" ? "server" : "signed in"),
       allowance && h("span", { class: "soft small end" }, within(allowance))),
-    !allowance && h("p", { class: "soft" }, "No budget: it may ask no model."),
+    !allowance && h("p", { class: "soft" }, "No budget: it may not use any model."),
     allowance && allowance.tokens !== null && meter("Tokens", one.spentTokens, one.reservedTokens, one.leftTokens, allowance.tokens, count),
     allowance && allowance.money !== null && meter("Money, in the currency of your prices", one.spentMoney, one.reservedMoney, one.leftMoney, allowance.money, same),
-    allowance && allowance.tokens === null && allowance.money === null && h("p", null, "As much as it likes."),
+    allowance && allowance.tokens === null && allowance.money === null && h("p", null, "Unlimited."),
     (!allowance || allowance.tokens === null) && spent && h("p", { class: "soft small" },
       `${many(one.spentTokens, "token")} spent${Number(one.reservedTokens) > 0 ? `, ${count(one.reservedTokens)} set aside` : ""}`, Number(one.spentMoney) > 0 && `, for ${one.spentMoney} in the currency of your prices`),
     allowance?.calls !== null && allowance?.calls !== undefined && h("p", { class: "soft small" }, `At most ${many(allowance.calls, "request")} in ${span(allowance.perMs)}.`));
 }
 
-const SCORES = [["cost", "Cheap"], ["speed", "Fast"], ["intelligence", "Able"]];
+const SCORES = [["cost", "Cheap"], ["speed", "Fast"], ["intelligence", "Capable"]];
 
 function model(one) {
-  const takes = ["text", one.images && "pictures", one.audio && "sounds", one.tools && "tools"].filter(Boolean);
+  const takes = ["text", one.images && "images", one.audio && "audio", one.tools && "tools"].filter(Boolean);
   return h("li", { class: "card model", key: one.name, "data-row": true, "data-model": one.name },
     h("div", { class: "card-head" }, h("h2", null, h("span", { tabindex: "0", "data-focus": true }, one.name)), h("span", { class: "chip" }, one.provider)),
     h("p", { class: "target" }, one.model),
     h("dl", { class: "scores" }, SCORES.map(([key, name]) => h("div", { key },
       h("dt", null, name), h("dd", null, h("span", { class: "meter-bar", "aria-hidden": "true" }, h("span", { class: "meter-used", style: { width: `${Number(one[key]) * 100}%` } })), h("span", { class: "number" }, String(one[key])))))),
     h("dl", { class: "facts tight one" },
-      h("div", null, h("dt", null, "Takes"), h("dd", null, takes.join(", "))),
-      h("div", null, h("dt", null, "Price"), h("dd", null, one.prices ? `${one.prices[0]} in, ${one.prices[1]} out, for a million tokens, in the currency of your prices` : "not known")),
-      (one.context !== null || one.maxOutput !== null) && h("div", null, h("dt", null, "Room"), h("dd", null,
+      h("div", null, h("dt", null, "Supports"), h("dd", null, takes.join(", "))),
+      h("div", null, h("dt", null, "Price"), h("dd", null, one.prices ? `${one.prices[0]} in, ${one.prices[1]} out, for a million tokens, in the currency of your prices` : "unknown")),
+      (one.context !== null || one.maxOutput !== null) && h("div", null, h("dt", null, "Limits"), h("dd", null,
         [one.context !== null && many(one.context, "token"), one.maxOutput !== null && `answers of ${count(one.maxOutput)}`].filter(Boolean).join(", ")))));
 }
 
 function names(all) {
-  const rows = all.flatMap((one) => [[one.name, one, "its name"], ...(one.model === one.name ? [] : [[one.model, one, "what its provider calls it"]]), ...one.aliases.map((alias) => [alias, one, "stands in for it"])]);
+  const rows = all.flatMap((one) => [[one.name, one, "its name"], ...(one.model === one.name ? [] : [[one.model, one, "the provider’s name for it"]]), ...one.aliases.map((alias) => [alias, one, "alias"])]);
   return [
-    h("p", { class: "soft small" }, "A server’s hint finds a model when it is a part of one of these, in any case. The first hint that finds one decides; then the server’s priorities do."),
+    h("p", { class: "soft small" }, "A server’s hint matches a model if it is a substring of one of these names, ignoring case. The first hint that matches decides; then the server’s priorities do."),
     h("div", { class: "scroll boxed" }, h("table", { class: "names" },
-      h("thead", null, h("tr", null, ["Name", "Finds", "Because"].map((name) => h("th", { scope: "col" }, name)))),
+      h("thead", null, h("tr", null, ["Name", "Model", "Reason"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", null, rows.map(([name, one, why]) => h("tr", { key: `${one.name} ${name} ${why}` }, h("th", { scope: "row", class: "mono" }, name), h("td", null, one.name), h("td", { class: "soft" }, why)))))),
   ];
 }
@@ -129,7 +129,7 @@ function chosen(one, app) {
       h("span", { class: "took" }, one.usage ? many(Number(one.usage[0]) + Number(one.usage[1]), "token") : ""),
       h("span", { class: "who soft", title: "in the currency of your prices" }, one.cost ? `cost ${one.cost}` : "")),
     isOpen && h("div", { class: "entry-more" }, h("dl", { class: "facts" },
-      [["When", moment(new Date(one.at))], ["In the call of", one.cause], ["Chosen because", one.reason], ["Named by", one.isNamed && "the person, instead"],
+      [["When", moment(new Date(one.at))], ["In the call of", one.cause], ["Chosen because", one.reason], ["Chosen by", one.isNamed && "the user, instead"],
         ["Tokens", one.usage && `${count(one.usage[0])} sent, ${count(one.usage[1])} received`], ["Cost", one.cost && `${one.cost}, in the currency of your prices`]]
         .filter(([, value]) => value).map(([name, value]) => h("div", { key: name }, h("dt", null, name), h("dd", null, value))))));
 }

@@ -11,13 +11,13 @@ function say(title, text) {
 }
 
 if (!token) {
-  say("This link is not whole", "Run “hospes console” in a terminal for a new one.");
+  say("This link is incomplete", "Run “hospes console” in a terminal for a new one.");
 } else {
   try {
     const { key } = await request("POST", "open", { token });
     keep(key);
     location.replace("/");
   } catch (error) {
-    say(error.code === "no-link" ? "This link is used up" : "The console cannot be opened", error.message);
+    say(error.code === "no-link" ? "This link is no longer valid" : "The console cannot be opened", error.message);
   }
 }

@@ -66,10 +66,10 @@ const lints = (all) => all?.length > 0 && h("ul", { class: "lints" }, all.map((o
 /** What waits for a person about a server, in few words; nothing where nothing does. */
 export function waits(pinned) {
   if (!pinned || pinned.isBuiltin) return null;
-  if (pinned.state === "new") return "It was never accepted: nothing of it can be called, and no word of its own is passed on.";
-  if (pinned.state === "rejected") return "It was rejected, and is not started.";
+  if (pinned.state === "new") return "It was never accepted: none of its tools can be called, and its texts are withheld.";
+  if (pinned.state === "rejected") return "It was rejected and is not started.";
   const waiting = pinned.items.filter(isWaiting).length;
-  if (pinned.before) return "It is started with something else than what was accepted.";
+  if (pinned.before) return "Its command, URL or program has changed since it was accepted.";
   return waiting > 0 ? `${many(waiting, "definition")} waiting for you to accept: until then withheld.` : null;
 }
 
@@ -95,7 +95,7 @@ export function trust(pinned, app) {
   const { server, fingerprint, before } = pinned;
   const order = (item) => ORDER.indexOf(item.state) * 2 + (isConspicuous(item) ? 0 : 1);
   const items = [...pinned.items].sort((a, b) => order(a) - order(b));
-  if (pinned.isBuiltin) return h("p", { class: "empty", key: "builtin" }, "It is part of the program, and trusted as the program is.");
+  if (pinned.isBuiltin) return h("p", { class: "empty", key: "builtin" }, "It is part of Hospes and needs no acceptance.");
   redraw = () => app.render();
   lookSoon();
   return [
@@ -104,7 +104,7 @@ export function trust(pinned, app) {
       before ? h("p", { class: "code whole" }, textDiff(before.shown, fingerprint.shown)) : h("p", { class: "code whole" }, fingerprint.shown),
       h("dl", { class: "facts" },
         fingerprint.program && h("div", null, h("dt", null, "Program"), h("dd", { class: "mono" }, fingerprint.program)),
-        fingerprint.program_hash && h("div", null, h("dt", null, "SHA-256 of it"), h("dd", { class: "mono" }, before?.program_hash && before.program_hash !== fingerprint.program_hash ? textDiff(before.program_hash, fingerprint.program_hash) : fingerprint.program_hash)),
+        fingerprint.program_hash && h("div", null, h("dt", null, "SHA-256"), h("dd", { class: "mono" }, before?.program_hash && before.program_hash !== fingerprint.program_hash ? textDiff(before.program_hash, fingerprint.program_hash) : fingerprint.program_hash)),
         pinned.decidedAt && h("div", null, h("dt", null, "Decided"), h("dd", null, `${ago(fromMicros(pinned.decidedAt))}${pinned.decidedBy ? `, ${pinned.decidedBy}` : ""}`))),
       lints(pinned.lints)),
     h("ul", { class: "definitions", key: "items" }, items.map((item) => one(pinned, item, app))),
@@ -146,15 +146,15 @@ function one(pinned, item, app) {
   return h("li", { class: "definition", key: keyOf(server, item), "data-row": true },
     h("details", { key: "d", open: mustShow || isConspicuous(item), ontoggle: (event) => { if (event.target.open) look(server, item, app); lookSoon(); } },
       h("summary", { "data-focus": true }, stand(item.state), h("span", { class: "mono name" }, item.name || "instructions"), h("span", { class: "soft small" }, KINDS[item.kind] ?? item.kind),
-        h("span", { class: "chips" }, mustShow && !isShown && h("span", { class: "chip" }, "not yet shown"), item.lints?.length > 0 && h("span", { class: "chip wide" }, many(item.lints.length, "sign", "signs")))),
+        h("span", { class: "chips" }, mustShow && !isShown && h("span", { class: "chip" }, "not yet shown"), item.lints?.length > 0 && h("span", { class: "chip wide" }, many(item.lints.length, "warning")))),
       // The region is there only once its content is.
       of?.difference && h("div", { class: "region", key: "region", "data-see": region },
         lints(item.lints),
         of.difference.before !== undefined && of.difference.changes.length > 0
-          ? h("dl", { class: "facts", key: "changes" }, of.difference.changes.map((change) => h("div", { key: change.at }, h("dt", null, h("span", { class: "mono" }, change.at || "all of it")),
+          ? h("dl", { class: "facts", key: "changes" }, of.difference.changes.map((change) => h("div", { key: change.at }, h("dt", null, h("span", { class: "mono" }, change.at || "everything")),
             h("dd", null, textDiff(change.before ?? "", change.after ?? "")))))
           : of.difference.after !== undefined ? h("pre", { class: "code whole", key: "after" }, stringify(of.difference.after, 2))
-            : h("p", { class: "warn", key: "long" }, "It is too long to be kept, and cannot be shown here.")),
+            : h("p", { class: "warn", key: "long" }, "It is too long to be stored and cannot be shown here.")),
       of?.difference && of.history.length > 1 && h("details", { class: "raw", key: "history" }, h("summary", null, `${many(of.history.length, "version")} so far`),
         h("ol", { class: "history" }, of.history.map((version) => h("li", { key: version.hash },
           h("p", { class: "soft small" }, `first seen ${ago(fromMicros(version.seen_at))}, ${version.state}${version.decided_by ? ` by ${version.decided_by}` : ""}${version.is_current ? ", offered now" : ""}`),

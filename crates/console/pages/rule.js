@@ -3,7 +3,7 @@
 import { dialog, escapeHidden, h, patch, unescapeHidden } from "./dom.js";
 import { parse } from "./json.js";
 
-const KINDS = [["is", "is"], ["under", "is in the folder"], ["like", "looks like"], ["any", "may be anything"]];
+const KINDS = [["is", "is"], ["under", "is in the folder"], ["like", "matches"], ["any", "can be anything"]];
 const DAYS = [[1, "1 day"], [7, "7 days"], [30, "30 days"], [90, "90 days"], [365, "a year"]];
 
 /** Resolves with a permission, or nothing. `send(permission)` is asked to give it, and throws what is wrong with it. */
@@ -36,19 +36,19 @@ export function editRule(matter, value, send) {
     const box = h("form", { class: "rule", method: "dialog", "data-own": true });
     const draw = () => patch(box,
       h("h2", null, "Allow always"),
-      h("p", null, "From now on ", h("span", { class: "mono" }, card.name), " of ", h("strong", null, server), " is called without asking, as long as its definition stays what it is, when all of this holds:"),
+      h("p", null, "From now on ", h("span", { class: "mono" }, card.name), " of ", h("strong", null, server), " is called without approval, as long as its definition does not change and all of these conditions hold:"),
       rows.length > 0 && h("div", { class: "conditions" }, rows.map((row, index) => h("div", { class: "condition", key: row.name },
         h("span", { class: "mono" }, row.name),
-        h("select", { "aria-label": `What ${row.name} has to be`, value: row.kind, onchange: (event) => { row.kind = event.target.value; draw(); } },
+        h("select", { "aria-label": `Condition for ${row.name}`, value: row.kind, onchange: (event) => { row.kind = event.target.value; draw(); } },
           KINDS.map(([kind, words]) => h("option", { value: kind, selected: kind === row.kind }, words))),
         row.kind !== "any" && h("input", { "aria-label": `The value for ${row.name}`, value: escapeHidden(row.text).replaceAll("\n", "\\u{a}"), spellcheck: "false", autocomplete: "off", "data-condition": row.name, key: index, oninput: (event) => { row.text = unescapeHidden(event.target.value); } })))),
-      h("details", { key: "more", open: Boolean(rule.destinations) }, h("summary", { class: "soft" }, "And only where everything that it points to is in one of these places"),
-        h("textarea", { class: "wide-field mono", rows: 2, "aria-label": "Hosts and folders, one to a line", placeholder: "~/work\n*.example.com", value: escapeHidden(rule.destinations), oninput: (event) => { rule.destinations = unescapeHidden(event.target.value); } })),
+      h("details", { key: "more", open: Boolean(rule.destinations) }, h("summary", { class: "soft" }, "Only if all its destinations are in these places"),
+        h("textarea", { class: "wide-field mono", rows: 2, "aria-label": "Hosts and folders, one per line", placeholder: "~/work\n*.example.com", value: escapeHidden(rule.destinations), oninput: (event) => { rule.destinations = unescapeHidden(event.target.value); } })),
       h("div", { class: "condition", key: "until" }, h("label", { for: "rule-days" }, "For"),
         h("select", { id: "rule-days", value: String(rule.days), onchange: (event) => { rule.days = Number(event.target.value); } }, DAYS.map(([days, words]) => h("option", { value: String(days), selected: days === rule.days }, words)))),
       h("label", { class: "check", key: "who" }, h("input", { type: "checkbox", checked: rule.anyApplication, onchange: (event) => { rule.anyApplication = event.target.checked; draw(); } }),
-        rule.anyApplication ? "for any application" : `for any application, not only for ${application ?? "the one that asks"}`),
-      rows.every((row) => row.kind === "any") && !rule.destinations && h("p", { class: "warn", key: "wide" }, "This holds for whatever arguments there are. Narrower is safer."),
+        rule.anyApplication ? "for any application" : `for any application, not only for ${application ?? "the requesting one"}`),
+      rows.every((row) => row.kind === "any") && !rule.destinations && h("p", { class: "warn", key: "wide" }, "This applies to any arguments. A narrower rule is safer."),
       rule.problem && h("p", { class: "problem", role: "alert", key: "problem" }, rule.problem),
       h("div", { class: "buttons", key: "buttons" },
         h("button", { type: "button", autofocus: true, onclick: () => close() }, "Cancel"),
@@ -59,10 +59,10 @@ export function editRule(matter, value, send) {
               await send(given);
               close(given);
             } catch (error) {
-              rule.problem = error instanceof SyntaxError ? "A value is no number and no true or false." : error.message;
+              rule.problem = error instanceof SyntaxError ? "A value is not a number, true or false." : error.message;
               draw();
             }
-          } }, "Allow, and always")));
+          } }, "Allow always")));
     box.onsubmit = (event) => event.preventDefault();
     draw();
     return box;

@@ -6,7 +6,7 @@ import { stringify } from "./json.js";
 /** The type that a schema asks for, in a word or two. */
 export function typeOf(schema) {
   if (typeof schema !== "object" || schema === null) return "anything";
-  if (schema.enum) return "one of a few";
+  if (schema.enum) return "one of several values";
   if (schema.const !== undefined) return stringify(schema.const);
   if (Array.isArray(schema.type)) return schema.type.join(" or ");
   if (schema.type === "array") return schema.items?.type ? `list of ${schema.items.type}` : "list";
@@ -22,8 +22,8 @@ export function fields(schema) {
   if (properties.length === 0) return h("p", { class: "soft" }, "No arguments.");
   const owed = new Set(schema.required ?? []);
   return h("dl", { class: "facts" }, properties.map(([name, of]) => h("div", { key: name },
-    h("dt", null, h("span", { class: "mono" }, name), h("span", { class: "soft" }, owed.has(name) ? " owed" : "")),
+    h("dt", null, h("span", { class: "mono" }, name), h("span", { class: "soft" }, owed.has(name) ? " required" : "")),
     h("dd", null, h("span", { class: "type" }, typeOf(of)), " ", of?.description ?? "",
       of?.enum && h("span", { class: "soft" }, ` ${of.enum.map((one) => stringify(one)).join(", ")}`),
-      of?.default !== undefined && h("span", { class: "soft" }, ` By default ${stringify(of.default)}.`)))));
+      of?.default !== undefined && h("span", { class: "soft" }, ` Default: ${stringify(of.default)}.`)))));
 }

@@ -33,7 +33,7 @@ export const servers = {
   view: (data, { name }, app) => (name ? one(data, app) : all(data, app)),
   keys(data, { name }, app) {
     const of = () => name ?? currentRow()?.dataset.name;
-    const keys = [{ keys: ["r"], show: "r", does: "start the server anew", run: () => of() && restart(of(), app) }];
+    const keys = [{ keys: ["r"], show: "r", does: "restart the server", run: () => of() && restart(of(), app) }];
     if (name) keys.push({ keys: ["Escape"], show: "Esc", does: "back to all servers", run: () => app.go("/servers") });
     return keys;
   },
@@ -42,7 +42,7 @@ export const servers = {
 async function restart(name, app) {
   try {
     await post(`servers/${path(name)}/restart`);
-    toast(`${name} is being started anew.`);
+    toast(`${name} is being restarted.`);
     app.refresh();
   } catch (error) {
     toast(error.message, "bad");
@@ -50,7 +50,7 @@ async function restart(name, app) {
 }
 
 const restartButton = (name, app) => h("button", {
-  type: "button", class: "quiet restart", "data-restart": name, "aria-label": `Restart ${name}`, title: "Closes its connections and starts it anew (r)",
+  type: "button", class: "quiet restart", "data-restart": name, "aria-label": `Restart ${name}`, title: "Closes its connections and restarts it (r)",
   onclick: () => restart(name, app),
 }, "Restart");
 
@@ -68,10 +68,10 @@ function all(status, app) {
       `hospes ${status.version}, process ${status.pid}, up ${span(status.uptimeMs)}. `,
       ill === 0 ? "Every server is ready." : `${many(ill, "server")} not ready.`),
     h("ul", { class: "cards", key: "cards" }, shown.map((server) => card(server, status.pinned.get(server.name), app))),
-    shown.length === 0 && h("p", { class: "empty", key: "none" }, search ? "No server is called that." : "No servers are configured."),
+    shown.length === 0 && h("p", { class: "empty", key: "none" }, search ? "No server has this name." : "No servers are configured."),
     (status.leftOut?.length ?? 0) > 0 && h("section", { key: "left" }, h("h2", null, "Not started"),
       h("dl", { class: "facts" }, status.leftOut.map(([name, why]) => h("div", null, h("dt", null, name), h("dd", null, why))))),
-    (status.collisions?.length ?? 0) > 0 && h("section", { key: "collisions" }, h("h2", null, "Names that several would have"),
+    (status.collisions?.length ?? 0) > 0 && h("section", { key: "collisions" }, h("h2", null, "Name collisions"),
       h("ul", { class: "notes" }, status.collisions.map((text) => h("li", null, text)))),
   ];
 }
@@ -85,7 +85,7 @@ function card(server, pinned, app) {
       h("div", { class: "card-side" }, restartButton(server.name, app))),
     h("p", { class: "target" }, server.target),
     h("p", { class: "counts" }, counts(server), chips(server)),
-    waits(pinned) && h("p", { class: "warn", key: "waits" }, waits(pinned), " ", inside(`/servers/${path(server.name)}`, { "data-look": server.name }, "Look at it")),
+    waits(pinned) && h("p", { class: "warn", key: "waits" }, waits(pinned), " ", inside(`/servers/${path(server.name)}`, { "data-look": server.name }, "Review")),
     trouble(server, pinned));
 }
 
@@ -110,13 +110,13 @@ function chips(server) {
 
 /** What is wrong with a server. What waits to be accepted is said once, in the words of this page. */
 function trouble(server, pinned) {
-  const next = server.nextTryMs !== undefined && `Tried again in ${span(server.nextTryMs)}. `;
+  const next = server.nextTryMs !== undefined && `Next attempt in ${span(server.nextTryMs)}. `;
   const failures = server.failures > 0 && `Failed ${many(server.failures, "time")} in a row. `;
   return [
     server.problem && h("div", { class: "problem" },
       h("p", null, server.problem.split("\n")[0]),
       h("p", { class: "soft" }, failures, next, server.hint && `Hint: ${server.hint}`),
-      server.problem.includes("\n") && h("details", { key: "details" }, h("summary", null, "All of it"), h("pre", { class: "code" }, server.problem))),
+      server.problem.includes("\n") && h("details", { key: "details" }, h("summary", null, "Full message"), h("pre", { class: "code" }, server.problem))),
     [...new Set(server.warnings ?? [])].filter((text) => !(waits(pinned) && text.endsWith("accepts or rejects it there"))).map((text) => h("p", { class: "warn" }, text)),
   ];
 }
@@ -136,7 +136,7 @@ function one({ status, offers, pinned: all }, app) {
     head(status.name, state(status), inside(`/activity${query({ server: status.name })}`, { class: "soft small" }, "Its activity"), restartButton(status.name, app)),
     h("p", { class: "target", key: "target" }, status.target),
     h("p", { class: "counts", key: "counts" }, counts(status), chips(status)),
-    waits(pinned) && shown[0] !== "trust" && h("p", { class: "warn", key: "waits" }, waits(pinned), " ", h("button", { type: "button", class: "quiet", "data-trust": true, onclick: () => { tab = "trust"; app.render(); } }, "Look at it")),
+    waits(pinned) && shown[0] !== "trust" && h("p", { class: "warn", key: "waits" }, waits(pinned), " ", h("button", { type: "button", class: "quiet", "data-trust": true, onclick: () => { tab = "trust"; app.render(); } }, "Review")),
     h("div", { key: "trouble" }, trouble(status, pinned)),
     h("div", { class: "bar", key: "bar" },
       h("div", { class: "tabs", role: "group", "aria-label": "What it offers" }, tabs.map(([name, title, list]) => h("button", {
@@ -148,7 +148,7 @@ function one({ status, offers, pinned: all }, app) {
         oninput: (event) => { inner = event.target.value; app.render(); },
       })),
     shown[0] === "trust" && trust(pinned, app),
-    shown[0] !== "trust" && offers === null && h("p", { class: "empty", key: "unknown" }, "What it offers is not known yet."),
+    shown[0] !== "trust" && offers === null && h("p", { class: "empty", key: "unknown" }, "Its tools, prompts and resources are not known yet."),
     shown[0] !== "trust" && offers !== null && items.length === 0 && h("p", { class: "empty", key: "none" }, "None."),
     shown[0] !== "trust" && h("ul", { class: "definitions", key: `list-${shown[0]}` }, items.map((item) => shown[3](item))),
   ];
@@ -180,7 +180,7 @@ const tool = (item) => definition(item.name, item.name, item.title ?? item.annot
 
 const prompt = (item) => definition(item.name, item.name, item.title, item.description, [],
   [(item.arguments ?? []).length > 0 && h("dl", { class: "facts" }, item.arguments.map((one) => h("div", null,
-    h("dt", null, h("span", { class: "mono" }, one.name), one.required && h("span", { class: "soft" }, " owed")), h("dd", null, one.description ?? "")))), json(item)]);
+    h("dt", null, h("span", { class: "mono" }, one.name), one.required && h("span", { class: "soft" }, " required")), h("dd", null, one.description ?? "")))), json(item)]);
 
 const resource = (item) => definition(item.uri ?? item.uriTemplate, item.uri ?? item.uriTemplate, item.title ?? item.name, item.description,
   [item.mimeType && h("span", { class: "chip" }, item.mimeType)], [json(item)]);

@@ -19,7 +19,7 @@ async function end(id, isThis, app) {
     await post(isThis ? "sessions/end" : `sessions/${path(id)}/end`);
     if (isThis) dispatchEvent(new Event("hospes:out"));
     else {
-      toast("That browser is out.");
+      toast("The session was ended.");
       app.refresh();
     }
   } catch (error) {
@@ -36,7 +36,7 @@ export const sessions = {
   load: (_, signal) => get("sessions", signal),
   view: ({ sessions: all, current }, _, app) => [
     head("Sessions", h("button", { type: "button", class: "quiet", onclick: () => document.getElementById("theme").click() }, "Light or dark"), h("button", { type: "button", class: "quiet", onclick: help }, "Keys")),
-    h("p", { class: "lead", key: "lead" }, "The browsers that are let in to this console. “hospes console” makes a link for another one; it is good once, for ten minutes."),
+    h("p", { class: "lead", key: "lead" }, "Browsers signed in to this console. “hospes console” creates a one-time link for another one, valid for ten minutes."),
     h("ul", { class: "cards", key: "cards" }, all.map((one) => {
       const isThis = one.id === current;
       return h("li", { class: "card", key: one.id, "data-row": true },
@@ -45,7 +45,7 @@ export const sessions = {
           h("div", { class: "card-side" }, h("button", {
             type: "button", class: "quiet", "data-focus": true, "data-end": one.id, onclick: () => end(one.id, isThis, app),
           }, isThis ? "Sign out" : "End"))),
-        h("p", { class: "soft" }, `Let in ${moment(new Date(one.opened))}, last used ${ago(new Date(one.seen))}, ends in ${span(new Date(one.ends) - Date.now())} unless it is used.`),
+        h("p", { class: "soft" }, `Signed in ${moment(new Date(one.opened))}, last used ${ago(new Date(one.seen))}, ends in ${span(new Date(one.ends) - Date.now())} unless it is used.`),
         h("p", { class: "target" }, one.browser));
     })),
   ],

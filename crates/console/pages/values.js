@@ -59,7 +59,7 @@ export function edit(schema, value, change, idOf = "field") {
     const of = schema?.properties?.[name] ?? {};
     const id = `${idOf}-${name}`;
     return h("div", { class: "field", key: name },
-      h("label", { for: id }, h("span", { class: "mono" }, name), h("span", { class: "soft small" }, ` ${typeOf(of)}${owed.has(name) ? ", owed" : ""}`)),
+      h("label", { for: id }, h("span", { class: "mono" }, name), h("span", { class: "soft small" }, ` ${typeOf(of)}${owed.has(name) ? ", required" : ""}`)),
       field(id, of, value[name], owed.has(name), (next) => put(name, next)),
       of.description && h("p", { class: "soft small" }, of.description));
   }));
@@ -104,7 +104,7 @@ function field(id, of, value, owed, put) {
         put(text === "" ? undefined : parse(text));
         event.target.setCustomValidity("");
       } catch {
-        event.target.setCustomValidity("This is no JSON.");
+        event.target.setCustomValidity("This is not valid JSON.");
       }
       event.target.classList.toggle("wrong", !event.target.checkValidity());
     } });

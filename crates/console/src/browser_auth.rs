@@ -59,25 +59,23 @@ pub(crate) async fn check_origin(request: Request, next: Next) -> Result<Respons
 
 fn check_headers(request: &Request, is_page: bool) -> Result<(), ApiError> {
     let headers = request.headers();
-    let host = single_header(headers, HOST.as_str())?
-        .ok_or(ApiError::Elsewhere("a request names the host it is for"))?;
+    let host =
+        single_header(headers, HOST.as_str())?.ok_or(ApiError::Elsewhere("the `Host` header is missing"))?;
     // A request line with another authority means two things to two readers.
     if request.uri().authority().is_some_and(|named| named.as_str() != host)
         || !AllowedHosts::loopback().allows(host)
     {
-        return Err(ApiError::Elsewhere(
-            "this host is called localhost or by a loopback address, and nothing else",
-        ));
+        return Err(ApiError::Elsewhere("the `Host` header must be localhost or a loopback address"));
     }
     if let Some(origin) = single_header(headers, ORIGIN.as_str())?
         && origin.strip_prefix("http://") != Some(host)
     {
-        return Err(ApiError::Elsewhere("only pages of the console itself may ask"));
+        return Err(ApiError::Elsewhere("only pages of the console itself may send requests"));
     }
     match single_header(headers, "sec-fetch-site")? {
         None | Some("same-origin" | "none") => Ok(()),
         Some(_) if is_page && single_header(headers, "sec-fetch-dest")? == Some("document") => Ok(()),
-        Some(_) => Err(ApiError::Elsewhere("only pages of the console itself may ask")),
+        Some(_) => Err(ApiError::Elsewhere("only pages of the console itself may send requests")),
     }
 }
 
@@ -124,9 +122,7 @@ impl FromRequestParts<Console> for AuthorizedDecider {
             (None, _) => None,
         };
         let allowed = decider.check(deciders.from, token.as_deref());
-        allowed.inspect_err(
-            |why| tracing::warn!(who = decider.describe(None), %why, "a decision was refused"),
-        )?;
+        allowed.inspect_err(|why| tracing::warn!(who = decider.describe(None), %why, "decision refused"))?;
         Ok(Self(decider.describe(token.as_deref())))
     }
 }
@@ -147,7 +143,7 @@ pub(crate) fn identify_peer(pid: Option<u32>, uid: u32, own: u32) -> Option<Cons
     let known = pid.ok_or(CallerLookupError::System).and_then(|pid| Known::of_process(pid, uid));
     let decider = match known {
         Ok(known) if known.is_server => {
-            tracing::warn!(%known, "a server that a host has started was refused at the console's socket");
+            tracing::warn!(%known, "console socket refused a connection from a server that a host has started");
             return None;
         }
         Ok(known) => Decider::of(&known),
@@ -165,9 +161,9 @@ fn single_header<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h st
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
         (Some(one), None) => {
-            one.to_str().map(Some).map_err(|_| ApiError::Elsewhere("a header is not plain text"))
+            one.to_str().map(Some).map_err(|_| ApiError::Elsewhere("a header is not plain ASCII text"))
         }
-        (Some(_), Some(_)) => Err(ApiError::Elsewhere("a header stands there twice")),
+        (Some(_), Some(_)) => Err(ApiError::Elsewhere("duplicate header")),
     }
 }
 

@@ -45,14 +45,13 @@ pub struct ConsoleServer {
 impl ConsoleServer {
     pub(crate) async fn bind(console: Console, address: SocketAddr) -> io::Result<Self> {
         if !address.ip().is_loopback() {
-            let why =
-                "the console listens on a loopback address only: whoever reaches it could try to decide";
+            let why = "the console listens only on loopback addresses, because anyone who can reach it could try to decide";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         if console.0.address.set(address).is_err() {
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "this console is served already"));
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "this console is already being served"));
         }
         let routes = api::for_browsers(console.clone());
         // An event is one small write; to hold it back for another costs 40 ms.
@@ -173,7 +172,7 @@ async fn private_socket(path: &Path) -> io::Result<UnixListener> {
 
     if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
         if UnixStream::connect(path).await.is_ok() {
-            return Err(io::Error::new(io::ErrorKind::AddrInUse, "another host serves there"));
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, "another host already serves this socket"));
         }
         fs::remove_file(path)?;
     }
@@ -221,7 +220,7 @@ where
                 .serve_connection(TokioIo::new(stream), service)
                 .await;
             if let Err(error) = served {
-                tracing::debug!(%error, "a connection to the console broke");
+                tracing::debug!(%error, "console connection failed");
             }
             drop(place);
         });

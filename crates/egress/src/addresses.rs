@@ -12,7 +12,7 @@ pub struct IpNetwork {
 
 /// A text is no block of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("that is no block of addresses such as 10.0.0.0/8")]
+#[error("invalid address block: expected CIDR notation such as 10.0.0.0/8")]
 #[non_exhaustive]
 pub struct ParseNetworkError;
 

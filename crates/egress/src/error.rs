@@ -6,24 +6,24 @@
 #[non_exhaustive]
 pub enum FetchError {
     /// Nothing is sent there.
-    #[error("nothing is sent there: {0}")]
+    #[error("the request is not allowed: {0}")]
     Forbidden(&'static str),
     /// It is not known whose certificates are to be trusted.
-    #[error("certificates cannot be checked: {0}")]
+    #[error("cannot load the trusted certificates: {0}")]
     Trust(String),
     /// No connection could be opened.
-    #[error("nobody was reached there")]
+    #[error("the server could not be reached")]
     Unreachable,
     /// It took longer than 10 seconds, or connecting longer than 5.
-    #[error("it took too long")]
+    #[error("the request timed out")]
     Timeout,
     /// The answer is longer than it may be.
-    #[error("the answer is longer than {max} bytes")]
+    #[error("the response is longer than {max} bytes")]
     TooLarge {
         /// Maximum length.
         max: usize,
     },
     /// The answer broke off, or is not one of HTTP.
-    #[error("the answer could not be read")]
+    #[error("the response could not be read")]
     Broken,
 }

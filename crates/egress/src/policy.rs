@@ -87,25 +87,25 @@ impl EgressPolicy {
             "https" => {}
             "http" if is_loopback(url) => {
                 if !self.loopback {
-                    return Err(FetchError::Forbidden("it is on this machine"));
+                    return Err(FetchError::Forbidden("loopback addresses are not allowed"));
                 }
             }
             "http" if self.http => {}
             _ => {
                 return Err(FetchError::Forbidden(if self.http {
-                    "it is not of the web"
+                    "the URL scheme must be http or https"
                 } else {
-                    "it is not https"
+                    "the URL scheme must be https"
                 }));
             }
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(FetchError::Forbidden("the URL names a user"));
+            return Err(FetchError::Forbidden("the URL contains credentials"));
         }
         let address = match url.host() {
             None => return Err(FetchError::Forbidden("the URL has no host")),
             Some(Host::Domain(_)) if is_loopback(url) && !self.loopback => {
-                return Err(FetchError::Forbidden("it is on this machine"));
+                return Err(FetchError::Forbidden("loopback addresses are not allowed"));
             }
             Some(Host::Domain(_)) => return Ok(()),
             Some(Host::Ipv4(address)) => IpAddr::V4(address),

@@ -316,7 +316,7 @@ impl Context {
         });
         let data = match data {
             Ok(data) => data,
-            Err(error) => return tracing::error!(%error, "what was to be logged cannot be written as JSON"),
+            Err(error) => return tracing::error!(%error, "log message cannot be serialized as JSON"),
         };
         let mut params = LogMessageParams::new(level, data);
         params.logger = logger.map(str::to_owned);
@@ -357,8 +357,10 @@ impl Context {
     fn report_dropped_logs(&self, left_out: u32, logger: Option<&str>) {
         let wanted = self.log_level().is_some_and(|wanted| wanted <= LoggingLevel::Warning);
         if left_out > 0 && wanted {
-            let text =
-                format!("{left_out} log messages were left out: there may be {} (log_rate)", self.log_rate());
+            let text = format!(
+                "{left_out} log messages were dropped: the limit is {} (setting log_rate)",
+                self.log_rate()
+            );
             if let Ok(data) = RawJson::from_serialize(&text) {
                 let mut params = LogMessageParams::new(LoggingLevel::Warning, data);
                 params.logger = logger.map(str::to_owned);

@@ -17,13 +17,13 @@ pub(crate) fn warn_once(what: DeprecatedFeature) {
         return;
     }
     let (feature, instead) = match what {
-        DeprecatedFeature::Sampling => ("sampling", "call a model's provider"),
+        DeprecatedFeature::Sampling => ("sampling", "call a model provider directly"),
         DeprecatedFeature::Roots => ("roots", "take folders as arguments, or from the configuration"),
         DeprecatedFeature::Logging => ("log messages to the client", "write to stderr, or use OpenTelemetry"),
     };
     tracing::warn!(
         feature,
-        "deprecated since 2026-07-28, and may go with a revision from 2027-07-28 on: {instead}"
+        "deprecated since 2026-07-28, and may be removed in a revision from 2027-07-28 on: {instead}"
     );
 }
 

@@ -91,7 +91,7 @@ pub(crate) fn read_answer(method: &Method, answer: &RawJson) -> Result<InputResp
         }
         if result.content.as_ref().is_some_and(|content| !content.is_object() && !content.is_null()) {
             return Err(RpcError::invalid_params(format!(
-                "the answer to {method} has content that is no object"
+                "the answer to {method} has content that is not an object"
             )));
         }
     }

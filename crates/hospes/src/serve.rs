@@ -41,7 +41,7 @@ async fn over_stdio(service: impl Service) -> Result<()> {
     // Started by hand it would say nothing for good.
     if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
         eprintln!(
-            "speaking MCP over stdin and stdout, as applications start it; `--http 8080` serves over HTTP, Ctrl-D ends"
+            "serving MCP over stdin and stdout; use `--http 8080` to serve over HTTP, or press Ctrl-D to exit"
         );
     }
     Ok(crate::transport::stdio_server::StdioServer::new(service).serve().await?)
@@ -62,7 +62,7 @@ async fn over_http(service: impl Service, address: &str) -> Result<()> {
     }
     let server = HttpServer::bind(address, endpoint.build()).await.map_err(|error| {
         let hint = match error.kind() {
-            std::io::ErrorKind::AddrInUse => "; another program has it: choose another port, or 0 for any",
+            std::io::ErrorKind::AddrInUse => "; it is in use: choose another port, or 0 for any free port",
             _ => "",
         };
         Error::msg(format!("cannot listen on {address}: {error}{hint}"))
@@ -88,7 +88,7 @@ fn allowed_hosts(list: &str) -> Result<Vec<&str>> {
     match names.iter().find(|host| !AllowedHosts::is_valid_form(host)) {
         None => Ok(names),
         Some(wrong) => Err(Error::msg(format!(
-            "{ALLOWED_HOSTS_VARIABLE}: {wrong:?} is no name of a machine: write mcp.example.org, or with a port \
+            "{ALLOWED_HOSTS_VARIABLE}: {wrong:?} is not a valid host: write mcp.example.org, or with a port \
              mcp.example.org:8443"
         ))),
     }
@@ -119,7 +119,7 @@ fn http_address(
         Err(_) if asked.contains(':') => asked.into_owned(),
         Err(_) => {
             return Err(Error::msg(format!(
-                "{asked:?} is no address: write HOST:PORT, as in 127.0.0.1:8000"
+                "{asked:?} is not a valid address: write HOST:PORT, as in 127.0.0.1:8000"
             )));
         }
     }))
@@ -154,6 +154,6 @@ mod tests {
         assert_eq!(asked(&[], Some("8000")), Ok(Some("127.0.0.1:8000".into())));
         assert_eq!(asked(&["--http", "[::1]:7"], None), Ok(Some("[::1]:7".into())));
         assert!(asked(&["--http"], None).unwrap_err().contains("needs an address"));
-        assert!(asked(&["--http", "here"], None).unwrap_err().contains("\"here\" is no address"));
+        assert!(asked(&["--http", "here"], None).unwrap_err().contains("\"here\" is not a valid address"));
     }
 }

@@ -204,7 +204,7 @@ async fn a_message_that_is_not_taken_fails_its_call_alone_unless_the_stream_is_u
     assert!(error.to_string().contains("out of paper"), "{error}");
     assert_eq!(client.call("one", ()).await.unwrap().all_text(), "one");
     let error = client.call("unknown", ()).await.unwrap_err();
-    assert!(error.is_closed() && error.to_string().contains("no longer knows"), "{error}");
+    assert!(error.is_closed() && error.to_string().contains("no longer recognizes"), "{error}");
     assert!(client.closed().is_some());
 }
 

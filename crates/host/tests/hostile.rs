@@ -174,7 +174,7 @@ async fn a_hostile_child_spoils_only_its_own_calls() {
         let listed = soon("the list", async { client.tools().all().await }).await.unwrap();
         assert_eq!(listed.len(), 31, "{revision}: {:?}", host.status());
         // Forwarded as it came, and read by the application; or read here to be told in its revision.
-        let deep = if revision.is_legacy() { "has the wrong shape" } else { "cannot be read" };
+        let deep = if revision.is_legacy() { "invalid response to" } else { "cannot be read" };
         for (tool, says) in [
             ("bad__fine", Ok("fine")),
             ("mute__silent", Err(&["`mute`", "1s (setting request_timeout)"][..])),
@@ -186,7 +186,7 @@ async fn a_hostile_child_spoils_only_its_own_calls() {
             ("bad__unknown", Ok("fine")),
             ("bad__dies", Err(&["`bad`", "status 7"])),
             ("bad__fine", Ok("fine")),
-            ("gusher__endless", Err(&["`gusher`", "a line without end (setting max_message_bytes)"])),
+            ("gusher__endless", Err(&["`gusher`", "a line over the limit (setting max_message_bytes)"])),
         ] {
             let call = async { client.call(tool, ()).timeout(PATIENCE).await };
             let beside = async {

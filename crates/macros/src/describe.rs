@@ -39,7 +39,7 @@ pub(crate) fn server(attribute: TokenStream, block: &mut ItemImpl) -> Result<Ser
     if let Some((path, _)) = &block.trait_ {
         mistakes.add(Error::new_spanned(
             path,
-            "`#[hospes::server]` belongs on the type's own `impl` block, not on one of a trait",
+            "`#[hospes::server]` belongs on an inherent `impl` block, not on a trait `impl`",
         ));
     }
     let mut methods = Vec::new();
@@ -88,8 +88,9 @@ fn check_names(methods: &[HandlerMethod], mistakes: &mut ErrorCollector) {
         };
         let Some((what, name)) = method.kind.name() else { continue };
         if let Some(first) = methods[..at].iter().find(is_same) {
-            let mut error = Error::new(method.kind.span(), format!("there is a {what} `{name}` already"));
-            error.combine(Error::new(first.kind.span(), format!("the first {what} `{name}`")));
+            let mut error = Error::new(method.kind.span(), format!("duplicate {what} `{name}`"));
+            error
+                .combine(Error::new(first.kind.span(), format!("the first {what} `{name}` is defined here")));
             mistakes.add(error);
         }
     }
@@ -144,7 +145,7 @@ fn check_completions(methods: &[HandlerMethod], mistakes: &mut ErrorCollector) {
             }
             let target = format!("{of}.{argument}");
             if seen.contains(&target) {
-                mistakes.add_message(argument.span(), format!("`{target}` is completed already"));
+                mistakes.add_message(argument.span(), format!("duplicate completion for `{target}`"));
             }
             seen.push(target);
         }

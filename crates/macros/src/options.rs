@@ -52,7 +52,7 @@ impl AttributeOptions {
         let mut left: Vec<AttributeOption> = Vec::new();
         for item in items {
             if left.iter().any(|other| other.name == item.name) {
-                return Err(Error::new(item.name.span(), format!("`{}` is said twice", item.name)));
+                return Err(Error::new(item.name.span(), format!("duplicate option `{}`", item.name)));
             }
             left.push(item);
         }
@@ -103,7 +103,7 @@ impl AttributeOptions {
         match self.expr(name)? {
             None => Ok(None),
             Some(Expr::Lit(ExprLit { lit: Lit::Str(text), .. })) => Ok(Some(text)),
-            Some(other) => Err(Error::new_spanned(other, format!("`{name}` has to be a text in quotes"))),
+            Some(other) => Err(Error::new_spanned(other, format!("`{name}` must be a string literal"))),
         }
     }
 
@@ -114,10 +114,10 @@ impl AttributeOptions {
             Some(AttributeOption { value: OptionValue::Nothing, .. }) => Ok(Some(true)),
             Some(AttributeOption { value: OptionValue::Is(value), .. }) => match *value {
                 Expr::Lit(ExprLit { lit: Lit::Bool(flag), .. }) => Ok(Some(flag.value)),
-                other => Err(Error::new_spanned(other, format!("`{name}` is `true` or `false`"))),
+                other => Err(Error::new_spanned(other, format!("`{name}` must be `true` or `false`"))),
             },
             Some(AttributeOption { name, .. }) => {
-                Err(Error::new(name.span(), format!("`{name}` stands alone, or as `{name} = false`")))
+                Err(Error::new(name.span(), format!("write `{name}` or `{name} = false`")))
             }
         }
     }
@@ -128,7 +128,7 @@ impl AttributeOptions {
             let name = item.name.to_string();
             let hint = match closest(&name, known) {
                 Some(near) => format!("; did you mean `{near}`?"),
-                None => format!("; it has {}", list(known)),
+                None => format!("; its options are {}", list(known)),
             };
             Error::new(item.name.span(), format!("`#[{}]` has no option `{name}`{hint}", self.attribute))
         });

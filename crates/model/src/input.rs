@@ -145,7 +145,7 @@ impl InputResponse {
     /// When it does not have the shape that the method says, or the method is no question's.
     pub fn decode(method: &Method, answer: &RawJson) -> Result<Self, RpcError> {
         let wrong = |error: serde_json::Error| {
-            RpcError::invalid_params(format!("the answer to {method} has another shape: {error}"))
+            RpcError::invalid_params(format!("invalid answer to {method}: {error}"))
         };
         match method {
             Method::CreateMessage => answer.decode().map(Self::CreateMessage).map_err(wrong),
@@ -157,7 +157,7 @@ impl InputResponse {
             Method::Other(_) => {
                 Err(RpcError::invalid_params(format!("the answer to {method} must be an object")))
             }
-            other => Err(RpcError::invalid_params(format!("{other} is no question"))),
+            other => Err(RpcError::invalid_params(format!("{other} is not an input request"))),
         }
     }
 

@@ -72,7 +72,7 @@ impl RawJson {
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.0).expect("JSON text was checked when this was made")
+        std::str::from_utf8(&self.0).expect("JSON text is validated on construction")
     }
 
     pub(crate) fn bytes(&self) -> &Bytes {
@@ -159,7 +159,7 @@ impl From<&RawValue> for RawJson {
 
 impl From<serde_json::Value> for RawJson {
     fn from(value: serde_json::Value) -> Self {
-        Self(serde_json::to_vec(&value).expect("a value can always be written").into())
+        Self(serde_json::to_vec(&value).expect("serializing a JSON value cannot fail").into())
     }
 }
 

@@ -50,7 +50,7 @@ pub(crate) enum ReadError {
 
 impl ReadError {
     pub(crate) fn json(error: &serde_json::Error) -> Self {
-        Self::Malformed(format!("it is not the JSON that was expected ({error})"))
+        Self::Malformed(format!("unexpected JSON ({error})"))
     }
 }
 
@@ -180,7 +180,7 @@ impl AnswerDraft {
                         }
                         let name = names.original_name(&call.name);
                         return Err(ReadError::Malformed(format!(
-                            "the arguments for the tool {name:?} are no JSON object"
+                            "the arguments for the tool {name:?} are not a JSON object"
                         )));
                     };
                     if call.name.is_empty() {

@@ -197,7 +197,10 @@ impl ModelConfig {
             }
         }
         if self.aliases.iter().any(|alias| alias.trim().is_empty()) {
-            return Err(SettingError::new("aliases", "one of them is empty, which is a part of every hint"));
+            return Err(SettingError::new(
+                "aliases",
+                "an alias must not be empty: it would match every hint",
+            ));
         }
         for (setting, zero) in [
             ("context", self.context == Some(0)),
@@ -205,7 +208,7 @@ impl ModelConfig {
             ("max_answer_bytes", self.max_answer_bytes == Some(0)),
         ] {
             if zero {
-                return Err(SettingError::new(setting, "it has to be above 0"));
+                return Err(SettingError::new(setting, "it must be greater than 0"));
             }
         }
         let of = |kind, setting: &str, set: bool| {
@@ -224,7 +227,7 @@ impl ModelConfig {
             self.check_local()?;
         }
         if self.provider == ProviderKind::Scripted && self.replies.is_empty() {
-            return Err(SettingError::new("replies", "a scripted model has to have some"));
+            return Err(SettingError::new("replies", "a scripted model requires replies"));
         }
         Ok(())
     }
@@ -243,26 +246,32 @@ impl ModelConfig {
             ("max_retry_wait", self.max_retry_wait.is_some()),
         ] {
             if set {
-                return Err(SettingError::new(setting, "a local model is reached over no network"));
+                return Err(SettingError::new(
+                    setting,
+                    "it does not apply to a local model, which uses no network",
+                ));
             }
         }
         if self.tools == Some(true) || self.modalities.iter().any(|kind| *kind != InputModality::Text) {
-            return Err(SettingError::new("tools and modalities", "a local model takes text, and no tools"));
+            return Err(SettingError::new(
+                "tools and modalities",
+                "a local model supports only text and no tools",
+            ));
         }
         Ok(())
     }
 
     #[cfg(feature = "local-model")]
     fn local(&self) -> Result<std::sync::Arc<dyn ModelProvider>, SettingError> {
-        let missing = || SettingError::new("path", "a local model has to have one: its GGUF file");
+        let missing = || SettingError::new("path", "a local model requires a path: its GGUF file");
         let path = self.path.as_deref().ok_or_else(missing)?;
         Ok(std::sync::Arc::new(crate::LocalModel::open(path, self.access().limits)?))
     }
 
     #[cfg(not(feature = "local-model"))]
     fn local(&self) -> Result<std::sync::Arc<dyn ModelProvider>, SettingError> {
-        let why = "this program was built without models of its own (cargo's feature `local-model`); \
-                   run the file behind Ollama, or build the program with it";
+        let why = "this program was built without local models (Cargo feature `local-model`); serve the file with \
+                   Ollama, or build the program with this feature";
         Err(SettingError::new("provider", why))
     }
 
@@ -353,13 +362,13 @@ impl AllowanceConfig {
     pub fn build(&self, table: &str) -> Result<Allowance, SettingError> {
         let limited = self.tokens.is_some() || self.money.is_some();
         if limited == self.unlimited {
-            let why = "set tokens, money or both; or unlimited = true, and neither";
+            let why = "set `tokens`, `money` or both, or only `unlimited = true`";
             return Err(SettingError::new(table, why));
         }
         if self.per.is_some() && self.calls.is_none() {
             return Err(SettingError::new(
                 format!("{table}.per"),
-                "it is the time of calls, which are not set",
+                "it applies only together with `calls`, which is not set",
             ));
         }
         let per = self.per.unwrap_or(Duration::from_secs(60));
@@ -376,7 +385,7 @@ fn money<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Money>, D:
 
 /// A time such as `"30s"`, `"2m"` or `"1h 30m"`, above zero.
 pub(crate) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
-    let expected = "it has to be a time above zero, such as \"30s\" or \"2m\"";
+    let expected = "it must be a positive duration, such as \"30s\" or \"2m\"";
     let text = Option::<String>::deserialize(deserializer).map_err(|_| de::Error::custom(expected))?;
     let Some(text) = text else { return Ok(None) };
     let time = text.parse::<jiff::SignedDuration>().ok().and_then(|time| Duration::try_from(time).ok());

@@ -19,26 +19,29 @@ pub(crate) fn check(params: &CreateMessageParams) -> Result<(), ModelError> {
         return invalid("maxTokens is 0");
     }
     if params.temperature.is_some_and(|temperature| !temperature.is_finite() || temperature < 0.0) {
-        return invalid("the temperature is no number of 0 or more");
+        return invalid("the temperature is not a non-negative number");
     }
     if params.metadata.as_ref().is_some_and(|metadata| !metadata.is_object()) {
-        return invalid("metadata is no object");
+        return invalid("metadata is not an object");
     }
     if let Some(tool) = params.tools.iter().find(|tool| !tool.input_schema.is_object()) {
-        return Err(ModelError::Invalid(format!("the inputSchema of the tool {:?} is no object", tool.name)));
+        return Err(ModelError::Invalid(format!(
+            "the inputSchema of the tool {:?} is not an object",
+            tool.name
+        )));
     }
     let mut wanted: Vec<&str> = Vec::new();
     for message in &params.messages {
         message.content.iter().try_for_each(|block| check_block(block, &message.role))?;
         let results: Vec<&str> = results(message).map(|result| result.tool_use_id.as_str()).collect();
         if !results.is_empty() && results.len() < message.content.len() {
-            return invalid("a message with tool results has something else in it");
+            return invalid("a message with tool results has other content");
         }
         if !wanted.iter().all(|id| results.contains(id)) {
             return invalid("a tool use is not followed by its result");
         }
         if !results.iter().all(|id| wanted.contains(id)) {
-            return invalid("a tool result belongs to no tool use of the message before it");
+            return invalid("a tool result does not match a tool use of the previous message");
         }
         if results.iter().enumerate().any(|(index, id)| results[..index].contains(id)) {
             return invalid("a tool use has two results");
@@ -65,15 +68,15 @@ fn check_block(block: &Block, role: &Role) -> Result<(), ModelError> {
             media_trouble(&audio.data, &audio.mime_type, "audio")
         }
         (Role::Assistant, Block::ToolUse(tool_use)) if !tool_use.input.is_object() => {
-            Some("the input of a tool use is no object")
+            Some("the input of a tool use is not an object")
         }
-        (Role::User, Block::ToolUse(_)) => Some("a tool use stands in a message of the user"),
-        (Role::Assistant, Block::ToolResult(_)) => Some("a tool result stands in a message of the assistant"),
+        (Role::User, Block::ToolUse(_)) => Some("a user message contains a tool use"),
+        (Role::Assistant, Block::ToolResult(_)) => Some("an assistant message contains a tool result"),
         (Role::User | Role::Assistant, Block::Unknown(_)) => {
             Some("it has content of a type that the specification does not define")
         }
         (Role::User | Role::Assistant, _) => None,
-        _ => Some("a message has a role that is neither user nor assistant"),
+        _ => Some("the role of a message is neither user nor assistant"),
     };
     why.map_or(Ok(()), |why| Err(ModelError::Invalid(why.to_owned())))
 }
@@ -82,11 +85,11 @@ fn media_trouble(data: &str, kind: &str, wanted: &str) -> Option<&'static str> {
     let named =
         kind.split_once('/').is_some_and(|(main, sub)| main.eq_ignore_ascii_case(wanted) && !sub.is_empty());
     if !named || kind.bytes().any(|byte| !byte.is_ascii_graphic()) {
-        return Some("a picture or sound has a mimeType that is none");
+        return Some("the mimeType of an image or audio block is invalid");
     }
     // The bytes themselves are no use here; a decoder that writes nowhere does not exist.
     (data.is_empty() || STANDARD.decode(data).is_err())
-        .then_some("the data of a picture or sound is no Base64")
+        .then_some("the data of an image or audio block is not valid Base64")
 }
 
 /// The tool results in a message.
@@ -107,7 +110,7 @@ pub(crate) fn tool_choice(
             Err(ModelError::Unsupported { provider, what: format!("the tool choice {mode:?}") })
         }
         ToolChoiceMode::Required if params.tools.is_empty() => {
-            Err(ModelError::Invalid("a tool is required, and there are none".to_owned()))
+            Err(ModelError::Invalid("the tool choice requires a tool, and there are none".to_owned()))
         }
         mode => Ok(mode),
     }
@@ -162,7 +165,7 @@ pub(crate) fn result_text(result: &ToolResultContent, provider: &'static str) ->
                 text.push_str(&more);
             }
             ResultPiece::Image(_, kind) | ResultPiece::Other(kind) => {
-                let what = format!("{kind} in a tool's result (it takes text there)");
+                let what = format!("{kind} in a tool result (only text is supported there)");
                 return Err(ModelError::Unsupported { provider, what });
             }
         }

@@ -15,7 +15,7 @@ pub enum ModelError {
     #[error("the sampling request is not valid: {0}")]
     Invalid(String),
     /// The provider has no place for a part of the request. Nothing was sent.
-    #[error("{provider} cannot take {what}")]
+    #[error("{provider} does not support {what}")]
     Unsupported {
         /// Whose wire it is.
         provider: &'static str,
@@ -51,7 +51,7 @@ pub enum ModelError {
         message: String,
     },
     /// The provider could not do it now, and could not the last time it was tried either.
-    #[error("{at} is not able to answer now (HTTP {status}): {message}{wait}", wait = shown_wait(*retry_after))]
+    #[error("{at} is temporarily unavailable (HTTP {status}): {message}{wait}", wait = shown_wait(*retry_after))]
     Busy {
         /// The host.
         at: String,
@@ -63,7 +63,7 @@ pub enum ModelError {
         retry_after: Option<Duration>,
     },
     /// Something took too long.
-    #[error("{at}: {stage} took more than {limit:?} (setting {setting})", setting = stage.setting())]
+    #[error("{at} timed out: {stage} took more than {limit:?} (setting {setting})", setting = stage.setting())]
     TimedOut {
         /// The host.
         at: String,
@@ -73,7 +73,7 @@ pub enum ModelError {
         limit: Duration,
     },
     /// The answer is longer than it may be.
-    #[error("the answer of {at} is longer than {limit} bytes (setting max_answer_bytes)")]
+    #[error("the answer from {at} is longer than {limit} bytes (setting max_answer_bytes)")]
     TooLong {
         /// The host.
         at: String,
@@ -81,7 +81,7 @@ pub enum ModelError {
         limit: usize,
     },
     /// The answer is not in the provider's format.
-    #[error("the answer of {at} cannot be read: {why}")]
+    #[error("the answer from {at} cannot be read: {why}")]
     Malformed {
         /// The host.
         at: String,
@@ -89,7 +89,7 @@ pub enum ModelError {
         why: String,
     },
     /// The answer began and did not end.
-    #[error("the answer of {at} broke off: {why}")]
+    #[error("the answer from {at} was incomplete: {why}")]
     Broken {
         /// The host.
         at: String,
@@ -121,7 +121,7 @@ pub enum ModelError {
         why: String,
     },
     /// A model in this process answers one request at a time, and enough wait already.
-    #[error("{limit} requests wait for the local model {model} already, which is the most")]
+    #[error("the limit of {limit} requests that wait for the local model {model} is reached")]
     Crowded {
         /// The model's name.
         model: String,
@@ -141,14 +141,16 @@ impl ModelError {
     pub fn to_rpc(&self) -> RpcError {
         match self {
             Self::Invalid(_) => RpcError::invalid_params(self.to_string()),
-            Self::Unsupported { what, .. } => RpcError::internal(format!("the model cannot take {what}")),
-            Self::Blocked { .. } => RpcError::internal("the model does not answer this prompt"),
+            Self::Unsupported { what, .. } => {
+                RpcError::internal(format!("the model does not support {what}"))
+            }
+            Self::Blocked { .. } => RpcError::internal("the model refused to answer this prompt"),
             Self::Busy { .. } | Self::Crowded { .. } => {
-                RpcError::internal("the model is busy; ask again later")
+                RpcError::internal("the model is busy; try again later")
             }
             Self::TimedOut { .. } => RpcError::internal("the model did not answer in time"),
             Self::TooLong { .. } => RpcError::internal("the model's answer is too long"),
-            _ => RpcError::internal("the model could not be asked"),
+            _ => RpcError::internal("the request to the model failed"),
         }
     }
 
@@ -272,9 +274,7 @@ fn shown_code(code: &str) -> String {
 }
 
 fn shown_wait(wait: Option<Duration>) -> String {
-    wait.map_or_else(String::new, |wait| {
-        format!("; it wants to be asked again in {} s", wait.as_secs_f64().ceil())
-    })
+    wait.map_or_else(String::new, |wait| format!("; retry in {} s", wait.as_secs_f64().ceil()))
 }
 
 /// The longest piece of a provider's own words that is kept.
@@ -294,5 +294,5 @@ pub(crate) fn sanitize_provider_text(text: &str) -> String {
         }
         shown.push(if hidden(c) { ' ' } else { c });
     }
-    if shown.is_empty() { "it gave no reason".to_owned() } else { shown }
+    if shown.is_empty() { "no reason given".to_owned() } else { shown }
 }

@@ -84,7 +84,7 @@ pub(crate) fn from_units<'de, D: Deserializer<'de>>(deserializer: D) -> Result<M
     };
     units
         .and_then(Money::units)
-        .ok_or_else(|| serde::de::Error::custom("it has to be an amount of 0 or more, such as 1.5"))
+        .ok_or_else(|| serde::de::Error::custom("it must be an amount of 0 or more, such as 1.5"))
 }
 
 impl<'de> Deserialize<'de> for Money {

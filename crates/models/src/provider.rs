@@ -139,7 +139,7 @@ pub enum OmittedPart {
 impl fmt::Display for OmittedPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Metadata(why) => write!(f, "metadata is not passed on: {why}"),
+            Self::Metadata(why) => write!(f, "metadata is not sent: {why}"),
             Self::Temperature(how) => write!(f, "the temperature is changed: {how}"),
         }
     }

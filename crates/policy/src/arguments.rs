@@ -16,7 +16,7 @@ pub struct CallArguments(Map<String, Value>);
 
 /// Error for arguments that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the arguments cannot be read in one way only: {0}")]
+#[error("the arguments are ambiguous: {0}")]
 pub struct CallArgumentsError(String);
 
 impl CallArguments {
@@ -104,7 +104,7 @@ impl<'de> Visitor<'de> for StrictValueVisitor {
         let mut keys = HashSet::new();
         while let Some(key) = members.next_key::<String>()? {
             if !keys.insert(fold_case(&key)) {
-                return Err(de::Error::custom(format_args!("`{}` stands there twice", key.escape_debug())));
+                return Err(de::Error::custom(format_args!("duplicate key `{}`", key.escape_debug())));
             }
             let StrictValue(value) = members.next_value()?;
             all.insert(key, value);
@@ -221,7 +221,7 @@ mod tests {
             r#"{"dest":1,"deſt":2}"#,
         ] {
             let error = CallArguments::read(json).expect_err(json).to_string();
-            assert!(error.contains("stands there twice"), "{error}");
+            assert!(error.contains("duplicate key"), "{error}");
         }
         assert!(CallArguments::read(r#"{"a":{"b":1},"b":{"b":1}}"#).is_ok());
     }

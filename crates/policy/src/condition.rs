@@ -68,13 +68,11 @@ impl ArgumentCondition {
             }
             written @ (DeValue::String(_) | DeValue::Array(_)) => match document::texts(written) {
                 Some(texts) if texts.is_empty() => {
-                    Err("an empty list fits nothing; leave the argument out if every value is to fit"
-                        .to_owned())
+                    Err("an empty list matches nothing; remove the argument to match every value".to_owned())
                 }
                 Some(texts) => TextPatterns::new(&texts).map(ArgumentConditionKind::Patterns),
-                None => {
-                    Err("expected texts in a list of patterns; `is` compares with another value".to_owned())
-                }
+                None => Err("expected a list of strings as patterns; use `is` to compare with other values"
+                    .to_owned()),
             },
             other => document::json(other).map(ArgumentConditionKind::Is),
         };
@@ -157,12 +155,12 @@ impl ValueTests {
         };
         section.reject_unknown_keys(&[], report);
         if section.is_empty() {
-            section.add_mistake_at_table("an empty condition has no effect; leave the argument out", report);
+            section.add_mistake_at_table("an empty condition has no effect; remove the argument", report);
         }
         if tests.present == Some(false) && section.entries().count() > 1 {
             section.add_mistake_at_key(
                 "present",
-                "an argument that is not there cannot fit anything else",
+                "an absent argument cannot match any other condition",
                 report,
             );
         }
@@ -198,7 +196,7 @@ impl ValueTests {
         parts.extend(self.host.as_ref().map(|host| format!("at the host {host}")));
         parts.extend(self.at_least.as_ref().map(|bound| format!("at least {bound}")));
         parts.extend(self.at_most.as_ref().map(|bound| format!("at most {bound}")));
-        parts.extend(self.regex.as_ref().map(|WholeTextRegex { text, .. }| format!("of the form `{text}`")));
+        parts.extend(self.regex.as_ref().map(|WholeTextRegex { text, .. }| format!("matching `{text}`")));
         parts.extend(self.longer_than.map(|bound| format!("longer than {bound} characters")));
         parts.extend(self.present.map(|there| if there { "there" } else { "absent" }.to_owned()));
         parts
@@ -412,17 +410,17 @@ mod tests {
             ("{}", "`arguments.it`: an empty condition has no effect"),
             ("[]", "empty list"),
             ("{ undr = '/a' }", "unknown key `arguments.it.undr`; did you mean `under`?"),
-            ("{ at_least = '1' }", "`arguments.it.at_least`: expected a number, found a text"),
-            ("{ longer_than = -1 }", "`arguments.it.longer_than`: expected a whole number from 0 on"),
+            ("{ at_least = '1' }", "`arguments.it.at_least`: expected a number, found a string"),
+            ("{ longer_than = -1 }", "`arguments.it.longer_than`: expected a non-negative integer"),
             ("{ b = 'x' }", "quote its path: `arguments.\"it.b\"`"),
             ("{ under = 'work' }", "not an absolute path"),
             ("{ under = '/a/../b' }", "not an absolute path"),
             ("{ regex = '(' }", "unclosed group"),
             ("'[a'", "unclosed character class"),
-            ("{ present = false, at_most = 1 }", "cannot fit anything else"),
+            ("{ present = false, at_most = 1 }", "cannot match any other condition"),
             ("2026-01-01", "a date is not a JSON value"),
             ("{ is = nan }", "are not JSON numbers"),
-            ("[1, 2]", "expected texts in a list of patterns"),
+            ("[1, 2]", "expected a list of strings as patterns"),
         ] {
             let error = condition(written).expect_err(written);
             assert!(error.contains(why), "{written}: {error}");

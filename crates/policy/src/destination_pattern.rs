@@ -28,7 +28,7 @@ impl DestinationPattern {
     pub(crate) fn new(text: &str, reading: &PolicyEnvironment) -> Result<Self, String> {
         let of_folder = text.starts_with('~') || is_absolute(text);
         if !of_folder && text.contains('/') {
-            return Err(format!("`{text}`: name the host alone, without scheme and path"));
+            return Err(format!("`{text}`: write only the host, without scheme and path"));
         }
         let kind = if of_folder {
             DestinationPatternKind::Folder(FolderSet::of(text, reading)?)
@@ -38,7 +38,7 @@ impl DestinationPattern {
         } else {
             let (name, port) = match text.rsplit_once(':') {
                 Some((name, port)) if !name.contains(':') => {
-                    (name, Some(port.parse().map_err(|_| format!("`{text}`: `{port}` is no port"))?))
+                    (name, Some(port.parse().map_err(|_| format!("`{text}`: `{port}` is not a valid port"))?))
                 }
                 _ => (text, None),
             };
@@ -137,7 +137,7 @@ mod tests {
         let reading = PolicyEnvironment::default();
         assert!(DestinationPattern::new("https://a", &reading).unwrap_err().contains("without scheme"));
         assert!(DestinationPattern::new("a.example/x", &reading).unwrap_err().contains("and path"));
-        assert!(DestinationPattern::new("a:b", &reading).unwrap_err().contains("is no port"));
-        assert!(DestinationPattern::new("~/x", &reading).unwrap_err().contains("is not known"));
+        assert!(DestinationPattern::new("a:b", &reading).unwrap_err().contains("is not a valid port"));
+        assert!(DestinationPattern::new("~/x", &reading).unwrap_err().contains("cannot be determined"));
     }
 }

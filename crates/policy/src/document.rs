@@ -148,7 +148,7 @@ impl<'a> TableSection<'a> {
     pub(crate) fn text(&mut self, key: &'static str, report: &mut MistakeReport<'_>) -> Option<String> {
         let value = self.get(key)?.get_ref();
         if value.as_str().is_none() {
-            self.add_type_mistake(key, "a text in quotes", report);
+            self.add_type_mistake(key, "a quoted string", report);
         }
         value.as_str().map(str::to_owned)
     }
@@ -189,7 +189,7 @@ impl<'a> TableSection<'a> {
     pub(crate) fn count(&mut self, key: &'static str, report: &mut MistakeReport<'_>) -> Option<usize> {
         let number = self.number(key, report)?.as_u64().and_then(|number| usize::try_from(number).ok());
         if number.is_none() {
-            self.add_mistake_at_key(key, "expected a whole number from 0 on", report);
+            self.add_mistake_at_key(key, "expected a non-negative integer", report);
         }
         number
     }
@@ -199,11 +199,11 @@ impl<'a> TableSection<'a> {
         let value = self.get(key)?;
         let texts = texts(value.get_ref());
         match &texts {
-            None => self.add_type_mistake(key, "a text in quotes, or a list of them", report),
+            None => self.add_type_mistake(key, "a quoted string, or a list of them", report),
             Some(texts) if texts.is_empty() => {
                 self.add_mistake_at_key(
                     key,
-                    "an empty list fits nothing; leave the key out if everything is to fit",
+                    "an empty list matches nothing; remove the key to match everything",
                     report,
                 );
             }
@@ -216,7 +216,7 @@ impl<'a> TableSection<'a> {
     pub(crate) fn names(&mut self, key: &'static str, report: &mut MistakeReport<'_>) -> Option<Vec<String>> {
         let names = texts(self.get(key)?.get_ref());
         if names.is_none() {
-            self.add_type_mistake(key, "a list of texts such as `[\"git\"]`", report);
+            self.add_type_mistake(key, "a list of strings such as `[\"git\"]`", report);
         }
         names
     }
@@ -330,8 +330,8 @@ impl<'a> TableSection<'a> {
         let Some(first) = there.next() else { return };
         for second in there {
             let message = format!(
-                "a {what} is about a tool, a prompt or a resource, and this one has `{first}` already; \
-                 write a {what} for each"
+                "a {what} is about one of a tool, a prompt or a resource, and this one already has `{first}`; write a \
+                 separate {what} for each"
             );
             self.add_mistake_at_key(second, &message, report);
         }
@@ -387,7 +387,7 @@ pub(crate) fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
 /// The type of a value, for messages.
 pub(crate) fn kind(value: &DeValue<'_>) -> &'static str {
     match value {
-        DeValue::String(_) => "a text",
+        DeValue::String(_) => "a string",
         DeValue::Integer(_) | DeValue::Float(_) => "a number",
         DeValue::Boolean(true) => "true",
         DeValue::Boolean(false) => "false",
@@ -416,7 +416,7 @@ pub(crate) fn json(value: &DeValue<'_>) -> Result<serde_json::Value, String> {
             number.ok_or_else(|| "`inf` and `nan` are not JSON numbers".to_owned())?.into()
         }
         DeValue::Boolean(truth) => (*truth).into(),
-        DeValue::Datetime(_) => return Err("a date is not a JSON value; write it as a text".to_owned()),
+        DeValue::Datetime(_) => return Err("a date is not a JSON value; write it as a string".to_owned()),
         DeValue::Array(items) => items.iter().map(|item| json(item.get_ref())).collect::<Result<_, _>>()?,
         DeValue::Table(entries) => {
             let entries = entries

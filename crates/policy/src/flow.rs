@@ -268,7 +268,7 @@ mod tests {
             assert_eq!((weighed.strong, weighed.flow.as_ref()), (strong, Some(&read())));
             assert_eq!(
                 weighed.why(),
-                "it would be allowed (rule 1 (line 1)), were it not for what was read; this session has read \
+                "it would be allowed (rule 1 (line 1)) without the data read in this session; this session has read \
                  private data from `mail` and `files` and untrusted text from `web`, and this can send things out"
                     .replace("(line 1)", if setting.is_empty() { "(line 1)" } else { "(line 2)" })
             );

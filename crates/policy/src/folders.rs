@@ -55,9 +55,9 @@ impl FolderSet {
 
     fn folder(&self, text: &str) -> Result<String, String> {
         let whole =
-            self.at_home(text).ok_or_else(|| format!("whose home is meant by `{text}` is not known"))?;
+            self.at_home(text).ok_or_else(|| format!("the home folder in `{text}` cannot be determined"))?;
         if !is_absolute(&whole) || !paths::is_plain(&whole) {
-            return Err(format!("`{text}` is not an absolute path that means just what it says"));
+            return Err(format!("`{text}` is not an absolute path in plain form"));
         }
         Ok(paths::resolved(&whole.replace('\\', "/")))
     }
@@ -315,7 +315,7 @@ impl HostSet {
     pub(crate) fn new(texts: &[String], reading: &PolicyEnvironment) -> Result<Self, String> {
         let places = texts.iter().map(|text| match DestinationPattern::new(text, reading)? {
             place if place.is_folder() => {
-                Err(format!("`{text}` is a folder and no host; `under` is for those"))
+                Err(format!("`{text}` is a folder, not a host; use `under` for folders"))
             }
             place => Ok(place),
         });

@@ -174,8 +174,8 @@ impl RuleSelector<'_> {
         let trusted: Vec<&&KnownServer> = here.iter().filter(|server| policy.trusts(&server.name)).collect();
         if trusted.is_empty() {
             return Some(format!(
-                "`effects.{key} = {value}` fits no tool: annotations count only of servers in `trusted`, and {} not \
-                 there",
+                "`effects.{key} = {value}` matches no tool: annotations count only for servers in `trusted`, and {} \
+                 not listed there",
                 match here {
                     [one] => format!("`{}` is", quoted(&one.name)),
                     many => format!("{} are", names(many.iter().map(|server| &*server.name), "and")),
@@ -191,7 +191,7 @@ impl RuleSelector<'_> {
             })
         });
         let of = names(trusted.iter().map(|server| &*server.name), "or");
-        fits_none.then(|| format!("`effects`: no tool of {of} that the rule names is annotated like this"))
+        fits_none.then(|| format!("`effects`: no tool of {of} that the rule names has these annotations"))
     }
 
     fn unmatched_names(
@@ -213,7 +213,7 @@ impl RuleSelector<'_> {
         let unmatched = patterns.each().filter(fits_none);
         let message = |pattern: &TextPattern| {
             let hint = suggest_name(pattern.text(), known, &format!("{key}s"));
-            format!("`{key}`: no {key} of {of} fits `{}`{hint}", quoted(pattern.text()))
+            format!("`{key}`: no {key} of {of} matches `{}`{hint}", quoted(pattern.text()))
         };
         unmatched.map(message).collect()
     }
@@ -245,7 +245,7 @@ impl RuleSelector<'_> {
 fn unknown_server_message(name: &str, servers: &[KnownServer]) -> String {
     let known: Vec<&str> = servers.iter().map(|server| &*server.name).collect();
     let hint = suggest_name(name, &known, "servers");
-    format!("no server of the configuration is called `{}`{hint}", quoted(name))
+    format!("no configured server is named `{}`{hint}", quoted(name))
 }
 
 /// The name that was probably meant, else all there are.
@@ -254,7 +254,7 @@ fn suggest_name(pattern: &str, known: &[&str], what: &str) -> String {
     match nearest(bare, known.iter().copied()) {
         Some(meant) => format!("; did you mean `{}`?", quoted(meant)),
         None if known.is_empty() => format!("; there are no {what}"),
-        None => format!("; there are the {what} {}", names(known.iter().copied(), "and")),
+        None => format!("; known {what}: {}", names(known.iter().copied(), "and")),
     }
 }
 
@@ -326,23 +326,23 @@ mod tests {
         for (text, said) in [
             (
                 "\ntrusted = ['gti']",
-                "line 2: `trusted`: no server of the configuration is called `gti`; did you mean `git`?",
+                "line 2: `trusted`: no configured server is named `gti`; did you mean `git`?",
             ),
             (
                 "[[rule]]\ndecide = 'allow'\nserver = 'fiels'\ntool = 'x'",
-                "line 1: rule 1: `server`: no server of the configuration is called `fiels`; did you mean `files`?",
+                "line 1: rule 1: `server`: no configured server is named `fiels`; did you mean `files`?",
             ),
             (
                 "[[rule]]\ndecide = 'allow'\nserver = 'files'\ntool = ['read_*', 'list']",
-                "line 1: rule 1: `tool`: no tool of `files` fits `read_*`; did you mean `read`?",
+                "line 1: rule 1: `tool`: no tool of `files` matches `read_*`; did you mean `read`?",
             ),
             (
                 "[[rule]]\ndecide = 'allow'\nserver = 'files'\ntool = 'Read'",
-                "line 1: rule 1: `tool`: no tool of `files` fits `Read`; did you mean `read`?",
+                "line 1: rule 1: `tool`: no tool of `files` matches `Read`; did you mean `read`?",
             ),
             (
                 "[[rule]]\ndecide = 'deny'\nserver = 'files'\ntool = 'delete_everything'",
-                "line 1: rule 1: `tool`: no tool of `files` fits `delete_everything`; there are the tools `read`, `list` \
+                "line 1: rule 1: `tool`: no tool of `files` matches `delete_everything`; known tools: `read`, `list` \
                  and `search`",
             ),
             (
@@ -355,16 +355,16 @@ mod tests {
             ),
             (
                 "[[rule]]\ndecide = 'allow'\nserver = ['files', 'git']\neffects.read_only = true",
-                "line 1: rule 1: `effects.read_only = true` fits no tool: annotations count only of servers in `trusted`, \
-                 and `files` and `git` are not there",
+                "line 1: rule 1: `effects.read_only = true` matches no tool: annotations count only for servers in \
+                 `trusted`, and `files` and `git` are not listed there",
             ),
             (
                 "trusted = ['git']\n[[rule]]\ndecide = 'deny'\nserver = 'git'\neffects.open_world = false",
-                "line 2: rule 1: `effects`: no tool of `git` that the rule names is annotated like this",
+                "line 2: rule 1: `effects`: no tool of `git` that the rule names has these annotations",
             ),
             (
                 "[[label]]\nserver = 'files'\ntool = 'serch'\nprivate = true",
-                "line 1: label 1: `tool`: no tool of `files` fits `serch`; did you mean `search`?",
+                "line 1: label 1: `tool`: no tool of `files` matches `serch`; did you mean `search`?",
             ),
         ] {
             assert_eq!(of(text), [said], "{text}");

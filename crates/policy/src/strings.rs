@@ -37,7 +37,7 @@ pub(crate) fn match_destinations(
                     (Ok(found), _) => format!("it may be the {}", found.described()),
                 };
                 let shown = paths::visible_line(&text.chars().take(60).collect::<String>());
-                Some(format!("`{at}` is `{shown}`: {why}; `arguments.NAME` judges one argument alone"))
+                Some(format!("`{at}` is `{shown}`: {why}; use `arguments.NAME` to check a single argument"))
             });
             let is_any = strings.iter().any(|one| !one.read.is_name);
             match elsewhere {
@@ -53,8 +53,9 @@ pub(crate) fn match_destinations(
                     (Some(PatternMatch::Yes), _) => return DestinationMatch::There,
                     (_, Some(why)) => unclear = unclear.or_else(|| Some(format!("`{at}`: {why}"))),
                     (Some(PatternMatch::Maybe), _) => {
-                        unclear =
-                            unclear.or_else(|| Some(format!("`{at}` has a word that may be such a place")));
+                        unclear = unclear.or_else(|| {
+                            Some(format!("`{at}` contains a word that may be such a destination"))
+                        });
                     }
                     _ => (),
                 }

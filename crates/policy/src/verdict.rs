@@ -118,10 +118,12 @@ impl fmt::Display for DecisionReason {
                 }
                 reason.as_ref().map_or(Ok(()), |reason| write!(f, ": {reason}"))
             }
-            Self::Ordinary(ordinary) => write!(f, "no rule fits: {ordinary}"),
+            Self::Ordinary(ordinary) => write!(f, "no rule matches: {ordinary}"),
             Self::Unreadable(why) => f.write_str(why),
-            Self::Unclear { rule, why } => write!(f, "it may be what {rule} denies: {why}"),
-            Self::Flow(before) => write!(f, "it would be allowed ({before}), were it not for what was read"),
+            Self::Unclear { rule, why } => write!(f, "it may match {rule}, which denies it: {why}"),
+            Self::Flow(before) => {
+                write!(f, "it would be allowed ({before}) without the data read in this session")
+            }
         }
     }
 }
@@ -129,16 +131,12 @@ impl fmt::Display for DecisionReason {
 impl fmt::Display for DefaultReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Harmless => {
-                "a trusted server's tool that changes nothing and reaches nothing outside is allowed"
-            }
-            Self::Tool => "a tool call is asked about",
-            Self::Dangerous => {
-                "a tool that may destroy something and is open to the world is asked about each time"
-            }
-            Self::Fetched => "what an application fetches is allowed",
-            Self::Wanted => "what a server wants of you is asked about",
-            Self::Question => "a question of a server reaches you",
+            Self::Harmless => "read-only tools of trusted servers that reach nothing outside are allowed",
+            Self::Tool => "tool calls require approval",
+            Self::Dangerous => "destructive open-world tools require approval each time",
+            Self::Fetched => "prompts and resources that an application fetches are allowed",
+            Self::Wanted => "requests from servers to you require approval",
+            Self::Question => "questions from servers to you are allowed",
         })
     }
 }

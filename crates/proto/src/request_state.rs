@@ -117,7 +117,7 @@ pub enum OpenStateError {
     #[error("request state is longer than max_request_state_bytes")]
     TooLong,
     /// It was not sealed by a key of this ring, or not for this audience, or it was changed.
-    #[error("request state was changed, or sealed with a key that is not in the ring")]
+    #[error("request state was modified, or sealed with a key that is not in the key ring")]
     Tampered,
     /// It was good once.
     #[error("request state has expired")]

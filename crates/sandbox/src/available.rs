@@ -58,8 +58,8 @@ fn probe_bubblewrap() -> Result<PathBuf, String> {
         probe.stdin(Stdio::null()).output().map_err(|error| format!("bubblewrap does not start: {error}"))?;
     if !ended.status.success() {
         let said = String::from_utf8_lossy(&ended.stderr);
-        let said = said.lines().next().unwrap_or("it says nothing");
-        return Err(format!("bubblewrap does not work here ({said})"));
+        let said = said.lines().next().unwrap_or("no error message");
+        return Err(format!("bubblewrap does not work on this system ({said})"));
     }
     Ok(known.insert(found).clone())
 }

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum SandboxError {
     /// There is no sandbox for this system.
-    #[error("its sandbox cannot be enforced: there is none on {}", std::env::consts::OS)]
+    #[error("its sandbox cannot be enforced: sandboxing is not supported on {}", std::env::consts::OS)]
     System,
     /// The host was not told which program is its helper.
-    #[error("its sandbox cannot be enforced: this program brings no helper to start servers with")]
+    #[error("its sandbox cannot be enforced: this program has no helper that starts servers")]
     NoHelper,
     /// Bubblewrap is demanded and does not work.
     #[error("its sandbox cannot be enforced: {0}")]
@@ -27,7 +27,7 @@ pub enum SandboxError {
         landlock: String,
     },
     /// A granted path does not exist or cannot be used.
-    #[error("its sandbox cannot be enforced: {} cannot be granted: {why}", path.display())]
+    #[error("its sandbox cannot be enforced: cannot grant access to {}: {why}", path.display())]
     Path {
         /// The path.
         path: PathBuf,
@@ -35,7 +35,7 @@ pub enum SandboxError {
         why: String,
     },
     /// The server would start in a folder that it may not see.
-    #[error("its sandbox cannot be enforced: it is to start in {}, which it may not read", .0.display())]
+    #[error("its sandbox cannot be enforced: its working directory {} is not readable for it", .0.display())]
     Folder(PathBuf),
 }
 
@@ -44,20 +44,20 @@ impl SandboxError {
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::System => "take `sandbox` out of its configuration to run it with all that its user may",
-            Self::NoHelper => "give the host a `Helper`, or take `sandbox` out of the server's configuration",
+            Self::System => {
+                "remove `sandbox` from its configuration to run it with all permissions of its user"
+            }
+            Self::NoHelper => "give the host a `Helper`, or remove `sandbox` from the server's configuration",
             Self::Bubblewrap(_) => {
-                "install bubblewrap (Debian, Fedora, Arch: package `bubblewrap`) and allow user namespaces, or let \
-                 `sandbox.kind` be \"auto\""
+                "install bubblewrap (Debian, Fedora, Arch: package `bubblewrap`) and allow user namespaces, or set \
+                 `sandbox.kind` to \"auto\""
             }
-            Self::Landlock(_) => {
-                "boot a Linux of 6.2 or newer with Landlock, or let `sandbox.kind` be \"auto\""
-            }
+            Self::Landlock(_) => "boot Linux 6.2 or newer with Landlock, or set `sandbox.kind` to \"auto\"",
             Self::Neither { .. } => {
-                "install bubblewrap (Debian, Fedora, Arch: package `bubblewrap`) and allow user namespaces, or boot a \
-                 Linux of 6.2 or newer with Landlock"
+                "install bubblewrap (Debian, Fedora, Arch: package `bubblewrap`) and allow user namespaces, or boot \
+                 Linux 6.2 or newer with Landlock"
             }
-            Self::Path { .. } => "make it, or take it out of `sandbox.files`",
+            Self::Path { .. } => "create it, or remove it from `sandbox.files`",
             Self::Folder(_) => "add the folder to `sandbox.files`, or change `cwd`",
         }
     }

@@ -182,7 +182,7 @@ impl fmt::Display for Confinement {
             SandboxNetwork::None => ", no network",
         })?;
         if !self.lacks.is_empty() {
-            write!(f, "; this kernel does not refuse {}", self.lacks.join(", "))?;
+            write!(f, "; this kernel cannot block {}", self.lacks.join(", "))?;
         }
         Ok(())
     }
@@ -214,7 +214,7 @@ mod tests {
         confinement.lacks = vec!["signals".to_owned()];
         assert_eq!(
             confinement.to_string(),
-            "bubblewrap: all files, the network; this kernel does not refuse signals"
+            "bubblewrap: all files, the network; this kernel cannot block signals"
         );
     }
 }

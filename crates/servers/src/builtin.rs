@@ -25,7 +25,7 @@ pub struct BuiltinServer {
 pub const BUILTINS: &[BuiltinServer] = &[
     BuiltinServer {
         name: "everything",
-        about: "One of each thing a server can offer, to try a client on",
+        about: "One of each thing a server can offer, for testing clients",
         options: |command| command,
         make: |_| Ok(crate::everything()),
     },
@@ -72,7 +72,7 @@ impl BuiltinServer {
     #[must_use]
     pub fn command(&self) -> Command {
         // So that they stand apart from what every server takes.
-        (self.options)(Command::new(self.name).about(self.about).next_help_heading("Of this server"))
+        (self.options)(Command::new(self.name).about(self.about).next_help_heading("Server options"))
     }
 
     /// Returns the usage on one line: `files [OPTIONS] [FOLDER]...`.
@@ -137,7 +137,7 @@ pub enum BuiltinOptionsError {
     #[error(transparent)]
     Memory(#[from] MemoryError),
     /// It has no file, and there is no home to have one in.
-    #[error("say where to remember: --file FILE")]
+    #[error("no file for the memory; set one with --file FILE")]
     NoFile,
 }
 

@@ -113,7 +113,7 @@ impl TimeServer {
         }
         text.parse::<DateTime>().map_err(|why| {
             Error::msg(format!(
-                "{text:?} is no time: write HH:MM, or YYYY-MM-DDTHH:MM for another day ({why})"
+                "{text:?} is not a valid time: write HH:MM, or YYYY-MM-DDTHH:MM for another day ({why})"
             ))
         })
     }
@@ -162,7 +162,7 @@ fn find(name: &str) -> Result<TimeZone> {
         Some(near) if !near.is_empty() && !city.is_empty() => format!("did you mean {}?", near.join(", ")),
         _ => "zones have names such as Europe/Rome, or are offsets such as +05:30".to_owned(),
     };
-    Err(Error::msg(format!("there is no time zone {name:?}; {hint}")))
+    Err(Error::msg(format!("unknown time zone {name:?}; {hint}")))
 }
 
 fn moment(zoned: &Zoned) -> Moment {
@@ -243,7 +243,7 @@ mod tests {
         let why = time().now(Some("")).unwrap_err().to_string();
         assert!(why.contains("such as Europe/Rome"), "{why}");
         let why = convert("half past nine", "UTC", "UTC").unwrap_err().to_string();
-        assert!(why.contains("is no time: write HH:MM"), "{why}");
+        assert!(why.contains("is not a valid time: write HH:MM"), "{why}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum StoreError {
     /// The database said no.
-    #[error("the database {} cannot be used", .file.display())]
+    #[error("database error in {}", .file.display())]
     Database {
         /// Its file.
         file: PathBuf,
@@ -18,7 +18,7 @@ pub enum StoreError {
     #[error("{} was written by a newer version of hospes", .0.display())]
     Newer(PathBuf),
     /// A file beside the database cannot be read or made.
-    #[error("{} cannot be used", .file.display())]
+    #[error("cannot access {}", .file.display())]
     File {
         /// The file.
         file: PathBuf,
@@ -27,23 +27,23 @@ pub enum StoreError {
         source: io::Error,
     },
     /// The key's file holds no key.
-    #[error("{} is not a key: wanted {} bytes in hexadecimal", .0.display(), crate::key::KEY_BYTES)]
+    #[error("{} is not a key file: expected {} bytes in hexadecimal", .0.display(), crate::key::KEY_BYTES)]
     NotAKey(PathBuf),
     /// Others than the owner may read a file that is the owner's alone, or it is a link.
-    #[error("{} must be a file that its owner alone may read and write (chmod 600)", .0.display())]
+    #[error("{} must be a regular file that only its owner can read and write; run `chmod 600` on it", .0.display())]
     Exposed(PathBuf),
     /// There are entries, but the key they were made with is gone.
     #[error(
-        "{} is gone, and what was recorded cannot be told from forged entries without it; put it back, or move the record \
-         away to begin a new one",
+        "key file {} is missing; without it the audit log cannot be verified; restore it, or move the audit log \
+         elsewhere to start a new one",
         .0.display()
     )]
     KeyGone(PathBuf),
     /// The sealed data cannot be opened: it was changed, or sealed with another key.
-    #[error("what was sealed cannot be opened with this key")]
+    #[error("cannot decrypt the stored data: it was modified, or encrypted with another key")]
     Sealed,
     /// The audit record is not what was recorded.
-    #[error("the audit record {} was tampered with", .file.display())]
+    #[error("the audit log {} was tampered with", .file.display())]
     Tampered {
         /// Its file.
         file: PathBuf,
@@ -52,6 +52,6 @@ pub enum StoreError {
         found: crate::TamperEvidence,
     },
     /// The thread that writes is gone.
-    #[error("nothing is written any more; the log says why")]
+    #[error("the audit writer has stopped; see the log for the reason")]
     Closed,
 }

@@ -36,7 +36,7 @@ fn tighten(opened: &std::fs::File, file: &Path) -> std::io::Result<()> {
     if !found.is_file() || is_private(&found) {
         return Ok(());
     }
-    tracing::warn!(file = %file.display(), "others could read or write this file; from now on its owner alone can");
+    tracing::warn!(file = %file.display(), "file was accessible by other users; restricted it to the owner");
     opened.set_permissions(std::fs::Permissions::from_mode(0o600))?;
     for ending in ["-wal", "-shm"] {
         let mut beside = file.as_os_str().to_owned();

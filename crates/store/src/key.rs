@@ -62,7 +62,10 @@ pub(crate) struct SealCipher(RandomizedNonceKey);
 
 impl SealCipher {
     pub(crate) fn new(key: &[u8; KEY_BYTES]) -> Self {
-        Self(RandomizedNonceKey::new(&AES_256_GCM, key).expect("the length is the algorithm's"))
+        Self(
+            RandomizedNonceKey::new(&AES_256_GCM, key)
+                .expect("the key has the length that the algorithm requires"),
+        )
     }
 
     pub(crate) fn seal(&self, text: &[u8], about: &[u8]) -> Vec<u8> {
@@ -70,7 +73,7 @@ impl SealCipher {
         let nonce = self
             .0
             .seal_in_place_append_tag(Aad::from(about), &mut sealed)
-            .expect("nothing is too long to be sealed that fits a message");
+            .expect("the text is shorter than the AES-GCM limit");
         let mut whole = nonce.as_ref().to_vec();
         whole.append(&mut sealed);
         whole
@@ -94,7 +97,7 @@ pub(crate) fn derive_key(whose: &str, key: &[u8; KEY_BYTES], purpose: &str) -> Z
     secret
         .expand(&[purpose.as_bytes()], hkdf::HKDF_SHA256)
         .and_then(|okm| okm.fill(&mut *derived))
-        .expect("as long as the hash is what HKDF gives");
+        .expect("HKDF can output one hash length");
     derived
 }
 
@@ -123,7 +126,7 @@ impl fmt::Debug for AuditKeys {
 /// Whole or not at all: written beside, then given its name, unless another process was first.
 fn make(file: &Path) -> io::Result<()> {
     let mut bytes = Zeroizing::new([0_u8; KEY_BYTES]);
-    rand::fill(&mut *bytes).map_err(|_| io::Error::other("the system gives no random bytes"))?;
+    rand::fill(&mut *bytes).map_err(|_| io::Error::other("the operating system provides no random bytes"))?;
     let text = Zeroizing::new(to_hex(&*bytes) + "\n");
     let beside = file.with_extension(format!("{}.new", std::process::id()));
     let written = private(OpenOptions::new().write(true).create(true).truncate(true))

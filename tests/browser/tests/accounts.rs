@@ -67,11 +67,11 @@ impl House {
         let Some(bob) = TestBrowser::start().await else { panic!("a second browser") };
         bob.open(&link).await;
         sign_in_there(&bob, &self.provider.issuer, "bob").await;
-        bob.wait_for_text("This link is for somebody else").await;
+        bob.wait_for_text("This link is for another user").await;
         assert!(bob.url().await.as_str().starts_with(self.up.origin()), "not to the server");
         // Nor is it to whoever has the session of his browser.
         bob.open(&link).await;
-        bob.wait_for_text("This link is for somebody else").await;
+        bob.wait_for_text("This link is for another user").await;
         bob.take_screenshot("link-of-another").await;
         drop(bob);
 
@@ -97,15 +97,15 @@ impl House {
     /// Ann gives her account up, on the page of her accounts.
     async fn disconnect(&self, ann: &TestBrowser) {
         ann.open(&format!("{}/connect/accounts", self.up.origin())).await;
-        let page = ann.wait_for_text("Your accounts elsewhere").await;
+        let page = ann.wait_for_text("Your accounts on other servers").await;
         assert!(page.contains("Connected for mcp") && page.contains("ann"), "{page}");
         ann.take_screenshot("accounts").await;
         ann.press("button[value=disconnect]").await;
-        let page = ann.wait_for_text("is disconnected, and its tokens are taken back there").await;
+        let page = ann.wait_for_text("is disconnected, and its tokens are revoked").await;
         assert!(page.contains("Not connected"), "{page}");
         ann.take_screenshot("disconnected").await;
         // Her connection is closed: what was listed over it is gone, and she is asked to connect an account.
-        self.until("there__time__now", &["timezone=Asia/Tokyo"], "there is no tool").await;
+        self.until("there__time__now", &["timezone=Asia/Tokyo"], "unknown tool").await;
         self.link().await;
     }
 }

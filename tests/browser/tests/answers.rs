@@ -68,14 +68,14 @@ async fn an_answer_to_somebody_elses_question_is_nobodys() {
     }
     mallory.press("button[type=submit]").await;
     mallory.wait_for_url(up.origin()).await;
-    mallory.wait_for_text("no longer good").await;
+    mallory.wait_for_text("no longer valid").await;
     let answer = mallory.url().await;
     assert!(answer.query_pairs().any(|(name, _)| name == "code"), "{answer}");
 
     to_the_last_question(&victim, &up, &back, &provider, "ann").await;
     let question = victim.url().await;
     victim.open(answer.as_str()).await;
-    victim.wait_for_text("no longer good").await;
+    victim.wait_for_text("no longer valid").await;
     for status in [200, 400] {
         assert_eq!(provider.times(&format!("authorization_code {status}")).await, 0, "it was not redeemed");
     }

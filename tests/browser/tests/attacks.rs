@@ -110,10 +110,10 @@ async fn a_consent_is_given_once_and_here() {
          document.body.append(f); f.submit();"
     );
     browser.open(&format!("{}/authorize", up.origin())).await;
-    browser.wait_for_text("is not known here").await;
+    browser.wait_for_text("Unknown application").await;
     browser.take_screenshot("problem").await;
     browser.run(&again).await;
-    browser.wait_for_text("no longer good").await;
+    browser.wait_for_text("no longer valid").await;
     browser.take_screenshot("too-late").await;
     assert_eq!(answers(&back).len(), 1, "{:?}", back.asked());
 }
@@ -191,13 +191,13 @@ async fn an_answer_of_the_provider_is_good_in_its_browser_only() {
     let state = provider.recorded_state().await["states"][0].as_str().unwrap().to_owned();
     let answer = format!("{}/upstream/callback?code=c&state={state}&iss={}", up.origin(), provider.issuer);
     victim.open(&answer).await;
-    victim.wait_for_text("no longer good").await;
+    victim.wait_for_text("no longer valid").await;
     // A cookie that was planted is none of ours.
     victim.open(&authorize(&up, "app", &back)).await;
     let planted = thirtyfour::Cookie::new(&name, "A".repeat(43));
     victim.driver().add_cookie(planted).await.unwrap();
     victim.open(&answer).await;
-    victim.wait_for_text("no longer good").await;
+    victim.wait_for_text("no longer valid").await;
     assert_eq!(provider.times("authorization_code 400").await, 0, "nothing was asked for it");
 
     // And with somebody else's issuer even the right browser gets nothing; the code goes nowhere.
@@ -208,5 +208,5 @@ async fn an_answer_of_the_provider_is_good_in_its_browser_only() {
     assert_eq!(provider.times("authorization_code 400").await, 0);
     // It was used up by that.
     browser.open(&answer).await;
-    browser.wait_for_text("no longer good").await;
+    browser.wait_for_text("no longer valid").await;
 }

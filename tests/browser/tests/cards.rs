@@ -143,7 +143,7 @@ impl House {
             hospes.start_gateway_with(&config, &[&["--policy", policy.to_str().unwrap()], args].concat());
         let link = hospes.console().await;
         browser.open(&link).await;
-        browser.wait_for_text("Nothing waits for you").await;
+        browser.wait_for_text("No pending approvals").await;
         let client = Arc::new(Client::connect(up.url.as_str()).await.unwrap());
         Some(Self { browser, hospes, stage, there, _up: up, client })
     }
@@ -203,13 +203,13 @@ async fn numbers_are_shown_and_sent_as_they_are_written() {
     assert!(got.contains(r#""note":"y""#), "{got}");
 
     // One of them changed, and the rest as JSON. What was approved last is beside it, to the last digit.
-    browser.wait_for_text("Nothing waits for you.").await;
+    browser.wait_for_text("No pending approvals.").await;
     let calling = house.call("exact", &sent.replace("0993", "0992"));
     browser.wait_for_text("9007199254740992").await;
     browser.run(SHOW_ALL).await;
     browser.find("[data-once][aria-disabled=false]").await;
     browser.press(".tabs button:nth-child(3)").await;
-    let page = browser.wait_for_text("Against the last one").await;
+    let page = browser.wait_for_text("Compared with the last call").await;
     assert!(page.contains("9007199254740993") && page.contains("9007199254740992"), "{page}");
     browser.press(".tabs button:nth-child(1)").await;
     browser.keys("e").await;
@@ -233,7 +233,7 @@ async fn a_request_to_a_model_and_its_answer_are_looked_at_changed_and_denied() 
     let Some(house) = House::build(&["--pins", "first-use"]).await else { return };
     let browser = &house.browser;
     house.open("/models").await;
-    browser.wait_for_text("Nothing was chosen since the host started").await;
+    browser.wait_for_text("No model was chosen since the host started").await;
     browser.keys("1").await;
 
     // The first look: what would be sent, to which model and why, and what it may cost.
@@ -258,7 +258,7 @@ async fn a_request_to_a_model_and_its_answer_are_looked_at_changed_and_denied() 
     browser.press("[data-once]").await;
 
     // The second: what came back, changed before the server gets it.
-    browser.wait_for_text("What the model answered").await;
+    browser.wait_for_text("Answer from the model").await;
     browser.keys("j").await;
     browser.wait_for_text("The capital of France is Paris.").await;
     browser.find("[data-once][aria-disabled=false]").await;
@@ -272,7 +272,7 @@ async fn a_request_to_a_model_and_its_answer_are_looked_at_changed_and_denied() 
     assert_eq!(said(calling).await, "Madrid.");
 
     // Denied before anything is sent, and after.
-    browser.wait_for_text("Nothing waits for you.").await;
+    browser.wait_for_text("No pending approvals.").await;
     let calling = house.call("ask_model", "{}");
     browser.wait_for_text("Be brief.").await;
     browser.find("[data-once][aria-disabled=false]").await;
@@ -280,12 +280,12 @@ async fn a_request_to_a_model_and_its_answer_are_looked_at_changed_and_denied() 
     browser.press("[data-deny]").await;
     let refused = said(calling).await;
     assert!(!refused.contains("Paris"), "{refused}");
-    browser.wait_for_text("Nothing waits for you.").await;
+    browser.wait_for_text("No pending approvals.").await;
     let calling = house.call("ask_model", "{}");
     browser.wait_for_text("Be brief.").await;
     browser.find("[data-once][aria-disabled=false]").await;
     browser.keys("o").await;
-    browser.wait_for_text("What the model answered").await;
+    browser.wait_for_text("Answer from the model").await;
     browser.keys("j").await;
     browser.wait_for_text("looks like a secret").await;
     browser.find("[data-once][aria-disabled=false]").await;
@@ -297,11 +297,11 @@ async fn a_request_to_a_model_and_its_answer_are_looked_at_changed_and_denied() 
     // What it took is counted, and known after a restart.
     house.open("/models").await;
     let page = browser.wait_for_text("answered").await;
-    for words in ["refused", "big-model-2026", "claude-3-haiku", "of 20,000", "of 1.50", "stands in for it"] {
+    for words in ["refused", "big-model-2026", "claude-3-haiku", "of 20,000", "of 1.50", "alias"] {
         assert!(page.contains(words), "{words}: {page}");
     }
     assert!(!page.contains("of 20,000 spent, 0 left"), "{page}");
-    browser.press("section[aria-label=Lately] .entry-line").await;
+    browser.press("section[aria-label='Recent choices'] .entry-line").await;
     browser.wait_for_text("Chosen because").await;
     browser.take_screenshot("models").await;
     browser.run("document.querySelector('section[aria-label=Models]').scrollIntoView()").await;
@@ -320,9 +320,9 @@ async fn a_request_to_a_model_and_its_answer_are_looked_at_changed_and_denied() 
         &["--policy", hospes.path("policy.toml").to_str().unwrap(), "--pins", "off"],
     );
     browser.open(&console_of(&again)).await;
-    browser.wait_for_text("Nothing waits for you").await;
+    browser.wait_for_text("No pending approvals").await;
     house.open("/models").await;
-    browser.wait_for_text("Nothing was chosen since the host started").await;
+    browser.wait_for_text("No model was chosen since the host started").await;
     assert_eq!(spent().await, before, "both hosts spend of one budget, which outlives them");
 }
 
@@ -359,7 +359,7 @@ async fn a_form_is_filled_in_and_one_that_wants_a_secret_says_so() {
     let got: Value = serde_json::from_str(&said(calling).await).unwrap();
     assert_eq!(got, json!({ "city": "rome", "seats": 3, "window": true }));
 
-    browser.wait_for_text("Nothing waits for you.").await;
+    browser.wait_for_text("No pending approvals.").await;
     let calling = house.call("fill_secret", "{}");
     browser.wait_for_text("It seems to ask for a secret (answer)").await;
     browser.find(".matter.sharp").await;
@@ -378,14 +378,14 @@ async fn an_address_is_shown_whole_and_nothing_of_it_is_fetched() {
     let calling = house.call("go_there", "{}");
     browser.wait_for_text("Sign in to go on.").await;
     let page = browser.wait_for_text(&format!("{}/sign-in?for=this-machine", house.there.origin)).await;
-    assert!(page.contains("Nothing of it was fetched"), "{page}");
+    assert!(page.contains("This URL was not fetched"), "{page}");
     assert_eq!(browser.find(".matter .code strong").await.text().await.unwrap(), "127.0.0.1");
     browser.find("[data-once][aria-disabled=false]").await;
     browser.take_screenshot("card-url").await;
     browser.keys("o").await;
     assert_eq!(said(calling).await, "been there");
     assert_eq!(house.there.asked(), Vec::<String>::new(), "nobody but the person goes there");
-    browser.wait_for_text("Nothing waits for you.").await;
+    browser.wait_for_text("No pending approvals.").await;
     let calling = house.call("go_there", "{}");
     browser.wait_for_text("Sign in to go on.").await;
     browser.find("[data-deny][aria-disabled=false]").await;
@@ -401,7 +401,7 @@ async fn a_result_is_delivered_as_the_person_lets_it() {
     let Some(house) = House::build(&["--pins", "first-use"]).await else { return };
     let browser = &house.browser;
     let calling = house.call("report", "{}");
-    browser.wait_for_text("What report answered").await;
+    browser.wait_for_text("Result of report").await;
     browser.wait_for_text("pay 100 to mallory").await;
     browser.find("[data-once][aria-disabled=false]").await;
     browser.take_screenshot("card-result").await;
@@ -410,7 +410,7 @@ async fn a_result_is_delivered_as_the_person_lets_it() {
     browser.press("[data-edit]").await;
     browser.press("[data-once]").await;
     assert_eq!(said(calling).await, "All is well.");
-    browser.wait_for_text("Nothing waits for you.").await;
+    browser.wait_for_text("No pending approvals.").await;
     let calling = house.call("report", "{}");
     browser.wait_for_text("pay 100 to mallory").await;
     browser.find("[data-deny][aria-disabled=false]").await;
@@ -422,7 +422,7 @@ async fn a_result_is_delivered_as_the_person_lets_it() {
     let page = browser.wait_for_text("the result of report").await;
     assert!(page.contains("deny") && page.contains("allow"), "{page}");
     browser.press(".entry-line").await;
-    browser.wait_for_text("Bound by").await;
+    browser.wait_for_text("Chain hash").await;
     browser.take_screenshot("activity-decisions").await;
 }
 
@@ -467,7 +467,7 @@ async fn what_a_server_offers_is_used_once_it_was_accepted_and_as_it_was() {
 
     // Started anew it offers the same, and needs nobody.
     browser.press("[data-restart=stage]").await;
-    browser.wait_for_text("stage is being started anew").await;
+    browser.wait_for_text("stage is being restarted").await;
     browser.find(".state.ready").await;
     assert_eq!(said(house.call("weather", "{}")).await, "rainy");
 }

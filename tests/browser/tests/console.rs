@@ -53,7 +53,7 @@ fn call(hospes: &Arc<HospesProgram>, up: &RunningHospes, words: &[&str]) -> Join
 async fn open(browser: &TestBrowser, hospes: &HospesProgram) -> String {
     let link = hospes.console().await;
     browser.open(&link).await;
-    browser.wait_for_text("Nothing waits for you").await;
+    browser.wait_for_text("No pending approvals").await;
     browser.wait_for_text("live").await;
     assert!(!browser.url().await.as_str().contains('#'), "the token is gone from the address");
     link
@@ -72,12 +72,12 @@ async fn a_link_opens_the_console_once_and_pages_show_what_there_is() {
 
     // Servers: what is wrong with those that are not there, and what hides in a name is seen.
     browser.keys("2").await;
-    browser.wait_for_text("Tried again in").await;
+    browser.wait_for_text("Next attempt in").await;
     browser.wait_for_text("odd\\u{202e}name").await;
     browser.wait_for_text("36 tools").await;
     browser.take_screenshot("console-servers").await;
     browser.press("[data-restart=time]").await;
-    browser.wait_for_text("time is being started anew").await;
+    browser.wait_for_text("time is being restarted").await;
     browser.press("[data-name=everything] .name").await;
     browser.wait_for_text("greet").await;
     browser.press(".definition summary").await;
@@ -94,7 +94,7 @@ async fn a_link_opens_the_console_once_and_pages_show_what_there_is() {
     browser.fill("[data-search]", "greet").await;
     browser.wait_until_gone(".entry.well").await;
     browser.press(".entry-line").await;
-    let text = browser.wait_for_text("Bound by").await;
+    let text = browser.wait_for_text("Chain hash").await;
     assert!(text.contains("refused") && text.contains("deny"), "{text}");
     browser.take_screenshot("console-activity").await;
     // What is called now is seen now.
@@ -110,16 +110,16 @@ async fn a_link_opens_the_console_once_and_pages_show_what_there_is() {
     browser.wait_for_text("this browser").await;
     browser.take_screenshot("console-sessions").await;
     browser.keys("?").await;
-    browser.wait_for_text("the one before").await;
+    browser.wait_for_text("previous item").await;
     browser.take_screenshot("console-keys").await;
     browser.press("dialog button").await;
 
     // The link was good once; a session that is ended is out.
     browser.press("[data-end]").await;
-    browser.wait_for_text("This browser is not let in").await;
+    browser.wait_for_text("This browser is not signed in").await;
     browser.take_screenshot("console-out").await;
     browser.open(&link).await;
-    browser.wait_for_text("This link is used up").await;
+    browser.wait_for_text("This link is no longer valid").await;
     browser.take_screenshot("console-link-used").await;
 }
 
@@ -147,7 +147,7 @@ async fn a_person_denies_edits_allows_and_rules_at_the_console() {
     let ran = calling.await.unwrap();
     assert!(ran.code == Some(5) && ran.said.contains("it is late enough"), "{ran:?}");
     // What comes while the page still shows a decision has to be chosen.
-    browser.wait_for_text("Nothing waits for you.").await;
+    browser.wait_for_text("No pending approvals.").await;
 
     // Enter allows nothing, and neither does what comes too soon.
     let calling = call(&hospes, &up, &["time__now", "timezone=Asia/Tokyo"]);
@@ -165,7 +165,7 @@ async fn a_person_denies_edits_allows_and_rules_at_the_console() {
     browser.press("[data-once]").await;
     let ran = calling.await.unwrap();
     assert!(ran.code == Some(0) && ran.said.contains("Europe/Lisbon"), "{ran:?}");
-    browser.wait_for_text("Nothing waits for you.").await;
+    browser.wait_for_text("No pending approvals.").await;
 
     // Always, within a rule; then nobody is asked, until it is revoked.
     let calling = call(&hospes, &up, &["time__now", "timezone=Asia/Tokyo"]);
@@ -183,7 +183,7 @@ async fn a_person_denies_edits_allows_and_rules_at_the_console() {
     browser.wait_for_text("used 1 time").await;
     browser.take_screenshot("console-grants").await;
     browser.press("[data-revoke=now]").await;
-    browser.wait_for_text("Nothing is allowed or denied for longer").await;
+    browser.wait_for_text("No lasting grants").await;
     let calling = call(&hospes, &up, &["time__now", "timezone=Asia/Tokyo"]);
     // The number of those that wait is told on every page.
     browser.wait_for_text("waiting").await;
@@ -194,7 +194,7 @@ async fn a_person_denies_edits_allows_and_rules_at_the_console() {
     browser.wait_for_text("for this session").await;
     browser.keys("3").await;
     browser.wait_for_text("time").await;
-    browser.wait_for_text("How much").await;
+    browser.wait_for_text("Entries over time").await;
     browser.take_screenshot("console-activity-all").await;
 }
 
@@ -219,7 +219,7 @@ async fn silence_is_a_no_and_several_wait_in_order() {
         assert_eq!(calling.await.unwrap().code, Some(5), "nobody decided");
     }
     browser.wait_for_text("expired").await;
-    browser.wait_for_text("nobody decided in time").await;
+    browser.wait_for_text("no decision in time").await;
 }
 
 /// Pages of elsewhere, in the same browser, with its cookies.
@@ -252,9 +252,9 @@ async fn a_page_of_elsewhere_can_neither_ask_press_nor_frame() {
     assert_eq!(tried[0][0], "refused", "{tried}");
     assert_eq!(tried[0][1], "refused", "{tried}");
     browser.run("document.forms[0].submit()").await;
-    browser.wait_for_text("only pages of the console itself may ask").await;
+    browser.wait_for_text("only pages of the console itself may send requests").await;
     browser.open(&format!("{console}/activity?kind=server&text=restart")).await;
-    browser.wait_for_text("Nothing of this was recorded").await;
+    browser.wait_for_text("No matching entries").await;
     // What is not a browser has no session, whatever it claims to be.
     let request = http::Request::get(format!("{console}/api/servers")).header("origin", &console);
     let answer = fetch(request.body(Bytes::new()).unwrap()).await.unwrap();

@@ -70,7 +70,7 @@ impl House {
             hospes.start_gateway_with(&config, &[&["--policy", policy.to_str().unwrap()], args].concat());
         let link = hospes.console().await;
         browser.open(&link).await;
-        browser.wait_for_text("Nothing waits for you").await;
+        browser.wait_for_text("No pending approvals").await;
         let client = Arc::new(Client::connect(up.url.as_str()).await.unwrap());
         Some(Self { browser, hospes, _up: up, server: handle, serving, client })
     }
@@ -218,7 +218,7 @@ async fn after_a_decision_the_same_key_decides_nothing_else() {
         browser.keys("d").await;
         assert!(!said(third).await.contains("hosts"));
         // A card that comes up by itself is not decided by the key that decided the last one either.
-        browser.wait_for_text("Nothing waits for you.").await;
+        browser.wait_for_text("No pending approvals.").await;
         let fourth = house.call("list", &json!({}));
         browser.wait_for_text("1 of 1").await;
         browser.show_all().await;
@@ -258,7 +258,7 @@ async fn hidden_characters_are_escaped_where_they_are_edited_and_sent_as_they_we
 
         // The same in a lasting rule: it fits the value that it was made of.
         // What comes while the page still shows a decision has to be chosen.
-        browser.wait_for_text("Nothing waits for you.").await;
+        browser.wait_for_text("No pending approvals.").await;
         let calling = house.call("send_email", &json!({ "to": HIDDEN, "body": "x" }));
         browser.wait_for_text("1 of 1").await;
         browser.show_all().await;

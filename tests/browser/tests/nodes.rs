@@ -216,7 +216,7 @@ async fn an_answer_that_comes_too_late_is_nobodys() {
     hosts.pass(600);
     browser.press("button[type=submit]").await;
     browser.wait_for_url(&hosts.origins[0]).await;
-    browser.wait_for_text("no longer good").await;
+    browser.wait_for_text("no longer valid").await;
     for status in [200, 400] {
         assert_eq!(provider.times(&format!("authorization_code {status}")).await, 0, "it was not redeemed");
     }

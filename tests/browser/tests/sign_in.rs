@@ -40,12 +40,12 @@ async fn with_a_password_of_the_configuration() {
     browser.wait_for_text("Sign in").await;
     browser.take_screenshot("sign-in").await;
     sign_in_here(&browser, "ann", "wrong").await;
-    browser.wait_for_text("do not belong together").await;
+    browser.wait_for_text("Wrong user name or password").await;
     browser.take_screenshot("sign-in-again").await;
     sign_in_here(&browser, "ann", "correct horse").await;
     let consent = browser.wait_for_text("Allow Hospes").await;
     // Who is asked, who asks, for what, and where the answer goes.
-    for words in ["ann", "127.0.0.1:", "this computer", "Use all the tools", &up.url] {
+    for words in ["ann", "127.0.0.1:", "this computer", "Use all tools", &up.url] {
         assert!(consent.contains(words), "{words}: {consent}");
     }
     browser.take_screenshot("consent").await;
@@ -71,7 +71,7 @@ async fn with_the_code_of_the_terminal() {
     browser.take_screenshot("code").await;
     browser.fill("#code", "2222-2222-2222").await;
     browser.press("button[type=submit]").await;
-    browser.wait_for_text("That is not the code").await;
+    browser.wait_for_text("Wrong code").await;
     browser.take_screenshot("code-again").await;
     // As it is typed on a telephone.
     browser.fill("#code", &code.to_lowercase().replace('-', " ")).await;
@@ -127,7 +127,7 @@ async fn at_a_provider_that_is_not_ours() {
     sign_in_there(&browser, &provider.issuer, "eve").await;
     browser.wait_for_text("not signed in").await;
     let ran = signed_in.await;
-    assert!(ran.code != Some(0) && ran.said.contains("may not use this server"), "{ran:?}");
+    assert!(ran.code != Some(0) && ran.said.contains("is not allowed to use this server"), "{ran:?}");
     assert_eq!(provider.times("revocation 200").await, 1, "what it gave for her is given back");
     drop(browser);
 

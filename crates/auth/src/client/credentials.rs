@@ -164,6 +164,6 @@ impl fmt::Debug for ClientSigningKey {
 
 /// A text holds no private key that could be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("that is no private key for this algorithm")]
+#[error("not a valid private key for this algorithm")]
 #[non_exhaustive]
 pub struct InvalidKey;

@@ -12,13 +12,13 @@ use crate::{ErrorBody, Issuer};
 #[non_exhaustive]
 pub enum FlowError {
     /// The server wants to know who is there, and says nowhere who could vouch for us.
-    #[error("the server wants authorization and says nowhere who gives it")]
+    #[error("the server requires authorization but publishes no protected resource metadata")]
     NoMetadata,
     /// No metadata of this authorization server was found.
-    #[error("no metadata of the authorization server {0} was found")]
+    #[error("no metadata found for the authorization server {0}")]
     NoServerMetadata(Issuer),
     /// Somebody could not be asked.
-    #[error("{what} at {url} cannot be asked")]
+    #[error("request to {what} at {url} failed")]
     Fetch {
         /// Whose answer was wanted.
         what: &'static str,
@@ -29,7 +29,7 @@ pub enum FlowError {
         why: FetchError,
     },
     /// Somebody refused.
-    #[error("{what} at {url} answered with status {status}")]
+    #[error("{what} at {url} returned status {status}")]
     Status {
         /// Whose answer was wanted.
         what: &'static str,
@@ -39,7 +39,7 @@ pub enum FlowError {
         status: StatusCode,
     },
     /// An answer is not what it should be.
-    #[error("{what} at {url} {why}")]
+    #[error("{what} at {url}: {why}")]
     Malformed {
         /// Whose answer was wanted.
         what: &'static str,
@@ -55,7 +55,9 @@ pub enum FlowError {
     #[error(transparent)]
     Server(#[from] ServerMetadataError),
     /// The client that was given is registered elsewhere. Its credentials go nowhere else.
-    #[error("the client is registered with {registered}, but the server now uses {now}")]
+    #[error(
+        "authorization server changed: the client is registered with {registered}, but the server now uses {now}"
+    )]
     OtherIssuer {
         /// Issuer that it is registered with.
         registered: Issuer,
@@ -63,10 +65,12 @@ pub enum FlowError {
         now: Issuer,
     },
     /// No registration is possible: a client id that the server knows must be configured.
-    #[error("{0} registers no clients by itself; a client id that it knows must be given")]
+    #[error(
+        "{0} does not support client registration; configure the id of a client that is registered there"
+    )]
     NeedsClientId(Issuer),
     /// The server did not register us.
-    #[error("{issuer} did not register the client: {why}")]
+    #[error("client registration at {issuer} failed: {why}")]
     Registration {
         /// Issuer that refused.
         issuer: Issuer,
@@ -74,7 +78,7 @@ pub enum FlowError {
         why: String,
     },
     /// The way in which the server wants to know who we are is not spoken here, or lacks what it needs.
-    #[error("the client cannot show {issuer} who it is: {why}")]
+    #[error("cannot authenticate the client to {issuer}: {why}")]
     ClientAuth {
         /// Whom.
         issuer: Issuer,
@@ -85,43 +89,45 @@ pub enum FlowError {
     #[error(transparent)]
     Redirect(#[from] RedirectError),
     /// The token endpoint refused.
-    #[error("the authorization server refused: {0}")]
+    #[error("the authorization server rejected the request: {0}")]
     Refused(ErrorBody),
     /// The token is of a kind that cannot be shown here.
-    #[error("the authorization server gave a token of the kind {0:?}, which is not spoken here")]
+    #[error("the authorization server issued a token of the unsupported type {0:?}")]
     TokenType(String),
     /// No key or no randomness, or the platform could not sign.
-    #[error("{0} cannot be made here")]
+    #[error("cannot create {0}")]
     Crypto(&'static str),
     /// The program around the flow gave it what it had not asked for.
-    #[error("the flow was given something it had not asked for")]
+    #[error("the authorization flow received an unexpected input")]
     OutOfOrder,
     /// Somebody has to sign in, and nothing is set up to ask them.
-    #[error("somebody has to sign in")]
+    #[error("sign-in required")]
     NobodyToAsk,
     /// Somebody else was asked; what comes of it is handed in later.
-    #[error("somebody has to sign in at {0}")]
+    #[error("sign-in required: open {0}")]
     Visit(url::Url),
     /// The maximum number of sign-ins is pending already.
-    #[error("{0} sign-ins are waited for already (max_pending_sign_ins); finish one, or wait 10 minutes")]
+    #[error(
+        "{0} sign-ins are already pending (limit max_pending_sign_ins); complete one, or wait 10 minutes"
+    )]
     TooManySignIns(usize),
     /// The person could not be asked, or has not agreed.
-    #[error("nobody signed in: {0}")]
+    #[error("sign-in failed: {0}")]
     SignIn(String),
     /// The platform's token could not be read.
-    #[error("the platform's token cannot be read: {0}")]
+    #[error("cannot read the workload identity token: {0}")]
     Workload(String),
     /// The server rejects a token that was just issued for it.
-    #[error("the server refuses the token that was made out for it")]
+    #[error("the server rejected a token that was just issued for it")]
     TokenRefused,
     /// The server has moved to where its token is not shown.
-    #[error("the server has moved to {0}, which its token is not for; name that URL")]
+    #[error("the server has moved to {0}, for which the token is not valid; configure that URL")]
     Moved(String),
     /// A code that was to be entered on another machine was not entered in time.
-    #[error("the code was not entered in time")]
+    #[error("the device code expired before it was entered")]
     CodeExpired,
     /// The store of credentials failed.
-    #[error("the store of credentials failed: {0}")]
+    #[error("the credential store failed: {0}")]
     Store(String),
 }
 
@@ -130,25 +136,25 @@ pub enum FlowError {
 #[non_exhaustive]
 pub enum RedirectError {
     /// It is no URL, or not that of the place it was to come to.
-    #[error("what came back is not an answer to what was asked")]
+    #[error("the redirect is not a response to this authorization request")]
     Elsewhere,
     /// A parameter comes twice, so that two readers could read two things.
-    #[error("the answer says {0} twice")]
+    #[error("the authorization response contains {0} more than once")]
     Repeated(&'static str),
     /// It answers another question than ours.
-    #[error("the answer is to a question that was not asked (its state is another)")]
+    #[error("the authorization response has an unknown `state`")]
     State,
     /// It came from another server than the one asked (RFC 9207). What else it says is not shown.
-    #[error("the answer does not come from the authorization server that was asked")]
+    #[error("issuer mismatch: the authorization response comes from another authorization server")]
     Issuer,
     /// The server, or the person, said no.
-    #[error("the authorization server refused: {0}")]
+    #[error("the authorization server denied the request: {0}")]
     Refused(ErrorBody),
     /// It says neither yes nor no.
-    #[error("the answer holds no code")]
+    #[error("the authorization response contains no code")]
     NoCode,
     /// It came too late.
-    #[error("the answer came later than 10 minutes after the question")]
+    #[error("the authorization response arrived more than 10 minutes after the request")]
     Expired,
 }
 

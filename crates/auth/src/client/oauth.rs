@@ -198,7 +198,7 @@ impl OAuthClient {
 }
 
 fn seed() -> Result<Seed, FlowError> {
-    Seed::from_system().map_err(|_| FlowError::Crypto("randomness"))
+    Seed::from_system().map_err(|_| FlowError::Crypto("random numbers"))
 }
 
 impl fmt::Debug for OAuthClient {

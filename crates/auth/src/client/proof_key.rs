@@ -69,7 +69,7 @@ impl ProofKey {
         id: String,
         now: u64,
     ) -> Result<HeaderValue, FlowError> {
-        let failed = || FlowError::Crypto("a proof of a key");
+        let failed = || FlowError::Crypto("a DPoP proof");
         let mut target = url.clone();
         target.set_query(None);
         target.set_fragment(None);

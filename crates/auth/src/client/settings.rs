@@ -157,10 +157,10 @@ pub struct OAuthClientSettings {
 #[non_exhaustive]
 pub enum InvalidDocument {
     /// It is not said where.
-    #[error("it is not said at which URL the document is to be published (metadata_url)")]
+    #[error("metadata_url is missing: set it to the URL at which the document is published")]
     NoUrl,
     /// It cannot be there.
-    #[error("{url} cannot be a client's id: {why}")]
+    #[error("{url} is not a valid client id: {why}")]
     Url {
         /// The URL.
         url: ClientId,
@@ -168,10 +168,10 @@ pub enum InvalidDocument {
         why: &'static str,
     },
     /// The client's signatures could not be verified.
-    #[error("a client that signs publishes its keys (jwks_uri), over https")]
+    #[error("a client that authenticates with private_key_jwt needs a jwks_uri that uses https")]
     NoKeys,
     /// Browsers are not sent back there.
-    #[error("{0} is neither https nor on this machine, so no browser is sent back there")]
+    #[error("redirect URI {0} must use https or a loopback address")]
     Redirect(RedirectUri),
 }
 

@@ -173,7 +173,7 @@ fn basic_credentials(id: &str, secret: &SecretString, issuer: &Issuer) -> Result
     let value = HeaderValue::from_str(&value);
     let mut value = value.map_err(|_| FlowError::ClientAuth {
         issuer: issuer.clone(),
-        why: "its credentials fit in no header".into(),
+        why: "the client credentials are not valid in an HTTP header".into(),
     })?;
     value.set_sensitive(true);
     Ok(value)

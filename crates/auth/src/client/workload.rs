@@ -64,7 +64,7 @@ impl WorkloadToken {
             Self::Command { program, arguments } => {
                 tokio::time::timeout(MAX_TIME, printed(program, arguments))
                     .await
-                    .unwrap_or_else(|_| Err(format!("it took more than {} s", MAX_TIME.as_secs())))
+                    .unwrap_or_else(|_| Err(format!("timed out after {} s", MAX_TIME.as_secs())))
                     .map_err(|why| format!("{}: {why}", program.display()))
             }
         }
@@ -85,10 +85,10 @@ async fn printed(program: &OsString, arguments: &[OsString]) -> Result<SecretStr
         .stderr(Stdio::null())
         .kill_on_drop(true);
     let mut child = command.spawn().map_err(|error| error.to_string())?;
-    let output = child.stdout.take().ok_or("its output cannot be read")?;
+    let output = child.stdout.take().ok_or("cannot read the output of the command")?;
     let token = token(output).await?;
     let status = child.wait().await.map_err(|error| error.to_string())?;
-    if status.success() { Ok(token) } else { Err(format!("it ended with {status}")) }
+    if status.success() { Ok(token) } else { Err(format!("the command failed with {status}")) }
 }
 
 async fn token(reader: impl AsyncRead + Unpin) -> Result<SecretString, String> {
@@ -96,10 +96,10 @@ async fn token(reader: impl AsyncRead + Unpin) -> Result<SecretString, String> {
     let mut limited = reader.take(MAX_BYTES as u64 + 1);
     limited.read_to_end(&mut bytes).await.map_err(|error| error.to_string())?;
     if bytes.len() > MAX_BYTES {
-        return Err(format!("it is longer than {MAX_BYTES} bytes"));
+        return Err(format!("the token is longer than {MAX_BYTES} bytes"));
     }
-    let text = std::str::from_utf8(&bytes).map_err(|_| "it is no text")?.trim();
-    if text.is_empty() { Err("it is empty".to_owned()) } else { Ok(text.to_owned().into()) }
+    let text = std::str::from_utf8(&bytes).map_err(|_| "the token is not valid UTF-8")?.trim();
+    if text.is_empty() { Err("the token is empty".to_owned()) } else { Ok(text.to_owned().into()) }
 }
 
 impl<S: Into<Box<str>>> From<S> for WorkloadToken {
@@ -153,7 +153,7 @@ mod tests {
             }
         }
         std::fs::write(&path, [0xff]).unwrap();
-        assert!(read(&file).await.unwrap_err().contains("no text"));
+        assert!(read(&file).await.unwrap_err().contains("not valid UTF-8"));
     }
 
     #[tokio::test]

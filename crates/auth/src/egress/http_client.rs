@@ -96,7 +96,8 @@ impl GuardedClient {
     async fn send(&self, request: FetchRequest, max: usize) -> Result<FetchResponse, FetchError> {
         let mut sent = http::Request::new(Full::new(request.body));
         *sent.method_mut() = request.method;
-        *sent.uri_mut() = request.url.as_str().parse().map_err(|_| FetchError::Forbidden("it is no URL"))?;
+        *sent.uri_mut() =
+            request.url.as_str().parse().map_err(|_| FetchError::Forbidden("it is not a valid URI"))?;
         *sent.headers_mut() = request.headers;
         let agent = HeaderValue::from_static(concat!("hospes/", env!("CARGO_PKG_VERSION")));
         sent.headers_mut().insert(USER_AGENT, agent);

@@ -155,9 +155,9 @@ impl std::fmt::Debug for ClientInformation {
 /// Returns the URL of the metadata document of the client with this id, or the reason there can be none.
 pub(crate) fn document_url(id: &ClientId) -> Result<Url, &'static str> {
     let text = id.as_str();
-    let url = Url::parse(text).map_err(|_| "it is no URL")?;
+    let url = Url::parse(text).map_err(|_| "it is not a valid URL")?;
     if url.scheme() != "https" || !text.starts_with("https://") {
-        return Err("it is not https");
+        return Err("it does not use https");
     }
     if url.fragment().is_some() || text.contains('#') {
         return Err("it has a fragment");
@@ -166,7 +166,7 @@ pub(crate) fn document_url(id: &ClientId) -> Result<Url, &'static str> {
         return Err("it has a query");
     }
     if !url.username().is_empty() || url.password().is_some() || text.contains('@') {
-        return Err("it has a user's name in it");
+        return Err("it contains a user name or password");
     }
     if matches!(url.path(), "" | "/") {
         return Err("it has no path");

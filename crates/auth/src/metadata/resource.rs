@@ -52,10 +52,10 @@ pub enum ResourceMetadataError {
         differs: String,
     },
     /// No authorization server issues tokens for it.
-    #[error("the metadata names no authorization server")]
+    #[error("the protected resource metadata lists no authorization server")]
     NoServer,
     /// A server that would be reached in the open.
-    #[error("the metadata names the authorization server {0}, which is not reached over https")]
+    #[error("insecure authorization server in the protected resource metadata: {0} does not use https")]
     Insecure(Issuer),
 }
 
@@ -110,7 +110,7 @@ impl ProtectedResourceMetadata {
 /// Describes the first part in which the resource's address differs from the address that was reached.
 fn difference(resource: Option<&Url>, reached: &Url) -> String {
     let Some(resource) = resource.filter(|url| matches!(url.scheme(), "http" | "https")) else {
-        return "it is no http or https URL".to_owned();
+        return "it is not an http or https URL".to_owned();
     };
     let host = |url: &Url| url.host_str().unwrap_or_default().to_owned();
     let port = |url: &Url| url.port_or_known_default().map_or_else(String::new, |port| port.to_string());
@@ -167,7 +167,7 @@ mod tests {
             ("https://m:8443/mcp", "https://m/mcp", "the port differs (8443, 443)"),
             ("https://m/one", "https://m/other", "the path differs (/one, /other)"),
             ("https://m/mcp?a=1", "https://m/mcp?a=2", "the query differs"),
-            ("urn:example:x", "https://m/mcp", "it is no http or https URL"),
+            ("urn:example:x", "https://m/mcp", "it is not an http or https URL"),
         ] {
             let error = check(resource, reached, false).unwrap_err().to_string();
             assert!(error.contains(resource) && error.ends_with(differs), "{error}");

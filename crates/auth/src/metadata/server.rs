@@ -75,7 +75,7 @@ pub struct AuthorizationServerMetadata {
 #[non_exhaustive]
 pub enum ServerMetadataError {
     /// The metadata names another issuer (RFC 8414, section 3.3).
-    #[error("the metadata of {asked} says to be that of {said}")]
+    #[error("issuer mismatch: the metadata of {asked} names the issuer {said}")]
     Issuer {
         /// Issuer that was requested.
         asked: Issuer,
@@ -83,7 +83,7 @@ pub enum ServerMetadataError {
         said: Issuer,
     },
     /// Something that is needed is missing, or is a URL that nothing may be sent to.
-    #[error("the metadata of {issuer} has no {what} that could be used")]
+    #[error("the metadata of {issuer} has no valid {what}")]
     Endpoint {
         /// Whose.
         issuer: Issuer,
@@ -91,7 +91,7 @@ pub enum ServerMetadataError {
         what: &'static str,
     },
     /// An endpoint is on this machine although the MCP server is not. A remote server has no access to local endpoints.
-    #[error("the metadata of {issuer} names a {what} on this machine, where the MCP server is not")]
+    #[error("the metadata of {issuer} has a {what} on a loopback address, but the MCP server is remote")]
     Here {
         /// Whose.
         issuer: Issuer,
@@ -99,12 +99,10 @@ pub enum ServerMetadataError {
         what: &'static str,
     },
     /// It cannot be asked for a code.
-    #[error("the server {0} gives no authorization codes")]
+    #[error("the authorization server {0} does not support the authorization code grant")]
     NoCode(Issuer),
     /// Without PKCE, anyone who obtains a code could redeem it.
-    #[error(
-        "the server {0} does not say that it supports PKCE with S256, without which nothing is authorized"
-    )]
+    #[error("the authorization server {0} does not advertise PKCE with S256, which is required")]
     NoPkce(Issuer),
 }
 
@@ -148,7 +146,7 @@ impl AuthorizationServerMetadata {
         }
         let origin = asked.url().is_some_and(|url| url.path() == "/");
         if !strict && origin && said.trim_end_matches('/') == wanted.trim_end_matches('/') {
-            tracing::debug!(asked = wanted, %said, "the issuer differs by the slash at its end");
+            tracing::debug!(asked = wanted, %said, "accepted issuer that differs only in the trailing slash");
             return Ok(());
         }
         Err(ServerMetadataError::Issuer { asked: asked.clone(), said: self.issuer.clone() })

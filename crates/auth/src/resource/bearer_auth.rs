@@ -118,7 +118,7 @@ impl BearerAuth {
     }
 
     pub(super) fn refusal_response(&self, refused: &BearerAuthError, path: &str) -> Response<Bytes> {
-        tracing::info!(path, ?refused, "a request was refused");
+        tracing::info!(path, ?refused, "request rejected");
         refused.response(self.0.location(path), &self.0.scopes, self.0.schemes)
     }
 
@@ -159,7 +159,7 @@ impl BearerAuth {
         let principal = match inner.verify.verify(token, now).await {
             Ok(principal) => principal,
             Err(flaw) => {
-                tracing::debug!(token = fingerprint(token), %flaw, "a token was refused");
+                tracing::debug!(token = fingerprint(token), %flaw, "token rejected");
                 return Err(BearerAuthError::Token(flaw));
             }
         };
@@ -172,7 +172,11 @@ impl BearerAuth {
                 if inner.schemes != AcceptedSchemes::Dpop || inner.is_exempt(&principal) => {}
             // Who has stolen it must not be let in because they leave out the proof.
             _ => {
-                tracing::debug!(token = fingerprint(token), ?scheme, "a token was shown in the wrong way");
+                tracing::debug!(
+                    token = fingerprint(token),
+                    ?scheme,
+                    "token sent with the wrong authentication scheme"
+                );
                 return Err(BearerAuthError::Token(VerifyTokenError::Invalid));
             }
         }
@@ -197,19 +201,23 @@ impl BearerAuth {
             url.set_path(request.uri().path());
             url
         });
-        let url = url.ok_or(BearerAuthError::Proof("there is no address to prove anything for"))?;
+        let url = url
+            .ok_or(BearerAuthError::Proof("no resource URL is configured to check the DPoP proof against"))?;
         let proof = read_proof(request.headers(), request.method(), &url, Some(token), now);
-        let proof =
-            proof.map_err(BearerAuthError::Proof)?.ok_or(BearerAuthError::Proof("the proof is missing"))?;
+        let proof = proof
+            .map_err(BearerAuthError::Proof)?
+            .ok_or(BearerAuthError::Proof("the DPoP proof is missing"))?;
         if proof.key != key {
-            return Err(BearerAuthError::Proof("the proof is by another key"));
+            return Err(BearerAuthError::Proof(
+                "the DPoP proof is signed with another key than the token is bound to",
+            ));
         }
         Ok(proof)
     }
 
     async fn claim_proof(&self, proof: &DpopProof, now: u64) -> Result<(), BearerAuthError> {
         let lost = |error: AuthStoreError| {
-            tracing::error!(%error, "it could not be looked up whether a proof is new");
+            tracing::error!(%error, "cannot check the DPoP proof for replay");
             BearerAuthError::Token(VerifyTokenError::Unavailable)
         };
         if let Some(nonces) = &self.0.nonces
@@ -218,7 +226,7 @@ impl BearerAuth {
             return Err(BearerAuthError::Nonce(nonces.issue(now).await.map_err(lost)?));
         }
         if !self.0.used.claim(proof, now).await.map_err(lost)? {
-            return Err(BearerAuthError::Proof("the proof was used before"));
+            return Err(BearerAuthError::Proof("the DPoP proof was already used"));
         }
         Ok(())
     }
@@ -248,7 +256,7 @@ impl BearerAuth {
                     return Ok(());
                 }
                 let methods: Vec<_> = calls.iter().map(|(method, _)| method.name()).collect();
-                tracing::info!(?methods, %needed, "a request was refused for its scopes");
+                tracing::info!(?methods, %needed, "request rejected: insufficient scope");
                 Err(Box::new(BearerAuthError::Scopes(needed).response(
                     &location,
                     &inner.scopes,

@@ -83,7 +83,7 @@ impl BearerAuthError {
             Self::Scopes(needed) => {
                 let body = ErrorBody::new(
                     ErrorCode::InsufficientScope,
-                    "the token does not cover what this operation needs",
+                    "the token lacks a scope that this operation requires",
                 );
                 let challenges = all(&|challenge| located(with_error(challenge, &body), metadata, needed));
                 (StatusCode::FORBIDDEN, challenges, body)
@@ -91,10 +91,7 @@ impl BearerAuthError {
             Self::Proof(_) | Self::Nonce(_) => {
                 let body = match self {
                     Self::Nonce(_) => ErrorBody::from(ErrorCode::UseDpopNonce),
-                    _ => ErrorBody::new(
-                        ErrorCode::InvalidDpopProof,
-                        "the proof of the key is missing or wrong",
-                    ),
+                    _ => ErrorBody::new(ErrorCode::InvalidDpopProof, "the DPoP proof is missing or invalid"),
                 };
                 let challenge = located(with_error(dpop(), &body), metadata, scopes);
                 (StatusCode::UNAUTHORIZED, vec![challenge], body)

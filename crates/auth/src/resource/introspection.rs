@@ -140,7 +140,10 @@ impl IntrospectionVerifier {
             return known;
         }
         let Ok(Ok(_turn)) = tokio::time::timeout(TURN_TIMEOUT, self.turns.acquire()).await else {
-            tracing::warn!(issuer = %self.issuer, limit = "max_introspections_at_once", "an issuer is slow to say whose tokens are");
+            tracing::warn!(
+                issuer = %self.issuer, limit = "max_introspections_at_once",
+                "timed out waiting to introspect"
+            );
             return Err(VerifyTokenError::Unavailable);
         };
         let Ok(mut credentials) = HeaderValue::try_from(self.credentials.expose_secret()) else {
@@ -154,11 +157,11 @@ impl IntrospectionVerifier {
                 response.decode::<IntrospectionResponse>()
             }
             Ok(response) => {
-                tracing::warn!(issuer = %self.issuer, status = %response.status, "an issuer did not say whose a token is");
+                tracing::warn!(issuer = %self.issuer, status = %response.status, "token introspection failed");
                 return Err(VerifyTokenError::Unavailable);
             }
             Err(error) => {
-                tracing::warn!(issuer = %self.issuer, %error, "an issuer was not reached");
+                tracing::warn!(issuer = %self.issuer, %error, "token introspection request failed");
                 return Err(VerifyTokenError::Unavailable);
             }
         };
@@ -182,12 +185,12 @@ impl IntrospectionVerifier {
         }
         let client = said.client_id.as_ref().filter(|_| self.client_for_subject);
         let Some(subject) = said.sub.or_else(|| client.map(ToString::to_string)) else {
-            tracing::warn!(issuer = %self.issuer, "an issuer calls a token good and does not say whose it is (`sub`)");
+            tracing::warn!(issuer = %self.issuer, "introspection returned an active token without `sub`");
             return None;
         };
         // What is bound in another way is not taken.
         let Ok(bound) = said.cnf.map(serde_json::from_value::<ConfirmationClaim>).transpose() else {
-            tracing::warn!(issuer = %self.issuer, "a token is bound in a way that is not understood (`cnf`)");
+            tracing::warn!(issuer = %self.issuer, "token has an unsupported confirmation method (`cnf`)");
             return None;
         };
         let mut principal = TokenPrincipal::new(self.issuer.clone(), subject);

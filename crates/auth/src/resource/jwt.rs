@@ -54,10 +54,10 @@ impl JwtRules {
 #[non_exhaustive]
 pub enum VerifyJwtError {
     /// It names a key that is not there; perhaps the keys are old.
-    #[error("it is signed with a key that is not known")]
+    #[error("unknown signing key")]
     UnknownKey,
     /// It was good once.
-    #[error("it has expired")]
+    #[error("the token has expired")]
     Expired,
     /// It is not good.
     #[error("{0}")]
@@ -132,22 +132,21 @@ pub(crate) fn verify_signed_jwt<C: DeserializeOwned>(
     is_type: impl Fn(Option<&str>) -> bool,
 ) -> Result<C, VerifyJwtError> {
     if token.len() > MAX_TOKEN_LENGTH {
-        return Err(VerifyJwtError::Invalid("it is too long"));
+        return Err(VerifyJwtError::Invalid("the token is too long"));
     }
     // An algorithm that is not known, `none` among them, does not get past this.
-    let header = jsonwebtoken::decode_header(token)
-        .map_err(|_| VerifyJwtError::Invalid("it is no JWT that could be read"))?;
+    let header = jsonwebtoken::decode_header(token).map_err(|_| VerifyJwtError::Invalid("malformed JWT"))?;
     if is_critical(token) {
-        return Err(VerifyJwtError::Invalid("it asks for extensions that are not understood"));
+        return Err(VerifyJwtError::Invalid("unsupported critical extension (`crit`)"));
     }
     if !ALGORITHMS.contains(&header.alg) || !algorithms.contains(&header.alg) {
-        return Err(VerifyJwtError::Invalid("it is signed with an algorithm that is not taken"));
+        return Err(VerifyJwtError::Invalid("signature algorithm not allowed"));
     }
     if !is_type(header.typ.as_deref()) {
-        return Err(VerifyJwtError::Invalid("it does not say to be what it should be"));
+        return Err(VerifyJwtError::Invalid("unexpected token type (`typ`)"));
     }
     let jwk = find_key(keys, &header).ok_or(VerifyJwtError::UnknownKey)?;
-    let key = DecodingKey::from_jwk(jwk).map_err(|_| VerifyJwtError::Invalid("its key cannot be used"))?;
+    let key = DecodingKey::from_jwk(jwk).map_err(|_| VerifyJwtError::Invalid("unsupported signing key"))?;
     let mut validation = Validation::new(header.alg);
     // What it says is for the caller to check, by our clock.
     validation.required_spec_claims.clear();
@@ -156,8 +155,8 @@ pub(crate) fn verify_signed_jwt<C: DeserializeOwned>(
     let claims = jsonwebtoken::decode::<C>(token, &key, &validation).map_err(|error| {
         use jsonwebtoken::errors::ErrorKind;
         VerifyJwtError::Invalid(match error.kind() {
-            ErrorKind::InvalidSignature => "its signature is wrong",
-            _ => "it lacks a claim that is required, or cannot be read",
+            ErrorKind::InvalidSignature => "invalid signature",
+            _ => "missing or malformed claim",
         })
     })?;
     Ok(claims.claims)
@@ -177,19 +176,19 @@ pub fn check_jwt(
     let is_type = |kind: Option<&str>| rules.any_type || kind.is_some_and(is_access_token);
     let claims: AccessTokenClaims = verify_signed_jwt(token, keys, &rules.algorithms, is_type)?;
     if claims.iss != rules.issuer {
-        return Err(VerifyJwtError::Invalid("it was made out by somebody else"));
+        return Err(VerifyJwtError::Invalid("issuer mismatch (`iss`)"));
     }
     if !rules.audiences.iter().any(|one| claims.aud.names(one.as_str())) {
-        return Err(VerifyJwtError::Invalid("it was made out for somebody else"));
+        return Err(VerifyJwtError::Invalid("audience mismatch (`aud`)"));
     }
     if claims.exp.saturating_add(CLOCK_SKEW) <= now {
         return Err(VerifyJwtError::Expired);
     }
     if claims.nbf.is_some_and(|begin| begin > now + CLOCK_SKEW) {
-        return Err(VerifyJwtError::Invalid("it is not good yet"));
+        return Err(VerifyJwtError::Invalid("the token is not yet valid (`nbf`)"));
     }
     if claims.nonce.is_some() || claims.at_hash.is_some() {
-        return Err(VerifyJwtError::Invalid("it says who somebody is, not what they may do"));
+        return Err(VerifyJwtError::Invalid("it is an ID token, not an access token"));
     }
     let scopes = claims.scope.unwrap_or_else(|| match claims.scp {
         None => Scopes::none(),

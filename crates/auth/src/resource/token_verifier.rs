@@ -19,7 +19,7 @@ pub enum VerifyTokenError {
     #[error("the token has expired")]
     Expired,
     /// The party that can check it could not be reached.
-    #[error("the token cannot be checked now")]
+    #[error("the token cannot be verified at the moment")]
     Unavailable,
 }
 

@@ -85,13 +85,13 @@ impl AuthServer {
             let claims: PresentedAssertionClaims = verify_signed_jwt(assertion, keys, &ALGORITHMS, is_type)?;
             let id = client.id.as_str();
             if claims.iss != id || claims.sub != id {
-                return Err(VerifyJwtError::Invalid("it is about somebody else"));
+                return Err(VerifyJwtError::Invalid("`iss` or `sub` is not the client id"));
             }
             if claims.aud != self.settings().issuer.as_str() {
-                return Err(VerifyJwtError::Invalid("it was made out for somebody else"));
+                return Err(VerifyJwtError::Invalid("audience mismatch (`aud`)"));
             }
             if claims.nbf.is_some_and(|begin| begin > now + CLOCK_SKEW) {
-                return Err(VerifyJwtError::Invalid("it is not good yet"));
+                return Err(VerifyJwtError::Invalid("the assertion is not yet valid (`nbf`)"));
             }
             check_times(claims.exp, &claims.jti, now)?;
             Ok(claims)
@@ -110,7 +110,7 @@ impl AuthServer {
             }
             Err(VerifyTokenError::Unavailable) => Err(TokenRequestError::Later),
             Err(flaw) => {
-                tracing::info!(client = %client.id, %flaw, "a client's assertion was refused");
+                tracing::info!(client = %client.id, %flaw, "client assertion rejected");
                 Ok(false)
             }
         }
@@ -138,13 +138,10 @@ impl AuthServer {
         form: &RequestForm,
         asker: &TokenRequester,
     ) -> Result<Value, TokenRequestError> {
-        let bad = "the assertion is not good, or no longer, or not for this client";
+        let bad = "the assertion is invalid, expired or issued to another client";
         let client = &asker.client;
         if client.auth == ClientAuthMethod::None {
-            return refuse(
-                ErrorCode::UnauthorizedClient,
-                "only a client that shows who it is hands in assertions",
-            );
+            return refuse(ErrorCode::UnauthorizedClient, "this grant requires client authentication");
         }
         let Some(assertion) = form.get("assertion") else {
             return refuse(ErrorCode::InvalidRequest, "assertion is missing");
@@ -158,13 +155,13 @@ impl AuthServer {
             let is_type = |kind: Option<&str>| kind == Some("oauth-id-jag+jwt");
             let claims: IdentityAssertionClaims = verify_signed_jwt(assertion, keys, &ALGORITHMS, is_type)?;
             if claims.iss != trusted.issuer || claims.aud != self.settings().issuer.as_str() {
-                return Err(VerifyJwtError::Invalid("it was made out by or for somebody else"));
+                return Err(VerifyJwtError::Invalid("issuer or audience mismatch (`iss`, `aud`)"));
             }
             if claims.client_id != client.id {
-                return Err(VerifyJwtError::Invalid("it was given to another client"));
+                return Err(VerifyJwtError::Invalid("client mismatch (`client_id`)"));
             }
             if claims.iat > now + CLOCK_SKEW || claims.iat + MAX_SECONDS + CLOCK_SKEW <= now {
-                return Err(VerifyJwtError::Invalid("it is not of this time"));
+                return Err(VerifyJwtError::Invalid("the assertion is expired or not yet valid (`iat`)"));
             }
             check_times(claims.exp, &claims.jti, now)?;
             Ok(claims)
@@ -173,7 +170,7 @@ impl AuthServer {
             Ok(claims) => claims,
             Err(VerifyTokenError::Unavailable) => return Err(TokenRequestError::Later),
             Err(flaw) => {
-                tracing::info!(client = %client.id, issuer = %trusted.issuer, %flaw, "an assertion was refused");
+                tracing::info!(client = %client.id, issuer = %trusted.issuer, %flaw, "assertion rejected");
                 return refuse(ErrorCode::InvalidGrant, bad);
             }
         };
@@ -193,13 +190,16 @@ impl AuthServer {
         };
         let scopes = match form.get("scope").map(Scopes::parse) {
             Some(asked) if !allowed.contains_all(&asked) => {
-                return refuse(ErrorCode::InvalidScope, "wider than what the assertion says");
+                return refuse(
+                    ErrorCode::InvalidScope,
+                    "the requested scope exceeds the scope of the assertion",
+                );
             }
             Some(asked) if !asked.is_empty() => asked,
             _ => allowed,
         };
         if !self.claim_assertion_id(trusted.issuer.as_str(), &claims.jti, claims.exp).await? {
-            tracing::warn!(client = %client.id, issuer = %trusted.issuer, "an assertion was used again");
+            tracing::warn!(client = %client.id, issuer = %trusted.issuer, "assertion reused: possible replay attack");
             return refuse(ErrorCode::InvalidGrant, bad);
         }
         let given = GrantedAccess {
@@ -226,10 +226,10 @@ fn check_times(exp: u64, id: &str, now: u64) -> Result<(), VerifyJwtError> {
         return Err(VerifyJwtError::Expired);
     }
     if exp > now + MAX_SECONDS + CLOCK_SKEW {
-        return Err(VerifyJwtError::Invalid("it is good for longer than 5 minutes"));
+        return Err(VerifyJwtError::Invalid("the assertion is valid for more than 5 minutes"));
     }
     if id.is_empty() || id.len() > MAX_ID {
-        return Err(VerifyJwtError::Invalid("it has no identifier of up to 256 bytes"));
+        return Err(VerifyJwtError::Invalid("the assertion has no `jti` of 1 to 256 bytes"));
     }
     Ok(())
 }

@@ -42,7 +42,7 @@ pub(super) fn check_redirect(
 ) -> Result<RedirectUri, AuthorizationRequestError> {
     if let Some("client_id" | "redirect_uri") = form.repeated() {
         return Err(AuthorizationRequestError::Page(
-            "The application's request names a client or a redirect more than once.",
+            "The application's request contains client_id or redirect_uri more than once.",
         ));
     }
     let asked = form.get("redirect_uri").and_then(|text| RedirectUri::new(text).ok());
@@ -52,17 +52,14 @@ pub(super) fn check_redirect(
         }
         Some(asked) if client.origin != ClientOrigin::Configured && redirects::is_private_use(&asked) => {
             Err(AuthorizationRequestError::Page(
-                "The application wants the answer sent to a link that opens an installed application, and this host has \
-                 not registered it. Whoever runs this host can allow it with `redirect_uris` under [auth]; the application \
-                 has to register again then.",
+                "The redirect URI opens an installed application, and this host does not allow it. The administrator \
+                 of this host can allow it with `redirect_uris` under [auth]; the application must register again.",
             ))
         }
-        Some(_) => Err(AuthorizationRequestError::Page(
-            "The application wants the answer sent to an address it has not registered.",
-        )),
-        None => Err(AuthorizationRequestError::Page(
-            "The application does not say where the answer is to be sent.",
-        )),
+        Some(_) => {
+            Err(AuthorizationRequestError::Page("The redirect URI is not registered for this application."))
+        }
+        None => Err(AuthorizationRequestError::Page("The application's request contains no redirect_uri.")),
     }
 }
 
@@ -84,27 +81,32 @@ pub(super) fn check_authorization_request(
         Err(AuthorizationRequestError::Client { to, code })
     };
     if form.repeated() == Some("resource") {
-        return refuse(ErrorCode::InvalidTarget, "one resource at a time");
+        return refuse(ErrorCode::InvalidTarget, "only one resource is allowed per request");
     }
     if form.repeated().is_some() {
-        return refuse(ErrorCode::InvalidRequest, "a parameter comes more than once");
+        return refuse(ErrorCode::InvalidRequest, "a parameter occurs more than once");
     }
     if form.get("state").is_some() && state.is_none() {
         return refuse(ErrorCode::InvalidRequest, "the state is longer than 2048 bytes");
     }
     match form.get("response_type") {
         Some("code") => {}
-        Some(_) => return refuse(ErrorCode::UnsupportedResponseType, "only code is given"),
+        Some(_) => {
+            return refuse(ErrorCode::UnsupportedResponseType, "the only supported response_type is code");
+        }
         None => return refuse(ErrorCode::InvalidRequest, "response_type is missing"),
     }
     if form.get("response_mode").is_some_and(|mode| mode != "query") {
-        return refuse(ErrorCode::InvalidRequest, "the only response_mode is query");
+        return refuse(ErrorCode::InvalidRequest, "the only supported response_mode is query");
     }
     if form.get("request").is_some() || form.get("request_uri").is_some() {
-        return refuse(ErrorCode::InvalidRequest, "request objects are not read");
+        return refuse(ErrorCode::InvalidRequest, "request objects are not supported");
     }
     if !client.may_use_grant(AUTHORIZATION_CODE_GRANT) {
-        return refuse(ErrorCode::UnauthorizedClient, "the client may not ask for codes");
+        return refuse(
+            ErrorCode::UnauthorizedClient,
+            "the client is not allowed to use the authorization code grant",
+        );
     }
     // Without a method the challenge is `plain` (RFC 7636, section 4.3).
     if form.get("code_challenge_method") != Some("S256") {
@@ -114,14 +116,14 @@ pub(super) fn check_authorization_request(
         return refuse(ErrorCode::InvalidRequest, "code_challenge is missing or malformed");
     };
     let Some(resource) = resolve_resource(form.get("resource"), settings) else {
-        return refuse(ErrorCode::InvalidTarget, "the resource is not one of this server's");
+        return refuse(ErrorCode::InvalidTarget, "the resource is not protected by this server");
     };
     let Some(scopes) = resolve_scopes(form.get("scope"), &client, settings) else {
-        return refuse(ErrorCode::InvalidScope, "a scope is not known, or not for this client");
+        return refuse(ErrorCode::InvalidScope, "a scope is unknown or not allowed for this client");
     };
     let key = form.get("dpop_jkt").map(str::to_owned);
     if key.as_deref().is_some_and(|key| !is_challenge(key)) {
-        return refuse(ErrorCode::InvalidRequest, "dpop_jkt is not the thumbprint of a key");
+        return refuse(ErrorCode::InvalidRequest, "dpop_jkt is not a valid key thumbprint");
     }
     let challenge = challenge.to_owned();
     Ok(AuthorizationRequest { client, redirect_uri, state, challenge, resource, scopes, key })

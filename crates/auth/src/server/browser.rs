@@ -137,7 +137,7 @@ impl AuthServer {
         let value = encode(&BrowserRecord { user: user.to_owned(), mark, visitor: None });
         self.store().put(AuthRecord::new(RecordKind::Browser, browser.session_key(), value, until)).await?;
         self.store().forget(RecordKind::Browser, &before.session_key()).await?;
-        tracing::info!(user, "somebody has signed in");
+        tracing::info!(user, "user signed in");
         Ok(browser)
     }
 
@@ -158,7 +158,7 @@ pub(super) fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
     let mut ours = cookies.filter(|(known, _)| *known == name);
     let (_, value) = ours.next()?;
     if ours.next().is_some() {
-        tracing::warn!(name, "a browser brought two cookies of one name, of which neither counts");
+        tracing::warn!(name, "ignored duplicate session cookies");
         return None;
     }
     let well_formed =

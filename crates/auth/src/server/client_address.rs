@@ -23,7 +23,7 @@ pub struct TrustedProxies(Vec<IpNet>);
 
 /// The text is neither an address nor a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("is neither an address nor a network: expected `192.0.2.1`, `10.0.0.0/8` or `2001:db8::/32`")]
+#[error("is not an IP address or network: expected `192.0.2.1`, `10.0.0.0/8` or `2001:db8::/32`")]
 #[non_exhaustive]
 pub struct InvalidProxyNetwork;
 
@@ -66,7 +66,7 @@ impl TrustedProxies {
         };
         match (read(X_FORWARDED_FOR, address), read(FORWARDED.as_str(), forwarded_for)) {
             (Some(one), Some(other)) if one != other => {
-                tracing::debug!(%peer, "X-Forwarded-For and Forwarded name different clients: the proxy counts as the client");
+                tracing::debug!(%peer, "X-Forwarded-For and Forwarded disagree; using the address of the proxy");
                 peer
             }
             (Some(client), _) | (None, Some(client)) => client,

@@ -112,17 +112,17 @@ impl ClientKeys {
         let all = document.get("keys").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         if all.is_empty() || all.len() > MAX_KEYS {
             return Err(InvalidClientKeys(
-                "jwks has to hold between 1 and 16 keys (limit max_client_key_set)",
+                "jwks must contain between 1 and 16 keys (limit max_client_key_set)",
             ));
         }
         if all
             .iter()
             .any(|key| key["kty"] == "oct" || PRIVATE_JWK_MEMBERS.iter().any(|name| key.get(name).is_some()))
         {
-            return Err(InvalidClientKeys("jwks holds a key that is not public"));
+            return Err(InvalidClientKeys("jwks contains a key that is not public"));
         }
         let set =
-            serde_json::from_value(document.clone()).map_err(|_| InvalidClientKeys("jwks cannot be read"))?;
+            serde_json::from_value(document.clone()).map_err(|_| InvalidClientKeys("jwks is malformed"))?;
         Ok(Self::Set(set))
     }
 
@@ -134,9 +134,7 @@ impl ClientKeys {
         match (jwks, jwks_uri.map(Url::parse)) {
             (Some(set), None) => Self::from_jwks(set),
             (None, Some(Ok(url))) if url.scheme() == "https" => Ok(Self::At(url.into())),
-            _ => Err(InvalidClientKeys(
-                "a client that signs gives its keys in one way: jwks, or an https jwks_uri",
-            )),
+            _ => Err(InvalidClientKeys("private_key_jwt requires exactly one of jwks and an https jwks_uri")),
         }
     }
 }
@@ -282,28 +280,22 @@ impl PresentedCredentials {
     /// Those of a request, which may show them in one way.
     pub(super) fn read(headers: &HeaderMap, form: &RequestForm) -> Result<Self, ClientCredentialsError> {
         let id = |text: &str| {
-            ClientId::new(text)
-                .map_err(|_| ClientCredentialsError::Malformed("client_id is not a client's name"))
+            ClientId::new(text).map_err(|_| ClientCredentialsError::Malformed("client_id is malformed"))
         };
         let mut lines = headers.get_all(AUTHORIZATION).iter();
         if let Some(assertion) = form.get("client_assertion") {
             if lines.next().is_some() || form.get("client_secret").is_some() {
-                return Err(ClientCredentialsError::Malformed(
-                    "the client shows who it is in more than one way",
-                ));
+                return Err(ClientCredentialsError::Malformed("more than one client authentication method"));
             }
             if form.get("client_assertion_type") != Some(CLIENT_ASSERTION) {
-                return Err(ClientCredentialsError::Malformed("no such client_assertion_type is read"));
+                return Err(ClientCredentialsError::Malformed("unsupported client_assertion_type"));
             }
             let said = decode_unverified_claims(assertion)
                 .and_then(|claims| claims["sub"].as_str().map(str::to_owned));
-            let name = said.ok_or(ClientCredentialsError::Malformed(
-                "client_assertion says of no client that it is it",
-            ))?;
+            let name =
+                said.ok_or(ClientCredentialsError::Malformed("client_assertion has no `sub` claim"))?;
             if form.get("client_id").is_some_and(|other| other != name) {
-                return Err(ClientCredentialsError::Malformed(
-                    "client_id is not the client of client_assertion",
-                ));
+                return Err(ClientCredentialsError::Malformed("client_id does not match client_assertion"));
             }
             let assertion = Some(assertion.to_owned());
             return Ok(Self {
@@ -321,13 +313,13 @@ impl PresentedCredentials {
             return Ok(Self { id, method, secret, assertion: None });
         };
         if lines.next().is_some() || form.get("client_secret").is_some() {
-            return Err(ClientCredentialsError::Malformed("the client shows who it is in more than one way"));
+            return Err(ClientCredentialsError::Malformed("more than one client authentication method"));
         }
-        let unreadable = ClientCredentialsError::Malformed("the Authorization header cannot be read");
+        let unreadable = ClientCredentialsError::Malformed("the Authorization header is malformed");
         let Some((name, secret)) = basic(line.to_str().unwrap_or_default()) else { return Err(unreadable) };
         if form.get("client_id").is_some_and(|other| other != name) {
             return Err(ClientCredentialsError::Malformed(
-                "client_id is not the client of the Authorization header",
+                "client_id does not match the Authorization header",
             ));
         }
         let method = ClientAuthMethod::ClientSecretBasic;

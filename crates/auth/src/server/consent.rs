@@ -37,22 +37,22 @@ impl AuthServer {
     /// Answers the authorization endpoint: with a page, or by sending the browser back.
     pub(super) async fn authorize(&self, parts: &Parts, form: &RequestForm) -> PageResult {
         let unknown = || {
-            let text = "It may have signed in here long ago, or at another host. Begin again from the application; if that \
-                        does not help, remove this address from it and add it anew.";
-            Ok(self.problem_page("This application is not known here", text))
+            let text = "Its registration may have expired, or belong to another host. Start again from the \
+                        application; if that does not help, remove this server from the application and add it again.";
+            Ok(self.problem_page("Unknown application", text))
         };
         let Some(id) = form.get("client_id").and_then(|id| ClientId::new(id).ok()) else { return unknown() };
         let client = match self.client(&id).await? {
             ClientLookup::Client(client) => *client,
             ClientLookup::Nobody => {
-                tracing::info!(client = %id, "an application that is not known sent somebody here");
+                tracing::info!(client = %id, "authorization request from an unknown client");
                 return unknown();
             }
             // Not to where it says: who it is cannot be known.
             ClientLookup::Unavailable => {
-                return Ok(
-                    self.unavailable_page("The page that says who the application is cannot be read now.")
-                );
+                return Ok(self.unavailable_page(
+                    "The application's metadata document is not available at the moment.",
+                ));
             }
         };
         let checked = check_redirect(form, &client)
@@ -60,11 +60,11 @@ impl AuthServer {
         let asked = match checked {
             Ok(asked) => asked,
             Err(AuthorizationRequestError::Page(why)) => {
-                tracing::info!(client = %id, why, "an authorization request was refused");
-                return Ok(self.problem_page("This request is not in order", why));
+                tracing::info!(client = %id, why, "authorization request rejected");
+                return Ok(self.problem_page("Invalid authorization request", why));
             }
             Err(AuthorizationRequestError::Client { to, code }) => {
-                tracing::info!(client = %id, error = %code, "an authorization request was refused");
+                tracing::info!(client = %id, error = %code, "authorization request rejected");
                 return Ok(redirect(&to));
             }
         };
@@ -102,8 +102,8 @@ impl AuthServer {
         let name = hash(if has_users { form.get("user").unwrap_or_default() } else { OWNER });
         if let Err(wait) = self.0.sign_ins.check_name(&name, from) {
             let user = crate::shown(form.get("user").unwrap_or(OWNER));
-            tracing::warn!(user, ?from, "too many attempts to sign in");
-            return Ok(self.rate_limited_page("Too many attempts for this name.", wait));
+            tracing::warn!(user, ?from, "too many sign-in attempts");
+            return Ok(self.rate_limited_page("Too many sign-in attempts for this name.", wait));
         }
         let user = match (form.get("user"), form.get("password"), form.get("code")) {
             (Some(user), Some(password), _) if has_users => {
@@ -113,12 +113,10 @@ impl AuthServer {
             _ => None,
         };
         let Some(user) = user else {
-            tracing::warn!("somebody could not sign in");
+            tracing::warn!("sign-in failed");
             let problem = match has_users {
-                true => "This name and this password do not belong together.",
-                false => {
-                    "That is not the code. If it is older than 10 minutes, there is a newer one in the terminal."
-                }
+                true => "Wrong user name or password.",
+                false => "Wrong code. If it is older than 10 minutes, the terminal shows a newer one.",
             };
             let mut response = self.next_page(&request, &errand, &before, Some(problem));
             *response.status_mut() = StatusCode::FORBIDDEN;
@@ -165,7 +163,7 @@ impl AuthServer {
         };
         let asked = *asked;
         if form.get("decision") != Some("allow") {
-            tracing::info!(user, client = %asked.client.id, "a user said no");
+            tracing::info!(user, client = %asked.client.id, "user denied the request");
             let to = redirect_url(
                 &asked.redirect_uri,
                 self.settings(),
@@ -174,7 +172,7 @@ impl AuthServer {
             );
             return Ok(redirect(&to));
         }
-        tracing::info!(user, client = %asked.client.id, scopes = %asked.scopes, "a user has agreed");
+        tracing::info!(user, client = %asked.client.id, scopes = %asked.scopes, "user approved the request");
         if let Some(provider) = self.provider() {
             return self.redirect_to_provider(provider, SignInPurpose::Authorization(Box::new(asked))).await;
         }
@@ -202,7 +200,7 @@ impl AuthServer {
                 return self.sign_in_page(
                     request,
                     &csrf,
-                    "This page is about accounts that you have elsewhere.",
+                    "This page manages your accounts on other servers.",
                     problem,
                 );
             }
@@ -249,7 +247,7 @@ impl AuthServer {
 
     fn describe_scope<'a>(&'a self, scope: &'a str) -> &'a str {
         if scope == OFFLINE {
-            return "Go on while you are away";
+            return "Keep access while you are offline";
         }
         let known = self.settings().scopes.iter().find(|(known, _)| known == scope);
         known.map_or(scope, |(_, words)| words)
@@ -313,7 +311,7 @@ impl AuthServer {
 
     /// A page for what may work in a moment.
     pub(super) fn unavailable_page(&self, text: &str) -> Response<Bytes> {
-        let mut response = self.problem_page("Not now", text);
+        let mut response = self.problem_page("Temporarily unavailable", text);
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
         response
@@ -331,10 +329,7 @@ impl AuthServer {
     }
 
     pub(super) fn expired_page(&self) -> Response<Bytes> {
-        self.problem_page(
-            "This page is no longer good",
-            "Go back to the application and begin again from there.",
-        )
+        self.problem_page("This page is no longer valid", "Return to the application and start again.")
     }
 }
 

@@ -62,7 +62,7 @@ fn parse_client_document(
     settings: &AuthServerSettings,
 ) -> Result<RegisteredClient, &'static str> {
     if response.status != StatusCode::OK {
-        return Err("there is no document");
+        return Err("unexpected response status");
     }
     let kind = response.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -70,14 +70,14 @@ fn parse_client_document(
         return Err("the document is not JSON");
     }
     if response.body.len() > MAX_CLIENT_BYTES {
-        return Err("the document is too long");
+        return Err("the document is too large");
     }
-    let document: ClientDocument = response.decode().map_err(|_| "the document cannot be read")?;
+    let document: ClientDocument = response.decode().map_err(|_| "the document is malformed")?;
     if document.client_id != *id {
-        return Err("the document is about another client");
+        return Err("client_id in the document does not match its URL");
     }
     if document.client_secret.is_some() {
-        return Err("the document has a secret in it, which everybody can read");
+        return Err("the document must not contain client_secret: it is public");
     }
     let mut metadata = document.metadata;
     let keys = match metadata.token_endpoint_auth_method.as_deref() {
@@ -87,23 +87,23 @@ fn parse_client_document(
             Some(said.map_err(|InvalidClientKeys(why)| why)?)
         }
         Some(method) if method.starts_with("client_secret") => {
-            return Err("a client whose document everybody can read has no secret");
+            return Err("client secrets are not supported for public metadata documents");
         }
-        Some(_) => return Err("no such token_endpoint_auth_method is spoken"),
+        Some(_) => return Err("unsupported token_endpoint_auth_method"),
     };
     let Some(name) = metadata.client_name.as_deref().map(shown).filter(|name| !name.is_empty()) else {
-        return Err("the document gives no client_name");
+        return Err("the document has no client_name");
     };
     if metadata.redirect_uris.is_empty() {
-        return Err("the document gives no redirect_uris");
+        return Err("the document has no redirect_uris");
     }
     if metadata.redirect_uris.iter().filter_map(RedirectUri::url).any(|url| redirects::is_forbidden(&url)) {
-        return Err("a redirect has a scheme that no application is opened by");
+        return Err("a redirect URI has a forbidden scheme");
     }
     // An application may have places where we accept none.
     metadata.redirect_uris.retain(|uri| settings.accepts_redirect(uri));
     if metadata.redirect_uris.is_empty() {
-        return Err("no redirect of it is https, this machine, or one that the configuration accepts");
+        return Err("no redirect URI uses https or a loopback address, or is allowed by the configuration");
     }
     let grants = metadata.grant_types.unwrap_or_else(|| vec![AUTHORIZATION_CODE_GRANT.to_owned()]);
     Ok(RegisteredClient {
@@ -190,15 +190,15 @@ impl FetchLimits {
             tracing::warn!(
                 host,
                 limit = "max_documents_from_host",
-                "nothing more is fetched for clients from a host"
+                "rate limit for client metadata documents from one host exceeded"
             );
-            return Err("its host is asked too often (limit `max_documents_from_host`)".into());
+            return Err("too many requests to this host (limit `max_documents_from_host`)".into());
         }
         let fetched = async {
             let _turn = self.at_once.acquire().await;
             fetch.fetch(request).await
         };
-        let late = || "it took too long, its turn included (limit `max_documents_at_once`)".into();
+        let late = || "timed out, including the wait for a slot (limit `max_documents_at_once`)".into();
         tokio::time::timeout(TIMEOUT, fetched).await.unwrap_or_else(|_| Err(late()))
     }
 }
@@ -280,7 +280,7 @@ impl ClientDocumentCache {
         let response = match self.turns.fetch(fetch, FetchRequest::get(url, MAX_CLIENT_BYTES)).await {
             Ok(response) => response,
             Err(error) => {
-                tracing::info!(client = %id, %error, "a client's document was not fetched");
+                tracing::info!(client = %id, %error, "cannot fetch client metadata document");
                 return match error.downcast_ref::<FetchError>() {
                     Some(FetchError::Forbidden(_) | FetchError::TooLarge { .. }) => self.drop_cached(id),
                     _ => ClientLookup::Unavailable,
@@ -288,7 +288,7 @@ impl ClientDocumentCache {
             }
         };
         if response.status.is_server_error() || response.status == StatusCode::TOO_MANY_REQUESTS {
-            tracing::info!(client = %id, status = %response.status, "a client's document was not to be had");
+            tracing::info!(client = %id, status = %response.status, "client metadata document not available");
             return ClientLookup::Unavailable;
         }
         match parse_client_document(id, &response, settings) {
@@ -329,6 +329,6 @@ impl ClientDocumentCache {
 }
 
 fn refused(id: &ClientId, why: &str) -> ClientLookup {
-    tracing::info!(client = %id, why, "a client's document was refused");
+    tracing::info!(client = %id, why, "client metadata document rejected");
     ClientLookup::Nobody
 }

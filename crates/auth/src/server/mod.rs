@@ -124,7 +124,7 @@ struct AuthServerInner {
 
 /// An authorization server would send passwords and tokens in the clear.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the issuer {0} is neither https nor http on this machine")]
+#[error("the issuer {0} must use https, or http on a loopback address")]
 #[expect(clippy::exhaustive_structs, reason = "there is nothing else to say")]
 pub struct InsecureIssuer(pub Issuer);
 
@@ -309,5 +309,5 @@ fn hash(secret: &str) -> String {
 /// Returns 256 random bits as 43 characters.
 fn random_text() -> String {
     // Without randomness there are no secrets, and nothing can go on.
-    Seed::from_system().expect("the operating system has randomness").draw_text()
+    Seed::from_system().expect("the operating system provides random numbers").draw_text()
 }

@@ -26,7 +26,7 @@ impl OwnTokenVerifier {
     async fn check(&self, token: &str, now: u64) -> Result<TokenPrincipal, VerifyTokenError> {
         let server = &self.server;
         let found = server.find_access_token(token, now).await.map_err(|error| {
-            tracing::warn!(?error, "a token could not be looked up");
+            tracing::warn!(?error, "cannot look up token");
             VerifyTokenError::Unavailable
         })?;
         let (record, until, grant) = found.ok_or(VerifyTokenError::Invalid)?;

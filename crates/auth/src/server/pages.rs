@@ -103,7 +103,7 @@ pub(super) struct AccountRow<'a> {
 /// Returns an HTML page. It runs no scripts, cannot be framed, and sends no referrer to other origins.
 pub(super) fn page(status: StatusCode, template: &impl Template) -> Response<Bytes> {
     let Ok(text) = template.render() else {
-        let mut response = Response::new(Bytes::from_static(b"the page could not be made"));
+        let mut response = Response::new(Bytes::from_static(b"internal error: cannot render the page"));
         *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
         return response;
     };

@@ -16,8 +16,8 @@ use crate::{ClientId, ErrorBody, ErrorCode, RedirectUri, Scopes, shown};
 const MAX_REDIRECTS: usize = 16;
 
 /// The reason for leaving out a private-use redirect, with what can be done.
-const UNKNOWN_SCHEME_REASON: &str = "its scheme is not that of a well-known application; whoever runs this host can allow it with \
-                         `redirect_uris` under [auth]";
+const UNKNOWN_SCHEME_REASON: &str = "its scheme does not belong to a known application; the administrator of this host can \
+                         allow it with `redirect_uris` under [auth]";
 
 /// Reasons a client is not registered.
 #[derive(Debug)]
@@ -37,16 +37,16 @@ impl AuthServer {
     pub(super) async fn register(&self, body: &[u8]) -> Result<ClientInformation, RegisterClientError> {
         let settings = self.settings();
         let Ok(mut document) = serde_json::from_slice::<Value>(body) else {
-            return refuse(ErrorCode::InvalidClientMetadata, "the metadata is no JSON document");
+            return refuse(ErrorCode::InvalidClientMetadata, "the client metadata is not valid JSON");
         };
         let left_out = self.retain_accepted_redirects(&mut document)?;
         let Ok(mut metadata) = serde_json::from_value::<ClientMetadata>(document) else {
-            return refuse(ErrorCode::InvalidClientMetadata, "a member of the metadata is malformed");
+            return refuse(ErrorCode::InvalidClientMetadata, "a member of the client metadata is malformed");
         };
         let (name, method, keys) = self.check_metadata(&mut metadata)?;
         let id = random_text();
         let Ok(id) = ClientId::new(id) else {
-            return refuse(ErrorCode::ServerError, "no name could be made");
+            return refuse(ErrorCode::ServerError, "cannot create a client id");
         };
         let has_secret =
             matches!(method, ClientAuthMethod::ClientSecretBasic | ClientAuthMethod::ClientSecretPost);
@@ -64,11 +64,11 @@ impl AuthServer {
         let until = now + settings.lifetimes.registration.as_secs();
         let record = AuthRecord::new(RecordKind::Client, id.as_str(), encode(&client), until);
         self.store().put(record).await.map_err(RegisterClientError::Store)?;
-        tracing::info!(client = %id, name = ?client.name, "a client has registered");
+        tracing::info!(client = %id, name = ?client.name, "client registered");
         for one in &left_out {
             tracing::warn!(
                 client = %id, name = ?client.name, redirect_uri = one.redirect_uri, reason = one.reason,
-                "a redirect of a client was not registered"
+                "redirect URI not registered"
             );
         }
         let mut registered = ClientInformation::new(id, metadata);
@@ -86,29 +86,29 @@ impl AuthServer {
         document: &mut Value,
     ) -> Result<Vec<RejectedRedirect>, RegisterClientError> {
         let Some(list) = document.get_mut("redirect_uris").and_then(Value::as_array_mut) else {
-            return refuse(ErrorCode::InvalidRedirectUri, "redirect_uris is missing, or no array");
+            return refuse(ErrorCode::InvalidRedirectUri, "redirect_uris is missing or not an array");
         };
         if list.is_empty() || list.len() > MAX_REDIRECTS {
             return refuse(
                 ErrorCode::InvalidRedirectUri,
-                "between 1 and 16 redirect_uris (limit max_redirect_uris)",
+                "redirect_uris must contain between 1 and 16 entries (limit max_redirect_uris)",
             );
         }
         let mut left_out = Vec::new();
         let mut accepted = Vec::new();
         for uri in list.drain(..) {
             let Some(text) = uri.as_str() else {
-                return refuse(ErrorCode::InvalidRedirectUri, "one of the redirect_uris is no text");
+                return refuse(ErrorCode::InvalidRedirectUri, "an entry of redirect_uris is not a string");
             };
             let reason = match RedirectUri::new(text) {
                 Ok(uri) if self.settings().accepts_redirect(&uri) => None,
                 Ok(uri) if redirects::is_private_use(&uri) => Some(UNKNOWN_SCHEME_REASON.to_owned()),
                 Ok(uri) if uri.url().is_some_and(|url| redirects::is_forbidden(&url)) => {
                     // No part of an application has such a redirect: whoever asks for it is up to no good.
-                    let why = format!("{} has a scheme that no application is opened by", shown(text));
+                    let why = format!("redirect URI {} has a forbidden scheme", shown(text));
                     return refuse(ErrorCode::InvalidRedirectUri, why);
                 }
-                Ok(_) => Some("it is neither https nor this machine".to_owned()),
+                Ok(_) => Some("it does not use https or a loopback address".to_owned()),
                 Err(error) => Some(error.to_string()),
             };
             match reason {
@@ -119,7 +119,7 @@ impl AuthServer {
         if accepted.is_empty() {
             let reasons = left_out.iter().map(|one| format!("{}: {}", one.redirect_uri, one.reason));
             let why = reasons.collect::<Vec<_>>().join("; ");
-            return refuse(ErrorCode::InvalidRedirectUri, format!("no redirect is accepted: {why}"));
+            return refuse(ErrorCode::InvalidRedirectUri, format!("no redirect URI is accepted: {why}"));
         }
         *list = accepted;
         Ok(left_out)
@@ -133,7 +133,8 @@ impl AuthServer {
         let settings = self.settings();
         let asked = metadata.token_endpoint_auth_method.as_deref().unwrap_or("client_secret_basic");
         let Some(method) = ClientAuthMethod::from_name(asked) else {
-            let why = format!("the token_endpoint_auth_methods are {}", ClientAuthMethod::NAMES.join(", "));
+            let why =
+                format!("token_endpoint_auth_method must be one of {}", ClientAuthMethod::NAMES.join(", "));
             return refuse(ErrorCode::InvalidClientMetadata, why);
         };
         let keys = match method {
@@ -170,7 +171,7 @@ impl AuthServer {
     fn read_client_keys(&self, metadata: &ClientMetadata) -> Result<ClientKeys, RegisterClientError> {
         match ClientKeys::from_metadata(metadata.jwks.as_ref(), metadata.jwks_uri.as_deref()) {
             Ok(ClientKeys::At(_)) if self.0.fetch.is_none() => {
-                refuse(ErrorCode::InvalidClientMetadata, "no jwks_uri is fetched here: give jwks")
+                refuse(ErrorCode::InvalidClientMetadata, "jwks_uri is not supported; use jwks")
             }
             Ok(keys) => Ok(keys),
             Err(InvalidClientKeys(why)) => refuse(ErrorCode::InvalidClientMetadata, why),

@@ -183,11 +183,11 @@ impl AuthServer {
 
     async fn answer_route(&self, route: AuthRoute, parts: &Parts, body: &[u8]) -> Response<Bytes> {
         if !self.names_issuer_host(parts) {
-            tracing::warn!(path = parts.uri.path(), "a request named another host");
+            tracing::warn!(path = parts.uri.path(), "request rejected: unexpected Host header");
             return empty(StatusCode::MISDIRECTED_REQUEST);
         }
         if route.is_browser_form() && self.is_cross_origin(parts) {
-            tracing::warn!(path = parts.uri.path(), "a page of another origin sent a form");
+            tracing::warn!(path = parts.uri.path(), "cross-origin form submission rejected");
             return empty(StatusCode::FORBIDDEN);
         }
         if parts.method == Method::OPTIONS && route.allows_cors() {
@@ -199,11 +199,11 @@ impl AuthServer {
             return response;
         }
         if let Err(error) = self.sweep().await {
-            tracing::warn!(%error, "what has run out was not dropped");
+            tracing::warn!(%error, "cannot delete expired records");
         }
         if let Err(wait) = self.check_rate_limit(route, self.sender(parts)) {
             if route == AuthRoute::SignIn {
-                return self.rate_limited_page("Too many attempts to sign in from this address.", wait);
+                return self.rate_limited_page("Too many sign-in attempts from this address.", wait);
             }
             let mut response = oauth_error(
                 StatusCode::TOO_MANY_REQUESTS,
@@ -215,7 +215,7 @@ impl AuthServer {
         }
         let is_form = route != AuthRoute::Register && parts.method == Method::POST;
         if is_form && !has_type(parts, "application/x-www-form-urlencoded") {
-            let body = ErrorBody::new(ErrorCode::InvalidRequest, "the body has to be a form");
+            let body = ErrorBody::new(ErrorCode::InvalidRequest, "the body must be a URL-encoded form");
             return oauth_error(StatusCode::BAD_REQUEST, &body);
         }
         let query = parts.uri.query().unwrap_or_default();
@@ -251,7 +251,7 @@ impl AuthServer {
                 self.revoke(parts, &form).await.map(|()| uncached_json(&serde_json::json!({}))),
             ),
             AuthRoute::Register if !has_type(parts, "application/json") => {
-                let body = ErrorBody::new(ErrorCode::InvalidClientMetadata, "the body has to be JSON");
+                let body = ErrorBody::new(ErrorCode::InvalidClientMetadata, "the body must be JSON");
                 oauth_error(StatusCode::BAD_REQUEST, &body)
             }
             AuthRoute::Register => match self.register(body).await {
@@ -313,8 +313,8 @@ impl AuthServer {
 
     fn page_or_unavailable(&self, page: Result<Response<Bytes>, AuthStoreError>) -> Response<Bytes> {
         page.unwrap_or_else(|error| {
-            tracing::error!(%error, "an authorization request failed");
-            self.unavailable_page("The server cannot look anything up.")
+            tracing::error!(%error, "authorization request failed");
+            self.unavailable_page("The server cannot access its database.")
         })
     }
 
@@ -396,7 +396,7 @@ fn oauth_error(status: StatusCode, body: &ErrorBody) -> Response<Bytes> {
 }
 
 fn store_error(error: &AuthStoreError) -> Response<Bytes> {
-    tracing::error!(%error, "a request to the authorization server failed");
+    tracing::error!(%error, "request to the authorization server failed");
     unavailable()
 }
 
@@ -424,8 +424,10 @@ fn token_endpoint_response(done: Result<Response<Bytes>, TokenRequestError>) -> 
         }
         Err(TokenRequestError::Later) => unavailable(),
         Err(TokenRequestError::Nonce(nonce)) => {
-            let body =
-                ErrorBody::new(ErrorCode::UseDpopNonce, "the proof has to carry the nonce of this answer");
+            let body = ErrorBody::new(
+                ErrorCode::UseDpopNonce,
+                "the DPoP proof must contain the nonce of this response",
+            );
             let mut response = oauth_error(StatusCode::BAD_REQUEST, &body);
             if let Ok(nonce) = HeaderValue::try_from(nonce) {
                 response.headers_mut().insert(DPOP_NONCE, nonce);

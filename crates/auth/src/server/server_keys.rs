@@ -100,7 +100,7 @@ impl ServerKeyStore {
                 (false, _) => URL_SAFE_NO_PAD.decode(&known.document).ok().map(Zeroizing::new),
             });
             let (Some(known), Some(secret)) = (known, secret) else {
-                tracing::error!(kind = kind.as_str(), key = record.key, "a kept key cannot be read");
+                tracing::error!(kind = kind.as_str(), key = record.key, "cannot read stored key");
                 continue;
             };
             let key = ServerKey { id: record.key, secret, from: known.from, to: known.to };
@@ -123,7 +123,7 @@ impl ServerKeyStore {
             Some(seal) => seal.seal(&seal_context(kind, &key.id), &key.secret),
             None => Some(URL_SAFE_NO_PAD.encode(&*key.secret)),
         };
-        let document = document.ok_or_else(|| AuthStoreError("a key cannot be sealed".into()))?;
+        let document = document.ok_or_else(|| AuthStoreError("cannot encrypt the key".into()))?;
         let (from, to, sealed) = (key.from, key.to, self.seal.is_some());
         let value = encode(&KeyRecord { document, from, to, sealed });
         self.store.put(AuthRecord::new(kind, key.id.clone(), value, until)).await?;

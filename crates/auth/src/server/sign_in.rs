@@ -32,7 +32,9 @@ pub struct PasswordHash(SecretString);
 
 /// Error for text that is not a password hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("is not a password hash: `pbkdf2-sha256$ROUNDS$SALT$HASH` with at least 100000 rounds")]
+#[error(
+    "is not a valid password hash: expected `pbkdf2-sha256$ROUNDS$SALT$HASH` with at least 100000 rounds"
+)]
 #[non_exhaustive]
 pub struct InvalidPasswordHash;
 
@@ -114,7 +116,7 @@ const CODE_ALPHABET: &[u8; 30] = b"23456789ABCDEFGHJKMNPQRSTVWXYZ";
 /// enough to type on a telephone.
 fn new_code() -> String {
     // Without randomness there are no secrets, and nothing can go on.
-    let mut seed = Seed::from_system().expect("the operating system has randomness");
+    let mut seed = Seed::from_system().expect("the operating system provides random numbers");
     let mut code = String::new();
     while code.len() < 14 {
         // As often one sign as another: what is left over of 256 is not used.

@@ -36,7 +36,7 @@ struct TokenSigningKey {
 
 impl From<KeyPairError> for AuthStoreError {
     fn from(_: KeyPairError) -> Self {
-        Self("a key for tokens cannot be used".into())
+        Self("unusable token signing key".into())
     }
 }
 
@@ -67,11 +67,11 @@ impl AuthServer {
         let keys = self.signing_keys().await?;
         let signs = keys.iter().filter(|key| key.kept.is_used(now));
         let key = signs.min_by(|one, other| one.kept.order().cmp(&other.kept.order()));
-        let key = key.ok_or_else(|| AuthStoreError("there is no key for tokens".into()))?;
+        let key = key.ok_or_else(|| AuthStoreError("no token signing key is available".into()))?;
         let given = &token.given;
         if given.by != GrantSource::Client && given.subject == token.client_id.as_str() {
             // Elsewhere it would be taken for the client's own (RFC 9068, section 5).
-            return refuse(ErrorCode::InvalidGrant, "the user has the name of the client");
+            return refuse(ErrorCode::InvalidGrant, "the user has the same identifier as the client");
         }
         let mut claims = json!({
             "iss": self.settings().issuer, "sub": given.subject, "aud": given.resource,
@@ -91,7 +91,7 @@ impl AuthServer {
         for kept in self.0.keeper.keys(RecordKind::Key, now).await? {
             match KeyPair::from_document(&kept.secret) {
                 Ok(pair) => keys.push(TokenSigningKey { pair, kept }),
-                Err(_) => tracing::error!(key = kept.id, "a key for tokens cannot be used"),
+                Err(_) => tracing::error!(key = kept.id, "unusable token signing key"),
             }
         }
         let end = keys.iter().map(|key| key.kept.to).max().unwrap_or(0);
@@ -111,7 +111,7 @@ impl AuthServer {
         // As long as a token of it can be good anywhere.
         let until = to + MAX_ACCESS_LIFETIME.as_secs() + 2 * CLOCK_SKEW;
         self.0.keeper.store_key(RecordKind::Key, &kept, until).await?;
-        tracing::info!(key = kept.id, from, to, "a key for tokens was made");
+        tracing::info!(key = kept.id, from, to, "token signing key created");
         Ok(TokenSigningKey { pair, kept })
     }
 }

@@ -110,7 +110,8 @@ pub(super) fn refuse<T>(code: ErrorCode, why: &str) -> Result<T, TokenRequestErr
 }
 
 fn decode<T: for<'de> Deserialize<'de>>(record: &AuthRecord) -> Result<T, TokenRequestError> {
-    serde_json::from_str(&record.value).map_err(|_| AuthStoreError("a record cannot be read".into()).into())
+    serde_json::from_str(&record.value)
+        .map_err(|_| AuthStoreError("a stored record is malformed".into()).into())
 }
 
 pub(super) fn encode(value: &impl Serialize) -> String {
@@ -129,18 +130,15 @@ impl AuthServer {
             return refuse(ErrorCode::InvalidRequest, "grant_type is missing");
         };
         if !self.grants().contains(&grant) {
-            return refuse(ErrorCode::UnsupportedGrantType, "no such grant is spoken");
+            return refuse(ErrorCode::UnsupportedGrantType, "unsupported grant_type");
         }
         let client = self.authenticate(parts, form).await?;
         if !client.may_use_grant(grant) {
-            return refuse(ErrorCode::UnauthorizedClient, "the client may not use this grant");
+            return refuse(ErrorCode::UnauthorizedClient, "the client is not allowed to use this grant");
         }
         let asker = TokenRequester { key: self.proven_key(parts).await?, client };
         if asker.key.is_none() && self.settings().require_proofs {
-            return refuse(
-                ErrorCode::InvalidDpopProof,
-                "tokens are bound to a key here: the proof of one is missing",
-            );
+            return refuse(ErrorCode::InvalidDpopProof, "a DPoP proof is required");
         }
         match grant {
             AUTHORIZATION_CODE_GRANT => self.redeem_code(form, &asker).await,
@@ -211,10 +209,10 @@ impl AuthServer {
         let value = encode(&record);
         let record = AuthRecord::new(RecordKind::Access, hash(&token), value, until).of(grant);
         if !self.store().put(record).await? {
-            return refuse(ErrorCode::InvalidGrant, "what the user agreed to was taken back");
+            return refuse(ErrorCode::InvalidGrant, "the grant was revoked");
         }
         tracing::info!(
-            token = fingerprint(&token), client = %client.id, %scopes, grant = fingerprint(grant), "a token was made out"
+            token = fingerprint(&token), client = %client.id, %scopes, grant = fingerprint(grant), "access token issued"
         );
         let mut answer = json!({
             "access_token": token, "token_type": token_type(key.as_deref()), "expires_in": until.saturating_sub(now), "scope": scopes,
@@ -232,7 +230,7 @@ impl AuthServer {
     ) -> Result<(), TokenRequestError> {
         match form.get("resource") {
             Some(_) if resolve_resource(form.get("resource"), self.settings()).as_ref() != Some(granted) => {
-                refuse(ErrorCode::InvalidTarget, "the resource is not the one that was agreed to")
+                refuse(ErrorCode::InvalidTarget, "the resource does not match the grant")
             }
             _ => Ok(()),
         }
@@ -242,7 +240,7 @@ impl AuthServer {
     /// and may take longer.
     async fn revoke_grant_of(&self, record: &AuthRecord) -> Result<(), AuthStoreError> {
         let Some(grant) = record.grant.clone() else { return Ok(()) };
-        tracing::info!(grant = fingerprint(&grant), "a grant was revoked");
+        tracing::info!(grant = fingerprint(&grant), "grant revoked");
         let server = self.clone();
         // In a task of its own: whoever asked may hang up, and it is done all the same.
         let done = tokio::spawn(async move {
@@ -254,7 +252,7 @@ impl AuthServer {
             }
             Ok(())
         });
-        done.await.unwrap_or_else(|_| Err(AuthStoreError("a revocation broke off".into())))
+        done.await.unwrap_or_else(|_| Err(AuthStoreError("revocation was aborted".into())))
     }
 }
 

@@ -59,12 +59,12 @@ impl ApprovalRisk {
 pub(crate) fn title(matter: &Approval) -> (String, String) {
     let what = match &matter.card {
         ApprovalCard::Call(card) => text::line(&card.name, 120),
-        ApprovalCard::Result(card) => format!("what {} answered", text::line(&card.name, 120)),
-        ApprovalCard::SamplingRequest(_) => "ask a model".to_owned(),
-        ApprovalCard::SamplingResult(_) => "what the model answered".to_owned(),
+        ApprovalCard::Result(card) => format!("result of {}", text::line(&card.name, 120)),
+        ApprovalCard::SamplingRequest(_) => "request to a model".to_owned(),
+        ApprovalCard::SamplingResult(_) => "answer of the model".to_owned(),
         ApprovalCard::Form(_) => "fill in a form".to_owned(),
-        ApprovalCard::Url(_) => "go to an address".to_owned(),
-        _ => "something new".to_owned(),
+        ApprovalCard::Url(_) => "open a URL".to_owned(),
+        _ => "unknown request".to_owned(),
     };
     (what, text::line(&matter.server, 120))
 }
@@ -135,7 +135,7 @@ impl CardPage {
             self.fact("session", &format!("s allows it for {session}"));
         }
         if let Some(flow) = &card.data_flow {
-            self.styled("take care", &format!("{flow}; this can send things out"), bad());
+            self.styled("data flow", &format!("{flow}; this call can send data out"), bad());
         }
         for (at, destination) in card.destinations.iter().enumerate() {
             self.styled(if at == 0 { "points to" } else { "" }, destination, bold());
@@ -148,7 +148,7 @@ impl CardPage {
             self.difference(last, now, "the same arguments");
         }
         if card.title.is_some() || card.description.is_some() {
-            self.part("What the server says of it", "");
+            self.part("Description by the server", "");
             card.title.iter().chain(&card.description).for_each(|said| self.said(said));
         }
     }
@@ -157,37 +157,37 @@ impl CardPage {
         let Some(said) = card.effects else { return };
         let mut words = Vec::new();
         if said.read_only {
-            words.push(("changes nothing", Color::Green));
+            words.push(("read-only", Color::Green));
         } else if said.destructive {
-            words.push(("may destroy something", Color::Red));
+            words.push(("may be destructive", Color::Red));
         } else {
-            words.push(("changes something, destroys nothing", Color::Yellow));
+            words.push(("additive changes only", Color::Yellow));
         }
         match said.open_world {
-            true => words.push(("reaches outside", Color::Yellow)),
-            false => words.push(("reaches nothing outside", Color::Green)),
+            true => words.push(("external access", Color::Yellow)),
+            false => words.push(("no external access", Color::Green)),
         }
         if said.idempotent && !said.read_only {
-            words.push(("twice is as once", Color::Green));
+            words.push(("idempotent", Color::Green));
         }
         // What nobody believes calms nobody.
         let color = |color| if said.trusted || color != Color::Green { color } else { Color::Reset };
         let whole: Vec<&str> = words.iter().map(|(text, _)| *text).collect();
         let whole = whole.join(" · ");
         if whole.len() + NAMES <= self.width {
-            let mut spans = vec![label("it says")];
+            let mut spans = vec![label("effects")];
             for (at, (text, hue)) in words.iter().enumerate() {
                 spans.extend((at > 0).then(|| Span::styled(" · ", dim())));
                 spans.push(Span::styled(*text, Style::new().fg(color(*hue))));
             }
             self.lines.push(Line::from(spans));
         } else {
-            self.fact("it says", &whole);
+            self.fact("effects", &whole);
         }
         let belief = if said.trusted {
-            "the server's word is believed here"
+            "this server's annotations are trusted"
         } else {
-            "nobody here trusts this server's word"
+            "this server's annotations are not trusted"
         };
         self.styled("", belief, dim());
     }
@@ -199,14 +199,14 @@ impl CardPage {
         draft: &ApprovalDraft,
         pins: Option<&[PinnedServer]>,
     ) {
-        self.heading("hand over the answer of", &card.name);
+        self.heading("return the result of", &card.name);
         self.who(matter, pins);
         self.fact("because", &card.because);
         let now = draft.edited.as_ref().unwrap_or(&card.result);
-        self.part("What would go to the application", edited(draft));
+        self.part("Result for the application", edited(draft));
         self.problem(draft);
         self.answer(&card.result, now, draft);
-        self.part("What was sent", "");
+        self.part("Original request", "");
         self.object(&card.arguments);
     }
 
@@ -223,18 +223,19 @@ impl CardPage {
         self.fact("model", &card.model);
         self.styled("", &card.reason, dim());
         if card.models.len() > 1 {
-            self.styled("", &format!("others: {} (\"model\" in an edit)", card.models.join(", ")), dim());
+            self.styled("", &format!("others: {} (edit \"model\" to switch)", card.models.join(", ")), dim());
         }
         let cost = card
             .cost
             .as_deref()
             .map(|cost| format!(", at most {cost} in the currency of your prices"))
             .unwrap_or_default();
-        let size = format!("about {} tokens sent, at most {} back{cost}", card.tokens, card.max_tokens);
+        let size =
+            format!("about {} input tokens, at most {} output tokens{cost}", card.tokens, card.max_tokens);
         self.fact("size", &size);
         self.fact("budget left", &card.remaining);
         let now = draft.edited.as_ref().unwrap_or(&card.request);
-        self.part("What would be sent", edited(draft));
+        self.part("Request to the model", edited(draft));
         self.problem(draft);
         if draft.is_raw {
             self.raw(now);
@@ -255,7 +256,7 @@ impl CardPage {
         draft: &ApprovalDraft,
         pins: Option<&[PinnedServer]>,
     ) {
-        self.heading("deliver what the model answered to", &matter.server);
+        self.heading("return the answer of the model to", &matter.server);
         card.findings.iter().for_each(|found| self.alarm(found));
         self.cause(card.cause.as_deref());
         self.who(matter, pins);
@@ -265,13 +266,13 @@ impl CardPage {
                 .as_deref()
                 .map(|cost| format!(", {cost} in the currency of your prices"))
                 .unwrap_or_default();
-            self.fact("size", &format!("{sent} tokens sent, {back} back{cost}"));
+            self.fact("size", &format!("{sent} input tokens, {back} output tokens{cost}"));
         }
         let now = draft.edited.as_ref().unwrap_or(&card.result);
-        self.part("What the server would get", edited(draft));
+        self.part("Answer for the server", edited(draft));
         self.problem(draft);
         self.answer(&card.result, now, draft);
-        self.part("What was sent", "");
+        self.part("Original request", "");
         self.conversation(&card.request);
     }
 
@@ -285,13 +286,15 @@ impl CardPage {
         self.heading("fill in a form of", &matter.server);
         if !card.secrets.is_empty() {
             let names = card.secrets.join(", ");
-            self.alarm(&format!("It seems to ask for a secret ({names}). No server may do that in a form."));
+            self.alarm(&format!(
+                "This form seems to request a secret ({names}), which servers must not do in a form."
+            ));
         }
         self.cause(card.cause.as_deref());
         self.who(matter, pins);
-        self.part("It says", "");
+        self.part("Message", "");
         self.said(&card.message);
-        self.part("The form", edited(draft));
+        self.part("Form", edited(draft));
         self.problem(draft);
         if draft.is_raw {
             self.raw(&card.schema);
@@ -309,15 +312,15 @@ impl CardPage {
     }
 
     fn url(&mut self, card: &UrlCard, matter: &Approval, pins: Option<&[PinnedServer]>) {
-        self.heading("go to an address for", &matter.server);
+        self.heading("open a URL for", &matter.server);
         card.warnings.iter().for_each(|warning| self.alarm(warning));
         self.cause(card.cause.as_deref());
         self.who(matter, pins);
         let host = if card.host.is_empty() { "none" } else { &card.host };
         self.styled("host", host, bold().fg(Color::Yellow));
-        self.part("It says", "");
+        self.part("Message", "");
         self.said(&card.message);
-        self.part("The whole address", "");
+        self.part("Full URL", "");
         // The host is where it stands after the scheme, not where a path repeats it.
         let url = visible_line(&card.url);
         let from = url.find("://").map_or(0, |at| at + 3);
@@ -335,7 +338,7 @@ impl CardPage {
             used += line.len();
             self.lines.push(Line::from(spans));
         }
-        self.styled("", "Nothing of it was fetched. Go there only if you know this host.", dim());
+        self.styled("", "Hospes has not fetched this URL. Open it only if you know this host.", dim());
     }
 }
 
@@ -358,10 +361,10 @@ pub(crate) fn kind(field: &FormField) -> String {
     } else {
         words.push(format!("one of {}", choices.join(", ")));
         if said("type") == Some("array") {
-            words[0] = format!("some of {}, with commas between", choices.join(", "));
+            words[0] = format!("any of {}, separated by commas", choices.join(", "));
         }
     }
-    words.push(if field.is_required { "required".to_owned() } else { "may be left out".to_owned() });
+    words.push(if field.is_required { "required".to_owned() } else { "optional".to_owned() });
     let about = said("description").or_else(|| said("title"));
     words.extend(about.map(str::to_owned));
     words.join("; ")

@@ -15,7 +15,8 @@ use crate::local_host;
 /// The host that was started last and answers, and its process.
 pub(super) async fn find_host() -> CliResult<(LocalConsole, Option<u64>)> {
     let wanted = async |console: &LocalConsole| console.get::<Value>("console").await;
-    let (console, about) = local_host::ask_running_host("the console does not say who it is", wanted).await?;
+    let (console, about) =
+        local_host::ask_running_host("cannot identify the running console", wanted).await?;
     Ok((console, about["pid"].as_u64()))
 }
 

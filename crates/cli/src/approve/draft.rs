@@ -74,7 +74,7 @@ impl ApprovalDraft {
                 self.edited = Some(edited).filter(|edited| !json::is_same(edited, original));
             }
             Err(error) => {
-                self.problem = Some(format!("what you wrote is no JSON: {error}"));
+                self.problem = Some(format!("the edited text is not valid JSON: {error}"));
                 self.broken = Some(text);
             }
         }

@@ -61,10 +61,10 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &ScreenState) -> (usize, usize,
         }
         ScreenMode::Reason { entry, block } => {
             let name = state.matter().map(|matter| title(matter).0).unwrap_or_default();
-            let head = if *block { " deny from now on " } else { " deny " };
+            let head = if *block { " deny always " } else { " deny " };
             let lines = vec![
                 Line::styled(text::line(&name, 60), bold()),
-                Line::styled("why? the model is told; may be left empty", dim()),
+                Line::styled("optional reason, reported to the model", dim()),
                 Line::default(),
             ];
             draw_box(frame, body, head.to_owned(), lines, Some(entry));
@@ -76,9 +76,9 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &ScreenState) -> (usize, usize,
 
 fn header(state: &ScreenState) -> Line<'static> {
     let waiting = match state.open.len() {
-        0 => "nothing waits".to_owned(),
-        1 => "1 waits".to_owned(),
-        count => format!("{count} wait"),
+        0 => "none pending".to_owned(),
+        1 => "1 pending".to_owned(),
+        count => format!("{count} pending"),
     };
     let mut spans = vec![Span::styled(" hospes approve ", bold()), Span::styled(waiting, dim())];
     if let Some(why) = &state.lost {
@@ -91,10 +91,10 @@ fn header(state: &ScreenState) -> Line<'static> {
 fn nothing(state: &ScreenState, area: Rect) -> Paragraph<'static> {
     let mut lines = vec![Line::default(); usize::from(area.height / 2).saturating_sub(1)];
     if state.lost.is_some() {
-        lines.push(Line::raw("The host is gone. This goes on when one runs again."));
+        lines.push(Line::raw("The host has stopped. This screen resumes when a host runs again."));
     } else {
-        lines.push(Line::raw("Nothing waits for you."));
-        lines.push(Line::styled("Calls that the rules do not decide come here as they are made.", dim()));
+        lines.push(Line::raw("No pending approvals."));
+        lines.push(Line::styled("Calls that need your approval appear here.", dim()));
     }
     Paragraph::new(lines).centered()
 }
@@ -207,16 +207,16 @@ fn draw_keys(frame: &mut Frame<'_>, state: &ScreenState, area: Rect) {
         }
         ScreenMode::Reason { .. } => keys.extend([("Enter", "deny", true), ("Esc", "back", true)]),
         ScreenMode::Filling(_) => {
-            keys.extend([("Enter", "next", true), ("↑", "the one before", true), ("Esc", "back", true)]);
+            keys.extend([("Enter", "next", true), ("↑", "previous", true), ("Esc", "back", true)]);
         }
         ScreenMode::Rule(rule) if rule.writing.is_some() => {
-            keys.extend([("Enter", "take it", true), ("Esc", "back", true)]);
+            keys.extend([("Enter", "apply", true), ("Esc", "back", true)]);
         }
         ScreenMode::Rule(_) => keys.extend([
             ("↑↓", "line", true),
             ("←→", "change", true),
-            ("e", "write", true),
-            ("A", "allow, and always", armed),
+            ("e", "edit", true),
+            ("A", "allow always", armed),
             ("Esc", "back", true),
         ]),
         ScreenMode::Help => keys.push(("any key", "back", true)),
@@ -236,7 +236,7 @@ fn approve_label(matter: &hospes_host::approvals::Approval) -> &'static str {
         ApprovalCard::SamplingRequest(_) => "send",
         ApprovalCard::Form(_) => "send the form",
         ApprovalCard::SamplingResult(_) | ApprovalCard::Result(_) => "deliver",
-        ApprovalCard::Url(_) => "I went there",
+        ApprovalCard::Url(_) => "visited",
         _ => "once",
     }
 }
@@ -247,8 +247,8 @@ fn draw_rule(frame: &mut Frame<'_>, state: &ScreenState, rule: &PermissionEditor
     let width = usize::from(body.width.saturating_sub(6).max(20));
     let mut lines: Vec<Line<'static>> = text::lines(
         &format!(
-            "From now on {what} of {server} is called without asking, as long as its definition stays what it is, when \
-             all of this holds:"
+            "{what} of {server} is then allowed without asking, as long as its definition does not change, if all of \
+             these conditions hold:"
         ),
         width,
     )
@@ -278,14 +278,14 @@ fn draw_rule(frame: &mut Frame<'_>, state: &ScreenState, rule: &PermissionEditor
     }
     let count = rule.rows.len();
     let places = if rule.destinations.is_empty() { "anywhere" } else { &rule.destinations };
-    lines.push(row(count, "it points to", "", places));
+    lines.push(row(count, "destinations", "", places));
     lines.push(row(count + 1, "for", "", &format!("{} days", rule.days())));
-    let asker = matter.application.as_deref().unwrap_or("the one that asks");
+    let asker = matter.application.as_deref().unwrap_or("the requesting application");
     let who = if rule.any_application { "any application" } else { asker };
     lines.push(row(count + 2, "asked by", "", who));
     if rule.is_wide() {
         lines.push(Line::default());
-        let wide = "This holds for whatever arguments there are. Narrower is safer.";
+        let wide = "This rule matches any arguments. A narrower rule is safer.";
         lines.push(Line::styled(wide, Style::new().fg(Color::Yellow)));
     }
     if let Some(problem) = &rule.problem {
@@ -356,20 +356,20 @@ fn draw_entry(frame: &mut Frame<'_>, entry: &LineEditor, area: Rect) {
 
 fn draw_help(frame: &mut Frame<'_>, body: Rect) {
     const KEYS: [(&str, &str); 14] = [
-        ("d", "deny; you may say why, and the model is told"),
-        ("b", "deny, now and from now on"),
+        ("d", "deny, with an optional reason for the model"),
+        ("b", "deny this and all future calls"),
         ("o", "allow once"),
-        ("s", "allow for the session that the card names"),
-        ("A", "allow always, within a rule that you see first"),
-        ("e", "change what would happen, in $VISUAL or $EDITOR"),
-        ("f", "fill in a form here"),
-        ("u", "take back what you changed"),
-        ("v", "as JSON, and back"),
-        ("j k ↓ ↑", "the next one, the one before"),
-        ("space PgUp", "the card, down and up"),
-        ("J K", "the same by a line"),
-        ("q", "quit; what waits goes on waiting"),
-        ("", "Enter allows nothing. Silence is a no."),
+        ("s", "allow for the session shown on the card"),
+        ("A", "allow always, by a rule that you review first"),
+        ("e", "edit the request in $VISUAL or $EDITOR"),
+        ("f", "fill in the form here"),
+        ("u", "discard your changes"),
+        ("v", "switch between summary and JSON"),
+        ("j k ↓ ↑", "next, previous approval"),
+        ("space PgUp", "scroll the card down, up"),
+        ("J K", "scroll by one line"),
+        ("q", "quit; approvals stay pending"),
+        ("", "Enter never allows. No decision counts as a denial."),
     ];
     let line = |(key, does): &(&'static str, &'static str)| {
         Line::from(vec![Span::styled(format!("{key:<12}"), bold().fg(Color::Cyan)), Span::raw(*does)])

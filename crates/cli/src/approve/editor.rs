@@ -20,7 +20,8 @@ pub(crate) fn edit(text: &str) -> Result<String, String> {
     let editor = ["VISUAL", "EDITOR"].into_iter().filter_map(|name| std::env::var(name).ok());
     let editor = editor.into_iter().find(|name| !name.trim().is_empty()).unwrap_or_else(|| "vi".to_owned());
     // A folder of its own, so that what the editor puts beside the file goes away with it.
-    let folder = paths::private_folder().map_err(|error| failed("no folder for the editor", &error))?;
+    let folder =
+        paths::private_folder().map_err(|error| failed("cannot create a folder for the editor", &error))?;
     edit_in(&folder, &editor, text)
 }
 
@@ -30,13 +31,13 @@ fn failed(what: &str, error: &std::io::Error) -> String {
 
 fn edit_in(folder: &TempDir, editor: &str, text: &str) -> Result<String, String> {
     let file = folder.path().join("edit.json");
-    write(&file, text).map_err(|error| failed("no file for the editor", &error))?;
+    write(&file, text).map_err(|error| failed("cannot create a file for the editor", &error))?;
     // As other programs do it: the variable may hold options.
     let status = Command::new("sh").arg("-c").arg(format!("{editor} \"$@\"")).arg(editor).arg(&file).status();
     match status {
         Ok(status) if status.success() => read(&file),
         Ok(status) => Err(format!("the editor `{editor}` ended with {status}; nothing was changed")),
-        Err(error) => Err(failed("the editor cannot be started", &error)),
+        Err(error) => Err(failed("cannot start the editor", &error)),
     }
 }
 
@@ -50,7 +51,7 @@ fn write(file: &Path, text: &str) -> std::io::Result<()> {
 
 /// Reads what is to happen instead, from an editor's file or one that is named.
 pub(super) fn read(file: &Path) -> Result<String, String> {
-    let failed = |error: std::io::Error| format!("{} cannot be read: {error}", file.display());
+    let failed = |error: std::io::Error| format!("cannot read {}: {error}", file.display());
     let length = fs::metadata(file).map_err(failed)?.len();
     if length > MAX_EDIT {
         return Err(format!("{} is longer than {MAX_EDIT} bytes", file.display()));

@@ -33,9 +33,9 @@ impl ConditionKind {
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Is => "is",
-            Self::Under => "is in the folder",
-            Self::Like => "looks like",
-            Self::Any => "may be anything",
+            Self::Under => "is in folder",
+            Self::Like => "matches",
+            Self::Any => "any value",
         }
     }
 
@@ -193,7 +193,7 @@ impl PermissionEditor {
             let value = match kind {
                 ConditionKind::Any => continue,
                 ConditionKind::Is if !is_text => serde_json::from_str(value)
-                    .map_err(|_| format!("`{name}`: `{value}` is no number and no true or false"))?,
+                    .map_err(|_| format!("`{name}`: expected a number, true or false, got `{value}`"))?,
                 _ => Value::from(value.as_str()),
             };
             arguments.insert(name.clone(), json!({ kind.key(): value }));
@@ -265,6 +265,6 @@ mod tests {
         let mut rule = rule();
         typed(&mut rule, &[KeyCode::Down, KeyCode::Char('e'), KeyCode::Char('x'), KeyCode::Enter]);
         assert_eq!(typed(&mut rule, &[KeyCode::Char('A')]), PermissionInput::Nothing);
-        assert!(rule.problem.unwrap().contains("no number"));
+        assert!(rule.problem.unwrap().contains("expected a number"));
     }
 }

@@ -67,7 +67,7 @@ pub(super) async fn run(console: LocalConsole) -> CliResult {
             drawing.await
         }
     };
-    let drawn = drawn.map_err(|error| CliError::usage("the screen broke down").with_cause(&error))?;
+    let drawn = drawn.map_err(|error| CliError::usage("the approval screen failed").with_cause(&error))?;
     drawn.map_err(|error| CliError::usage("cannot use this terminal").with_cause(&error))
 }
 
@@ -101,7 +101,7 @@ async fn sync_with_host(
                     }
                 };
                 let Some(heard) = heard else {
-                    tell.send_replace(Some(Err("the host has ended".to_owned())));
+                    tell.send_replace(Some(Err("the host has stopped".to_owned())));
                     break;
                 };
                 if matches!(heard.as_str(), "hello" | "definitions" | "servers") {

@@ -45,14 +45,14 @@ impl ScriptedDecision {
         }
         let Some(id) = &args.allow else { return Ok(None) };
         let edited = args.edit.as_deref().map(edit).transpose()?;
-        let scope = match &args.always {
-            Some(rule) => ApprovalScope::Always(
-                serde_json::from_str(rule)
-                    .map_err(|error| CliError::usage("--always: this is no permission").with_cause(&error))?,
-            ),
-            None if args.session => ApprovalScope::Session,
-            None => ApprovalScope::Once,
-        };
+        let scope =
+            match &args.always {
+                Some(rule) => ApprovalScope::Always(serde_json::from_str(rule).map_err(|error| {
+                    CliError::usage("--always: not a valid permission").with_cause(&error)
+                })?),
+                None if args.session => ApprovalScope::Session,
+                None => ApprovalScope::Once,
+            };
         Ok(Some(Self { id: id.clone(), decision: ApprovalDecision::Allow { edited, scope } }))
     }
 }
@@ -66,13 +66,13 @@ fn edit(file: &Path) -> CliResult<RawJson> {
                 Err(format!("standard input is longer than {} bytes", editor::MAX_EDIT))
             }
             Ok(_) => Ok(text),
-            Err(error) => Err(format!("standard input cannot be read: {error}")),
+            Err(error) => Err(format!("cannot read standard input: {error}")),
         }
     } else {
         editor::read(file)
     };
     let text = text.map_err(|why| CliError::usage(format!("--edit: {why}")))?;
-    RawJson::parse(text).map_err(|error| CliError::usage("--edit: this is no JSON").with_cause(&error))
+    RawJson::parse(text).map_err(|error| CliError::usage("--edit: not valid JSON").with_cause(&error))
 }
 
 /// Does it.
@@ -88,7 +88,7 @@ pub(super) async fn decide(decided: &ScriptedDecision, output: CliOutput) -> Cli
         return Ok(());
     }
     let matter: Approval =
-        answer.decode().map_err(|error| CliError::usage("the answer cannot be read").with_cause(&error))?;
+        answer.decode().map_err(|error| CliError::usage("cannot parse the response").with_cause(&error))?;
     let (what, server) = title(&matter);
     output.result(format_args!("{}: {what} of {server}", state(matter.state)));
     Ok(())
@@ -100,13 +100,13 @@ fn resolve_id(id: &str, open: &[Approval]) -> CliResult<String> {
     match (found.next(), found.next()) {
         (Some(one), None) if id.len() >= MIN_ID_LENGTH => Ok(one.id.clone()),
         (Some(_), None) => {
-            Err(CliError::usage(format!("at least {MIN_ID_LENGTH} characters of an id are wanted")))
+            Err(CliError::usage(format!("expected at least {MIN_ID_LENGTH} characters of an id")))
         }
-        (Some(_), Some(_)) => Err(CliError::usage(format!("`{id}` begins more than one of what waits"))),
+        (Some(_), Some(_)) => Err(CliError::usage(format!("`{id}` matches more than one pending approval"))),
         // The host knows whether it was, and says how it ended. Nothing else is put into an address.
         (None, _) if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit()) => Ok(id.to_owned()),
-        (None, _) => Err(CliError::usage(format!("nothing waits that is called `{id}`"))
-            .hint("`hospes approve --list` has what waits")),
+        (None, _) => Err(CliError::usage(format!("no pending approval with id `{id}`"))
+            .hint("`hospes approve --list` lists the pending approvals")),
     }
 }
 
@@ -119,7 +119,7 @@ pub(super) async fn list(console: &LocalConsole, output: CliOutput) -> CliResult
     }
     let desk = fetch_queue(console).await.map_err(|error| failed(&error))?;
     if desk.open.is_empty() {
-        output.say(paint(DIM, "nothing waits for you"));
+        output.say(paint(DIM, "no pending approvals"));
     }
     for matter in &desk.open {
         output.line(&row(matter, desk.now));
@@ -127,7 +127,7 @@ pub(super) async fn list(console: &LocalConsole, output: CliOutput) -> CliResult
     let missed: Vec<&Approval> =
         desk.recent.iter().filter(|matter| matter.state == ApprovalState::Expired).take(MAX_MISSED).collect();
     if !missed.is_empty() {
-        output.say(paint(DIM, "missed: nobody decided these in time, so they were refused"));
+        output.say(paint(DIM, "missed: expired without a decision and denied"));
     }
     for matter in missed {
         output.line(&row(matter, desk.now));
@@ -169,7 +169,7 @@ async fn follow_on(console: &LocalConsole, output: CliOutput) -> CliResult {
         known = seen;
         is_first = false;
     }
-    Err(CliError::new(FailureCode::Unreachable, "the host has ended"))
+    Err(CliError::new(FailureCode::Unreachable, "the host has stopped"))
 }
 
 /// A matter on one line.
@@ -187,12 +187,12 @@ fn row(matter: &Approval, now: Timestamp) -> String {
 
 fn state(state: ApprovalState) -> &'static str {
     match state {
-        ApprovalState::Open => "waits",
+        ApprovalState::Open => "pending",
         ApprovalState::Allowed => "allowed",
         ApprovalState::Denied => "denied",
         ApprovalState::Expired => "expired",
         ApprovalState::Withdrawn => "withdrawn",
-        _ => "over",
+        _ => "closed",
     }
 }
 
@@ -201,8 +201,8 @@ fn failed(error: &ClientError) -> CliError {
         ClientError::Refused { code, message } => {
             let failure = CliError::usage(message.clone());
             match code.as_str() {
-                "nothing" | "over" => failure.hint("`hospes approve --list` has what waits"),
-                "edit" => failure.hint("`--edit FILE` is what would happen instead: all of it, as JSON"),
+                "nothing" | "over" => failure.hint("`hospes approve --list` lists the pending approvals"),
+                "edit" => failure.hint("`--edit FILE` replaces the whole request, as JSON"),
                 _ => failure,
             }
         }

@@ -249,7 +249,8 @@ impl ScreenState {
         // Keys that were pressed meanwhile were meant for the editor.
         self.armed_at = self.now + ARMING_DELAY;
         let Some(matter) = self.open.iter().find(|matter| matter.id == id) else {
-            self.said = Some((MessageTone::Bad, "it was over before you were done".to_owned()));
+            self.said =
+                Some((MessageTone::Bad, "the approval was closed before you finished editing".to_owned()));
             return;
         };
         let draft = self.drafts.entry(id.to_owned()).or_default();
@@ -258,7 +259,7 @@ impl ScreenState {
                 draft.take(text, &original(matter));
                 self.said = match (&draft.problem, &draft.edited) {
                     (Some(why), _) => Some((MessageTone::Bad, why.clone())),
-                    (None, Some(_)) => Some((MessageTone::Plain, "changed; nothing is sent yet".to_owned())),
+                    (None, Some(_)) => Some((MessageTone::Plain, "edited; nothing is sent yet".to_owned())),
                     (None, None) => Some((MessageTone::Plain, "nothing was changed".to_owned())),
                 };
             }
@@ -299,7 +300,7 @@ impl ScreenState {
             KeyCode::End => self.scroll = self.room.0,
             KeyCode::Char(character) => {
                 if self.must_choose && matches!(character, 'd' | 'b' | 'o' | 's' | 'A') {
-                    let words = "keys are off after a decision: choose this card first (j, or Enter)";
+                    let words = "keys are disabled after a decision: select this card first (j or Enter)";
                     self.said = self.matter().is_some().then(|| (MessageTone::Plain, words.to_owned()));
                     return None;
                 }
@@ -353,7 +354,7 @@ impl ScreenState {
             }
             'u' if draft.edited.is_some() || draft.broken.is_some() => {
                 *draft = ApprovalDraft { is_raw: draft.is_raw, ..ApprovalDraft::default() };
-                self.said = Some((MessageTone::Plain, "as it was".to_owned()));
+                self.said = Some((MessageTone::Plain, "changes discarded".to_owned()));
             }
             'f' => {
                 if let ApprovalCard::Form(card) = &matter.card {
@@ -394,13 +395,11 @@ impl ScreenState {
         }
         if self.now < self.armed_at {
             self.armed_at = self.now + ARMING_DELAY;
-            self.said =
-                Some((MessageTone::Plain, "a moment: what is shown has only just changed".to_owned()));
+            self.said = Some((MessageTone::Plain, "wait a moment: the card has just changed".to_owned()));
             return false;
         }
         if self.furthest < self.room.2 {
-            self.said =
-                Some((MessageTone::Plain, "not all of it was shown yet: read on with space".to_owned()));
+            self.said = Some((MessageTone::Plain, "scroll to the end first: press space".to_owned()));
             return false;
         }
         true
@@ -413,13 +412,13 @@ impl ScreenState {
         }
         let draft = self.draft();
         if let Some(problem) = draft.problem.filter(|_| draft.broken.is_some()) {
-            self.said = Some((MessageTone::Bad, format!("{problem} (e: again, u: as it was)")));
+            self.said = Some((MessageTone::Bad, format!("{problem} (e: edit again, u: discard changes)")));
             return None;
         }
         let is_form = matches!(matter.card, ApprovalCard::Form(_));
         if is_form && draft.edited.is_none() {
             self.said =
-                Some((MessageTone::Plain, "fill in the form first: f, or e in your editor".to_owned()));
+                Some((MessageTone::Plain, "fill in the form first: f here, or e in your editor".to_owned()));
             return None;
         }
         self.decide(matter.id, ApprovalDecision::Allow { edited: draft.edited, scope }, words)
@@ -440,8 +439,11 @@ impl ScreenState {
                 let matter = self.matter()?.clone();
                 let reason = Some(entry.text().trim().to_owned()).filter(|reason| !reason.is_empty());
                 let name = title(&matter).0;
-                let words =
-                    if block { format!("denied from now on: {name}") } else { format!("denied: {name}") };
+                let words = if block {
+                    format!("denied, now and in future: {name}")
+                } else {
+                    format!("denied: {name}")
+                };
                 self.decide(matter.id, ApprovalDecision::Deny { reason, block }, words)
             }
             _ => {
@@ -467,7 +469,7 @@ impl ScreenState {
             }
             PermissionInput::Given(permission) => {
                 let name = self.matter().map(|matter| title(matter).0)?;
-                let words = format!("allowed within this rule for {} days: {name}", rule.days());
+                let words = format!("allowed by this rule for {} days: {name}", rule.days());
                 // What is wrong with it the host says; then it is here still.
                 self.mode = ScreenMode::Rule(rule);
                 let effect = self.allow(ApprovalScope::Always(permission), words);
@@ -497,8 +499,7 @@ impl ScreenState {
             Ok(content) => {
                 let id = self.selected.clone()?;
                 self.drafts.insert(id, ApprovalDraft { edited: Some(content), ..ApprovalDraft::default() });
-                self.said =
-                    Some((MessageTone::Plain, "filled in; nothing is sent yet: o sends it".to_owned()));
+                self.said = Some((MessageTone::Plain, "form filled in; press o to send it".to_owned()));
                 self.armed_at = self.now + ARMING_DELAY;
             }
             Err(why) => {
@@ -515,7 +516,7 @@ pub(crate) fn done(matter: &Approval) -> &'static str {
     match matter.card {
         ApprovalCard::SamplingRequest(_) | ApprovalCard::Form(_) => "sent",
         ApprovalCard::SamplingResult(_) | ApprovalCard::Result(_) => "delivered",
-        ApprovalCard::Url(_) => "answered that you went there",
+        ApprovalCard::Url(_) => "confirmed as visited",
         _ => "allowed once",
     }
 }
@@ -524,10 +525,10 @@ pub(crate) fn done(matter: &Approval) -> &'static str {
 pub(crate) fn ending(matter: &Approval) -> String {
     let name = title(matter).0;
     match (matter.state, &matter.decided) {
-        (ApprovalState::Expired, _) => format!("{name}: nobody decided in time, which is a no"),
-        (ApprovalState::Withdrawn, _) => format!("{name}: whoever asked went away"),
+        (ApprovalState::Expired, _) => format!("{name}: expired without a decision, so denied"),
+        (ApprovalState::Withdrawn, _) => format!("{name}: withdrawn by the requester"),
         (ApprovalState::Allowed, Some(decided)) => format!("{name}: allowed by {}", decided.by),
         (ApprovalState::Denied, Some(decided)) => format!("{name}: denied by {}", decided.by),
-        _ => format!("{name}: over"),
+        _ => format!("{name}: closed"),
     }
 }

@@ -119,7 +119,7 @@ fn a_card_can_be_allowed_once_it_has_been_there_for_half_a_second() {
     let mut desk = Desk::new(&[matter("a", &json!({}))]);
     desk.wait(ARMING_DELAY - Duration::from_millis(1));
     assert_eq!(desk.typed("o"), None);
-    assert!(desk.said().contains("only just changed"));
+    assert!(desk.said().contains("has just changed"));
     // A key that is held down begins the wait anew each time.
     for _ in 0..20 {
         desk.wait(Duration::from_millis(40));
@@ -130,7 +130,7 @@ fn a_card_can_be_allowed_once_it_has_been_there_for_half_a_second() {
     // And not twice, until the host has answered.
     assert_eq!(desk.typed("o"), None);
     desk.on(ScreenEvent::Decided { id: "a".to_owned(), done: Ok("allowed once: write_file".to_owned()) });
-    assert!(desk.drawn(80, 24).contains("Nothing waits for you."));
+    assert!(desk.drawn(80, 24).contains("No pending approvals."));
 }
 
 /// The key that decided one call decides nothing about the card that comes up in its place.
@@ -143,7 +143,7 @@ fn after_a_decision_keys_are_off_until_a_card_is_chosen() {
     desk.wait(10 * ARMING_DELAY);
     for key in ["o", "s", "A", "d", "b"] {
         assert_eq!(desk.typed(key), None);
-        assert!(desk.said().contains("choose this card first"), "{key}: {}", desk.said());
+        assert!(desk.said().contains("select this card first"), "{key}: {}", desk.said());
     }
     desk.typed("j");
     assert_eq!(desk.state.matter().unwrap().id, "b");
@@ -159,7 +159,7 @@ fn nothing_is_allowed_before_its_arguments_were_in_view() {
     let mut desk = Desk::armed(&[matter("a", &json!({ "card": card }))]);
     desk.drawn(80, 24);
     assert_eq!(desk.typed("o"), None);
-    assert!(desk.said().contains("not all of it was shown"), "{}", desk.said());
+    assert!(desk.said().contains("scroll to the end first"), "{}", desk.said());
     for _ in 0..8 {
         desk.typed(" ");
         desk.drawn(80, 24);
@@ -188,7 +188,7 @@ fn what_moves_under_the_finger_is_not_allowed() {
     // The first one goes away by itself.
     let over = matter("a", &json!({ "state": "expired" }));
     desk.seen(std::slice::from_ref(&second), &[over]);
-    assert!(desk.said().contains("nobody decided in time"), "{}", desk.said());
+    assert!(desk.said().contains("expired without a decision"), "{}", desk.said());
     assert_eq!(desk.state.matter().unwrap().id, "b");
     assert_eq!(desk.typed("o"), None);
     desk.wait(ARMING_DELAY);
@@ -245,7 +245,7 @@ fn an_edit_goes_as_it_was_written_and_what_is_no_json_goes_nowhere() {
     let Some(ScreenEffect::Edit { text, .. }) = desk.typed("e") else { panic!("no editor") };
     assert!(text.contains(&format!("\"count\": {LONGER},\n")), "{text}");
     desk.edited("{\"count\": 12345678901234567890123");
-    assert!(desk.said().contains("no JSON"));
+    assert!(desk.said().contains("not valid JSON"));
     assert_eq!(desk.typed("o"), None);
     // The editor opens with what was written.
     let Some(ScreenEffect::Edit { text, .. }) = desk.typed("e") else { panic!("no editor") };
@@ -276,7 +276,7 @@ fn a_lasting_permission_is_narrow_and_for_a_month() {
     let mut desk = Desk::armed(&[matter("a", &json!({}))]);
     assert_eq!(desk.typed("AA"), None, "twice in haste is not meant");
     let drawn = desk.drawn(80, 24);
-    assert!(drawn.contains("is in the folder /srv") && drawn.contains("30 days"), "{drawn}");
+    assert!(drawn.contains("is in folder /srv") && drawn.contains("30 days"), "{drawn}");
     desk.wait(ARMING_DELAY);
     assert_eq!(desk.key(KeyCode::Enter), None);
     desk.key(KeyCode::Esc);
@@ -295,7 +295,7 @@ fn a_form_is_filled_in_and_sent() {
     let card = json!({ "kind": "form", "message": "Who?", "schema": schema, "secrets": ["token"] });
     let offers = json!({ "edit": true, "session": false, "always": false, "block": false });
     let mut desk = Desk::armed(&[matter("a", &json!({ "card": card, "offers": offers }))]);
-    assert!(desk.drawn(80, 40).contains("! It seems to ask for a secret (token)."));
+    assert!(desk.drawn(80, 40).contains("! This form seems to request a secret (token)"));
     assert_eq!(desk.typed("o"), None);
     desk.typed("f");
     let drawn = desk.drawn(80, 24);
@@ -370,16 +370,16 @@ fn every_card_is_drawn_at_every_size() {
     let answer =
         json!({ "role": "assistant", "model": "demo", "content": { "type": "text", "text": "forty-two" } });
     let cards = [
-        (call(), vec!["may destroy something", "points to   /srv/notes.txt", "- path: \"/srv/other.txt\""]),
+        (call(), vec!["may be destructive", "points to   /srv/notes.txt", "- path: \"/srv/other.txt\""]),
         (
             json!({ "kind": "call", "what": "resource", "name": "web://x", "arguments": {}, "because": "rule 1",
             "data_flow": { "private": ["mail"], "untrusted": ["web", "news"] } }),
-            vec!["take care   this session has read private data from `mail` and untrusted"],
+            vec!["data flow   this session has read private data from `mail` and untrusted"],
         ),
         (
             json!({ "kind": "result", "what": "tool", "name": "fetch", "arguments": { "u": 1 },
             "result": { "content": [{ "type": "text", "text": "found" }], "isError": true }, "because": "rule 1" }),
-            vec!["hand over the answer of fetch", "│ found", "isError     true"],
+            vec!["return the result of fetch", "│ found", "isError     true"],
         ),
         (
             json!({ "kind": "sampling_request", "request": request, "model": "demo", "reason": "the only one",
@@ -387,8 +387,8 @@ fn every_card_is_drawn_at_every_size() {
             "cause": "ask" }),
             vec![
                 "ask the model demo",
-                "in call of  ask",
-                "about 12 tokens sent, at most 100 back, at most 0.01",
+                "during call ask",
+                "about 12 input tokens, at most 100 output tokens, at most 0.01",
                 "budget left 9000 tokens",
                 "│ Be brief.",
                 "│ What is it?",
@@ -399,7 +399,7 @@ fn every_card_is_drawn_at_every_size() {
         (
             json!({ "kind": "sampling_result", "request": request, "result": answer, "findings": ["a secret"],
             "usage": [12, 3] }),
-            vec!["! a secret", "12 tokens sent, 3 back", "│ forty-two"],
+            vec!["! a secret", "12 input tokens, 3 output tokens", "│ forty-two"],
         ),
         (
             json!({ "kind": "url", "message": "Go", "url": "https://a.example/b", "host": "a.example" }),

@@ -15,11 +15,7 @@ pub(crate) fn lines(text: &str, width: usize) -> Vec<String> {
         fold(&line.replace('\t', "    "), width.max(1), &mut lines);
     }
     if rest > 0 {
-        fold(
-            &format!("… and {rest} more bytes, which `hospes approve --json` has"),
-            width.max(1),
-            &mut lines,
-        );
+        fold(&format!("… and {rest} more bytes; see `hospes approve --json`"), width.max(1), &mut lines);
     }
     lines
 }

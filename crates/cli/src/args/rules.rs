@@ -10,22 +10,22 @@ use hospes_store::AuditEntryKind;
 /// Subcommands of `hospes policy`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
-    /// Report all mistakes of the rules, and rules that fit nothing of what the servers offer
+    /// Report all errors in the rules, and rules that match nothing that the servers offer
     Check(PolicyFileArgs),
-    /// Show what would be decided about a call, by which rule, and why. No server is started
+    /// Show the decision for a call, the rule behind it and the reason. No server is started
     Test(PolicyTestArgs),
-    /// Say the same about many calls of tools: JSON objects on standard input, one a line, answered by one line each
+    /// Show the decisions for many tool calls: reads one JSON object a line from standard input, prints a line for each
     ///
-    /// An object has `server`, `tool` and `arguments`; an answer has `decision` and `because`.
+    /// An input object has `server`, `tool` and `arguments`; an output object has `decision` and `because`.
     Batch(PolicyFileArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct PolicyFileArgs {
-    /// The rules [default: policy.toml in the folder of the configuration]
+    /// Policy file [default: policy.toml in the configuration folder]
     #[arg(long, value_name = "FILE", env = "HOSPES_POLICY")]
     pub(crate) policy: Option<PathBuf>,
-    /// The configuration whose servers the rules are compared with, as for `hospes up`. May be repeated
+    /// Configuration file whose servers the rules are checked against, as for `hospes up`. May be repeated
     #[arg(short, long, value_name = "FILE", env = "HOSPES_CONFIG")]
     pub(crate) config: Vec<PathBuf>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct PolicyTestArgs {
     pub(crate) file: PolicyFileArgs,
     /// Name of the server in the configuration
     pub(crate) server: String,
-    /// The tool, as the server calls it; a URI with --resource, a prompt with --prompt
+    /// Name of the tool at the server; a URI with --resource, a prompt with --prompt
     pub(crate) name: String,
     /// The arguments, a JSON object
     #[arg(default_value = "{}")]
@@ -47,25 +47,25 @@ pub(crate) struct PolicyTestArgs {
     /// Name of the signed-in user
     #[arg(long, value_name = "NAME")]
     pub(crate) principal: Option<String>,
-    /// The tool is annotated as read-only, in place of the annotations that are known
+    /// Treat the tool as annotated read-only, overriding its known annotations
     #[arg(long)]
     pub(crate) read_only: bool,
-    /// The tool is annotated as not destructive, in place of the annotations that are known
+    /// Treat the tool as annotated not destructive, overriding its known annotations
     #[arg(long)]
     pub(crate) not_destructive: bool,
-    /// The tool is annotated as reaching nothing outside, in place of the annotations that are known
+    /// Treat the tool as annotated closed-world, overriding its known annotations
     #[arg(long)]
     pub(crate) closed_world: bool,
-    /// The session has read private data of this server before
+    /// The session has already read private data from this server
     #[arg(long, value_name = "SERVER")]
     pub(crate) private: Vec<String>,
-    /// The session has already read untrusted text of this server
+    /// The session has already read untrusted text from this server
     #[arg(long, value_name = "SERVER")]
     pub(crate) untrusted: Vec<String>,
-    /// It is a prompt
+    /// NAME is a prompt
     #[arg(long, conflicts_with = "resource")]
     pub(crate) prompt: bool,
-    /// It is a resource
+    /// NAME is a resource
     #[arg(long)]
     pub(crate) resource: bool,
 }
@@ -73,15 +73,15 @@ pub(crate) struct PolicyTestArgs {
 /// Subcommands of `hospes pins`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PinsCommand {
-    /// List the servers that were seen, and what waits
+    /// List the known servers and what awaits review
     List,
-    /// Show what a server offers, what has changed, and what is conspicuous about it
+    /// Show what a server offers, what has changed, and any warnings about it
     Show(PinsShowArgs),
-    /// Accept a server with all that it offers now, or one thing that it offers
+    /// Accept a server with everything that it offers now, or one of its items
     Accept(PinsAcceptArgs),
-    /// Reject a server, which is not started then, or one thing that it offers
+    /// Reject a server, which is then not started, or one of its items
     Reject(PinsItemArgs),
-    /// Show the definitions that a server has had
+    /// Show earlier and current definitions of a server
     History(PinsItemArgs),
 }
 
@@ -89,7 +89,7 @@ pub(crate) enum PinsCommand {
 pub(crate) struct PinsItemArgs {
     /// Name of the server in the configuration
     pub(crate) server: String,
-    /// The tool, as the server calls it; a prompt as prompt:NAME, a template as template:URI, or instructions
+    /// Name of the tool at the server; a prompt as prompt:NAME, a template as template:URI, or instructions
     pub(crate) item: Option<String>,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct PinsItemArgs {
 pub(crate) struct PinsShowArgs {
     #[command(flatten)]
     pub(crate) of: PinsItemArgs,
-    /// All definitions, not only what waits
+    /// Show all definitions, not only those awaiting review
     #[arg(long)]
     pub(crate) all: bool,
 }
@@ -106,10 +106,10 @@ pub(crate) struct PinsShowArgs {
 pub(crate) struct PinsAcceptArgs {
     #[command(flatten)]
     pub(crate) of: PinsItemArgs,
-    /// Accept only what has this hash, as `show` prints it, without being asked
+    /// Accept only if the hash matches the one that `show` prints; does not ask for confirmation
     #[arg(long, value_name = "HASH")]
     pub(crate) hash: Option<Sha256Digest>,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
 }
@@ -124,17 +124,17 @@ pub(super) fn pin_mode(text: &str) -> Result<PinMode, String> {
 pub(crate) enum AuditCommand {
     /// Find entries, the newest first
     Search(AuditSearchArgs),
-    /// Go through the whole record and say whether it is what was recorded
+    /// Verify the integrity of the whole audit log
     Verify(AuditVerifyArgs),
-    /// Print all entries in their order, one JSON object a line
+    /// Print all entries in order, one JSON object a line
     Export(AuditExportArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditSearchArgs {
-    /// A text in the server, the tool, the application or the principal
+    /// Text to find in the server, the tool, the application or the principal
     pub(crate) text: Option<String>,
-    /// Only entries of this kind: call, prompt, resource, server, decision and so on
+    /// Only entries of this kind: call, prompt, resource, server, decision, …
     #[arg(long, value_name = "KIND", value_parser = kind)]
     pub(crate) kind: Option<AuditEntryKind>,
     /// Only entries of this server
@@ -143,33 +143,33 @@ pub(crate) struct AuditSearchArgs {
     /// Only entries of this tool, prompt or URI
     #[arg(long, value_name = "NAME")]
     pub(crate) tool: Option<String>,
-    /// With this decision: allow, deny, expired; of a server: started, exited, connected
+    /// Only entries with this decision: allow, deny, expired; for servers: started, exited, connected
     #[arg(long, value_name = "WORD")]
     pub(crate) decision: Option<String>,
-    /// Not before: a moment (2026-06-01T12:00:00Z), a day, or a time ago (2h, 3d)
+    /// Only entries since a timestamp (2026-06-01T12:00:00Z), a date, or a duration ago (2h, 3d)
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     pub(crate) since: Option<jiff::Timestamp>,
-    /// Maximum number of lines
+    /// Maximum number of entries
     #[arg(long, value_name = "COUNT", default_value_t = 50)]
     pub(crate) limit: usize,
-    /// List each entry. Without this, failures of a server that follow one another and say the same are one line
+    /// List each entry. Without this flag, consecutive identical failures of a server are one line
     #[arg(long)]
     pub(crate) each: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditVerifyArgs {
-    /// A place that an earlier `verify` printed and that was noted elsewhere: it has to be in the record still
+    /// Position that an earlier `verify` printed. Verification fails if the log no longer contains it
     #[arg(long, value_name = "PLACE")]
     pub(crate) noted: Option<hospes_store::AuditPosition>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditExportArgs {
-    /// After the entry with this number
+    /// Start after the entry with this number
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub(crate) after: u64,
-    /// With the arguments that were recorded, opened
+    /// Include the recorded arguments, decrypted
     #[arg(long)]
     pub(crate) arguments: bool,
 }
@@ -189,7 +189,8 @@ fn moment(text: &str) -> Result<jiff::Timestamp, String> {
         let midnight = day.to_zoned(jiff::tz::TimeZone::UTC).map_err(|error| error.to_string())?;
         return Ok(midnight.timestamp());
     }
-    let span: jiff::SignedDuration =
-        text.parse().map_err(|_| "expected a moment, a day, or a time ago such as 2h or 30m".to_owned())?;
+    let span: jiff::SignedDuration = text
+        .parse()
+        .map_err(|_| "expected a timestamp, a date, or a duration ago such as 2h or 30m".to_owned())?;
     jiff::Timestamp::now().checked_sub(span).map_err(|error| error.to_string())
 }

@@ -42,10 +42,10 @@ fn text_that_is_no_integer_is_refused_and_never_becomes_null() {
     let error = try_with(&schema, None, &["a=x", "b="]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot call `tool` like this:\n  \
+        "invalid arguments for `tool`:\n  \
            a: expected integer, got \"x\"\n  \
            b: expected number, got \"\"\n\
-         it takes: tool(a: integer, b?: number)"
+         signature: tool(a: integer, b?: number)"
     );
 }
 
@@ -236,7 +236,7 @@ fn members_of_objects_can_be_given_alone() {
     );
     assert_eq!(good(&schema, &["f={\"n\": 1}", "f.n=2"]), json!({"f": {"n": 2}}));
     assert_eq!(bad(&schema, &["f.n=x"]), ["f.n: expected integer, got \"x\""]);
-    assert_eq!(bad(&schema, &["f.tgas=1"])[0], "f.tgas: no such argument; did you mean `tags`?");
+    assert_eq!(bad(&schema, &["f.tgas=1"])[0], "f.tgas: unknown argument; did you mean `tags`?");
     assert_eq!(bad(&schema, &["f.deep.b=true"]), ["f.n: missing, expected integer"]);
 }
 
@@ -248,13 +248,13 @@ fn missing_and_unknown_arguments_are_all_listed() {
     let error = try_with(&schema, None, &["pth=x", "limt=5", "other=1"]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot call `tool` like this:\n  \
-           pth: no such argument; did you mean `path`?\n  \
-           limt: no such argument; did you mean `limit`?\n  \
-           other: no such argument\n  \
+        "invalid arguments for `tool`:\n  \
+           pth: unknown argument; did you mean `path`?\n  \
+           limt: unknown argument; did you mean `limit`?\n  \
+           other: unknown argument\n  \
            path: missing, expected string\n  \
            mode: missing, expected \"r\" | \"w\"\n\
-         it takes: tool(path: string, mode: \"r\" | \"w\", limit?: integer = 10)"
+         signature: tool(path: string, mode: \"r\" | \"w\", limit?: integer = 10)"
     );
 }
 
@@ -277,7 +277,7 @@ fn unknown_names_pass_only_where_the_schema_welcomes_them() {
     assert_eq!(bad(&typed, &["zz=x"]), ["zz: expected integer, got \"x\""]);
     assert_eq!(
         bad(&json!({"additionalProperties": false}), &["zz=x"]),
-        ["zz: no such argument; there are none"]
+        ["zz: unknown argument; there are none"]
     );
 }
 
@@ -398,17 +398,17 @@ fn nothing_from_a_server_writes_to_the_terminal_on_its_own() {
 fn unknown_tools_are_met_with_suggestions() {
     let tools = ["everything__get-sum", "files__read_file", "files__write_file"];
     for (asked, expected) in [
-        ("files__raed_file", "there is no tool `files__raed_file`; did you mean `files__read_file`?"),
-        ("get-sum", "there is no tool `get-sum`; did you mean `everything__get-sum`?"),
-        ("readfile", "there is no tool `readfile`; did you mean `files__read_file`?"),
-        ("zzz", "there is no tool `zzz`; there are everything__get-sum, files__read_file, files__write_file"),
+        ("files__raed_file", "unknown tool `files__raed_file`; did you mean `files__read_file`?"),
+        ("get-sum", "unknown tool `get-sum`; did you mean `everything__get-sum`?"),
+        ("readfile", "unknown tool `readfile`; did you mean `files__read_file`?"),
+        ("zzz", "unknown tool `zzz`; available: everything__get-sum, files__read_file, files__write_file"),
     ] {
         assert_eq!(unknown_tool(asked, tools), expected);
     }
-    assert_eq!(unknown_tool("x", []), "there is no tool `x`, nor any other");
+    assert_eq!(unknown_tool("x", []), "unknown tool `x`; no tools are available");
     let many: Vec<String> = (0..50).map(|n| format!("tool{n}")).collect();
     assert_eq!(
         unknown_tool("zzz", many.iter().map(String::as_str)),
-        "there is no tool `zzz` among the 50 there are"
+        "unknown tool `zzz`; 50 tools are available"
     );
 }

@@ -48,7 +48,7 @@ pub(super) fn with_accounts(server: AuthServer, accounts: UpstreamAccounts) -> C
 pub(super) fn visitors(issuer: Issuer, config: &AuthSignIn) -> CliResult<SignInProvider> {
     let client = identifier("auth.sign_in.client_id", ClientId::new(config.client_id.as_str()))?;
     let key = Seed::from_system()
-        .map_err(|error| CliError::usage("there is no randomness").with_cause(&error))?
+        .map_err(|error| CliError::usage("cannot read random bytes from the system").with_cause(&error))?
         .draw();
     let fetch = fetcher(&issuer);
     let provider = identifier("auth.sign_in", SignInProvider::new(issuer, client, &key, fetch))?;
@@ -62,9 +62,9 @@ pub(super) fn forget_the_gone(
     output: CliOutput,
 ) -> CliResult {
     let gone = accounts.forget_users(server.settings().issuer.as_str(), |user| server.knows_user(user));
-    match gone.map_err(|error| CliError::usage("the accounts of users cannot be read").with_cause(&error))? {
+    match gone.map_err(|error| CliError::usage("cannot read the accounts of users").with_cause(&error))? {
         0 => {}
-        gone => output.say(format_args!("{gone} accounts of users who are gone were forgotten")),
+        gone => output.say(format_args!("deleted {gone} accounts of users who can no longer sign in")),
     }
     Ok(())
 }
@@ -82,23 +82,23 @@ pub(crate) fn users_can_sign_in(
     if let ServerTransport::Http(http) = &server.transport
         && !hospes_auth::metadata::is_secure(http.url.reveal())
     {
-        return Err(refuse("it is reached over http, where anybody could read the users' tokens")
-            .hint("use its https address"));
+        return Err(
+            refuse("the users' tokens would be sent over http, without encryption").hint("use an https URL")
+        );
     }
     if authorization.is_none() {
-        return Err(
-            refuse("nobody signs in at this host").hint("say who may under [auth]: users = { name = \"…\" }")
-        );
+        return Err(refuse("no sign-in is configured for this host")
+            .hint("add users under [auth]: users = { name = \"…\" }"));
     }
     let auth = config.auth.as_ref();
     if let Some(issuer) = auth.and_then(|auth| auth.issuer.as_ref().filter(|_| auth.sign_in.is_none())) {
         let why = format!(
-            "users of {issuer} (`auth.issuer`) have to sign in at this host's own pages to connect an account, and it is \
-             not said as which client: `client_id` under [auth.sign_in] is missing"
+            "users of {issuer} (`auth.issuer`) must sign in on this host's pages to connect an account, but \
+             `client_id` under [auth.sign_in] is missing"
         );
         return Err(refuse(&why).hint(
-            "register this host there as an OpenID client that is sent back to BASE_URL/upstream/callback, or share one \
-             account: account = \"shared\"",
+            "register this host there as an OpenID client with the redirect URI BASE_URL/upstream/callback, or share \
+             one account: account = \"shared\"",
         ));
     }
     Ok(())

@@ -18,7 +18,7 @@ use crate::exit::{CliError, CliResult};
 use crate::output::{BOLD, CliOutput, paint};
 use crate::paths;
 
-const SCOPE_WORDS: &str = "Use all the tools, prompts and resources behind this address";
+const SCOPE_WORDS: &str = "Use all tools, prompts and resources of this host";
 
 pub(super) fn server(
     config: &AuthConfig,
@@ -26,7 +26,9 @@ pub(super) fn server(
     resources: Vec<Resource>,
     output: CliOutput,
 ) -> CliResult<AuthServer> {
-    let Some(first) = resources.first() else { return Err(CliError::usage("there is nothing to guard")) };
+    let Some(first) = resources.first() else {
+        return Err(CliError::usage("no protected resource is configured"));
+    };
     let mut settings = AuthServerSettings::new(issuer, first.clone()).scope(SCOPE, SCOPE_WORDS);
     (settings.resources, settings.first_if_unnamed) = (resources, true);
     for other in &config.resources {
@@ -70,8 +72,8 @@ pub(super) fn server(
             let field = format!("{field}.serves");
             let served = identifier(&field, Resource::new(resource.as_str()))?;
             if !settings.resources.contains(&served) {
-                return Err(CliError::usage(format!("`{field}`: no token is made out for {served}"))
-                    .hint("expected the address of this endpoint, or one of `auth.resources`"));
+                return Err(CliError::usage(format!("`{field}`: no tokens are issued for {served}"))
+                    .hint("expected the URL of this endpoint, or one of `auth.resources`"));
             }
             made = made.serving([served]);
         }
@@ -91,7 +93,7 @@ pub(super) fn server(
         let issuer = identifier("auth.identity_providers", Issuer::new(provider.as_str()))?;
         if !issuer.url().is_some_and(|url| hospes_auth::metadata::is_secure(&url)) {
             return Err(CliError::usage(format!(
-                "`auth.identity_providers`: {issuer} is neither https nor this machine"
+                "`auth.identity_providers`: {issuer} is neither an https nor a loopback URL"
             )));
         }
         let fetch = fetcher(&issuer);
@@ -107,8 +109,9 @@ fn check_redirect(field: &str, uri: &RedirectUri) -> CliResult<()> {
     if hospes_auth::server::may_configure(uri) {
         return Ok(());
     }
-    let expected = "expected https, http to this machine, or the scheme of an installed application";
-    Err(CliError::usage(format!("`{field}`: {uri} is no redirect: {expected}")))
+    let expected =
+        "expected an https URL, an http loopback URL, or a custom scheme of an installed application";
+    Err(CliError::usage(format!("`{field}`: {uri} is not a valid redirect URI: {expected}")))
 }
 
 /// The keys of a client, and where they are published.
@@ -118,12 +121,14 @@ fn client_keys(field: &str, keys: &AuthKeys) -> CliResult<(ClientKeys, Option<Ur
             let field = format!("{field}.jwks_uri");
             let url = Url::parse(text).map_err(|error| mistake(&field, &error))?;
             if !hospes_auth::metadata::is_secure(&url) {
-                return Err(CliError::usage(format!("`{field}`: {url} is neither https nor this machine")));
+                return Err(CliError::usage(format!(
+                    "`{field}`: {url} is neither an https nor a loopback URL"
+                )));
             }
             Ok((ClientKeys::At(text.clone()), Some(url)))
         }
         AuthKeys::Set(set) => Ok((identifier(&format!("{field}.jwks"), ClientKeys::from_jwks(set))?, None)),
-        _ => Err(CliError::usage(format!("`{field}`: no such keys are known here"))),
+        _ => Err(CliError::usage(format!("`{field}`: unsupported kind of client keys"))),
     }
 }
 
@@ -136,19 +141,20 @@ fn seal_key(said: Option<&Secret>) -> CliResult<Option<StoreKey>> {
     let Some(file) = paths::authorization_key() else { return Ok(None) };
     make_folder(&file)?;
     let key = StoreKey::in_file(&file);
-    key.map(Some)
-        .map_err(|error| CliError::usage(crate::exit::error_chain(&error)).hint("or set `key` under [auth]"))
+    key.map(Some).map_err(|error| {
+        CliError::usage(crate::exit::error_chain(&error)).hint("fix this, or set `key` under [auth]")
+    })
 }
 
 /// Creates the provider at which users sign in instead of at this host.
 fn provider(config: &AuthProvider, key: Option<&Secret>) -> CliResult<SignInProvider> {
     let issuer = identifier("auth.provider.issuer", Issuer::new(config.issuer.as_str()))?;
     if !issuer.url().is_some_and(|url| hospes_auth::metadata::is_secure(&url)) {
-        return Err(CliError::usage("`auth.provider.issuer`: expected an https address"));
+        return Err(CliError::usage("`auth.provider.issuer`: expected an https URL"));
     }
     let client = identifier("auth.provider.client_id", ClientId::new(config.client_id.as_str()))?;
     let key = seal_key(config.key.as_ref().or(key))?.ok_or_else(|| {
-        CliError::usage("there is no folder for the key that seals the provider's tokens")
+        CliError::usage("no folder found for the key that encrypts the provider's tokens")
             .hint("set HOME, or `key` under [auth]")
     })?;
     let key = key.for_purpose("provider of users");
@@ -184,13 +190,15 @@ pub(super) fn asked_there(
     if !scopes.is_empty() {
         let scopes = Scopes::parse(&scopes.join(" "));
         if !scopes.iter().any(|scope| scope == "openid") {
-            return Err(CliError::usage(format!("`{table}.scopes`: expected `openid` among them")));
+            return Err(CliError::usage(format!(
+                "`{table}.scopes`: expected the scopes to include `openid`"
+            )));
         }
         provider = provider.scopes(scopes);
     }
     for (name, value) in parameters {
         if OWN_PARAMETERS.contains(&name.as_str()) {
-            return Err(CliError::usage(format!("`{table}.parameters`: `{name}` is Hospes' own to say")));
+            return Err(CliError::usage(format!("`{table}.parameters`: `{name}` is reserved for Hospes")));
         }
         provider = provider.parameter(name, value);
     }
@@ -200,7 +208,7 @@ pub(super) fn asked_there(
 fn make_folder(file: &Path) -> CliResult {
     let Some(folder) = file.parent() else { return Ok(()) };
     std::fs::create_dir_all(folder)
-        .map_err(|error| CliError::usage(format!("cannot make {}", folder.display())).with_cause(&error))
+        .map_err(|error| CliError::usage(format!("cannot create {}", folder.display())).with_cause(&error))
 }
 
 fn sign_in(config: &AuthConfig, issuer: &str, output: CliOutput) -> CliResult<LocalSignIn> {

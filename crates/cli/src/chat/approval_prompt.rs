@@ -189,16 +189,16 @@ impl ChatApprover {
     ) -> Result<String, String> {
         let name = title(matter).0;
         let words = match &decision {
-            ApprovalDecision::Deny { block: true, .. } => format!("denied from now on: {name}"),
+            ApprovalDecision::Deny { block: true, .. } => format!("denied, now and in future: {name}"),
             ApprovalDecision::Deny { .. } => format!("denied: {name}"),
             ApprovalDecision::Allow { scope: ApprovalScope::Session, .. } => {
                 format!("allowed for {}: {name}", matter.session.as_deref().unwrap_or("this session"))
             }
             ApprovalDecision::Allow { .. } if draft.broken.is_some() => {
-                return Err("what you wrote is no JSON; e goes on with it, u has it as it was".to_owned());
+                return Err("the edited text is not valid JSON; e: edit again, u: undo".to_owned());
             }
             ApprovalDecision::Allow { edited: None, .. } if matches!(matter.card, ApprovalCard::Form(_)) => {
-                return Err("fill in the form first: f, or e in your editor".to_owned());
+                return Err("fill in the form first: f here, or e in your editor".to_owned());
             }
             ApprovalDecision::Allow { .. } => format!("{}: {name}", done(matter)),
         };
@@ -213,7 +213,7 @@ impl ChatApprover {
     async fn fill(&self, matter: &Approval, draft: &mut ApprovalDraft) -> Option<ApprovalDecision> {
         let ApprovalCard::Form(card) = &matter.card else { return None };
         let Ok(form) = card.schema.decode().map(|schema| ElicitFormParams::new("", schema)) else {
-            self.output.warn("this form cannot be asked for field by field; e has it in your editor");
+            self.output.warn("this form cannot be filled in field by field; e opens it in your editor");
             return None;
         };
         let (held, mut given_up) = oneshot::channel::<()>();
@@ -250,7 +250,7 @@ fn shown(matter: &Approval, draft: &ApprovalDraft) -> String {
     let seconds = matter.expires_at.duration_since(jiff::Timestamp::now()).as_secs().max(0);
     let mark = painted(Style::new().fg(ApprovalRisk::of(matter).color()), "●");
     let mut text =
-        format!("\n{mark} {}  {}\n", paint(BOLD, "this waits for you"), paint(DIM, format!("{seconds} s")));
+        format!("\n{mark} {}  {}\n", paint(BOLD, "pending approval"), paint(DIM, format!("{seconds} s")));
     for row in card(matter, draft, None, width) {
         text.push('\n');
         if row.width() > 0 {
@@ -286,19 +286,19 @@ fn keys(matter: &Approval, draft: &ApprovalDraft) -> String {
     let allows = match matter.card {
         ApprovalCard::SamplingRequest(_) | ApprovalCard::Form(_) => "send",
         ApprovalCard::SamplingResult(_) | ApprovalCard::Result(_) => "deliver",
-        ApprovalCard::Url(_) => "I have been there",
+        ApprovalCard::Url(_) => "visited",
         _ => "once",
     };
     let is_changed = draft.edited.is_some() || draft.broken.is_some();
     let all = [
-        ("d", "deny (and why)", true),
-        ("b", "deny from now on", offers.block),
+        ("d", "deny (with reason)", true),
+        ("b", "deny always", offers.block),
         ("f", "fill in", matches!(matter.card, ApprovalCard::Form(_))),
         ("o", allows, true),
         ("s", "session", offers.session),
         ("e", "edit", offers.edit),
-        ("u", "as it was", is_changed),
-        ("v", if draft.is_raw { "less" } else { "as JSON" }, !matches!(matter.card, ApprovalCard::Url(_))),
+        ("u", "undo edit", is_changed),
+        ("v", if draft.is_raw { "summary" } else { "as JSON" }, !matches!(matter.card, ApprovalCard::Url(_))),
     ];
     let key = |(key, does, _): &(&str, &str, bool)| format!("{} {}", paint(BOLD, key), paint(DIM, does));
     all.iter().filter(|(_, _, is_there)| *is_there).map(key).collect::<Vec<_>>().join("  ")

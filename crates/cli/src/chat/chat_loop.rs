@@ -42,14 +42,13 @@ impl<'a> ChatCommand<'a> {
 }
 
 const HELP: &str = "\
-  /tools         what the model may call
-  /model [NAME]  which model it is, or another one
-  /clear         forget the conversation
-  /quit          leave; so do Ctrl-D, and Ctrl-C twice
+  /tools         list the tools that the model may call
+  /model [NAME]  show the current model, or switch to another one
+  /clear         clear the conversation
+  /quit          quit; Ctrl-D and pressing Ctrl-C twice also quit
   Ctrl-C         stop the turn
-What waits for you (a call that the rules want approved, what a server wants of your model or of you) is shown when it
-comes, with the letters that decide it: d denies (d REASON says why, and the model is told), o allows once, e edits it in
-your editor.";
+Pending approvals (calls, and requests of servers to your model or to you) are shown when they arrive, with their keys:
+d denies (d REASON also reports the reason to the model), o allows once, e edits the request in your editor.";
 
 /// Talks until the person leaves.
 pub(super) async fn run_chat(
@@ -59,15 +58,15 @@ pub(super) async fn run_chat(
     args: &ChatArgs,
     output: CliOutput,
 ) -> CliResult {
-    let sampler = host.sampler().ok_or_else(|| CliError::usage("there is no model to talk with"))?;
+    let sampler = host.sampler().ok_or_else(|| CliError::usage("no model is configured"))?;
     let mut signals = ChatSignals::new()?;
     let (catalogue, max_rounds) = (sampler.catalogue(), args.max_rounds);
     let mut conversation = ChatConversation::new(seat, catalogue, model, max_rounds, output);
     let is_person = is_interactive();
     if is_person {
-        output.say(paint(DIM, format!("  {}; /help says what else there is", conversation.describe_model())));
+        output.say(paint(DIM, format!("  {}; /help lists the commands", conversation.describe_model())));
     } else {
-        output.say("no terminal: calls that need your approval are refused");
+        output.say("no terminal: calls that need your approval are denied");
     }
     let (mut is_leaving, mut has_failed) = (false, false);
     loop {
@@ -79,7 +78,7 @@ pub(super) async fn run_chat(
             asked = signals.next() => match asked {
                 ChatSignal::Stop if is_person && !is_leaving => {
                     is_leaving = true;
-                    announce(paint(DIM, "\n  Ctrl-C again leaves"));
+                    announce(paint(DIM, "\n  press Ctrl-C again to quit"));
                     continue;
                 }
                 _ => break,
@@ -125,12 +124,12 @@ pub(super) async fn run_chat(
             ChatCommand::Model(name) => conversation.change_model(name),
             ChatCommand::Clear => {
                 conversation.clear();
-                output.say(paint(DIM, "  forgotten"));
+                output.say(paint(DIM, "  conversation cleared"));
             }
             ChatCommand::Help => output.say(HELP),
             ChatCommand::Quit => break,
             ChatCommand::Unknown(word) => {
-                output.warn(format_args!("there is no {}; /help says what there is", printable(word)))
+                output.warn(format_args!("unknown command {}; /help lists the commands", printable(word)))
             }
         }
     }

@@ -54,7 +54,7 @@ impl<'a> ChatConversation<'a> {
         let bytes = serde_json::to_vec(&self.history).map_or(0, |json| json.len());
         if bytes > MAX_CONVERSATION {
             output.warn(format_args!(
-                "the conversation is longer than {MAX_CONVERSATION} bytes; /clear begins another one"
+                "the conversation is longer than {MAX_CONVERSATION} bytes; /clear starts a new one"
             ));
             return false;
         }
@@ -87,14 +87,14 @@ impl<'a> ChatConversation<'a> {
             TurnEnd::Answered => {}
             TurnEnd::Stopped => output.say(paint(DIM, "  stopped")),
             TurnEnd::TooManyRounds => output.warn(format_args!(
-                "the model asked for tools more than {} times; --max-rounds allows more",
+                "turn ended after {} rounds of tool calls; --max-rounds raises the limit",
                 self.max_rounds
             )),
             TurnEnd::Failed(failure) => {
                 let why = visible_error(&failure.error);
                 output.failure(
-                    &CliError::usage(format!("no answer: {why}"))
-                        .hint("nothing of this turn is in the conversation"),
+                    &CliError::usage(format!("the model did not answer: {why}"))
+                        .hint("this turn was removed from the conversation"),
                 );
             }
         }
@@ -112,7 +112,7 @@ impl<'a> ChatConversation<'a> {
         let tools = self.seat.client.tools().all().await;
         tools.unwrap_or_else(|error| {
             self.output.warn(format_args!(
-                "the tools cannot be listed: {}",
+                "cannot list the tools: {}",
                 printable(&crate::exit::error_chain(&error))
             ));
             Vec::new()
@@ -133,14 +133,14 @@ impl<'a> ChatConversation<'a> {
             None => self.output.say(format_args!(
                 "  {}\n  {}",
                 self.describe_model(),
-                paint(DIM, format!("there are {}", names(self.catalogue.iter())))
+                paint(DIM, format!("available: {}", names(self.catalogue.iter())))
             )),
             Some(name) if self.catalogue.get(name).is_some() => {
                 name.clone_into(&mut self.model);
                 self.output.say(format_args!("  {}", self.describe_model()));
             }
             Some(name) => self.output.warn(format_args!(
-                "there is no model `{}`; there are {}",
+                "unknown model `{}`; available: {}",
                 printable(name),
                 names(self.catalogue.iter())
             )),

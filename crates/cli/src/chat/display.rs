@@ -33,7 +33,7 @@ impl TurnDisplay {
                 DisplayText { out: visible(text), err: String::new() }
             }
             TurnEvent::Again(time) => {
-                self.aside(&paint(DIM, format!("  asking the model for the {time}. time …")))
+                self.aside(&paint(DIM, format!("  asking the model, attempt {time} …")))
             }
             TurnEvent::Call { tool, arguments } => {
                 let arguments = if arguments == "{}" { String::new() } else { short(arguments) };
@@ -44,9 +44,7 @@ impl TurnDisplay {
                 let mark = if failed { paint(RED, "✗") } else { paint(CYAN, "←") };
                 self.aside(&format!("  {mark} {}", paint(DIM, short(text))))
             }
-            TurnEvent::CutOff => {
-                self.aside(&paint(DIM, "  the answer is cut off: it has as many tokens as it may"))
-            }
+            TurnEvent::CutOff => self.aside(&paint(DIM, "  the answer was cut off at the token limit")),
         }
     }
 
@@ -72,7 +70,7 @@ fn short(text: &str) -> String {
 
 /// Formats the tokens used by a turn and by the conversation so far.
 pub(super) fn spent(turn: TokenUsage, is_more: bool, all: TokenUsage) -> String {
-    let more = if is_more { ", and some that nobody counted" } else { "" };
+    let more = if is_more { ", excluding tokens that were not reported" } else { "" };
     format!(
         "  {} tokens in, {} out{more}; {} in this conversation",
         turn.input_tokens,

@@ -18,7 +18,7 @@ pub(super) struct LineTooLong;
 
 impl std::fmt::Display for LineTooLong {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "a line is longer than {MAX_LINE} bytes; nothing of it was taken")
+        write!(f, "input line is longer than {MAX_LINE} bytes and was ignored")
     }
 }
 

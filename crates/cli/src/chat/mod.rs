@@ -32,13 +32,13 @@ use crate::{credentials, paths};
 
 pub(crate) async fn run(args: ChatArgs, output: CliOutput) -> CliResult {
     if output.json {
-        return Err(CliError::usage("--json: a chat is lines of text"));
+        return Err(CliError::usage("--json: not supported by `hospes chat`"));
     }
     let mut loaded = load(&args.host.files)?;
     // Whoever asks something of the person asks it here.
     loaded.config.console_questions = Some(is_interactive());
     let model = choose_model(&loaded.config.models.models, args.model.as_deref())?.name.clone();
-    warn_of_unserved(&loaded.config, "nobody signs in to a chat", output);
+    warn_of_unserved(&loaded.config, "the chat has no sign-in", output);
     let quiet = CliOutput { quiet: true, ..output };
     let mut ending = InterruptListener::new()?;
     let accounts = credentials::open_for_host(false, output)?.map(UpstreamAccounts::new);
@@ -66,13 +66,13 @@ fn choose_model<'a>(models: &'a [Model], name: Option<&str>) -> CliResult<&'a Mo
     found.ok_or_else(|| match models {
         [] => {
             let file = paths::new_config_path().map_or_else(|| "the configuration".to_owned(), |file| paths::display_path(&file));
-            CliError::usage("there is no model to talk with").hint(format!(
-                "write one into {file}, or into the file of --config:\n\n  [models.fast]\n  provider = \"openai\"    \
+            CliError::usage("no model is configured").hint(format!(
+                "add one to {file}, or to the file given by --config:\n\n  [models.fast]\n  provider = \"openai\"    \
                  # or anthropic, gemini, ollama\n  model = \"gpt-5-mini\"\n  api_key = \"${{OPENAI_API_KEY}}\""
             ))
         }
-        models => CliError::usage(format!("there is no model `{}`", printable(name.unwrap_or_default())))
-            .hint(format!("the configuration has {}", names(models.iter()))),
+        models => CliError::usage(format!("unknown model `{}`", printable(name.unwrap_or_default())))
+            .hint(format!("configured models: {}", names(models.iter()))),
     })
 }
 

@@ -408,7 +408,7 @@ async fn an_answer_is_stopped_where_it_is() {
     let stop = pin!(heard.notified());
     let turn = turn(&table, &mut history, "Count", &mut show, stop).await;
     assert!(matches!(turn.ended, TurnEnd::Stopped) && turn.is_more, "{turn:?}");
-    assert_eq!(history[1].content[0].as_text(), Some("one two  [stopped by the person]"));
+    assert_eq!(history[1].content[0].as_text(), Some("one two  [stopped by the user]"));
     can_go_on(&history);
 }
 

@@ -89,7 +89,7 @@ pub(super) async fn turn(
         let answer = match asked {
             None => {
                 turn.is_more = true;
-                close(history, &partial, "stopped by the person");
+                close(history, &partial, "stopped by the user");
                 turn.ended = TurnEnd::Stopped;
                 return turn;
             }
@@ -115,10 +115,11 @@ pub(super) async fn turn(
             return turn;
         }
         if rounds == table.max_rounds {
-            let why = format!("not called: no more than {rounds} rounds of tools in one turn");
+            let why =
+                format!("not called: the limit of {rounds} rounds of tool calls in one turn was reached");
             let results = wanted.iter().map(|tool_use| failed(tool_use, &why).into()).collect();
             history.push(SamplingMessage::of(Role::User, results));
-            close(history, "", "ended by the limit on rounds");
+            close(history, "", "ended by the limit on rounds of tool calls");
             turn.ended = TurnEnd::TooManyRounds;
             return turn;
         }
@@ -126,7 +127,7 @@ pub(super) async fn turn(
         let (results, is_stopped) = call_all(table, &wanted, show, stop.as_mut()).await;
         history.push(SamplingMessage::of(Role::User, results));
         if is_stopped {
-            close(history, "", "stopped by the person");
+            close(history, "", "stopped by the user");
             turn.ended = TurnEnd::Stopped;
             return turn;
         }
@@ -175,7 +176,7 @@ async fn ask(
     ids.sort_unstable();
     let is_twice = ids.windows(2).any(|pair| pair[0] == pair[1]);
     if is_twice || answer.result.tool_uses().any(|tool_use| !tool_use.input.is_object()) {
-        let why = "the model asks for tools in a way that cannot be answered".to_owned();
+        let why = "the model returned invalid tool calls: duplicate ids or non-object arguments".to_owned();
         let mut failure = GenerationFailure::new(ModelError::Invalid(why));
         (failure.usage, failure.may_have_cost) = (answer.usage, true);
         return Err(failure);
@@ -199,7 +200,7 @@ async fn call_all(
     let mut is_stopped = false;
     for tool_use in wanted {
         if is_stopped {
-            results.push(failed(tool_use, "not called: stopped by the person").into());
+            results.push(failed(tool_use, "not called: stopped by the user").into());
             continue;
         }
         show(TurnEvent::Call { tool: &tool_use.name, arguments: tool_use.input.as_str() });
@@ -207,7 +208,7 @@ async fn call_all(
             biased;
             () = &mut stop => {
                 is_stopped = true;
-                failed(tool_use, "stopped by the person; what it had done by then is not known")
+                failed(tool_use, "stopped by the user; the call may have been carried out in part")
             }
             result = call(table, tool_use) => result,
         };
@@ -232,8 +233,8 @@ fn taken(tool_use: &ToolUseContent, result: CallToolResult, images: bool) -> Too
         .content
         .into_iter()
         .map(|block| match block {
-            ContentBlock::Image(image) if !images => note("a picture", &image.mime_type),
-            ContentBlock::Audio(audio) => note("a sound", &audio.mime_type),
+            ContentBlock::Image(image) if !images => note("image", &image.mime_type),
+            ContentBlock::Audio(audio) => note("audio", &audio.mime_type),
             other => other,
         })
         .collect();
@@ -258,8 +259,8 @@ fn text(result: &ToolResultContent) -> String {
         .collect();
     match (&result.structured_content, texts.as_slice()) {
         (Some(structured), []) => structured.as_str().to_owned(),
-        (None, []) if result.content.is_empty() => "nothing".to_owned(),
-        (None, []) => "something that is no text".to_owned(),
+        (None, []) if result.content.is_empty() => "empty result".to_owned(),
+        (None, []) => "non-text result".to_owned(),
         (_, texts) => texts.join("\n"),
     }
 }

@@ -16,8 +16,8 @@ const PAGE_SIZE: usize = 1000;
 
 pub(crate) async fn run(args: AuditCommand, output: CliOutput) -> CliResult {
     if paths::audit_files().is_none_or(|(file, _)| !file.is_file()) {
-        return Err(CliError::usage("nothing was recorded here yet")
-            .hint("`hospes up` records what is called through it"));
+        return Err(CliError::usage("there is no audit log yet")
+            .hint("`hospes up` records the calls made through it"));
     }
     let Some(record) = open_audit()? else { return Ok(()) };
     match args {
@@ -50,7 +50,7 @@ async fn search(record: &Record, args: AuditSearchArgs, output: CliOutput) -> Cl
     };
     let found: Vec<(RecordedEntry, Option<(u64, i64)>)> = found.map_err(|error| audit_error(&error))?;
     if found.is_empty() {
-        output.say("nothing was found");
+        output.say("no matching entries");
     }
     let lines: Vec<String> = found.iter().rev().map(|(one, times)| line(one, *times)).collect();
     output.result(lines.join("\n"));
@@ -115,13 +115,12 @@ async fn verify(record: &Record, args: &AuditVerifyArgs, output: CliOutput) -> C
         return Ok(());
     }
     let entries = if verified.entries == 1 { "entry" } else { "entries" };
-    let mut text =
-        format!("{} {} {entries}, each as it was recorded", paint(GREEN, "whole:"), verified.entries);
+    let mut text = format!("{} {} {entries}, all intact", paint(GREEN, "verified:"), verified.entries);
     if verified.cut > 0 {
-        text.push_str(&format!(", after {} whose time was over", verified.cut));
+        text.push_str(&format!(", after {} expired entries", verified.cut));
     }
     if let Some(place) = place {
-        text.push_str(&format!("\n{} {place}", paint(DIM, "note elsewhere, for --noted:")));
+        text.push_str(&format!("\n{} {place}", paint(DIM, "store elsewhere, for --noted:")));
     }
     output.result(text);
     Ok(())

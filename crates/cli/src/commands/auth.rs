@@ -52,7 +52,7 @@ fn known_as(builder: OAuthClientBuilder, given: Option<PreregisteredOAuthClient>
 
 fn builder(url: &str) -> CliResult<OAuthClientBuilder> {
     OAuthClient::builder(url)
-        .map_err(|error| CliError::usage(format!("nobody signs in to {}: {error}", printable(url))))
+        .map_err(|error| CliError::usage(format!("cannot sign in to {}: {error}", printable(url))))
 }
 
 async fn login(args: LoginArgs, output: CliOutput) -> CliResult {
@@ -60,7 +60,7 @@ async fn login(args: LoginArgs, output: CliOutput) -> CliResult {
     let oauth = interactive_client(&args, &url, known, |wanted| credentials::open_or_create(wanted, output))?;
     let mut ending = InterruptListener::new()?;
     let signing = Box::pin(sign_in(&oauth, &url, &args, output));
-    let Some(signed) = ending.unless(signing).await else { return Err(interrupted("nobody is signed in")) };
+    let Some(signed) = ending.unless(signing).await else { return Err(interrupted("not signed in")) };
     let tokens = signed?;
     report(&url, &tokens, output);
     Ok(())
@@ -75,8 +75,8 @@ fn interactive_client(
     store: impl FnOnce(CredentialsStore) -> CliResult<Arc<FileCredentialStore>>,
 ) -> CliResult<OAuthClient> {
     if !output::is_interactive() && args.no_browser {
-        return Err(CliError::new(FailureCode::Unauthorized, "nobody is here to sign in")
-            .hint("without a terminal, `--header 'Authorization: …'` shows a token of your own"));
+        return Err(CliError::new(FailureCode::Unauthorized, "cannot sign in without a terminal")
+            .hint("pass your own token with `--header 'Authorization: …'`"));
     }
     let mut builder = builder(&url.url)?
         .store(store(args.credentials_store)?)
@@ -104,7 +104,7 @@ fn interactive_client(
         }))
     } else if args.no_browser {
         let nobody = RedirectUri::new(UNREACHABLE_CALLBACK)
-            .map_err(|error| CliError::usage("no redirect").with_cause(&error))?;
+            .map_err(|error| CliError::usage("invalid redirect URI").with_cause(&error))?;
         builder.sign_in(DeferredSignIn::new(nobody))
     } else {
         builder.sign_in(BrowserSignIn::new(|page: &url::Url| {
@@ -114,7 +114,7 @@ fn interactive_client(
             ));
             // The URL stands there to be opened by hand.
             if let Err(error) = webbrowser::open(page.as_str()) {
-                tracing::info!(%error, "no browser was opened");
+                tracing::info!(%error, "could not open a browser");
             }
             Ok(())
         }))
@@ -126,14 +126,17 @@ fn interactive_client(
 fn show_code(prompt: &DevicePrompt) {
     let page = printable(prompt.verification_uri.as_str());
     announce(format_args!(
-        "Open this page on any machine, and enter the code:\n  {page}\n  {}\n",
+        "Open this page on any machine and enter the code:\n  {page}\n  {}\n",
         paint(BOLD, printable(&prompt.user_code))
     ));
     if let Some(whole) = &prompt.verification_uri_complete {
-        announce(format_args!("Or open this one, which has it:\n  {}\n", printable(whole.as_str())));
+        announce(format_args!(
+            "Or open this page, which includes the code:\n  {}\n",
+            printable(whole.as_str())
+        ));
     }
     let left = prompt.ends_at.saturating_sub(UnixClock::system().now());
-    announce(paint(DIM, format_args!("It is waited for, for {} min.", left.div_ceil(60))));
+    announce(paint(DIM, format_args!("Waiting for the sign-in, for at most {} min.", left.div_ceil(60))));
 }
 
 async fn repair(args: LoginArgs, output: CliOutput) -> CliResult {
@@ -151,7 +154,7 @@ async fn repair(args: LoginArgs, output: CliOutput) -> CliResult {
         }
     });
     let Some(repaired) = ending.unless(repairing).await else {
-        return Err(interrupted("nothing was put right"));
+        return Err(interrupted("nothing was repaired"));
     };
     let (did, tokens) = repaired?;
     let did: Vec<String> = did.iter().map(ToString::to_string).collect();
@@ -176,8 +179,8 @@ fn client_metadata(args: &ClientMetadataArgs, output: CliOutput) -> CliResult {
     settings.metadata_url = Some(ClientId::new(&args.url).map_err(|error| mistake(&error))?);
     let redirects: Result<Vec<_>, _> = args.redirect_uris.iter().map(RedirectUri::new).collect();
     if args.jwks_uri.is_some() {
-        return Err(CliError::usage("--jwks-uri: this program signs with no key, and could not be that client").hint(
-            "leave it out; a program of your own that signs makes its document with `Settings::document` of hospes-auth",
+        return Err(CliError::usage("--jwks-uri: not supported, because this program does not sign with a key").hint(
+            "omit it; a program that signs can create its document with `OAuthClientSettings::document` of hospes-auth",
         ));
     }
     let document = settings.document(redirects.map_err(|error| mistake(&error))?, None);
@@ -195,11 +198,11 @@ async fn sign_in_by_pasted_url(
     output: CliOutput,
 ) -> CliResult<Arc<TokenSet>> {
     announce(format_args!("Open this page and sign in:\n  {page}\n"));
-    let question = "Paste the URL at which the browser ends (the page itself will not open): ";
+    let question = "Paste the final URL from the browser's address bar (the page itself will not load): ";
     let asked = tokio::task::spawn_blocking(move || output.ask(question)).await;
     let answer = asked.ok().flatten().unwrap_or_default();
     if answer.trim().is_empty() {
-        return Err(CliError::new(FailureCode::Unauthorized, "nobody signed in"));
+        return Err(CliError::new(FailureCode::Unauthorized, "sign-in was cancelled: no URL was entered"));
     }
     oauth.finish(answer.trim()).await.map_err(|error| failed(&error))
 }
@@ -233,7 +236,7 @@ async fn sign_in(
         },
     }
     let tokens = oauth.tokens().await.map_err(|error| failed(&error))?;
-    tokens.ok_or_else(|| CliError::usage(format!("{url} lets everybody in; there is nothing to sign in to")))
+    tokens.ok_or_else(|| CliError::usage(format!("{url} does not require sign-in")))
 }
 
 fn status(output: CliOutput) -> CliResult {
@@ -256,10 +259,10 @@ fn status(output: CliOutput) -> CliResult {
         return Ok(());
     }
     if kept.is_empty() {
-        output.say("nobody is signed in anywhere");
+        output.say("not signed in to any server");
     }
-    let key = key.map(|key| format!(", the key to it {}", key.shown())).unwrap_or_default();
-    output.say(paint(DIM, format_args!("tokens are kept in {place}{key}")));
+    let key = key.map(|key| format!(", encrypted with the key {}", key.shown())).unwrap_or_default();
+    output.say(paint(DIM, format_args!("tokens are stored in {place}{key}")));
     for shown in kept.iter().map(TokenSummary::from) {
         let whose = shown.user().map(|user| format!(" as {}", printable(user))).unwrap_or_default();
         let query = if shown.has_query { "?…" } else { "" };
@@ -303,23 +306,23 @@ fn signed_out(
 ) -> CliResult {
     let whose = user.map(|user| format!(" of {}", printable(user))).unwrap_or_default();
     match (revoked, user) {
-        (RevocationResult::Nothing, None) => output.say(format_args!("nobody is signed in to {url}")),
+        (RevocationResult::Nothing, None) => output.say(format_args!("not signed in to {url}")),
         (RevocationResult::Nothing, Some(user)) => {
             output.say(format_args!("{} has no account at {url}", printable(user)));
         }
         (RevocationResult::Revoked, _) => {
-            output.say(format_args!("the tokens{whose} for {url} are forgotten, and taken back there"));
+            output.say(format_args!("the tokens{whose} for {url} were revoked and deleted"));
         }
         (RevocationResult::Failed(error), _) => {
-            output.say(format_args!("the tokens{whose} for {url} are forgotten"));
+            output.say(format_args!("the tokens{whose} for {url} were deleted"));
             output.warn(format_args!(
-                "they were not taken back there, and are good until they run out: {}",
+                "the tokens could not be revoked and remain valid until they expire: {}",
                 printable(&error_chain(error))
             ));
         }
         _ => output.say(format_args!(
-            "the tokens{whose} for {url} are forgotten; there is no way to take them back there, so they run out by \
-             themselves"
+            "the tokens{whose} for {url} were deleted; the authorization server does not support revocation, so they \
+             remain valid until they expire"
         )),
     }
     Ok(())
@@ -332,9 +335,9 @@ fn url_of(site: &SignInServerArgs) -> CliResult<(UrlTarget, Option<Preregistered
     match found.target {
         Target::Url(url) => Ok((url, found.client)),
         _ => Err(CliError::usage(format!(
-            "`{target}` is a command: what it needs to know is in its environment"
+            "`{target}` is a command: it takes credentials from its environment"
         ))
-        .hint("only servers with a URL are signed in to")),
+        .hint("sign-in is for servers with a URL only")),
     }
 }
 
@@ -432,7 +435,7 @@ impl<'a> TokenSummary<'a> {
         }
         let left = self.expires_at.map(|end| end.saturating_sub(UnixClock::system().now()));
         text.push_str(match (self.renews, left) {
-            (true, _) => ", renewed when needed",
+            (true, _) => ", refreshed automatically",
             (false, Some(0)) => ", expired",
             (false, _) => "",
         });

@@ -23,7 +23,7 @@ struct BatchCall<'a> {
 /// Answers each line of standard input by one line.
 pub(super) fn run(rules: &Policy) -> CliResult {
     let (mut input, mut out) = (std::io::stdin().lock(), BufWriter::new(std::io::stdout().lock()));
-    let unread = |error: std::io::Error| CliError::usage("standard input cannot be read").with_cause(&error);
+    let unread = |error: std::io::Error| CliError::usage("cannot read standard input").with_cause(&error);
     let mut line = String::new();
     for number in 1_u64.. {
         line.clear();
@@ -31,8 +31,9 @@ pub(super) fn run(rules: &Policy) -> CliResult {
             break;
         }
         let call: BatchCall<'_> = serde_json::from_str(&line).map_err(|error| {
-            let hint = r#"{"server":"files","tool":"read","arguments":{}} is one, of at most 1 MiB"#;
-            CliError::usage(format!("line {number} is no call: {error}")).hint(hint)
+            let hint =
+                r#"{"server":"files","tool":"read","arguments":{}} is a valid call; the limit is 1 MiB"#;
+            CliError::usage(format!("line {number} is not a valid call: {error}")).hint(hint)
         })?;
         let verdict = match CallArguments::read(call.arguments.get()) {
             Ok(arguments) => {

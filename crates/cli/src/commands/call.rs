@@ -23,8 +23,8 @@ pub(crate) async fn run(args: CallArgs, output: CliOutput) -> CliResult {
         _ => (None, words),
     };
     let Some((tool, words)) = words.split_first() else {
-        return Err(CliError::usage("no tool is named")
-            .hint("hospes call TARGET TOOL name=value …, with a tool from `hospes list TARGET`"));
+        return Err(CliError::usage("no tool name was given")
+            .hint("usage: hospes call TARGET TOOL name=value …; `hospes list TARGET` lists the tools"));
     };
     let found = find(target, &args.program, &args.reach)?;
     let mut ending = InterruptListener::new()?;
@@ -37,10 +37,10 @@ pub(crate) async fn run(args: CallArgs, output: CliOutput) -> CliResult {
     let called = ending.unless(call(&client, asked, output)).await;
     if called.is_none() {
         // A server may take its time to end, or not hear of it at all.
-        output.say(paint(DIM, format!("cancelling {}: its server is told so …", printable(tool))));
+        output.say(paint(DIM, format!("cancelling {} and notifying its server …", printable(tool))));
     }
     ending.unless(client.close()).await;
-    called.unwrap_or_else(|| Err(interrupted("the server was told that no answer is wanted")))
+    called.unwrap_or_else(|| Err(interrupted("the call was cancelled and the server was notified")))
 }
 
 /// Beginning of the progress message of a host at which a call waits for a person.
@@ -69,9 +69,8 @@ async fn call(client: &Client, asked: CallRequest<'_>, output: CliOutput) -> Cli
         // Without this a call that a person has to decide about would wait in silence.
         let waits = progress.message.as_deref().is_some_and(|text| text.starts_with(APPROVAL_MESSAGE_PREFIX));
         if waits && !is_told.swap(true, Ordering::Relaxed) {
-            let text = format!(
-                "{what} waits for a person's approval: decide in the console or with `hospes approve`"
-            );
+            let text =
+                format!("{what} is waiting for approval: decide in the console or with `hospes approve`");
             without_bar(|| output.say(text));
         }
     });
@@ -114,7 +113,7 @@ async fn unavailable_server(client: &Client, tool: &str) -> Option<CliError> {
     if let Some(problem) = &found.problem {
         why = format!("{why}: {}", printable(problem));
     }
-    let hint = found.hint.unwrap_or_else(|| "`hospes status` says how it is".to_owned());
+    let hint = found.hint.unwrap_or_else(|| "`hospes status` shows its state".to_owned());
     Some(CliError::new(FailureCode::Unreachable, why).hint(hint))
 }
 
@@ -123,15 +122,17 @@ fn failed(error: CallError) -> CliError {
     let hint = match &error {
         CallError::Rpc(error) if error.code == code::MISSING_CLIENT_CAPABILITY => {
             match error.message.contains("elicitation") {
-                true => Some("it asks a person something: call it from a terminal"),
-                false => Some("only an application with a model can answer what it asks"),
+                true => Some("the tool asks the user for input: call it from a terminal"),
+                false => {
+                    Some("the tool requests sampling, which only an application with a model can answer")
+                }
             }
         }
         CallError::NotAuthorized(why) if why.hint.as_deref() == Some(RESOURCE_MISMATCH_HINT) => {
             Some(RESOURCE_MISMATCH_HINT)
         }
         CallError::NotAuthorized(_) => Some(SIGN_IN),
-        CallError::Timeout { .. } => Some("`--timeout SECONDS` waits longer"),
+        CallError::Timeout { .. } => Some("`--timeout SECONDS` raises the limit"),
         _ => None,
     };
     match hint {
@@ -163,7 +164,7 @@ fn shown(result: &CallToolResult) -> String {
 
 fn block(block: &ContentBlock) -> String {
     let sized = |what: &str, mime: &str, base64: &str| {
-        format!("[{what}, {}, {} bytes; --json has it]", printable(mime), base64.len() / 4 * 3)
+        format!("[{what}, {}, {} bytes; use --json to see it]", printable(mime), base64.len() / 4 * 3)
     };
     match block {
         // A result may go to a file, so it is not changed, not even where it would steer the terminal.
@@ -174,8 +175,8 @@ fn block(block: &ContentBlock) -> String {
         ContentBlock::ResourceLink(link) => format!("[resource {}]", printable(&link.uri)),
         ContentBlock::Resource(embedded) => match &embedded.resource.body {
             ResourceBody::Text(text) => printable(text),
-            _ => format!("[resource {}; --json has it]", printable(&embedded.resource.uri)),
+            _ => format!("[resource {}; use --json to see it]", printable(&embedded.resource.uri)),
         },
-        _ => "[content of a kind that is not known here; --json has it]".to_owned(),
+        _ => "[unknown content type; use --json to see it]".to_owned(),
     }
 }

@@ -27,13 +27,14 @@ struct LinkReply {
 
 pub(crate) async fn run(args: &args::ConsoleArgs, output: CliOutput) -> CliResult {
     let wanted = async |console: &LocalConsole| console.post("links", &serde_json::json!({})).await;
-    let (_, link): (_, LinkReply) = local_host::ask_running_host("the console makes no link", wanted).await?;
+    let (_, link): (_, LinkReply) =
+        local_host::ask_running_host("cannot create a console link", wanted).await?;
     if output.json {
         output.value(&serde_json::json!({ "console": link.url, "lifetimeMs": link.lifetime_ms }));
         return Ok(());
     }
     output.result(&link.url);
-    output.say(paint(DIM, format!("good once, for {} minutes", link.lifetime_ms / 60_000)));
+    output.say(paint(DIM, format!("valid once, for {} minutes", link.lifetime_ms / 60_000)));
     if args.no_browser || !is_result_seen() {
         return Ok(());
     }
@@ -41,7 +42,7 @@ pub(crate) async fn run(args: &args::ConsoleArgs, output: CliOutput) -> CliResul
     if page.as_ref().is_some_and(|page| webbrowser::open(&format!("file://{}", page.display())).is_ok()) {
         tokio::time::sleep(PAGE_LIFETIME).await;
     } else {
-        output.say(paint(DIM, "no browser could be opened here: open the link yourself"));
+        output.say(paint(DIM, "could not open a browser: open the link yourself"));
     }
     if let Some(page) = page {
         paths::remove_host_note(&page);
@@ -58,9 +59,8 @@ pub(super) async fn serve(
     output: CliOutput,
 ) -> CliResult<Option<ConsoleServer>> {
     if from == DecisionSource::Programs {
-        output.warn(
-            "every program of this user can decide in your place: `console.decisions_from` is \"programs\"",
-        );
+        output
+            .warn("any program of this user can decide approvals: `console.decisions_from` is \"programs\"");
     }
     let deciders = DeciderSettings::new(from).with_tokens(deciders::tokens());
     let console = Console::with(host, SessionLifetimes::default(), deciders);
@@ -86,7 +86,10 @@ pub(super) async fn serve(
         Err(error) => Err((Box::new(listening), error)),
     };
     Ok(Some(made.unwrap_or_else(|(listening, error)| {
-        output.warn(format_args!("`hospes console` will not find this host: {}: {error}", socket.display()));
+        output.warn(format_args!(
+            "cannot create the socket that `hospes console` uses: {}: {error}",
+            socket.display()
+        ));
         *listening
     })))
 }

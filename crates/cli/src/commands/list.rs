@@ -22,7 +22,7 @@ pub(crate) async fn run(args: ListArgs, output: CliOutput) -> CliResult {
     let client = connect(found, &args.reach, output, &mut ending).await?;
     let listed = ending.unless(list(&client, output)).await;
     ending.unless(client.close()).await;
-    listed.unwrap_or_else(|| Err(interrupted("the lists are not complete")))
+    listed.unwrap_or_else(|| Err(interrupted("the lists are incomplete")))
 }
 
 async fn list(client: &Client, output: CliOutput) -> CliResult {
@@ -73,7 +73,7 @@ async fn list(client: &Client, output: CliOutput) -> CliResult {
         }),
     );
     if text.is_empty() {
-        text.push_str("It offers nothing.");
+        text.push_str("No tools, prompts or resources.");
     }
     output.result(text.trim_end());
     Ok(())

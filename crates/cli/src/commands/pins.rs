@@ -21,7 +21,7 @@ const MAX_LINES: usize = 60;
 
 pub(crate) async fn run(args: PinsCommand, output: CliOutput) -> CliResult {
     if paths::state_file().is_none_or(|file| !file.is_file()) {
-        return Err(CliError::usage("no server was seen here yet")
+        return Err(CliError::usage("no server has been seen yet")
             .hint("`hospes up` starts the servers of your configuration"));
     }
     let Some(state) = enforcement::open_state()? else { return Ok(()) };
@@ -49,7 +49,7 @@ async fn list(pins: &Pinned, output: CliOutput) -> CliResult {
         return Ok(());
     }
     if all.is_empty() {
-        output.say("no server was seen here yet");
+        output.say("no server has been seen yet");
     }
     let lines: Vec<String> = all.iter().map(line).collect();
     output.result(lines.join("\n"));
@@ -69,7 +69,7 @@ fn line(server: &PinnedServer) -> String {
         rest.push(format!("{} rejected", count(PinState::Rejected)));
     }
     if lints > 0 {
-        rest.push(format!("{lints} conspicuous"));
+        rest.push(format!("warnings: {lints}"));
     }
     let state = paint(colour(server.state), format!("{:<9}", server.state.as_str()));
     let shown = printable(&server.fingerprint.shown);
@@ -129,7 +129,7 @@ fn shown(server: &PinnedServer, differences: &[DefinitionDifference], most: usiz
         }
     };
     let before = server.before.as_ref();
-    row("started", before.map(|before| before.shown.as_str()), Some(&now.shown));
+    row("command", before.map(|before| before.shown.as_str()), Some(&now.shown));
     row("program", before.and_then(|before| before.program.as_deref()), now.program.as_deref());
     let hash = |digest: Option<Sha256Digest>| digest.map(|digest| digest.to_string());
     let (was, is) = (hash(before.and_then(|before| before.program_hash)), hash(now.program_hash));
@@ -143,10 +143,10 @@ fn shown(server: &PinnedServer, differences: &[DefinitionDifference], most: usiz
         let _ = writeln!(
             text,
             "\n  {}",
-            paint(DIM, format!("and {others} more that are accepted (--all shows them)"))
+            paint(DIM, format!("and {others} more accepted items (--all shows them)"))
         );
     }
-    let _ = write!(text, "\n  {} {}", paint(DIM, "hash of all this"), server.hash);
+    let _ = write!(text, "\n  {} {}", paint(DIM, "hash of the server"), server.hash);
     text
 }
 
@@ -185,8 +185,7 @@ fn one(text: &mut String, difference: &DefinitionDifference, most: usize) {
 fn lints(text: &mut String, lints: &[Lint], margin: usize) {
     for lint in lints {
         let at = if lint.at.is_empty() { String::new() } else { format!("{}: ", printable(&lint.at)) };
-        let _ =
-            writeln!(text, "{:margin$}{} {at}{}", "", paint(YELLOW, "conspicuous"), printable(&lint.text));
+        let _ = writeln!(text, "{:margin$}{} {at}{}", "", paint(YELLOW, "warning"), printable(&lint.text));
     }
 }
 
@@ -231,8 +230,8 @@ async fn ask(
     output: CliOutput,
 ) -> CliResult {
     if output.json || !is_interactive() {
-        return Err(CliError::usage("nobody can be asked here").hint(format!(
-            "`hospes pins show {0}` prints the hash of what it shows; accept that with `--hash`, or whatever is there with `--yes`",
+        return Err(CliError::usage("cannot ask for confirmation without a terminal").hint(format!(
+            "`hospes pins show {0}` prints the hash; accept it with `--hash`, or accept the current state with `--yes`",
             server.server
         )));
     }
@@ -315,7 +314,7 @@ async fn history(pins: &Pinned, args: &PinsItemArgs, output: CliOutput) -> CliRe
             paint(DIM, item.hash)
         );
         if wanted.is_some() {
-            let definition = one.definition.as_deref().unwrap_or("(too long to be kept)");
+            let definition = one.definition.as_deref().unwrap_or("(definition too long to be stored)");
             let _ = writeln!(text, "    {}", printable(&hospes_policy::visible(definition)));
         }
     }
@@ -336,7 +335,7 @@ fn item(text: &str) -> CliResult<(ItemKind, String)> {
     match found {
         Some((kind, name)) => Ok((kind, name.to_owned())),
         None if text == ItemKind::Instructions.as_str() => Ok((ItemKind::Instructions, String::new())),
-        None if text.is_empty() => Err(CliError::usage("expected the name of a tool")),
+        None if text.is_empty() => Err(CliError::usage("expected a tool name")),
         None => Ok((ItemKind::Tool, text.to_owned())),
     }
 }
@@ -344,12 +343,12 @@ fn item(text: &str) -> CliResult<(ItemKind, String)> {
 fn failed(error: PinManagerError) -> CliError {
     let failure = CliError::usage(crate::exit::error_chain(&error));
     match error {
-        PinManagerError::NoServer(_) => failure.hint("`hospes pins list` says which there are"),
+        PinManagerError::NoServer(_) => failure.hint("`hospes pins list` lists the known servers"),
         PinManagerError::NoItem { server, .. } => {
-            failure.hint(format!("`hospes pins show --all {server}` says what it offers"))
+            failure.hint(format!("`hospes pins show --all {server}` lists what it offers"))
         }
         PinManagerError::Changed(server) => {
-            failure.hint(format!("look at it again: `hospes pins show {server}`"))
+            failure.hint(format!("review it again: `hospes pins show {server}`"))
         }
         _ => failure,
     }

@@ -34,8 +34,8 @@ fn rules(file: &PolicyFileArgs) -> CliResult<(std::path::PathBuf, Rules)> {
     let Some(file) = enforcement::find_policy_file(file.policy.as_deref())? else {
         let usual =
             paths::policy_file().map_or_else(|| "--policy".to_owned(), |file| paths::display_path(&file));
-        return Err(CliError::usage("there are no rules, so everything may be called")
-            .hint(format!("write them into {usual}, or name a file with --policy")));
+        return Err(CliError::usage("there is no policy file, so every call is allowed")
+            .hint(format!("write rules to {usual}, or pass a file with --policy")));
     };
     let rules = enforcement::read_policy(&file).map_err(|failure| CliError { hint: None, ..failure })?;
     Ok((file, rules))
@@ -56,12 +56,12 @@ async fn check(file: &PolicyFileArgs, output: CliOutput) -> CliResult {
     }
     let count = rules.rules().len();
     let count = if count == 1 { "1 rule".to_owned() } else { format!("{count} rules") };
-    output.result(format_args!("{}: {count}, no mistakes", paths::display_path(&path)));
+    output.result(format_args!("{}: {count}, no errors", paths::display_path(&path)));
     warn(&found, output);
     if !unseen.is_empty() {
         output.hint(format_args!(
-            "the tools of {} are not known yet, so that rules about them were not checked; `hospes up` remembers what servers \
-             offer",
+            "the tools of {} are not known yet, so rules about them were not checked; run `hospes up` once to record \
+             what servers offer",
             unseen.join(", ")
         ));
     }
@@ -101,7 +101,7 @@ pub(super) async fn report(host: &Host, output: CliOutput) -> Infallible {
 /// Points out what fits nothing.
 fn warn<'u>(unmatched: impl IntoIterator<Item = &'u UnmatchedPart>, output: CliOutput) {
     for one in unmatched {
-        output.warn(format_args!("in the rules, {}", printable(&one.to_string())));
+        output.warn(format_args!("policy: {}", printable(&one.to_string())));
     }
 }
 
@@ -179,7 +179,7 @@ fn find<'a>(
     let case = PolicyTestCase { tool: None, origin: Some(found.origin), labels: found.labels };
     let Some(offers) = &found.server.offers else {
         output.hint(format_args!(
-            "what `{}` offers is not known yet, so its names and annotations are not; `hospes up` remembers what servers offer",
+            "the tools and annotations of `{}` are not known yet; run `hospes up` once to record what servers offer",
             printable(&test.server)
         ));
         return Ok(case);
@@ -209,13 +209,13 @@ fn unknown<'n>(
     output: CliOutput,
 ) -> CliResult {
     let name = printable(name);
-    let what = format!("no {kind} of {} is called `{name}`", printable(of));
+    let what = format!("unknown {kind} in {}: `{name}`", printable(of));
     match nearest(&name, names.clone()) {
         Some(meant) => Err(CliError::usage(what).hint(format!("did you mean `{}`?", printable(meant)))),
         None => {
             let all: Vec<String> = names.map(printable).collect();
-            let there = if all.is_empty() { "there are none".to_owned() } else { all.join(", ") };
-            output.warn(format_args!("{what} ({there}); it is judged as one of which nothing is known"));
+            let there = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
+            output.warn(format_args!("{what} (known: {there}); evaluated without annotations"));
             Ok(())
         }
     }
@@ -245,13 +245,13 @@ struct DecisionFacts {
 /// Describes the data labels that a call brings into its session and carries out of it.
 fn words(labels: FlowLabels) -> String {
     let gives = match (labels.private, labels.untrusted) {
-        (true, true) => "private data, and text that nobody vouches for",
+        (true, true) => "private data and untrusted text",
         (true, false) => "private data",
-        (false, true) => "text that nobody vouches for",
-        (false, false) => "nothing to be careful about",
+        (false, true) => "untrusted text",
+        (false, false) => "neither private data nor untrusted text",
     };
-    let takes = if labels.outbound { "can send things out" } else { "sends nothing out" };
-    format!("its results hold {gives}; it {takes}")
+    let takes = if labels.outbound { "can send data out" } else { "cannot send data out" };
+    format!("data flow: results contain {gives}; the call {takes}")
 }
 
 impl ToolEffects {
@@ -265,14 +265,14 @@ impl ToolEffects {
             (if open_world { "open_world" } else { "not open_world" }),
         ];
         let source = match self.origin {
-            OffersSource::Builtin => "as the built-in server says now",
-            OffersSource::Remembered => "as a host last saw it",
-            OffersSource::Unseen => "assumed, because its definition is not known",
+            OffersSource::Builtin => "from the built-in server",
+            OffersSource::Remembered => "as last seen by a host",
+            OffersSource::Unseen => "assumed, because the definition is unknown",
         };
         let counts = if self.are_believed {
-            "they count, because the server is in `trusted`"
+            "used, because the server is in `trusted`"
         } else {
-            "they do not count, because the server is not in `trusted`"
+            "ignored, because the server is not in `trusted`"
         };
         format!("annotations: {} ({source}); {counts}", all.join(", "))
     }
@@ -315,8 +315,8 @@ fn show(verdict: &PolicyVerdict, facts: &DecisionFacts, output: CliOutput) -> Cl
     for RuleStep { rule, miss, conditions } in &facts.steps {
         lines.push(match miss {
             Some(miss) => paint(DIM, format!("{rule}: {}", printable(miss))),
-            None if conditions.is_empty() => format!("{rule}: fits, as it has no conditions"),
-            None => format!("{rule}: fits, as {}", printable(&conditions.join(", "))),
+            None if conditions.is_empty() => format!("{rule}: matches, no conditions"),
+            None => format!("{rule}: matches, {}", printable(&conditions.join(", "))),
         });
     }
     if let Some(tool) = &facts.tool {

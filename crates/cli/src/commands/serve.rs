@@ -33,10 +33,10 @@ async fn over_http(service: BoxService, address: &str, args: &ServeArgs, output:
     let hosts = &args.allow_host;
     check_allowed(hosts, &[])?;
     if !address.ip().is_loopback() && !args.no_auth {
-        return Err(CliError::usage(format!("{address} can be reached from elsewhere, and nobody is asked who they are"))
+        return Err(CliError::usage(format!("{address} is reachable from other machines, without authentication"))
             .hint(
-                "serve it through `hospes up`, which asks for tokens there, or say `--no-auth` if something else decides \
-                 who may come",
+                "serve it through `hospes up`, which requires tokens, or pass `--no-auth` if something else controls \
+                 access",
             ));
     }
     let endpoint = Endpoint::builder(service).sse(true);
@@ -48,7 +48,7 @@ async fn over_http(service: BoxService, address: &str, args: &ServeArgs, output:
     let server = match callers::caller_check(said, bound, output)? {
         Some(own) => server.middleware(own.front),
         None => {
-            output.warn(format_args!("whoever reaches {bound} can use this server"));
+            output.warn(format_args!("every client that can reach {bound} can use this server"));
             server
         }
     };
@@ -79,11 +79,13 @@ pub(crate) fn listen_error(address: SocketAddr, flag: &str, error: &std::io::Err
     let failure = CliError::usage(format!("cannot listen on {address}"));
     match error.kind() {
         ErrorKind::AddrInUse => failure.with_cause(error).hint(format!(
-            "another program has port {}; it may be a Hospes that runs already (`hospes status`). Choose another with \
-             `{flag} 127.0.0.1:PORT`, or port 0 for any",
+            "port {} is in use, possibly by a running Hospes (`hospes status`). Choose another with \
+             `{flag} 127.0.0.1:PORT`, or port 0 for any free port",
             address.port()
         )),
-        ErrorKind::PermissionDenied => failure.with_cause(error).hint("ports below 1024 are for the administrator"),
+        ErrorKind::PermissionDenied => {
+            failure.with_cause(error).hint("ports below 1024 require administrator rights")
+        }
         ErrorKind::AddrNotAvailable => failure.with_cause(error).hint("this machine has no such address"),
         _ => failure.with_cause(error),
     }

@@ -79,7 +79,7 @@ fn process(server: &UpstreamStatus, width: Option<usize>) -> String {
         row("sandbox", DIM, &sandbox.to_string());
     }
     if !process.loader_variables.is_empty() {
-        row("variables that decide what it loads", YELLOW, &process.loader_variables.join(", "));
+        row("loader variables", YELLOW, &process.loader_variables.join(", "));
     }
     text
 }
@@ -91,7 +91,7 @@ async fn running() -> CliResult<(String, HostStatus)> {
             Ok(status) if status.pid == note.pid => return Ok((note.endpoint, status)),
             Ok(_) => paths::remove_host_note(&file),
             Err(failure) => {
-                tracing::debug!(endpoint = note.endpoint, %failure, "a host left a note and does not answer");
+                tracing::debug!(endpoint = note.endpoint, %failure, "recorded host does not answer");
                 if !is_alive(note.pid) {
                     paths::remove_host_note(&file);
                 }
@@ -109,11 +109,12 @@ async fn ask(url: &str, token: Option<&str>) -> CliResult<HostStatus> {
             target = target.header("authorization", format!("Bearer {token}"));
         }
         let client = Client::builder().connect_timeout(STATUS_TIMEOUT).connect(target).await?;
-        let wrong = |why| CliError::new(FailureCode::Unreachable, format!("{url} is no Hospes: {why}"));
+        let wrong =
+            |why| CliError::new(FailureCode::Unreachable, format!("{url} is not a Hospes host: {why}"));
         of(&client).await.map_err(wrong)
     };
     let late = |_| {
-        CliError::new(FailureCode::Unreachable, format!("{url} does not answer within {STATUS_TIMEOUT:?}"))
+        CliError::new(FailureCode::Unreachable, format!("{url} did not answer within {STATUS_TIMEOUT:?}"))
     };
     tokio::time::timeout(STATUS_TIMEOUT, work).await.map_err(late)?
 }

@@ -18,12 +18,12 @@ pub(crate) async fn run(args: StdioArgs) -> CliResult {
     let quiet = CliOutput { quiet: true, ..output };
     let mut loaded = load(&args.host.files)?;
     if loaded.files.is_empty() {
-        tracing::info!("no configuration: the built-in servers are started");
+        tracing::info!("no configuration found; starting the built-in servers");
         loaded.config.servers = default_servers();
     }
-    explain_stdio("`hospes up` is the same over HTTP");
+    explain_stdio("`hospes up` serves the same over HTTP");
     let mut ending = InterruptListener::new()?;
-    warn_of_unserved(&loaded.config, "over stdio nobody signs in", output);
+    warn_of_unserved(&loaded.config, "stdio has no sign-in", output);
     let accounts = credentials::open_for_host(false, output)?.map(UpstreamAccounts::new);
     let host = start(&args.host, loaded.config, accounts, output).await?;
     let Some(ready) = ending.unless(require(&host)).await else {
@@ -44,7 +44,7 @@ pub(crate) async fn run(args: StdioArgs) -> CliResult {
 pub(crate) fn warn_of_unserved(config: &HostConfig, why: &str, output: CliOutput) {
     for server in config.servers.iter().filter(|server| server.is_per_user() && !server.disabled) {
         output.warn(format_args!(
-            "server `{}` serves nobody here: each user has an account of their own there, and {why}",
+            "server `{}` is not available here: it needs an account for each user, and {why}",
             server.name
         ));
     }

@@ -119,7 +119,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         console.as_ref(),
     );
 
-    let last_calls = || output.say(paint(DIM, "finishing the calls that run … (Ctrl-C again cuts them off)"));
+    let last_calls = || output.say(paint(DIM, "waiting for running calls … (Ctrl-C again aborts them)"));
     let serve = async |shutdown| {
         tokio::select! {
             served = server.serve_until(shutdown) => served,
@@ -151,7 +151,8 @@ pub(crate) async fn start(
         tokio::spawn(async move {
             let Some(problem) = guard.examine_record().await else { return };
             output.warn(problem);
-            output.hint("it goes on behind an entry that says so; keep a copy of it, and look at `hospes audit verify`");
+            output
+                .hint("recording continues after a marker entry; keep a copy, and run `hospes audit verify`");
         });
     }
     Ok(host)
@@ -169,9 +170,12 @@ pub(crate) async fn stop(host: Host, ending: &mut InterruptListener, output: Cli
     if let Some(audit) = audit
         && let Err(error) = audit.flush().await
     {
-        output.warn(format_args!("the last of the record may be missing: {error}"));
+        output.warn(format_args!("the last entries of the audit log may be missing: {error}"));
     }
-    output.say(paint(DIM, if stopped.is_some() { "stopped" } else { "stopped at once" }));
+    output.say(paint(
+        DIM,
+        if stopped.is_some() { "stopped" } else { "stopped without waiting for the servers" },
+    ));
 }
 
 /// Waits for the servers that the configuration says the host is not to start without.
@@ -191,7 +195,7 @@ pub(crate) async fn require(host: &Host) -> CliResult {
 
 /// Returns the sealing of the request state of rounds.
 pub(crate) fn request_state(host: &Host) -> CliResult<Option<RequestStateConfig>> {
-    let wrong = |error| CliError::usage("cannot keep what seals the state of calls").with_cause(&error);
+    let wrong = |error| CliError::usage("cannot store the key that seals request state").with_cause(&error);
     host.request_state().map_err(wrong)
 }
 
@@ -211,7 +215,7 @@ fn endpoint(
 }
 
 /// Consequence of having no policy file, as `up` and `status` print it.
-pub(crate) const NO_POLICY: &str = "none, so every call goes without a question";
+pub(crate) const NO_POLICY: &str = "none, so every call is allowed without approval";
 
 fn print_startup(
     output: CliOutput,
@@ -243,26 +247,27 @@ fn print_startup(
     if let Some(console) = console.filter(|_| !output.json) {
         let link = console.link();
         let minutes = link.lifetime.as_secs() / 60;
-        let good = paint(DIM, format!("good once, for {minutes} minutes; `hospes console` opens another"));
+        let good =
+            paint(DIM, format!("valid once, for {minutes} minutes; `hospes console` opens a new link"));
         let _ =
             writeln!(text, "  {}   {}\n            {good}\n", paint(DIM, "console"), paint(CYAN, link.url()));
     }
     if let Some(by) = by {
-        let shown = paint(DIM, format!("asked for; {by} makes them out"));
+        let shown = paint(DIM, format!("required; issued by {by}"));
         let _ = writeln!(text, "  {}  {shown}\n", paint(DIM, "tokens  "));
     }
     if files.is_empty() {
-        let _ = writeln!(text, "  No configuration was found, so these are the built-in servers:");
-        let _ = writeln!(
-            text,
-            "  files of this folder (read only), time, and everything (for trying things out)."
-        );
+        let _ = writeln!(text, "  No configuration was found. Using the built-in servers:");
+        let _ = writeln!(text, "  files in this folder (read only), time, and everything (for testing).");
         if let Some(file) = paths::new_config_path() {
             let shown = paths::display_path(&file);
             let _ = writeln!(
                 text,
                 "  {}\n",
-                paint(DIM, format!("Yours go into {shown}, or any mcpServers file after --config."))
+                paint(
+                    DIM,
+                    format!("Add your own servers to {shown}, or pass any mcpServers file with --config.")
+                )
             );
         }
     } else {
@@ -272,15 +277,17 @@ fn print_startup(
     if host.status().without_policy {
         let _ = writeln!(text, "  {}    {NO_POLICY}", paint(YELLOW, "policy"));
         if let Some(file) = paths::policy_file() {
-            let hint =
-                format!("rules go into {}; the host reads them when they change", paths::display_path(&file));
+            let hint = format!("write rules to {}; changes take effect at once", paths::display_path(&file));
             let _ = writeln!(text, "            {}", paint(DIM, hint));
         }
         text.push('\n');
     }
     text.push_str(&client_snippets(usable, token.filter(|_| !output.json), files));
-    let _ =
-        write!(text, "\n  {}\n", paint(DIM, "Ctrl-C stops it. `hospes status` says how the servers are."));
+    let _ = write!(
+        text,
+        "\n  {}\n",
+        paint(DIM, "Ctrl-C stops the host. `hospes status` shows the state of the servers.")
+    );
     output.say(text);
 }
 
@@ -452,7 +459,8 @@ pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
 
 /// Adds the equivalent commands to a host's message about a server that waits. The reader is a person, not a model.
 fn with_commands(text: &str, server: &str) -> String {
-    let commands = format!("`hospes pins show {server}` shows it, `hospes pins accept {server}` accepts it");
+    let commands =
+        format!("review with `hospes pins show {server}`, accept with `hospes pins accept {server}`");
     text.replace(REVIEW_INSTRUCTION, &commands)
 }
 

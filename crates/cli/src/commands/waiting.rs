@@ -55,12 +55,12 @@ pub(super) async fn report(host: &Host, output: CliOutput) -> Infallible {
 /// The line about something that waits.
 fn asked(matter: &Approval) -> String {
     let (sign, hint) = (paint(YELLOW, "?"), paint(DIM, "decide in the console or with `hospes approve`"));
-    format!("  {sign} {} {}  {hint}", paint(BOLD, "waiting for you:"), about(matter))
+    format!("  {sign} {} {}  {hint}", paint(BOLD, "pending approval:"), about(matter))
 }
 
 /// Formats the line about an approval that was missed.
 fn missed(matter: &Approval) -> String {
-    format!("  {} {} {}", paint(YELLOW, "✗"), paint(BOLD, "missed, so refused:"), about(matter))
+    format!("  {} {} {}", paint(YELLOW, "✗"), paint(BOLD, "expired without decision:"), about(matter))
 }
 
 fn about(matter: &Approval) -> String {

@@ -102,7 +102,7 @@ pub(super) async fn arguments(
     let audit = require_audit(&console)?;
     let found = audit.after(number.saturating_sub(1), 1).await?;
     let found = found.first().filter(|one| one.seq == number);
-    let found = found.ok_or_else(|| ApiError::Nothing(format!("there is no entry {number}")))?;
+    let found = found.ok_or_else(|| ApiError::Nothing(format!("no entry {number}")))?;
     let arguments = audit.unseal(&found.entry)?;
     Ok(Json(ArgumentsResponse { arguments: arguments.and_then(|text| serde_json::from_str(&text).ok()) }))
 }

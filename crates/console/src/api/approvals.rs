@@ -20,7 +20,7 @@ const MAX_RECENT: usize = 50;
 pub(super) fn require_approvals(console: &Console) -> Result<&ApprovalQueue, ApiError> {
     console
         .desk()
-        .ok_or_else(|| ApiError::Nothing("nothing is decided here: the host has no rules".to_owned()))
+        .ok_or_else(|| ApiError::Nothing("approvals are not available: the host has no rules".to_owned()))
 }
 
 /// Everything on the desk.

@@ -16,9 +16,7 @@ use crate::Console;
 use crate::browser_auth::AuthorizedDecider;
 
 fn require_pins(console: &Console) -> Result<&PinManager, ApiError> {
-    console
-        .pins()
-        .ok_or_else(|| ApiError::Nothing("nothing is pinned here: definitions go unlooked at".to_owned()))
+    console.pins().ok_or_else(|| ApiError::Nothing("definitions are not pinned on this host".to_owned()))
 }
 
 #[derive(Serialize)]
@@ -108,7 +106,7 @@ pub(super) async fn accept(
     JsonBody(decided): JsonBody<PinDecision>,
 ) -> ApiResult<PinnedServer> {
     let seen = decided.hash.ok_or_else(|| {
-        ApiError::Misread("`hash` is missing: what is accepted is what was looked at".to_owned())
+        ApiError::Misread("`hash` is missing: give the hash of the definition that was reviewed".to_owned())
     })?;
     let pins = require_pins(&console)?;
     if decided.item.is_none() {

@@ -17,25 +17,27 @@ use serde::de::DeserializeOwned;
 /// Error of an API request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApiError {
-    #[error("not let in: {0}")]
+    #[error("access denied: {0}")]
     Elsewhere(&'static str),
-    #[error("this browser is not let in, or no longer; open a new link (`hospes console` makes one)")]
+    #[error(
+        "this browser is not signed in or its session has ended; open a new link (`hospes console` creates one)"
+    )]
     NoSession,
-    #[error("this link was used already, or its time is over; `hospes console` makes a new one")]
+    #[error("this link was already used or has expired; `hospes console` creates a new one")]
     NoLink,
     #[error(transparent)]
     NotADecider(#[from] CheckDeciderError),
-    #[error("this token is none with which programs may decide here, or no longer")]
+    #[error("unknown or expired token: programs cannot decide with it")]
     NoToken,
     #[error("{0}")]
     Nothing(String),
     #[error("{0}")]
     Misread(String),
-    #[error("nothing is recorded here (--no-audit), so there is nothing to show")]
+    #[error("auditing is disabled (--no-audit), so there is nothing to show")]
     NotRecorded,
-    #[error("too many windows follow the console at once (at most {0})")]
+    #[error("too many open console windows (at most {0})")]
     TooManyStreams(usize),
-    #[error("the answer took too long")]
+    #[error("the request timed out")]
     Late,
     #[error(transparent)]
     Undecided(#[from] DecideError),
@@ -48,7 +50,7 @@ pub(crate) enum ApiError {
     Unseen(Vec<String>),
     #[error("{0}")]
     Spending(String),
-    #[error("the record cannot be read")]
+    #[error("the audit record cannot be read")]
     Store(#[from] StoreError),
 }
 
@@ -111,7 +113,7 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let (status, code) = self.code();
         if let Self::Store(error) = &self {
-            tracing::error!(error = error as &dyn std::error::Error, "the record cannot be read");
+            tracing::error!(error = error as &dyn std::error::Error, "the audit record cannot be read");
         }
         let body = serde_json::json!({ "error": ApiErrorBody { code, message: self.to_string() } });
         (status, Json(body)).into_response()

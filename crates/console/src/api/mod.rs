@@ -117,7 +117,7 @@ async fn about(
 }
 
 async fn not_found() -> ApiError {
-    ApiError::Nothing("there is nothing at this address".to_owned())
+    ApiError::Nothing("not found".to_owned())
 }
 
 async fn limit_time(request: Request, next: Next) -> Result<Response, ApiError> {

@@ -31,7 +31,7 @@ pub(super) async fn show(
 ) -> ApiResult<ServerResponse> {
     let listing = console.servers().listing(&name)?;
     let status = console.servers().status().servers.into_iter().find(|server| server.name == name);
-    let status = status.ok_or_else(|| ApiError::Nothing(format!("there is no server `{name}` here")))?;
+    let status = status.ok_or_else(|| ApiError::Nothing(format!("no server named `{name}`")))?;
     let offers = listing.map(|listing| {
         json!({
             "tools": *listing.tools,

@@ -29,7 +29,7 @@ pub(super) async fn open(
 ) -> Result<Response, ApiError> {
     let browser = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
     let opened = console.sessions().redeem_link(&token, browser).ok_or(ApiError::NoLink)?;
-    tracing::info!(session = opened.id, "a browser was let in to the console");
+    tracing::info!(session = opened.id, "browser signed in to the console");
     record_sign_in(&console, "a session was opened", "a link of the console").await?;
     console.news().sessions_changed();
     // Without `Max-Age` it goes with the browser; when it runs out is known here.
@@ -83,7 +83,7 @@ pub(super) async fn end(
     JsonBody(EmptyBody {}): JsonBody<EmptyBody>,
 ) -> ApiResult<Value> {
     if !console.sessions().end(&id) {
-        return Err(ApiError::Nothing("this session is over already".to_owned()));
+        return Err(ApiError::Nothing("this session has already ended".to_owned()));
     }
     console.news().sessions_changed();
     record_sign_in(&console, "a session was ended", &caller.describe()).await?;

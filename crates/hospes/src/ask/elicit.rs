@@ -19,7 +19,7 @@ use super::request_checks;
 use crate::context::Context;
 
 /// A form for the person; made by [`Context::elicit`], asked by `.await`.
-#[must_use = "a question is asked by `.await`"]
+#[must_use = "a question is not asked unless awaited"]
 pub struct Elicit<'c, T> {
     context: &'c Context,
     message: String,
@@ -90,7 +90,7 @@ impl<T: DeserializeOwned + JsonSchema> Question for Elicit<'_, T> {
 
 /// A question for the person whose answer is what they did; made by [`Elicit::raw`] and [`ElicitUrl::raw`].
 #[derive(Debug)]
-#[must_use = "a question is asked by `.await`"]
+#[must_use = "a question is not asked unless awaited"]
 pub struct RawElicit<'c> {
     context: &'c Context,
     message: String,
@@ -136,7 +136,7 @@ impl Question for RawElicit<'_> {
 
 /// A URL for the person to go to; made by [`Context::elicit_url`], asked by `.await`.
 #[derive(Debug)]
-#[must_use = "a question is asked by `.await`"]
+#[must_use = "a question is not asked unless awaited"]
 pub struct ElicitUrl<'c> {
     context: &'c Context,
     key: Option<String>,
@@ -193,7 +193,7 @@ fn resolve_form<A>(
             Err(misfit) => {
                 context.forget_answer(&key);
                 // A person who is asked the same again wants to know why.
-                message = format!("{message}\n(The last answer did not fit: {misfit}.)");
+                message = format!("{message}\n(The previous answer was invalid: {misfit}.)");
             }
         }
     }

@@ -9,28 +9,30 @@ use super::form::FormError;
 #[non_exhaustive]
 pub enum AskError {
     /// Not yet: the question is on its way, and the handler runs again once it is answered. Hand it on through `?`.
-    #[error("the question is not answered yet; the handler has to end here, and runs again with the answer")]
+    #[error(
+        "the question is not answered yet; return this error, and the handler runs again with the answer"
+    )]
     Pending,
     /// The person said no.
-    #[error("the person declined to answer: {question}")]
+    #[error("the user declined to answer: {question}")]
     Declined {
         /// Question that was asked.
         question: String,
     },
     /// The person said nothing, and put the question away.
-    #[error("the person put the question away without an answer: {question}")]
+    #[error("the user dismissed the question: {question}")]
     Cancelled {
         /// Question that was asked.
         question: String,
     },
     /// The client did not declare that it can be asked this.
-    #[error("the client cannot be asked this")]
+    #[error("the client does not support this question")]
     Unsupported(#[source] RpcError),
     /// A form cannot ask for the type.
     #[error(transparent)]
     Form(#[from] FormError),
     /// The URL to send the person to is not a valid URL.
-    #[error("not a URL to send a person to: {url}")]
+    #[error("invalid URL for elicitation: {url}")]
     Url {
         /// URL that was given.
         url: String,
@@ -39,28 +41,28 @@ pub enum AskError {
         source: url::ParseError,
     },
     /// A form may not ask for a secret: send the person to a URL instead.
-    #[error("a form may not ask for a secret, which {field:?} seems to be; use `elicit_url`")]
+    #[error("a form cannot ask for a secret, and {field:?} appears to be one; use `elicit_url`")]
     Secret {
         /// The field.
         field: String,
     },
     /// A form may have no link in it: send the person to a URL instead.
-    #[error("a form may have no link in it, and {place} has one; use `elicit_url`")]
+    #[error("a form cannot contain a link, and {place} has one; use `elicit_url`")]
     Link {
         /// The message, or a field.
         place: String,
     },
     /// The URL to send the person to would give something away.
-    #[error("nobody may be sent to this URL: {why}")]
+    #[error("unsafe URL for elicitation: {why}")]
     Unsafe {
         /// Description of the problem.
         why: &'static str,
     },
     /// The operating system gave no random numbers for the question's id.
-    #[error("no random id for the question: {0}")]
+    #[error("cannot create a random id for the question: {0}")]
     Random(String),
     /// The conversation to sample from breaks a rule on tool results.
-    #[error("the conversation cannot be sampled from: {0}")]
+    #[error("invalid messages for sampling: {0}")]
     Conversation(&'static str),
 }
 

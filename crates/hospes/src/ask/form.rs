@@ -113,7 +113,7 @@ impl AnswerForm {
         let value = schema.to_value().map_err(|why| error(why.to_string()))?;
         match form_schema::object_form(&value) {
             Ok(Some(schema)) => Ok(Self::from_schema(schema)),
-            Ok(None) => Err(error("it has to be an object with properties".to_owned())),
+            Ok(None) => Err(error("it must be an object with properties".to_owned())),
             Err(why) => Err(error(why.to_string())),
         }
     }
@@ -149,26 +149,26 @@ fn check(field: &PrimitiveSchemaDefinition, value: &Value) -> Result<(), String>
             let length = text.chars().count() as u64;
             check_range(length, field.min_length, field.max_length, "characters")?;
             match field.format {
-                Some(StringFormat::Email) if !is_email(text) => Err("has to be an e-mail address".to_owned()),
+                Some(StringFormat::Email) if !is_email(text) => Err("must be an e-mail address".to_owned()),
                 Some(StringFormat::Uri) if url::Url::parse(text).is_err() => {
-                    Err("has to be a whole URI".to_owned())
+                    Err("must be an absolute URI".to_owned())
                 }
-                Some(StringFormat::Date) if !is_date(text) => Err("has to be a date, YYYY-MM-DD".to_owned()),
+                Some(StringFormat::Date) if !is_date(text) => Err("must be a date, YYYY-MM-DD".to_owned()),
                 _ => Ok(()),
             }
         }
         (PrimitiveSchemaDefinition::Number(field), Value::Number(number)) => {
             let number = number.as_f64().unwrap_or(f64::NAN);
             if field.integer && number.fract() != 0.0 {
-                return Err("has to be a whole number".to_owned());
+                return Err("must be a whole number".to_owned());
             }
             let bound =
                 |bound: &Option<serde_json::Number>| bound.as_ref().and_then(serde_json::Number::as_f64);
             if let Some(least) = bound(&field.minimum).filter(|least| number < *least) {
-                return Err(format!("has to be at least {least}"));
+                return Err(format!("must be at least {least}"));
             }
             if let Some(most) = bound(&field.maximum).filter(|most| number > *most) {
-                return Err(format!("has to be at most {most}"));
+                return Err(format!("must be at most {most}"));
             }
             Ok(())
         }
@@ -180,15 +180,15 @@ fn check(field: &PrimitiveSchemaDefinition, value: &Value) -> Result<(), String>
             check_range(items.len() as u64, field.min_items, field.max_items, "choices")?;
             items.iter().try_for_each(|item| match item.as_str() {
                 Some(text) => check_choice(&field.options, text),
-                None => Err("has to be a list of texts".to_owned()),
+                None => Err("must be a list of strings".to_owned()),
             })
         }
         (PrimitiveSchemaDefinition::String(_) | PrimitiveSchemaDefinition::SingleSelect(_), _) => {
-            Err("has to be a text".to_owned())
+            Err("must be a string".to_owned())
         }
-        (PrimitiveSchemaDefinition::Number(_), _) => Err("has to be a number".to_owned()),
-        (PrimitiveSchemaDefinition::Boolean(_), _) => Err("has to be true or false".to_owned()),
-        (PrimitiveSchemaDefinition::MultiSelect(_), _) => Err("has to be a list of choices".to_owned()),
+        (PrimitiveSchemaDefinition::Number(_), _) => Err("must be a number".to_owned()),
+        (PrimitiveSchemaDefinition::Boolean(_), _) => Err("must be true or false".to_owned()),
+        (PrimitiveSchemaDefinition::MultiSelect(_), _) => Err("must be a list of choices".to_owned()),
         // A kind of field that only its author knows.
         _ => Ok(()),
     }
@@ -196,8 +196,8 @@ fn check(field: &PrimitiveSchemaDefinition, value: &Value) -> Result<(), String>
 
 fn check_range(count: u64, least: Option<u64>, most: Option<u64>, unit: &str) -> Result<(), String> {
     match (least, most) {
-        (Some(least), _) if count < least => Err(format!("has to have at least {least} {unit}")),
-        (_, Some(most)) if count > most => Err(format!("has to have at most {most} {unit}")),
+        (Some(least), _) if count < least => Err(format!("must have at least {least} {unit}")),
+        (_, Some(most)) if count > most => Err(format!("must have at most {most} {unit}")),
         _ => Ok(()),
     }
 }
@@ -207,7 +207,7 @@ fn check_choice(options: &[hospes_model::EnumOption], text: &str) -> Result<(), 
         return Ok(());
     }
     let values: Vec<_> = options.iter().map(|option| option.value.as_str()).collect();
-    Err(format!("has to be one of {}", values.join(", ")))
+    Err(format!("must be one of {}", values.join(", ")))
 }
 
 fn is_email(text: &str) -> bool {

@@ -39,7 +39,7 @@ pub(super) fn object_form(root: &Value) -> Result<Option<ElicitSchema>, Unsuppor
         return Ok(None);
     }
     if schema.contains_key("oneOf") || schema.contains_key("anyOf") {
-        return Err(UnsupportedSchema { path: String::new(), why: "it is one of several kinds of object" });
+        return Err(UnsupportedSchema { path: String::new(), why: "it is a union of object types" });
     }
     let required = strings(schema.get("required")).unwrap_or_default();
     let mut form = ElicitSchema::new();
@@ -106,10 +106,10 @@ pub(super) fn field(
             field.into()
         }
         Some("array") => {
-            let items = schema.get("items").ok_or_else(|| error("is a list of anything"))?;
+            let items = schema.get("items").ok_or_else(|| error("is a list without an item type"))?;
             let (items, _) = flatten_schema(root, items, path)?;
             let options = choices(root, &items)
-                .ok_or_else(|| error("is a list, and not of choices (an enum without data)"))?;
+                .ok_or_else(|| error("is a list of something other than choices (an enum without data)"))?;
             let mut field = MultiSelectSchema::new(options);
             field.min_items = count("minItems");
             field.max_items = count("maxItems");
@@ -117,9 +117,9 @@ pub(super) fn field(
             (field.title, field.description) = (title, description);
             field.into()
         }
-        Some("object") => return Err(error("is an object, and forms are flat")),
+        Some("object") => return Err(error("is a nested object, but forms are flat")),
         _ if schema.contains_key("oneOf") || schema.contains_key("anyOf") => {
-            return Err(error("is one of several kinds of value"));
+            return Err(error("is a union of types"));
         }
         _ => return Err(error("has no type that a form can show")),
     };
@@ -133,19 +133,20 @@ fn flatten_schema(
     path: &str,
 ) -> Result<(Map<String, Value>, bool), UnsupportedSchema> {
     let error = |why| UnsupportedSchema { path: path.to_owned(), why };
-    let mut schema = schema.as_object().cloned().ok_or_else(|| error("may be anything at all"))?;
+    let mut schema = schema.as_object().cloned().ok_or_else(|| error("accepts any value"))?;
     let mut optional = false;
     for _ in 0..MAX_REFERENCE_DEPTH {
         if let Some(reference) = schema.remove("$ref") {
             let target = reference.as_str().and_then(|reference| root.pointer(reference.strip_prefix('#')?));
-            let target = target.and_then(Value::as_object).ok_or_else(|| error("refers to nothing"))?;
+            let target =
+                target.and_then(Value::as_object).ok_or_else(|| error("has an unresolvable `$ref`"))?;
             merge_missing_members(&mut schema, target);
             continue;
         }
         if let Some(Value::Array(types)) = schema.get("type") {
             let some: Vec<_> = types.iter().filter(|name| *name != "null").cloned().collect();
             optional |= some.len() < types.len();
-            let [one] = some.as_slice() else { return Err(error("may be of several types")) };
+            let [one] = some.as_slice() else { return Err(error("has several types")) };
             let one = one.clone();
             schema.insert("type".to_owned(), one);
             continue;

@@ -43,12 +43,11 @@ impl Context {
         let key = key.into();
         if let Some(result) = self.step(&key) {
             return result.decode().map_err(|why| {
-                Error::msg(format_args!("the remembered result of step {key:?} cannot be read back: {why}"))
+                Error::msg(format_args!("cannot decode the stored result of step {key:?}: {why}"))
             });
         }
         if !self.consume_state() {
-            let why =
-                "this requestState has led to an irrevocable step before; send the request again without it";
+            let why = "this requestState was already used for an irrevocable step; send the request again without it";
             return Err(RpcError::invalid_params(why).into());
         }
         let result = match step().await {
@@ -58,9 +57,8 @@ impl Context {
                 return Err(Error::new(error));
             }
         };
-        let json = RawJson::from_serialize(&result).map_err(|why| {
-            Error::msg(format_args!("the result of step {key:?} cannot be remembered: {why}"))
-        })?;
+        let json = RawJson::from_serialize(&result)
+            .map_err(|why| Error::msg(format_args!("cannot store the result of step {key:?}: {why}")))?;
         self.remember_step(key, json);
         Ok(result)
     }

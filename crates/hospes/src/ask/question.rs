@@ -12,8 +12,8 @@ use crate::deprecated::{DeprecatedFeature, warn_once};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a question",
     label = "not a question",
-    note = "questions are what `ctx.elicit(…)`, `ctx.elicit_url(…)`, `ctx.sample(…)` and `ctx.roots()` return, \
-            before `.await`; tuples of up to eight of them; and `Vec`s of them"
+    note = "a question is returned by `ctx.elicit(…)`, `ctx.elicit_url(…)`, `ctx.sample(…)` or `ctx.roots()`, \
+            before `.await`; tuples of up to eight questions and `Vec`s of them are questions too"
 )]
 pub trait Question {
     /// Type that the answer is decoded into.
@@ -75,7 +75,7 @@ pub(super) fn decode_answer<A: DeserializeOwned>(context: &Context, key: &str) -
     match raw.decode() {
         Ok(answer) => Some(answer),
         Err(error) => {
-            tracing::debug!(key, %error, "an answer does not have its shape; asking again");
+            tracing::debug!(key, %error, "invalid answer; asking again");
             context.forget_answer(key);
             None
         }

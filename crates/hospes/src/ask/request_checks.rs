@@ -51,14 +51,14 @@ pub(super) fn check_url(url: &Url) -> Result<(), AskError> {
         return refuse("it does not begin with https:");
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return refuse("it has a name or a password in it");
+        return refuse("it contains a user name or a password");
     }
     let tells = |text: &str| matches!(redact::text(text), Cow::Owned(_));
     if url.query_pairs().any(|(name, value)| redact::is_secret_name(&name) || tells(&value)) {
-        return refuse("its query has something in it that looks like a credential or says who somebody is");
+        return refuse("its query contains a value that looks like a credential or identifies a user");
     }
     if tells(url.path()) || url.fragment().is_some_and(tells) {
-        return refuse("it has something in it that looks like a credential or says who somebody is");
+        return refuse("it contains a value that looks like a credential or identifies a user");
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::context::Context;
 
 /// The question what the server may look at; made by [`Context::roots`], asked by `.await`.
 #[derive(Debug)]
-#[must_use = "a question is asked by `.await`"]
+#[must_use = "a question is not asked unless awaited"]
 pub struct RootsQuery<'c> {
     context: &'c Context,
     key: Option<String>,

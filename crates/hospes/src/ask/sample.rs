@@ -18,8 +18,8 @@ pub const DEFAULT_MAX_TOKENS: u64 = 1024;
 
 /// Prompt for a model: a text, a message or a conversation.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no prompt for a model",
-    label = "neither a text nor messages",
+    message = "`{Self}` is not a prompt for a model",
+    label = "neither text nor messages",
     note = "a prompt is a `&str`, a `String`, a `SamplingMessage`, or a `Vec` or array of `SamplingMessage`s"
 )]
 pub trait IntoMessages {
@@ -67,7 +67,7 @@ impl<const N: usize> IntoMessages for [SamplingMessage; N] {
 ///
 /// The client decides: which model, whether at all, and what of the wishes here it heeds.
 #[derive(Debug)]
-#[must_use = "a question is asked by `.await`"]
+#[must_use = "a question is not asked unless awaited"]
 pub struct SampleQuery<'c> {
     context: &'c Context,
     key: Option<String>,
@@ -211,10 +211,10 @@ pub(crate) fn check_message_content(content: &[SamplingMessageContentBlock]) -> 
     });
     for (data, kind) in media {
         if !kind.split_once('/').is_some_and(|(main, sub)| !main.is_empty() && !sub.is_empty()) {
-            return Err("a picture or sound has a mimeType that is none");
+            return Err("an image or audio block has an invalid mimeType");
         }
         if !is_base64(data.as_bytes()) {
-            return Err("the data of a picture or sound is no Base64");
+            return Err("the data of an image or audio block is not valid Base64");
         }
     }
     Ok(())
@@ -246,7 +246,7 @@ pub(crate) fn check_conversation(messages: &[SamplingMessage]) -> Result<(), Ask
         });
         let results: Vec<_> = results.collect();
         if message.role == Role::User && !results.is_empty() && results.len() < message.content.len() {
-            return Err(AskError::Conversation("a message with tool results has something else in it"));
+            return Err(AskError::Conversation("a message with tool results cannot have other content"));
         }
         if !wanted.iter().all(|id| results.contains(id)) {
             return Err(AskError::Conversation("a tool use is not followed by its result"));
@@ -260,6 +260,6 @@ pub(crate) fn check_conversation(messages: &[SamplingMessage]) -> Result<(), Ask
     if wanted.is_empty() {
         Ok(())
     } else {
-        Err(AskError::Conversation("it ends with a tool use without result"))
+        Err(AskError::Conversation("it ends with a tool use that has no result"))
     }
 }

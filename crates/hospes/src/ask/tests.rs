@@ -66,7 +66,7 @@ fn form(context: &Context) -> Value {
 /// covers: ELIC-06 ELIC-34
 #[test]
 fn a_refusal_is_an_error_with_a_sentence() {
-    for (action, words) in [("decline", "declined"), ("cancel", "put the question away")] {
+    for (action, words) in [("decline", "declined"), ("cancel", "dismissed the question")] {
         let context = next(&first(), [("q1", json!({ "action": action }))]);
         let error = block_on(async { context.elicit::<Seat>("Which seat?").await }).unwrap_err();
         let text = error.to_string();

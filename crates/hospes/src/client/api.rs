@@ -221,7 +221,7 @@ impl Client {
                 let stamp = hospes_model::ServerStamp::anonymous();
                 let written = other.encode(&method, Revision::LATEST, &stamp, &mut out);
                 let json = written.ok().and_then(|()| RawJson::parse(out).ok());
-                json.ok_or_else(|| super::core::malformed(&method, "it cannot be written again"))
+                json.ok_or_else(|| super::core::malformed(&method, "it cannot be serialized again"))
             }
         }
     }

@@ -164,7 +164,7 @@ impl ClientBuilder {
         capabilities.extensions.retain(|identifier, _| match meta_key::check_extension(identifier) {
             Ok(()) => true,
             Err(error) => {
-                tracing::warn!(%error, "an extension is not declared");
+                tracing::warn!(%error, "extension not declared");
                 false
             }
         });

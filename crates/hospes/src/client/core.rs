@@ -121,7 +121,7 @@ impl ClientLink {
                 if duplex.notify(|out| out.extend_from_slice(&body)) {
                     return Ok(());
                 }
-                let what = "bytes that wait to be sent";
+                let what = "bytes queued to be sent";
                 Err(CallError::TooMany { what, max: MAX_QUEUED_BYTES, setting: "MAX_QUEUED_BYTES" })
             }
             #[cfg(feature = "http")]
@@ -327,13 +327,13 @@ impl ClientCore {
         // Neither arguments nor results: they are nobody's but the caller's.
         match &outcome {
             Ok(Reply::CallTool(result)) if result.is_error == Some(true) => {
-                tracing::info!(tool, ?elapsed, "a tool was called and failed");
+                tracing::info!(tool, ?elapsed, "tool call returned an error result");
             }
-            Ok(_) => tracing::info!(tool, ?elapsed, "a tool was called"),
+            Ok(_) => tracing::info!(tool, ?elapsed, "tool call succeeded"),
             Err(CallError::Rpc(error)) => {
-                tracing::info!(tool, ?elapsed, code = error.code, "a call of a tool was refused");
+                tracing::info!(tool, ?elapsed, code = error.code, "tool call rejected by the server");
             }
-            Err(error) => tracing::info!(tool, ?elapsed, %error, "a call of a tool failed"),
+            Err(error) => tracing::info!(tool, ?elapsed, %error, "tool call failed"),
         }
         outcome
     }
@@ -405,7 +405,7 @@ impl ClientCore {
                 }
                 PeerResult::InputRequired(asked) => check_input_required(method, asked)?,
                 PeerResult::Task(made) => return Ok(made.into()),
-                _ => return Err(malformed(method, "it is of another kind")),
+                _ => return Err(malformed(method, "unexpected result type")),
             };
             // What answers to a round gives is for nobody else (CACHE-05).
             cacheable = None;
@@ -529,7 +529,7 @@ pub(crate) fn write_round_params(answers: &BTreeMap<&str, RawJson>, state: Optio
 }
 
 pub(crate) fn unexpected_task_error(method: &Method) -> CallError {
-    malformed(method, "it became a task, which was not asked for")
+    malformed(method, "the server created a task that was not requested")
 }
 
 /// A result of type `input_required` that has neither questions nor a state asks for nothing (MRTR-03): to send the

@@ -34,8 +34,9 @@ impl DeferredRequests {
     pub(crate) fn defer(&self, id: RequestId, request: InputRequest, reply: ReplyTo, limit: Duration) {
         let mut waiting = lock(&self.0);
         if waiting.len() >= MAX_DEFERRED_REQUESTS {
-            let why =
-                format!("{MAX_DEFERRED_REQUESTS} questions wait to be asked already (MAX_HELD_QUESTIONS)");
+            let why = format!(
+                "too many requests are waiting: the limit is {MAX_DEFERRED_REQUESTS} (MAX_HELD_QUESTIONS)"
+            );
             reply.answer(&id, Err(&RpcError::internal(why)));
             return;
         }
@@ -44,7 +45,7 @@ impl DeferredRequests {
             tokio::time::sleep(limit).await;
             let Some(all) = all.upgrade() else { return };
             if remove(&all, &key).is_some() {
-                tracing::debug!(id = %key, ?limit, "no call came that a question could be asked with (setting park_timeout)");
+                tracing::debug!(id = %key, ?limit, "deferred request expired without a call (setting park_timeout)");
             }
         });
         let timer = timer.abort_handle();
@@ -94,7 +95,8 @@ impl Drop for DeferredRequest {
     fn drop(&mut self) {
         self.timer.abort();
         if self.is_refused {
-            self.reply.answer(&self.id, Err(&RpcError::internal("nobody was there to be asked")));
+            self.reply
+                .answer(&self.id, Err(&RpcError::internal("no call was in progress to answer this request")));
         }
     }
 }

@@ -133,7 +133,7 @@ impl InboundDispatcher {
             let answer = AssertUnwindSafe(desk.answer_request(&method, params)).catch_unwind().await;
             // The server waits for an answer, whatever happens here.
             let outcome = answer.unwrap_or_else(|_| {
-                tracing::error!(%method, "a handler panicked");
+                tracing::error!(%method, "handler panicked");
                 Err(RpcError::internal("the handler panicked"))
             });
             desk.running().remove(&id);
@@ -199,7 +199,7 @@ impl InboundDispatcher {
         let notification = match Notification::decode(method, self.revision(), params) {
             Ok(notification) => notification,
             Err(error) => {
-                tracing::debug!(%method, %error, "a notification that cannot be read");
+                tracing::debug!(%method, %error, "ignored an invalid notification");
                 return;
             }
         };
@@ -284,7 +284,7 @@ impl InboundDispatcher {
         let mut closed = self.closed.subscribe();
         let ended = closed.wait_for(Option::is_some).await.ok().and_then(|closed| closed.clone());
         // The sender lives as long as we do, so it cannot end otherwise.
-        ended.unwrap_or_else(|| Arc::new(ConnectionClosed::new("the connection is gone")))
+        ended.unwrap_or_else(|| Arc::new(ConnectionClosed::new("the connection is closed")))
     }
 
     fn running(&self) -> MutexGuard<'_, HashMap<RequestId, AbortHandle>> {

@@ -29,7 +29,7 @@ pub enum CallError {
     #[error("{0}")]
     Closed(Arc<ConnectionClosed>),
     /// The server has not said that it can do this, so it was not asked.
-    #[error("the server offers no {0}")]
+    #[error("the server does not support {0}")]
     NotOffered(&'static str),
     /// The method does not exist in the revision that is spoken.
     #[error("{method} does not exist in revision {revision}")]
@@ -40,7 +40,7 @@ pub enum CallError {
         revision: Revision,
     },
     /// The answer does not have the shape that the method's result has.
-    #[error("the answer to {method} has the wrong shape: {why}")]
+    #[error("invalid response to {method}: {why}")]
     Malformed {
         /// Method of the request.
         method: Box<str>,
@@ -48,7 +48,7 @@ pub enum CallError {
         why: Box<str>,
     },
     /// The arguments could not be serialized as JSON.
-    #[error("the arguments cannot be written as JSON: {0}")]
+    #[error("cannot serialize the arguments as JSON: {0}")]
     Arguments(Arc<serde_json::Error>),
     /// A message is longer than a limit allows.
     #[error("{what} of {bytes} bytes is over the limit of {max} (setting {setting})")]
@@ -73,7 +73,7 @@ pub enum CallError {
     #[error("the server asked more than {0} rounds of questions (setting max_input_rounds)")]
     TooManyRounds(u32),
     /// The server asked a question that this client has no handler for.
-    #[error("the server asks for {0}, which nobody here answers")]
+    #[error("the server asks for {0}, but this client has no handler for it")]
     NobodyAnswers(Box<str>),
     /// The handler of the server's question failed or refused.
     #[error("the server's {method} was refused: {error}")]
@@ -84,7 +84,7 @@ pub enum CallError {
         error: RpcError,
     },
     /// The server forgot the session. A new one is open, but the call was not repeated: doing it twice may do harm.
-    #[error("the server ended the session; the next call uses a new one, this one was not repeated")]
+    #[error("the server ended the session; this call was not repeated, the next one uses a new session")]
     SessionEnded,
     /// The call became a task, which was cancelled before it came to anything.
     #[error("the task was cancelled")]

@@ -72,10 +72,10 @@ impl QuestionRateLimiter {
 
     fn admit(&self, bucket: &RateBucket) -> Result<(), RpcError> {
         bucket.take(self.rate).map_err(|wait| {
-            tracing::warn!(rate = %self.rate, "the server asks too often and is refused (setting question_rate)");
+            tracing::warn!(rate = %self.rate, "the server exceeded the request rate limit (setting question_rate)");
             let (rate, wait) = (self.rate, wait.as_secs_f64());
             RpcError::internal(format!(
-                "more than {rate} questions; the next one in {wait:.1} seconds (setting question_rate)"
+                "more than {rate} requests; try again in {wait:.1} seconds (setting question_rate)"
             ))
         })
     }
@@ -162,7 +162,7 @@ impl ServerRequestHandlers {
                         self.rate_limiter.admit(&self.rate_limiter.people)?;
                         self.elicit_url(elicitor, url).await.map(Into::into)
                     }
-                    _ => Err(RpcError::invalid_params("an elicitation of a mode that is not known here")),
+                    _ => Err(RpcError::invalid_params("unknown elicitation mode")),
                 }
             }
             InputRequest::ListRoots(_) => self.list_roots().await.map(Into::into),
@@ -268,7 +268,7 @@ fn complete_form(mut result: ElicitResult, form: &ElicitSchema) -> Result<Elicit
     let mut content = match result.content.as_ref().map(RawJson::to_value) {
         None => Map::new(),
         Some(Ok(Value::Object(content))) => content,
-        Some(_) => return Err(misfit(&"it is no object")),
+        Some(_) => return Err(misfit(&"it is not an object")),
     };
     for (name, field) in &form.properties.0 {
         if !content.contains_key(name)
@@ -299,13 +299,13 @@ impl ToolChoiceConstraint {
         let mut uses = result.tool_uses().peekable();
         match self.mode {
             ToolChoiceMode::None if uses.peek().is_some() => {
-                Err("the model called a tool, and was to call none")
+                Err("the model called a tool, but toolChoice is none")
             }
             ToolChoiceMode::Required if uses.peek().is_none() => {
-                Err("the model called no tool, and was to call one")
+                Err("the model called no tool, but toolChoice is required")
             }
             _ if uses.all(|called| self.tools.contains(&called.name)) => Ok(()),
-            _ => Err("the model called a tool that it was not offered"),
+            _ => Err("the model called a tool that is not in the request"),
         }
     }
 }

@@ -66,19 +66,19 @@ pub enum IconKind {
 #[non_exhaustive]
 pub enum IconError {
     /// Only `https:` and `data:` are.
-    #[error("icons come from https: and data: URIs only")]
+    #[error("icon URIs must be https: or data: URIs")]
     Scheme,
     /// It is no URI, or its data cannot be read.
-    #[error("the icon's URI cannot be read")]
+    #[error("invalid icon URI")]
     Malformed,
     /// Another server has it than the one that names it. (A server that is no web server can only give `data:` URIs.)
-    #[error("the icon is of another origin than its server")]
+    #[error("the icon has a different origin than its server")]
     Origin,
     /// The URI holds a name or a password.
-    #[error("the icon's URI has credentials in it")]
+    #[error("the icon's URI contains credentials")]
     Credentials,
     /// It is redirected once too often.
-    #[error("the icon is redirected too often")]
+    #[error("too many redirects for the icon")]
     Redirects,
     /// It is longer than [`MAX_ICON_BYTES`].
     #[error("the icon is over the limit of {MAX_ICON_BYTES} bytes")]
@@ -87,10 +87,10 @@ pub enum IconError {
     #[error("the icon is over the limit of {MAX_ICON_SIDE} pixels a side or {MAX_ICON_FRAMES} frames")]
     TooLarge,
     /// It is no PNG, JPEG, WebP or SVG image.
-    #[error("the icon is of no kind that is shown")]
+    #[error("unsupported icon format")]
     Kind,
     /// It could do more than be looked at.
-    #[error("the icon runs something, or fetches something from elsewhere")]
+    #[error("the icon contains scripts or external references")]
     Active,
 }
 

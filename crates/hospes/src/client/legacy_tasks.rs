@@ -226,7 +226,7 @@ impl ClientCore {
                 result.meta.remove(meta_key::RELATED_TASK);
                 RawJson::from_serialize(&result).map_err(|error| CallError::Arguments(Arc::new(error)))
             }
-            _ => Err(malformed(&Method::TasksResult, "the result is no tool's")),
+            _ => Err(malformed(&Method::TasksResult, "the result is not a tool result")),
         }
     }
 
@@ -339,5 +339,5 @@ impl ClientCore {
 
 /// TASK-06: a tool that is not run as a task, or only when its server decides so.
 pub(super) fn no_task_error(name: &str) -> CallError {
-    CallError::Rpc(RpcError::new(code::METHOD_NOT_FOUND, format!("the tool {name} is not run as a task")))
+    CallError::Rpc(RpcError::new(code::METHOD_NOT_FOUND, format!("the tool {name} does not support tasks")))
 }

@@ -64,9 +64,9 @@ impl Client {
                 Some(early) => subscription.early.push_back(early),
                 None => {
                     let ended = subscription.ended.take();
-                    return Err(CallError::Rpc(
-                        ended.unwrap_or_else(|| RpcError::internal("it ended at once")),
-                    ));
+                    return Err(CallError::Rpc(ended.unwrap_or_else(|| {
+                        RpcError::internal("subscription ended before it was acknowledged")
+                    })));
                 }
             }
         }
@@ -240,7 +240,7 @@ impl ClientCore {
         let mut refused = Vec::new();
         for uri in new {
             if let Err(error) = self.send_subscription(&Method::ResourcesSubscribe, &uri).await {
-                tracing::warn!(%error, "the server does not tell of a resource's changes");
+                tracing::warn!(%error, "cannot subscribe to a resource");
                 refused.push(uri);
             }
         }
@@ -282,14 +282,14 @@ impl ClientCore {
                 let wanted = core.dispatcher.changes.wanted_resources();
                 for uri in &wanted {
                     if let Err(error) = core.send_subscription(&Method::ResourcesSubscribe, uri).await {
-                        tracing::warn!(%error, "the new session does not tell of a resource's changes");
+                        tracing::warn!(%error, "cannot subscribe to a resource in the new session");
                     }
                 }
                 core.announce_possible_changes(wanted);
                 if let Some(level) = core.log_level()
                     && let Err(error) = core.send_log_level(level).await
                 {
-                    tracing::debug!(%error, "the new session does not take the log level");
+                    tracing::debug!(%error, "cannot set the log level in the new session");
                 }
             });
         });
@@ -336,7 +336,7 @@ async fn run_change_listener(core: Weak<ClientCore>, params: SubscriptionsListen
                     LinkEvent::Done(Err(error)) if error.is_closed() => return,
                     // It will not do that, however often it is asked.
                     LinkEvent::Done(Err(CallError::Rpc(error))) => {
-                        tracing::debug!(%error, "the server does not tell of changes");
+                        tracing::debug!(%error, "the server does not support change notifications");
                         return;
                     }
                     LinkEvent::Done(_) => break,
@@ -374,7 +374,7 @@ impl Drop for ChangeListenerGuard {
                 if !core.dispatcher.changes.wanted_resources().contains(&uri)
                     && let Err(error) = core.send_subscription(&Method::ResourcesUnsubscribe, &uri).await
                 {
-                    tracing::debug!(%error, "the server does not take back a subscription");
+                    tracing::debug!(%error, "cannot unsubscribe from a resource");
                 }
             }
         });

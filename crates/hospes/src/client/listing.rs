@@ -32,7 +32,7 @@ type ListingPage<T> = (Vec<T>, Option<String>);
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "a list is not asked for until it is read"]
+#[must_use = "a list is not requested until it is polled"]
 pub struct PaginatedStream<'c, T> {
     client: &'c Client,
     items: VecDeque<T>,
@@ -122,7 +122,7 @@ impl<'c, T: Listed> PaginatedStream<'c, T> {
             return NextPage::Failed(malformed(&T::METHOD, "it has too many pages"));
         }
         if !self.seen.insert(cursor.clone()) {
-            return NextPage::Failed(malformed(&T::METHOD, "its pages go in a circle"));
+            return NextPage::Failed(malformed(&T::METHOD, "its cursors repeat"));
         }
         NextPage::Ask(Some(cursor))
     }
@@ -177,7 +177,7 @@ async fn fetch_page<T: Listed>(
     let outgoing =
         OutgoingRequest { members: OutgoingParams::Text(&text), refresh, ..client.core.new_request(&method) };
     let reply = client.core.complete_request(outgoing, None).await?;
-    T::page(reply).ok_or_else(|| malformed(&method, "it is of another kind"))
+    T::page(reply).ok_or_else(|| malformed(&method, "unexpected result type"))
 }
 
 impl<T> fmt::Debug for PaginatedStream<'_, T> {

@@ -83,7 +83,7 @@ impl OutputSchemas {
         let compiled = output.compiled.get_or_init(|| match compile_bounded(&output.schema) {
             Ok(compiled) => Some(compiled),
             Err(why) => {
-                tracing::warn!(tool, why, "results cannot be checked against this outputSchema");
+                tracing::warn!(tool, why, "cannot validate results: unusable outputSchema");
                 None
             }
         });
@@ -93,7 +93,7 @@ impl OutputSchemas {
             None => Ok(()),
             Some(error) => {
                 let (at, what) = (error.instance_path().as_str(), error.masked());
-                Err(format!("structuredContent{at} does not fit the tool's outputSchema: {what}"))
+                Err(format!("structuredContent{at} does not match the tool's outputSchema: {what}"))
             }
         }
     }

@@ -108,7 +108,7 @@ impl ParkedCall {
 
 impl Drop for ParkedCall {
     fn drop(&mut self) {
-        let gone = RpcError::internal("nobody answered");
+        let gone = RpcError::internal("no answer was given");
         self.asked.drain(..).for_each(|asked| asked.reply.answer(&asked.id, Err(&gone)));
     }
 }
@@ -126,7 +126,7 @@ impl ParkedCalls {
         let timer = tokio::spawn(async move {
             tokio::time::sleep(limit).await;
             if abandon(&weak, &key) {
-                tracing::warn!(?limit, "a parked call was given up (setting park_timeout)");
+                tracing::warn!(?limit, "parked call expired (setting park_timeout)");
             }
         });
         calls.insert(handle.clone(), (call, timer.abort_handle()));
@@ -142,8 +142,8 @@ impl ParkedCalls {
         answers: &BTreeMap<String, RawJson>,
     ) -> Result<ParkedCall, RpcError> {
         let gone = || {
-            let why = "the call that these answers belong to is no longer waiting: it has ended, its server was started \
-                       again, or nobody answered in time (setting park_timeout); it was not made again";
+            let why = "the call that these answers belong to is no longer waiting: it has ended, its server was \
+                       restarted, or no answer came in time (setting park_timeout); the call was not repeated";
             RpcError::invalid_params(why)
         };
         let mut calls = self.lock();
@@ -195,7 +195,8 @@ fn abandon(core: &Weak<ClientCore>, handle: &str) -> bool {
 /// Creates an unguessable handle.
 fn new_handle() -> Result<String, CallError> {
     let mut random = [0_u8; 16];
-    getrandom::fill(&mut random).map_err(|_| CallError::Rpc(RpcError::internal("no randomness")))?;
+    getrandom::fill(&mut random)
+        .map_err(|_| CallError::Rpc(RpcError::internal("no random bytes available")))?;
     let mut text = String::with_capacity(32);
     for byte in random {
         let _ = write!(text, "{byte:02x}");

@@ -18,7 +18,7 @@ pub enum ProcessEvent<'n> {
     Ended {
         /// Its process id, as it was when it was started.
         pid: Option<u32>,
-        /// Description of the exit, to follow "the server": `exited with status 3`, `was ended by signal 9`.
+        /// Description of the exit, to follow "the server": `exited with status 3`, `was terminated by signal 9`.
         how: &'n str,
         /// True if the client requested the exit.
         was_asked: bool,

@@ -94,7 +94,7 @@ impl<'c, T: FromReply> RequestBuilder<'c, T> {
             Ok(arguments) if arguments.is_null() => {}
             Ok(arguments) if arguments.is_object() => self.arguments = Some(arguments),
             Ok(_) => {
-                let error = serde::ser::Error::custom("they are not an object");
+                let error = serde::ser::Error::custom("the arguments must be an object");
                 self.fault.get_or_insert(CallError::Arguments(Arc::new(error)));
             }
             Err(error) => {
@@ -156,7 +156,7 @@ impl<'c, T: FromReply> RequestBuilder<'c, T> {
         let start = self.meta.len();
         let mut written = serde_json::to_writer(&mut self.meta, value);
         if written.is_ok() && !super::trace_context::is_valid_member(key, &self.meta[start..]) {
-            written = Err(serde::ser::Error::custom(format!("the value of {key} does not have W3C's form")));
+            written = Err(serde::ser::Error::custom(format!("the value of {key} is not in the W3C format")));
         }
         if let Err(error) = written {
             self.fault.get_or_insert(CallError::Arguments(Arc::new(error)));
@@ -186,13 +186,13 @@ impl<'c, T: FromReply> RequestBuilder<'c, T> {
             },
             Ok(reply) => reply,
         };
-        T::from_reply(reply).ok_or_else(|| malformed(&self.method, "it is of another kind"))
+        T::from_reply(reply).ok_or_else(|| malformed(&self.method, "unexpected result type"))
     }
 
     async fn send_as_task(&mut self) -> Result<T, CallError> {
         let mut task = Box::pin(super::tasks::start_task_call(self, None)).await?;
         let result = Box::pin(task.result()).await?;
-        T::from_reply(result.into()).ok_or_else(|| malformed(&self.method, "it is of another kind"))
+        T::from_reply(result.into()).ok_or_else(|| malformed(&self.method, "unexpected result type"))
     }
 
     pub(super) fn client(&self) -> &'c Client {

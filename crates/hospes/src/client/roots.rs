@@ -121,13 +121,13 @@ impl DeclaredRoot {
         if let Some(uri) = folder.to_str().filter(|text| text.starts_with("file:")) {
             let checked = normalize_file_uri(uri);
             if checked.is_none() {
-                tracing::warn!("a root that is no proper file: URI is left out");
+                tracing::warn!("root omitted: invalid file: URI");
             }
             return checked.map(|uri| Self { root: Root::new(uri), folder: None });
         }
         let folder = RootFolder::new(folder);
         let Ok(uri) = url::Url::from_file_path(&folder.real) else {
-            tracing::warn!("a root that is no path of a folder is left out");
+            tracing::warn!("root omitted: not the path of a folder");
             return None;
         };
         let root = Root::new(uri);
@@ -202,7 +202,7 @@ async fn run_root_watcher(core: Weak<ClientCore>) {
         let roots = &strong.dispatcher.handlers.roots;
         let now = if roots.has_watched_folders() { roots.list_accessible().await } else { None };
         if last.is_some() && now.is_some() && last != now {
-            tracing::info!("a root has gone or come back");
+            tracing::info!("accessible roots changed");
             strong.link.notify(&Notification::RootsListChanged, &strong.protocol);
         }
         last = now;

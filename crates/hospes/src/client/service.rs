@@ -49,7 +49,7 @@ impl Service for Client {
         let Notification::Other { method, params } = notification else { return };
         let params = params.unwrap_or_else(RawJson::empty_object);
         if let Err(error) = self.core.notify(&method, params).await {
-            tracing::warn!(%method, %error, "a notification did not arrive");
+            tracing::warn!(%method, %error, "cannot deliver a notification");
         }
     }
 }
@@ -351,7 +351,7 @@ impl ClientCore {
         }
         self.set_log_level(Some(wanted));
         if let Err(error) = self.send_log_level(wanted).await {
-            tracing::debug!(%error, "the server does not take the log level");
+            tracing::debug!(%error, "cannot set the log level");
         }
     }
 }
@@ -400,7 +400,7 @@ fn check_url_answers(round: &Round) -> Option<CallError> {
     if round.fresh.iter().all(accepted) {
         return None;
     }
-    Some(CallError::Rpc(RpcError::invalid_params("the person did not accept what the server asked for")))
+    Some(CallError::Rpc(RpcError::invalid_params("the user did not accept the server's request")))
 }
 
 fn caller_principal(context: &Context) -> Option<Arc<str>> {

@@ -374,7 +374,7 @@ fn split_words(line: &str) -> Result<Vec<String>, &'static str> {
             },
             '\\' if escapes => match chars.next() {
                 Some(c) => word.get_or_insert_default().push(c),
-                None => return Err("the line ends in a backslash"),
+                None => return Err("the command line ends with a backslash"),
             },
             c => word.get_or_insert_default().push(c),
         }

@@ -126,7 +126,7 @@ impl ClientTaskRunner {
         let params: TaskParams = decode_params(params)?;
         let record = self.tasks.get(&params.task_id, None).await?;
         if record.is_over() {
-            let why = format!("the task cannot be cancelled: it is {} already", record.task.status);
+            let why = format!("the task cannot be cancelled: its status is already {}", record.task.status);
             return Err(RpcError::invalid_params(why));
         }
         self.tasks.cancel(&record).await?;

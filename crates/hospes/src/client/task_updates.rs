@@ -87,13 +87,13 @@ async fn fetch_task_details(core: &Arc<ClientCore>, call: &Call, mut found: GetT
         match core.add_task_outcome(call, &mut found).await {
             Ok(()) => return found,
             Err(error) if !found.task.status.is_terminal() => {
-                tracing::debug!(%error, "what a task wants to know is not known");
+                tracing::debug!(%error, "cannot fetch the task's input requests");
                 return found;
             }
             Err(error) if tries >= MAX_FETCH_ATTEMPTS || error.is_closed() => {
-                tracing::warn!(%error, "what a task has come to is not known");
+                tracing::warn!(%error, "cannot fetch the task's result");
                 let why = error.to_rpc().message;
-                let why = format!("the task is over, but what it came to could not be fetched: {why}");
+                let why = format!("the task has ended, but its result could not be fetched: {why}");
                 found.task.status = TaskStatus::Failed;
                 found.error = Some(RpcError::internal(why));
                 return found;

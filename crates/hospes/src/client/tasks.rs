@@ -49,7 +49,7 @@ impl Client {
         let tasks = self.capabilities().and_then(|has| has.tasks.as_ref());
         let offered = match tasks.is_some_and(|tasks| tasks.list.is_some()) {
             true => Ok(()),
-            false => Err(CallError::NotOffered("list of tasks")),
+            false => Err(CallError::NotOffered("listing tasks")),
         };
         PaginatedStream::new(self, offered)
     }
@@ -137,7 +137,7 @@ pub(super) async fn start_task_call<T: FromReply>(
     let (stage, last) = match reply {
         Reply::CreateTask(made) => (RunningTaskStage::Running(made.task.task_id.clone()), Some(made.task)),
         Reply::CallTool(result) => (RunningTaskStage::Done(result), None),
-        _ => return Err(malformed(&method, "it is of another kind")),
+        _ => return Err(malformed(&method, "unexpected result type")),
     };
     let mut task = RunningTask::new(client, stage);
     task.last = last;
@@ -147,7 +147,7 @@ pub(super) async fn start_task_call<T: FromReply>(
 fn expect_complete(answer: PeerResult, method: &Method) -> Result<Reply, CallError> {
     match answer {
         PeerResult::Complete(reply) => Ok(reply),
-        _ => Err(malformed(method, "it is of another kind")),
+        _ => Err(malformed(method, "unexpected result type")),
     }
 }
 
@@ -232,11 +232,10 @@ impl RunningTask {
             }
             match status {
                 TaskStatus::Completed => {
-                    let raw =
-                        result.ok_or_else(|| malformed(&Method::TasksGet, "a task without its result"))?;
+                    let raw = result.ok_or_else(|| malformed(&Method::TasksGet, "the task has no result"))?;
                     let reply = expect_complete(core.decode(&Method::ToolsCall, &raw)?, &Method::ToolsCall)?;
                     let Reply::CallTool(result) = reply else {
-                        return Err(malformed(&Method::TasksGet, "the result is no tool's"));
+                        return Err(malformed(&Method::TasksGet, "the result is not a tool result"));
                     };
                     self.stage = RunningTaskStage::Done(result);
                     continue;
@@ -266,7 +265,7 @@ impl RunningTask {
         let core = &self.client.core;
         let tasks = core.server.capabilities.as_ref().and_then(|has| has.tasks.as_ref());
         if core.protocol.revision.is_legacy() && tasks.is_none_or(|tasks| tasks.cancel.is_none()) {
-            return Err(CallError::NotOffered("cancelling of tasks"));
+            return Err(CallError::NotOffered("cancelling tasks"));
         }
         let raw = core
             .send_task_request(&Method::TasksCancel, id, &TaskParams::new(id.as_str()), core.settings.times)
@@ -285,7 +284,7 @@ impl RunningTask {
             Err(error) => {
                 // Nothing else tells the server that nobody will answer.
                 if let Err(error) = self.cancel().await {
-                    tracing::debug!(%error, "a task that asks in vain was not cancelled");
+                    tracing::debug!(%error, "cannot cancel a task whose questions were not answered");
                 }
                 return Err(error);
             }
@@ -357,7 +356,7 @@ impl ClientCore {
         }
         match self.find_task_support(client, tool).await? {
             Some(TaskSupport::Optional | TaskSupport::Required) => Ok(()),
-            _ => Err(CallError::NotOffered("tasks of this tool")),
+            _ => Err(CallError::NotOffered("tasks for this tool")),
         }
     }
 
@@ -383,7 +382,7 @@ impl ClientCore {
         let raw = self.send_task_request(&method, id, &TaskParams::new(id), self.settings.times).await?;
         match expect_complete(self.decode(&method, &raw)?, &method)? {
             Reply::GetTask(found) => Ok(*found),
-            _ => Err(malformed(&method, "it is of another kind")),
+            _ => Err(malformed(&method, "unexpected result type")),
         }
     }
 
@@ -393,7 +392,7 @@ impl ClientCore {
         let raw = self.send_task_request(&Method::TasksResult, id, &TaskParams::new(id), limits).await?;
         match expect_complete(self.decode(&Method::ToolsCall, &raw)?, &Method::ToolsCall)? {
             Reply::CallTool(result) => Ok(result),
-            _ => Err(malformed(&Method::TasksResult, "the result is no tool's")),
+            _ => Err(malformed(&Method::TasksResult, "the result is not a tool result")),
         }
     }
 

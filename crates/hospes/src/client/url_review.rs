@@ -41,9 +41,9 @@ pub enum UrlWarning {
 impl fmt::Display for UrlWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Punycode => "the domain has letters that may look like others",
+            Self::Punycode => "the domain contains characters that may look like others",
             Self::NotEncrypted => "the connection is not encrypted",
-            Self::Address => "the host is an address and has no name",
+            Self::Address => "the host is an IP address instead of a name",
         })
     }
 }
@@ -53,13 +53,13 @@ impl fmt::Display for UrlWarning {
 #[non_exhaustive]
 pub enum UrlReviewError {
     /// It is no URL.
-    #[error("it is no URL")]
+    #[error("it is not a valid URL")]
     Malformed,
     /// It is no page of the web: only `https` is, and `http`.
-    #[error("only https and http URLs can be visited")]
+    #[error("only https and http URLs can be opened")]
     Scheme,
     /// It holds a name or a password, which also lets one host look like another.
-    #[error("a URL with credentials in it is not visited")]
+    #[error("a URL that contains credentials cannot be opened")]
     Credentials,
 }
 

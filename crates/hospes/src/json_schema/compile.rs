@@ -46,12 +46,14 @@ pub(crate) fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
         let known = DIALECTS.contains(&dialect.trim_end_matches('#'));
         if !known {
             let spoken = DIALECTS.join(", ");
-            return Err(format!("the dialect {dialect} is not spoken here; these are: {spoken}"));
+            return Err(format!("unsupported schema dialect {dialect}; supported: {spoken}"));
         }
     }
     let most = MAX_SUBSCHEMAS as u64;
     if CompositionCost::default().cost(schema, schema).is_none_or(|cost| cost > most) {
-        return Err(format!("it applies more than {most} schemas to one value, or refers to itself there"));
+        return Err(format!(
+            "it applies more than {most} schemas to one value, or refers to itself without end"
+        ));
     }
     options.should_validate_formats(true).build(schema).map_err(|error| error.to_string())
 }
@@ -73,6 +75,6 @@ impl jsonschema::Retrieve for NoExternalSchemas {
         &self,
         uri: &jsonschema::Uri<String>,
     ) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
-        Err(format!("the schema refers to {uri}, and schemas are never fetched").into())
+        Err(format!("the schema refers to {uri}, but external schemas are never fetched").into())
     }
 }

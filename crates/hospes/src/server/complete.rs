@@ -62,7 +62,7 @@ impl Completes {
 /// the total number are sent.
 #[diagnostic::on_unimplemented(
     message = "a completion cannot return `{Self}`",
-    label = "not values to choose from",
+    label = "not a list of completion values",
     note = "return `Vec<String>`, `Vec<&'static str>`, `Completion`, or a `Result` of one of them"
 )]
 pub trait IntoCompletion {
@@ -111,7 +111,7 @@ where
 /// Source of completions: a handler that takes [`Typed`](crate::server::Typed), or a list of all values. From a list
 /// the values that match the typed text are offered, the likeliest first.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not where completions can come from",
+    message = "`{Self}` is not a source of completions",
     label = "neither a handler nor a list",
     note = "give a list of strings, or an async function that takes `Typed` and returns a list of strings"
 )]
@@ -175,7 +175,9 @@ impl IntoCompleter<FixedValues> for Vec<String> {
     fn into_completer(self) -> Completer {
         let run: ErasedHandler<Completion> = std::sync::Arc::new(move |parts| {
             let CallInput::Completion { typed, .. } = parts.input else {
-                return Err(hospes_model::RpcError::internal("only a completion can be completed").into());
+                return Err(
+                    hospes_model::RpcError::internal("this handler only serves completion requests").into()
+                );
             };
             let fitting: Self = fitting(typed, &self).into_iter().map(str::to_owned).collect();
             Ok(Box::pin(std::future::ready(fitting.into_completion())))

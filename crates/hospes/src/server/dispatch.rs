@@ -80,14 +80,14 @@ impl Server {
         }
         let view = call.params.view();
         let Some(name) = view.name.as_deref() else {
-            let why = "tools/call wants the tool's `name`, a string";
+            let why = "tools/call requires the tool's `name`, a string";
             return ToolRunOutcome::Done(RpcError::invalid_params(why).into());
         };
         let nothing = RawJson::empty_object();
         let arguments = match &view.arguments {
             Some(arguments) if arguments.is_object() => arguments,
             Some(arguments) if !arguments.is_null() => {
-                let why = "tools/call wants `arguments` to be an object";
+                let why = "tools/call requires `arguments` to be an object";
                 return ToolRunOutcome::Done(RpcError::invalid_params(why).into());
             }
             _ => &nothing,
@@ -113,7 +113,7 @@ impl Server {
                     }
                     // TASK-06
                     (None, TaskPreference::Asked(_)) => {
-                        let why = format!("the tool {name} is not run as a task");
+                        let why = format!("the tool {name} does not support tasks");
                         return Err(RpcError::new(code::METHOD_NOT_FOUND, why).into());
                     }
                     (None, _) => {}
@@ -184,7 +184,7 @@ impl Server {
 
     async fn read_resource(&self, call: &Call) -> Outcome {
         let Some(uri) = call.params.view().uri.as_deref() else {
-            return RpcError::invalid_params("resources/read wants the resource's `uri`, a string").into();
+            return RpcError::invalid_params("resources/read requires the resource's `uri`, a string").into();
         };
         let started = self.shared.read(|all| {
             if !has_resources(all) {

@@ -9,7 +9,7 @@ use crate::server::template::UriTemplateError;
 #[non_exhaustive]
 pub enum RegisterError {
     /// There is one already.
-    #[error("there is a {kind} called {name:?} already")]
+    #[error("duplicate {kind} {name:?}")]
     Duplicate {
         /// Kind of item: a tool, a prompt, a resource, a resource template, a completion.
         kind: &'static str,
@@ -17,7 +17,7 @@ pub enum RegisterError {
         name: String,
     },
     /// A tool's name is empty, too long, or has other characters than it may (TOOL-38).
-    #[error("{name:?} is no name for a tool: 1 to 128 of A-Z a-z 0-9 _ - . make one")]
+    #[error("invalid tool name {name:?}: it must have 1 to 128 of the characters A-Z a-z 0-9 _ - .")]
     BadToolName {
         /// The name.
         name: String,
@@ -35,7 +35,8 @@ pub enum RegisterError {
     },
     /// `Args<T>` of something that is no struct.
     #[error(
-        "the arguments of {tool:?} have the type {type_name}, which is no JSON object: take a struct with a field for each argument"
+        "the arguments of {tool:?} have the type {type_name}, which is not a JSON object: use a struct with a field \
+         for each argument"
     )]
     ArgumentsNotAnObject {
         /// The tool or prompt.
@@ -59,7 +60,7 @@ pub enum RegisterError {
     #[error(transparent)]
     BadTemplate(#[from] UriTemplateError),
     /// A handler that wants a variable which its URI template does not have.
-    #[error("the template {template:?} has no variable {variable:?}, which its handler wants")]
+    #[error("the template {template:?} has no variable {variable:?}, which its handler requires")]
     NoSuchVariable {
         /// The template.
         template: String,
@@ -78,7 +79,7 @@ pub enum RegisterError {
     #[error(transparent)]
     BadMetaKey(#[from] hospes_model::BadMetaKey),
     /// Invalid media type.
-    #[error("{mime_type:?} is no media type of {of:?}: one is written `type/subtype`")]
+    #[error("{mime_type:?} is not a valid media type for {of:?}: write `type/subtype`")]
     BadMediaType {
         /// The resource or the template.
         of: String,

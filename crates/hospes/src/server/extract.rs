@@ -20,8 +20,9 @@ use crate::{Context, Error};
 /// Parameter of a handler, extracted from the call.
 #[diagnostic::on_unimplemented(
     message = "a handler cannot take `{Self}`",
-    label = "not something that a call has",
-    note = "typed arguments are taken as `Args<{Self}>`, with `#[derive(Deserialize, JsonSchema)]`; what the server shares as `State<{Self}>`"
+    label = "not an extractor",
+    note = "take typed arguments as `Args<{Self}>`, with `#[derive(Deserialize, JsonSchema)]`, \
+            and shared state as `State<{Self}>`"
 )]
 pub trait FromCall: Sized + Send {
     /// Declares the parameter's needs at registration; most have none.
@@ -196,7 +197,7 @@ impl<T: Send + Sync + 'static> FromCall for State<T> {
             let name = type_name::<T>();
             tracing::error!(
                 state = name,
-                "a handler wants a state that the server was not given: Server::state"
+                "handler requires state that is not registered; register it with Server::state"
             );
             RpcError::internal(format!("the server has no state of type {name}")).into()
         })
@@ -215,7 +216,9 @@ pub struct Extension<T>(pub T);
 impl<T: Clone + Send + Sync + 'static> FromCall for Extension<T> {
     fn from_call(parts: &CallParts<'_>) -> Result<Self, Error> {
         let found = parts.context.extension::<T>().cloned().map(Self);
-        found.ok_or_else(|| RpcError::internal(format!("this call carries no {}", type_name::<T>())).into())
+        found.ok_or_else(|| {
+            RpcError::internal(format!("the call has no extension {}", type_name::<T>())).into()
+        })
     }
 }
 

@@ -24,7 +24,7 @@ use crate::server::extract::{CallParts, Declaration, FromCall};
     label = "not a handler",
     note = "a handler is an async function or closure, such as `async fn add(Args(numbers): Args<Add>) -> i64`",
     note = "each parameter must be one of `Args<T>` (`T` with `Deserialize` and `JsonSchema`), `State<T>`, `Context`, `RawJson`, `ServerHandle`, `Uri`, `Typed`, or another type that implements `FromCall`",
-    note = "a closure must be `async move` inside, and what it holds must be `Send + Sync + 'static`"
+    note = "a closure must return an `async move` block, and its captures must be `Send + Sync + 'static`"
 )]
 pub trait Handler<Parameters>: Send + Sync + 'static {
     /// Return type of the handler.

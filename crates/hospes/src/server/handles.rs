@@ -62,10 +62,10 @@ struct StoredValue<T> {
 #[non_exhaustive]
 pub enum HandleError {
     /// Unknown, expired, or owned by another caller; the caller is not told which.
-    #[error("there is nothing under this handle, or no longer: begin again")]
+    #[error("unknown or expired handle; start again")]
     Unknown,
     /// The maximum number of values is stored (setting `max_handles`).
-    #[error("too much is kept already (setting max_handles); try again later")]
+    #[error("too many handles are in use (setting max_handles); try again later")]
     Full,
 }
 

@@ -42,7 +42,7 @@ impl ToolArgumentMistake {
     pub(crate) fn wrong(pointer: &str, wanted: &str, given: &Value) -> Self {
         Self::at(
             pointer,
-            format!("wanted {wanted}, given {}", shortened(&given.to_string(), MAX_SHOWN_CHARS)),
+            format!("expected {wanted}, got {}", shortened(&given.to_string(), MAX_SHOWN_CHARS)),
         )
     }
 }
@@ -58,7 +58,7 @@ pub(crate) fn explain_decode_failure<T: DeserializeOwned>(rules: &ArgumentRules,
         // The type asks for more than its schema says.
         let mut json = serde_json::Deserializer::from_slice(raw.as_bytes());
         let text = match serde_path_to_error::deserialize::<_, T>(&mut json) {
-            Ok(_) => ToolArgumentMistake::at("", "not what the tool takes".to_owned()),
+            Ok(_) => ToolArgumentMistake::at("", "does not match the tool's input type".to_owned()),
             Err(error) => {
                 let path = error.path().to_string();
                 let path = if path == "." { String::new() } else { path };
@@ -107,7 +107,7 @@ fn find_unknown_arguments(rules: &ArgumentRules, value: &Value, mistakes: &mut V
     let (Some(known), Value::Object(members)) = (&rules.known, value) else { return };
     for name in members.keys().filter(|name| known.iter().all(|known| **known != ***name)) {
         let meant = did_you_mean(name, known.iter().map(|known| &**known));
-        mistakes.push(ToolArgumentMistake::at_member("", name, format!("not known here{meant}")));
+        mistakes.push(ToolArgumentMistake::at_member("", name, format!("unknown property{meant}")));
     }
 }
 

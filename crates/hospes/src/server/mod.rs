@@ -319,7 +319,7 @@ impl Server {
     /// When it is zero.
     #[track_caller]
     pub fn page_size(mut self, entries: usize) -> Self {
-        assert!(entries > 0, "a page must have an entry");
+        assert!(entries > 0, "a page must have at least one entry");
         self.listing.page_size = entries;
         self.reset_pages()
     }

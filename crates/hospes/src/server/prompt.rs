@@ -214,7 +214,7 @@ impl PromptEntry {
             variables.iter().filter(|(name, _)| !self.open && known().all(|known| known != *name))
         {
             let name = super::mistakes::shortened(name, 80);
-            wrong.push(format!("{name} is not known{}", did_you_mean(&name, known())));
+            wrong.push(format!("unknown argument {name}{}", did_you_mean(&name, known())));
         }
         if !wrong.is_empty() {
             let message =
@@ -232,8 +232,8 @@ impl PromptEntry {
 pub(crate) fn complete_prompt(name: &str, mut result: GetPromptResult) -> Result<GetPromptResult, RpcError> {
     for message in &mut result.messages {
         content::complete_block(&mut message.content).map_err(|why| {
-            tracing::error!(prompt = name, why, "a prompt's message cannot be sent");
-            RpcError::internal(format!("a message of the prompt {name} cannot be sent: {why}"))
+            tracing::error!(prompt = name, why, "invalid prompt message");
+            RpcError::internal(format!("invalid message in the prompt {name}: {why}"))
         })?;
     }
     Ok(result)

@@ -253,7 +253,7 @@ where
 
 /// Source of a resource's contents: a handler, or the contents themselves (text, or bytes).
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not where a resource's contents can come from",
+    message = "`{Self}` is not a source of resource contents",
     label = "neither a handler nor contents",
     note = "give text, bytes, or an async function that returns something that implements `IntoContents`"
 )]
@@ -431,9 +431,9 @@ pub(crate) fn complete_contents(
         if let (Some(listed), Some(read)) = (mime_type, contents.mime_type.as_deref())
             && !same(listed, read)
         {
-            tracing::error!(uri, listed, read, "a resource is listed with another media type than it has");
+            tracing::error!(uri, listed, read, "resource was read with a different media type than listed");
             let shown = super::mistakes::shortened(uri, 200);
-            return Err(RpcError::internal(format!("{shown} is listed as {listed}, and was read as {read}")));
+            return Err(RpcError::internal(format!("{shown} is listed as {listed}, but was read as {read}")));
         }
     }
     Ok(result)

@@ -238,7 +238,7 @@ impl CallerRateLimiter {
         };
         taken.map_err(|wait| CallRateError {
             text: format!(
-                "too many {what}: there may be {} (setting {setting}); try again in {} ms",
+                "too many {what}: the limit is {} (setting {setting}); try again in {} ms",
                 self.rate,
                 wait.as_millis() + 1
             ),

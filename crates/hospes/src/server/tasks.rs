@@ -125,7 +125,7 @@ impl Server {
         Box::pin(async move {
             match server.run_tool(&call, true).await {
                 ToolRunOutcome::Done(outcome) => outcome,
-                ToolRunOutcome::ForTask(_) => RpcError::internal("the task is not run").into(),
+                ToolRunOutcome::ForTask(_) => RpcError::internal("the tool does not support tasks").into(),
             }
         })
     }
@@ -278,7 +278,7 @@ impl TaskRun {
 
     fn poll(&self, work: &mut ToolFuture, cx: &mut TaskContext<'_>) -> Poll<Result<Outcome, Notification>> {
         let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))).unwrap_or_else(|_| {
-            tracing::error!("the handler of a task panicked");
+            tracing::error!("task handler panicked");
             Poll::Ready(RpcError::internal("the handler panicked").into())
         });
         if polled.is_ready() {

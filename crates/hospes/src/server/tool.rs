@@ -232,7 +232,7 @@ impl ToolEntry {
         // one must not take long.
         let (known, exacting) = if let Some(given) = input_schema {
             if !schema::is_of_object(&given) {
-                return Err(bad_schema("its root must say \"type\": \"object\"".into()));
+                return Err(bad_schema("its root must have \"type\": \"object\"".into()));
             }
             listed.input_schema = given;
             (None, true)
@@ -250,7 +250,7 @@ impl ToolEntry {
             (shaped.known, shaped.exacting)
         };
         if !crate::json_schema::is_bounded(&listed.input_schema) {
-            return Err(bad_schema("it is too large or too deep to be checked".into()));
+            return Err(bad_schema("it is too large or too deeply nested to be validated".into()));
         }
         #[cfg(feature = "validate")]
         let schema = value_of(&listed.input_schema).map_err(bad_schema)?;
@@ -345,8 +345,8 @@ impl OutputContract {
     }
 
     fn violation_error(&self) -> Error {
-        tracing::error!(tool = %self.tool, "a tool's structured content does not fit its output schema");
-        RpcError::internal(format!("the result of {} does not fit its output schema", self.tool)).into()
+        tracing::error!(tool = %self.tool, "structured content does not match the tool's output schema");
+        RpcError::internal(format!("the result of {} does not match its output schema", self.tool)).into()
     }
 }
 

@@ -62,20 +62,20 @@ fn collect_mistakes(
             let name = property.as_str().unwrap_or_default();
             let property = holder.get("properties").and_then(|all| all.get(name));
             let what = property.map_or_else(|| "a value".to_owned(), |schema| describe_schema(schema, root));
-            mistakes.push(ToolArgumentMistake::at_member(path, name, format!("missing; wanted {what}")));
+            mistakes.push(ToolArgumentMistake::at_member(path, name, format!("missing; expected {what}")));
         }
         ValidationErrorKind::AdditionalProperties { unexpected }
         | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
             let properties = holder.get("properties").and_then(Value::as_object);
             for name in unexpected {
                 let known = || properties.into_iter().flat_map(Map::keys).map(String::as_str);
-                let mut text = format!("not known here{}", did_you_mean(name, known()));
+                let mut text = format!("unknown property{}", did_you_mean(name, known()));
                 if !text.ends_with('?') {
                     let all = known().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
                     text += &if all.is_empty() {
-                        "; nothing is taken".to_owned()
+                        "; no properties are allowed".to_owned()
                     } else {
-                        format!("; known: {all}")
+                        format!("; known properties: {all}")
                     };
                 }
                 mistakes.push(ToolArgumentMistake::at_member(path, name, text));
@@ -109,11 +109,11 @@ fn collect_mistakes(
                 ValidationErrorKind::MaxLength { limit } => format!("{limit} characters or fewer"),
                 ValidationErrorKind::MinItems { limit } => format!("{limit} items or more"),
                 ValidationErrorKind::MaxItems { limit } => format!("{limit} items or fewer"),
-                ValidationErrorKind::UniqueItems => "no item twice".to_owned(),
+                ValidationErrorKind::UniqueItems => "unique items".to_owned(),
                 ValidationErrorKind::Pattern { pattern } => format!("text that matches {pattern}"),
                 ValidationErrorKind::Format { format } => format!("text in the format {format}"),
                 ValidationErrorKind::OneOfMultipleValid { .. } => {
-                    let text = "fits more than one of the shapes that are wanted here".to_owned();
+                    let text = "matches more than one of the allowed schemas".to_owned();
                     return mistakes.push(ToolArgumentMistake::at(path, text));
                 }
                 _ => return mistakes.push(ToolArgumentMistake::at(path, shortened(&error.to_string(), 300))),
@@ -145,7 +145,7 @@ fn find_tag_mistake(
     }
     let wanted = describe_schema(&json!({ "enum": tags }), root);
     match given.get(name) {
-        None => Some(ToolArgumentMistake::at_member(path, name, format!("missing; wanted {wanted}"))),
+        None => Some(ToolArgumentMistake::at_member(path, name, format!("missing; expected {wanted}"))),
         Some(tag) if !tags.contains(tag) => {
             let place = format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
             Some(ToolArgumentMistake::wrong(&place, &wanted, tag))

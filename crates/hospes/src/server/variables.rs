@@ -140,7 +140,7 @@ pub(crate) struct VariableError(String);
 
 impl VariableError {
     fn of(name: &str, wanted: impl fmt::Display, given: &str) -> Self {
-        Self(format!("{name}: wanted {wanted}, given {:?}", shortened(given, 80)))
+        Self(format!("{name}: expected {wanted}, got {:?}", shortened(given, 80)))
     }
 }
 
@@ -295,7 +295,7 @@ impl<'de> Deserializer<'de> for VariableDeserializer<'_> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, VariableError> {
-        let text = self.text("one of a few words")?;
+        let text = self.text("a keyword")?;
         if !variants.contains(&text) {
             let wanted = format!("one of {}", variants.join(", "));
             return Err(VariableError::of(self.name, wanted, text));

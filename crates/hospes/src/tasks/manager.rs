@@ -65,7 +65,7 @@ impl TaskManager {
         self.store.create(record).await.map_err(|why| store_failure(&why))?;
         let live = Arc::new(LiveTask::new(due));
         self.lock().insert(id.as_str().into(), Arc::clone(&live));
-        tracing::info!(task = shortened_id(&id), owner, method, ttl, "a task was made");
+        tracing::info!(task = shortened_id(&id), owner, method, ttl, "task created");
         self.sweep();
         Ok((task, live))
     }
@@ -90,8 +90,8 @@ impl TaskManager {
             if !self.misses.is_within(now, most) {
                 return too_often();
             }
-            tracing::warn!(owner, "somebody asked for a task that is not there, or is not theirs");
-            RpcError::invalid_params("there is no such task, or its time is over")
+            tracing::warn!(owner, "task not found, or owned by another caller");
+            RpcError::invalid_params("no such task: the id is unknown or expired")
         })
     }
 
@@ -133,7 +133,7 @@ impl TaskManager {
             live.stop();
         }
         if cancelled {
-            tracing::info!(task = shortened_id(id), owner, "a task was cancelled");
+            tracing::info!(task = shortened_id(id), owner, "task cancelled");
         }
         Ok(())
     }
@@ -164,7 +164,7 @@ impl TaskManager {
     pub(crate) async fn set_status_message(&self, id: &str, message: &str) {
         let said = self.change(id, |record, now| record.set_status_message(message, now)).await;
         if let Err(error) = said {
-            tracing::debug!(task = shortened_id(id), %error, "a task's status message was not kept");
+            tracing::debug!(task = shortened_id(id), %error, "cannot store the task's status message");
         }
     }
 
@@ -173,7 +173,7 @@ impl TaskManager {
         let failed = outcome.is_err();
         let mut kept = self.change(id, |record, now| record.finish(outcome.clone(), now)).await;
         if let Err(error) = &kept {
-            tracing::error!(task = shortened_id(id), %error, "a task's result was not kept");
+            tracing::error!(task = shortened_id(id), %error, "cannot store the task's result");
             let error = error.clone();
             kept = self.change(id, |record, now| record.finish(Err(error.clone()), now)).await;
         }
@@ -181,7 +181,7 @@ impl TaskManager {
             live.finish_work();
         }
         if matches!(kept, Ok(true)) {
-            tracing::info!(task = shortened_id(id), failed, "a task has ended");
+            tracing::info!(task = shortened_id(id), failed, "task finished");
         }
     }
 
@@ -229,13 +229,13 @@ impl TaskManager {
                 if let Some(live) = self.live_task(id) {
                     live.wake();
                     if over {
-                        tracing::debug!(task = shortened_id(id), "a task is over");
+                        tracing::debug!(task = shortened_id(id), "task reached a terminal status");
                     }
                 }
                 return Ok(true);
             }
         }
-        Err(RpcError::internal("the task changes too fast"))
+        Err(RpcError::internal("task store conflict: the task was changed concurrently too often"))
     }
 
     /// Forgets tasks whose time is over, for as long as there are any.
@@ -270,7 +270,7 @@ impl TaskManager {
                         }
                     }
                     Err(error) => {
-                        tracing::error!(%error, "old tasks were not removed");
+                        tracing::error!(%error, "cannot remove expired tasks");
                         SWEEP_RETRY_DELAY
                     }
                 };
@@ -287,7 +287,7 @@ impl TaskManager {
                 live.stop();
                 live.wake();
             }
-            tracing::info!(task = shortened_id(id), "a task's time is over");
+            tracing::info!(task = shortened_id(id), "task expired");
         }
     }
 
@@ -316,11 +316,11 @@ impl TaskManager {
         if broken.is_empty() {
             return;
         }
-        tracing::info!(tasks = broken.len(), "tasks were stopped: nobody is left to ask for them here");
+        tracing::info!(tasks = broken.len(), "running tasks stopped: the server is shutting down");
         let tasks = Arc::clone(self);
         runtime.spawn(async move {
             for id in broken {
-                let error = RpcError::internal("what ran the task has ended");
+                let error = RpcError::internal("the server that ran the task was shut down");
                 tasks.finish(&id, Err(error)).await;
             }
         });
@@ -364,7 +364,7 @@ impl Drop for TaskManagerHandle {
 /// Creates an unguessable id (TASK-25, TSKX-18).
 fn new_id() -> Result<String, RpcError> {
     let mut random = [0_u8; 18];
-    getrandom::fill(&mut random).map_err(|_| RpcError::internal("no randomness"))?;
+    getrandom::fill(&mut random).map_err(|_| RpcError::internal("no random bytes available"))?;
     Ok(URL_SAFE_NO_PAD.encode(random))
 }
 
@@ -375,7 +375,7 @@ pub(crate) fn shortened_id(id: &str) -> &str {
 
 fn store_failure(error: &TaskStoreError) -> RpcError {
     if let TaskStoreError::Failed(source) = error {
-        tracing::error!(error = %source, "the task store failed");
+        tracing::error!(error = %source, "task store error");
     }
     RpcError::internal(error.to_string())
 }
@@ -390,5 +390,5 @@ fn read_cursor(cursor: &str) -> Result<TaskPosition, RpcError> {
         let (created, id) = text.split_once('.')?;
         Some(TaskPosition::new(created.parse().ok()?, id))
     };
-    read().ok_or_else(|| RpcError::invalid_params("the cursor is not one of ours"))
+    read().ok_or_else(|| RpcError::invalid_params("unknown or expired cursor"))
 }

@@ -79,14 +79,14 @@ impl MemoryTasks {
     fn insert(&self, record: TaskRecord) -> Result<(), TaskStoreError> {
         let mut state = self.lock();
         let full = |what: &str, max: usize, setting: &str| {
-            Err(TaskStoreError::Full(format!("{what} {max} tasks are kept already (setting {setting})")))
+            Err(TaskStoreError::Full(format!("too many tasks: {what} {max} (setting {setting})")))
         };
         if state.tasks.len() >= self.max_tasks {
-            return full("as many as", self.max_tasks, "max_tasks");
+            return full("the limit is", self.max_tasks, "max_tasks");
         }
         let own = state.owners.get(&record.owner).map_or(0, BTreeSet::len);
         if own >= self.max_tasks_per_owner {
-            return full("of this caller,", self.max_tasks_per_owner, "max_tasks_per_owner");
+            return full("the limit for each caller is", self.max_tasks_per_owner, "max_tasks_per_owner");
         }
         let bytes = state.bytes.saturating_add(record.weight());
         if bytes > self.max_bytes {

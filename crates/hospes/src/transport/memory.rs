@@ -25,7 +25,7 @@ pub fn serve_with(server: StdioServer) -> DuplexStream {
     let (input, output) = tokio::io::split(ours);
     tokio::spawn(async move {
         if let Err(error) = server.serve_io(input, output).await {
-            tracing::debug!(%error, "a connection in memory failed");
+            tracing::debug!(%error, "in-memory connection failed");
         }
     });
     theirs

@@ -181,7 +181,7 @@ impl<R: Fn() -> usize> WatchdogTask<R> {
             if Instant::now() >= deadline {
                 tracing::error!(
                     handlers = (self.running)(),
-                    "a handler did not give back its thread within the shutdown timeout: the process is ended"
+                    "a handler still blocked its thread after the shutdown timeout: terminating the process"
                 );
                 std::process::exit(code.unwrap_or(STUCK_EXIT_CODE));
             }

@@ -30,7 +30,7 @@ async fn a_tool_whose_headers_break_the_rules_is_dropped_and_the_log_says_why() 
         newer(&fake).await.tools().all().await.unwrap().into_iter().map(|tool| tool.name).collect();
     assert_eq!(names, ["good", "plain"]);
     let log = log.text();
-    let said: Vec<&str> = log.lines().filter(|line| line.contains("was dropped")).collect();
+    let said: Vec<&str> = log.lines().filter(|line| line.contains("tool dropped")).collect();
     assert_eq!(said.len(), 3, "{log}");
     for (line, name) in said.iter().zip(["empty", "blank", "number"]) {
         assert!(line.starts_with("WARN") && line.contains(name) && line.contains("error="), "{line}");

@@ -116,7 +116,7 @@ async fn a_redirect_is_followed_within_the_origin_and_not_beyond() {
     let fake = Fake::serve(move |_| Said::status(307).header("location", &there)).await;
     let error = Client::connect(Target::url(&fake.url).header("authorization", "s3cret")).await.unwrap_err();
     assert_eq!(error.status, Some(307));
-    assert!(error.to_string().contains(&format!("{}, another server", elsewhere.url)), "{error}");
+    assert!(error.to_string().contains(&format!("{}, a different origin", elsewhere.url)), "{error}");
     assert!(elsewhere.asked().is_empty());
     // Nor where a message would become a question without one.
     let fake = Fake::serve(|_| Said::status(302).header("location", "/login?token=s3cret")).await;

@@ -176,7 +176,7 @@ async fn servers_on_this_machine_need_no_proxy_and_wrong_settings_have_names() {
     let error =
         builder().proxy("socks5://me:s3cret@x", "").connect("http://server.test/mcp").await.unwrap_err();
     assert_eq!(error.stage, ConnectStage::Target);
-    assert!(error.to_string().contains("proxy is no URL"), "{error}");
+    assert!(error.to_string().contains("proxy is not a supported proxy URL"), "{error}");
     assert!(!error.to_string().contains("s3cret"), "{error}");
     let empty = tempfile::NamedTempFile::new().unwrap();
     for file in [empty.path(), std::path::Path::new("/nowhere/ca.pem")] {

@@ -56,7 +56,7 @@ async fn a_session_id_is_neither_logged_nor_shown() {
     client.close().await;
     let asked = fake.asked();
     assert!(asked.iter().any(|asked| asked.header("mcp-session-id") == Some("session-1")));
-    assert!(log.text().contains("a new one is opened"), "nothing was logged: {}", log.text());
+    assert!(log.text().contains("opening a new one"), "nothing was logged: {}", log.text());
     for text in [shown, log.text()] {
         assert!(!text.contains("session-0") && !text.contains("session-1"), "{text}");
     }

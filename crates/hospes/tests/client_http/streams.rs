@@ -17,7 +17,7 @@ async fn a_request_lost_with_its_stream_is_asked_anew_under_another_id() {
     let client = newer(&fake).await;
     for sent in 1..=2 {
         let error = client.call("echo", ()).await.unwrap_err();
-        assert!(error.to_string().contains("broke off"), "{error}");
+        assert!(error.to_string().contains("ended before the response"), "{error}");
         let calls = fake.asked().iter().filter(|asked| asked.method() == "tools/call").count();
         assert_eq!(calls, sent, "nothing is sent again by itself");
     }
@@ -104,7 +104,7 @@ async fn a_stream_that_cannot_be_taken_up_fails_its_call() {
     let error = client.call("marked", ()).await.unwrap_err();
     assert!(error.to_string().contains("refused"), "{error}");
     let error = client.call("unmarked", ()).await.unwrap_err();
-    assert!(error.to_string().contains("broke off"), "{error}");
+    assert!(error.to_string().contains("ended before the response"), "{error}");
 }
 
 /// A flood of comments left neither the call nor the runtime time to look at a clock.

@@ -86,7 +86,7 @@ async fn a_handshake_that_is_not_answered_ends_and_is_not_cancelled() {
         let (read, write) = tokio::io::split(wire);
         let builder = Client::builder().revision(revision).connect_timeout(Duration::from_secs(7));
         let error = builder.over(read, write).await.unwrap_err();
-        assert!(error.what.contains("said nothing for 7.0s"), "{error}");
+        assert!(error.what.contains("no response from the server within 7.0s"), "{error}");
         settle().await;
         let (wire, impatient) = Peer::new(|_| None);
         let (read, write) = tokio::io::split(wire);
@@ -231,10 +231,10 @@ async fn the_use_of_tools_is_logged_without_what_is_said() {
         }
     }
     for line in [
-        "a tool was called tool=\"good\"",
-        "a tool was called and failed tool=\"bad\"",
-        "a call of a tool was refused tool=\"none\"",
-        "a call of a tool failed tool=\"slow\"",
+        "tool call succeeded tool=\"good\"",
+        "tool call returned an error result tool=\"bad\"",
+        "tool call rejected by the server tool=\"none\"",
+        "tool call failed tool=\"slow\"",
     ] {
         assert_eq!(log.lines(line).len(), Revision::ALL.len(), "{line}");
     }

@@ -36,7 +36,7 @@ async fn structured_content_has_to_be_what_the_tool_promised() {
         let right = client.call("add", json!({ "structuredContent": { "sum": 3 } })).await.unwrap();
         assert_eq!(right.structured_content.unwrap().as_str(), r#"{"sum":3}"#);
         for (result, why) in [
-            (&wrong, "structuredContent/sum does not fit the tool's outputSchema"),
+            (&wrong, "structuredContent/sum does not match the tool's outputSchema"),
             (&json!({ "structuredContent": {} }), "\"sum\" is a required property"),
             (&json!({}), "has no structuredContent"),
         ] {
@@ -107,7 +107,7 @@ async fn a_schema_in_another_dialect_or_elsewhere_is_not_followed() {
         .await;
         client.tools().all().await.unwrap();
         client.call("t", ()).await.unwrap();
-        let said = log.lines("cannot be checked");
+        let said = log.lines("cannot validate results");
         assert!(said.len() == 1 && said[0].contains(why), "{said:?}");
     }
     assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "somebody came");

@@ -36,10 +36,10 @@ async fn an_answer_that_does_not_fit_the_form_is_not_sent() {
         (json!({ "name": "ada" }), None),
         (json!({}), Some("`name` is missing")),
         (json!({ "name": "longer than that" }), Some("`name`")),
-        (json!({ "name": "ada", "age": 1.5 }), Some("`age` has to be a whole number")),
-        (json!({ "name": "ada", "age": -1 }), Some("`age` has to be at least 0")),
+        (json!({ "name": "ada", "age": 1.5 }), Some("`age` must be a whole number")),
+        (json!({ "name": "ada", "age": -1 }), Some("`age` must be at least 0")),
         (json!({ "name": "ada", "colour": "green" }), Some("`colour`")),
-        (json!([1]), Some("it is no object")),
+        (json!([1]), Some("it is not an object")),
     ] {
         for revision in [Revision::V2025_06_18, Revision::V2025_11_25] {
             let (_client, peer) = Peer::connect(saying(content.clone()), revision, |_| None).await;

@@ -141,24 +141,24 @@ impl<'de> Deserialize<'de> for DecisionRecord {
 #[non_exhaustive]
 pub enum DecideError {
     /// Nothing of this id waits, nor has lately.
-    #[error("nothing waits under this id: it was decided long ago, or never was")]
+    #[error("no pending approval with this id: it was decided long ago or never existed")]
     Unknown,
     /// It does not wait any more.
-    #[error("it is decided already, or its time is over, or whoever asked has gone away")]
+    #[error("it was already decided, has expired, or was withdrawn by the requester")]
     Over,
     /// The decision was not offered for this matter.
-    #[error("{0} is not offered here")]
+    #[error("{0} is not available for this approval")]
     NotOffered(&'static str),
     /// The edit is invalid.
-    #[error("this does not do: {0}")]
+    #[error("invalid edit: {0}")]
     Edit(String),
     /// The lasting permission is invalid.
-    #[error("the permission cannot be given: {0}")]
+    #[error("invalid permission: {0}")]
     Rule(String),
     /// The reason is longer than [`MAX_REASON`].
     #[error("the reason is longer than 2000 bytes")]
     LongReason,
     /// It could not be written down.
-    #[error("what was decided cannot be kept: {0}")]
+    #[error("the decision cannot be stored: {0}")]
     Store(String),
 }

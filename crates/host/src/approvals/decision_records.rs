@@ -17,9 +17,9 @@ impl ApprovalQueue {
     pub(super) async fn record(&self, matter: &Approval) {
         let (Some(audit), Some(entry)) = (self.0.audit.get(), decision_entry(matter)) else { return };
         if let Err(error) = audit.record(entry.clone()).await {
-            tracing::error!(%error, "what a person decided could not be recorded yet");
+            tracing::error!(%error, "decision could not be recorded yet");
             if audit.try_enqueue(entry).is_err() {
-                tracing::error!("what a person decided could not be recorded: too much is waiting");
+                tracing::error!("decision not recorded: the audit queue is full");
             }
         }
     }
@@ -28,7 +28,7 @@ impl ApprovalQueue {
     pub(super) fn try_record(&self, matter: &Approval) {
         let (Some(audit), Some(entry)) = (self.0.audit.get(), decision_entry(matter)) else { return };
         if audit.try_enqueue(entry).is_err() {
-            tracing::error!("what a person decided could not be recorded: too much is waiting");
+            tracing::error!("decision not recorded: the audit queue is full");
         }
     }
 
@@ -39,7 +39,7 @@ impl ApprovalQueue {
         entry.decision = Some("withdrawn".to_owned());
         entry.by = Some(by.to_owned());
         if audit.try_enqueue(entry).is_err() {
-            tracing::error!("what was withdrawn could not be recorded: too much is waiting");
+            tracing::error!("withdrawal not recorded: the audit queue is full");
         }
     }
 }
@@ -64,7 +64,7 @@ fn decision_entry(matter: &Approval) -> Option<AuditEntry> {
     };
     entry.decision = Some(decision.to_owned());
     entry.scope = Some(scope.to_owned());
-    let changed = if is_edited { ", in another form" } else { "" };
+    let changed = if is_edited { ", with edits" } else { "" };
     entry.by = Some(format!("{}{changed}", decided.by));
     Some(entry)
 }

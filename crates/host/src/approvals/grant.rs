@@ -137,7 +137,7 @@ impl LastingPermission {
         };
         match self.until {
             None => Ok(after(DEFAULT_PERMISSION_LIFETIME)),
-            Some(until) if until <= now => Err("it would be over already".to_owned()),
+            Some(until) if until <= now => Err("it would already have expired".to_owned()),
             Some(until) if until > after(MAX_PERMISSION_LIFETIME) => {
                 Err("it would last longer than a year".to_owned())
             }

@@ -55,7 +55,7 @@ impl GrantTable {
                 serde_json::from_str(&kept.body).map_err(|error| error.to_string())?;
             let conditions = GrantConditions::new(&grant.arguments, &grant.destinations)?;
             if grant.effect == GrantEffect::Allow && grant.target.is_none() {
-                return Err("it does not say at which command line or URL its server was".to_owned());
+                return Err("it does not name the command line or URL of its server".to_owned());
             }
             (grant.used_at, grant.uses) = (kept.used_at, kept.uses);
             Ok::<_, String>(ActiveGrant { grant, conditions, session: None })
@@ -74,7 +74,7 @@ impl GrantTable {
                 }
                 // Nothing is allowed by what cannot be read; the person is asked again.
                 Err(error) => {
-                    tracing::warn!(%id, error, "a lasting decision cannot be read and does not hold")
+                    tracing::warn!(%id, error, "lasting decision cannot be read and is ignored")
                 }
             }
         }
@@ -110,7 +110,9 @@ impl GrantTable {
             all.retain(|_, given| !given.is_over(now));
         }
         if all.len() >= MAX_GRANTS {
-            return Err(DecideError::Rule(format!("there are {MAX_GRANTS} already; revoke some")));
+            return Err(DecideError::Rule(format!(
+                "the limit of {MAX_GRANTS} grants is reached; revoke some"
+            )));
         }
         all.insert(grant.id.clone(), ActiveGrant { grant, conditions, session });
         Ok(())

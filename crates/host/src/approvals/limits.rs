@@ -40,21 +40,19 @@ impl ApprovalLimitExceeded {
     pub(super) fn message(self) -> String {
         match self {
             Self::Waiting(most) => {
-                format!("{most} matters wait for a decision already (setting max_waiting)")
+                format!("{most} approvals are already pending (setting max_waiting)")
             }
             Self::OfOne(most) => {
-                format!(
-                    "{most} matters of the same user wait for a decision already (setting max_waiting_of_one)"
-                )
+                format!("{most} approvals of the same user are already pending (setting max_waiting_of_one)")
             }
             Self::OfProgram { waiting, limit } => format!(
-                "{waiting} matters of the same application wait for a decision already, its share of {limit} (setting \
+                "{waiting} approvals of the same application are already pending, its share of {limit} (setting \
                  max_waiting_of_one)"
             ),
-            Self::Bytes(most) => format!(
-                "what waits for a decision would be more than {most} bytes with it (setting max_waiting_bytes)"
-            ),
-            Self::Running(most) => format!("{most} approved calls are under way"),
+            Self::Bytes(most) => {
+                format!("pending approvals would exceed {most} bytes with it (setting max_waiting_bytes)")
+            }
+            Self::Running(most) => format!("{most} approved calls are in progress"),
         }
     }
 }

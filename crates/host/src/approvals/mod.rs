@@ -303,7 +303,7 @@ impl ApprovalQueue {
         if let (Err(_), Some(grant), Some(kept)) = (&settled, grant, &self.0.kept)
             && let Err(error) = kept.remove(grant.id).await
         {
-            tracing::warn!(%error, "a lasting decision that came too late could not be taken back");
+            tracing::warn!(%error, "late lasting decision could not be revoked");
         }
         drop(turn);
         self.notify_changed();
@@ -486,7 +486,7 @@ impl ApprovalQueue {
             held.iter().filter_map(|id| self.finish(&mut state, id, ApprovalState::Withdrawn)).collect()
         };
         for matter in &withdrawn {
-            self.record_withdrawn(matter, "the host, which ended");
+            self.record_withdrawn(matter, "the host, on shutdown");
         }
         self.remove_finished().await;
         self.notify_changed();
@@ -547,15 +547,15 @@ impl ApprovalQueueError {
     pub(crate) fn message(self) -> Cow<'static, str> {
         match self {
             Self::Expired => {
-                "there is no approval for it any more: it was used, or nobody decided in time (setting approval_timeout)"
+                "its approval has expired: it was already used, or no decision was made in time (setting \
+                 approval_timeout)"
                     .into()
             }
-            Self::Changed => "what was approved is not what would be called".into(),
+            Self::Changed => "the call differs from the one that was approved".into(),
             Self::TooMany(full) => full.message().into(),
-            Self::NoId => "the system has no randomness".into(),
+            Self::NoId => "the system's random number generator failed".into(),
             Self::Store => {
-                "what waits for a person cannot be written to the host's state at the moment (the log says why)"
-                    .into()
+                "pending approvals cannot be written to the host's state at the moment (see the log)".into()
             }
         }
     }

@@ -68,9 +68,9 @@ impl ApprovalQueue {
             }
             (entry.written(), entry.matter.expires_at)
         };
-        let text = text.map_err(|error| store("a matter cannot be written", &error))?;
+        let text = text.map_err(|error| store("pending approval cannot be serialized", &error))?;
         let put = matters.insert(id.to_owned(), text, until).await;
-        put.map_err(|error| store("a matter cannot be kept", &error))?;
+        put.map_err(|error| store("pending approval cannot be stored", &error))?;
         let mut state = self.state();
         state.entries.get_mut(id).ok_or(ApprovalQueueError::Expired)?.keeping = PersistenceState::Yes;
         drop(state);
@@ -101,7 +101,7 @@ impl ApprovalQueue {
         if !done.map_err(|error| failed(&error))? {
             // Somebody was quicker, perhaps elsewhere: what is shown is what they made of it.
             if let Err(error) = self.reload_persisted().await {
-                tracing::warn!(%error, "what was decided elsewhere is seen later");
+                tracing::warn!(%error, "decisions made elsewhere cannot be read yet");
             }
             return Err(DecideError::Over);
         }
@@ -143,7 +143,7 @@ impl ApprovalQueue {
             }
             Err(error) => {
                 entry.keeping = PersistenceState::Yes;
-                Err(store("what was decided cannot be used up", &error))
+                Err(store("decision cannot be marked as used", &error))
             }
         }
     }
@@ -200,10 +200,7 @@ impl ApprovalQueue {
         let Some(Ok(written)) =
             written.filter(|written| written.as_ref().is_ok_and(|written| written.matter.id == kept.id))
         else {
-            tracing::warn!(
-                id = kept.id,
-                "a matter that was kept cannot be read; whoever asked has to ask anew"
-            );
+            tracing::warn!(id = kept.id, "stored approval cannot be read; the requester has to ask again");
             state.unreadable.insert(kept.id);
             return;
         };
@@ -231,7 +228,7 @@ impl ApprovalQueue {
                 state.over.retain(|id| !over.contains(id));
             }
             Err(error) => {
-                tracing::warn!(%error, "what waits no more cannot be removed from the host's state yet");
+                tracing::warn!(%error, "finished approvals cannot be removed from the host's state yet");
             }
         }
     }
@@ -312,7 +309,7 @@ fn instant(deadline: Timestamp, timeout: Duration, now: Timestamp) -> Instant {
 
 fn read(decided: &str) -> Option<DecisionRecord> {
     let read = serde_json::from_str(decided);
-    read.inspect_err(|error| tracing::warn!(%error, "a decision that was kept cannot be read")).ok()
+    read.inspect_err(|error| tracing::warn!(%error, "stored decision cannot be read")).ok()
 }
 
 fn store(what: &str, error: &(dyn std::error::Error + 'static)) -> ApprovalQueueError {

@@ -68,19 +68,17 @@ impl QueuedApproval {
             ApprovalDecision::Deny { reason: Some(reason), .. } if reason.len() > MAX_REASON_BYTES => {
                 Err(DecideError::LongReason)
             }
-            ApprovalDecision::Deny { block: true, .. } if !block => {
-                Err(DecideError::NotOffered("to deny it from now on"))
-            }
+            ApprovalDecision::Deny { block: true, .. } if !block => Err(DecideError::NotOffered("blocking")),
             ApprovalDecision::Deny { block: true, .. } => Ok(Some(LastingDecision::Denied)),
             ApprovalDecision::Deny { .. } => Ok(None),
             ApprovalDecision::Allow { edited, scope } => {
                 match edited {
-                    Some(_) if !edit => return Err(DecideError::NotOffered("an edit")),
+                    Some(_) if !edit => return Err(DecideError::NotOffered("editing")),
                     Some(edited) => {
                         match (&self.check, checker) {
                             (Some(check), _) => check(edited),
                             (None, Some(checker)) => checker(&self.matter, edited),
-                            (None, None) => Err("nobody here can look whether it can be done".to_owned()),
+                            (None, None) => Err("edits cannot be checked here".to_owned()),
                         }
                         .map_err(DecideError::Edit)?;
                     }

@@ -79,9 +79,7 @@ impl ApprovalQueue {
                 self.0.grants.insert(grant, session).is_err()
             });
             if is_full {
-                tracing::warn!(
-                    "there is no room for another lasting permission; the person will be asked again"
-                );
+                tracing::warn!("limit of lasting permissions reached; the user will be asked again");
             }
             let decision = match (lasting, decision) {
                 (Err(_), ApprovalDecision::Allow { .. }) => ApprovalDecision::allow(),

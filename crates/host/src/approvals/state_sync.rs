@@ -27,7 +27,7 @@ pub(super) async fn sync_with_state(desk: Weak<ApprovalQueueInner>, mut changes:
         if !used.is_empty()
             && let Err(error) = kept.record_uses(used).await
         {
-            tracing::warn!(%error, "when permissions were used cannot be noted");
+            tracing::warn!(%error, "last use of permissions cannot be stored");
         }
         is_stale |= changed;
         let desk = ApprovalQueue(Arc::clone(&inner));
@@ -42,14 +42,14 @@ pub(super) async fn sync_with_state(desk: Weak<ApprovalQueueInner>, mut changes:
                 // Some may have been revoked meanwhile: until that is known the person is asked.
                 Err(error) => {
                     inner.grants.suspend();
-                    tracing::error!(%error, "lasting permissions cannot be read, and do not hold until they can");
+                    tracing::error!(%error, "lasting permissions cannot be read and are ignored until they can");
                 }
             }
             drop(turn);
             // Who decides, and who takes, is found out where they are kept, whatever is shown meanwhile.
             if let Err(error) = desk.reload_persisted().await {
                 is_stale = true;
-                tracing::error!(%error, "what waits for a person cannot be read");
+                tracing::error!(%error, "pending approvals cannot be read");
             }
             inner.changes.send_modify(|count| *count += 1);
         }

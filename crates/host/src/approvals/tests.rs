@@ -587,7 +587,7 @@ async fn every_decision_is_recorded_when_it_is_made() {
         told,
         [
             row("deny", "block", CONSOLE, &ids[0]),
-            row("allow", "always", "the person at the console, in another form", &ids[1]),
+            row("allow", "always", "the person at the console, with edits", &ids[1]),
             row("deny", "once", "the person, in the application", &ids[2]),
         ]
     );

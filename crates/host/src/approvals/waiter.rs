@@ -83,7 +83,7 @@ impl Drop for ApprovalWaiter {
             let withdrawn = self.desk.finish(&mut state, &self.id, ApprovalState::Withdrawn);
             drop(state);
             if let Some(matter) = withdrawn {
-                self.desk.record_withdrawn(&matter, "whoever asked, who went away");
+                self.desk.record_withdrawn(&matter, "the requester, which disconnected");
             }
             self.desk.notify_changed();
         }

@@ -192,10 +192,10 @@ impl AdmittedCall {
                     questions.requests.iter().map(|(_, request)| request),
                 ) =>
             {
-                self.set_decision("deny", format!("the server wanted {what}"));
+                self.set_decision("deny", format!("the server requested {what}"));
                 self.end_refused().await;
                 Err(RpcError::invalid_request(format!(
-                    "the server `{}` wanted {what} in the middle of the call, which is not allowed here; the call ended",
+                    "the server `{}` requested {what} during the call, which is not allowed here; the call was ended",
                     self.server
                 )))
             }
@@ -231,7 +231,7 @@ impl AdmittedCall {
         let Some(approved) = self.approved.take() else { return };
         match self.guard.running.issue_token(approved).map(|token| RawJson::from_serialize(&token)) {
             Ok(Ok(token)) => drop(round.steps.insert(APPROVED_STEP.to_owned(), token)),
-            _ => tracing::warn!("the person will be asked again: too many approved calls are under way"),
+            _ => tracing::warn!("the user will be asked again: too many approved calls are in progress"),
         }
     }
 
@@ -266,7 +266,7 @@ impl AdmittedCall {
             Err(error) => Err(error),
         };
         let Err(error) = written else { return Ok(()) };
-        tracing::error!(%error, "a call was carried out and could not be recorded yet; its answer is withheld");
+        tracing::error!(%error, "call completed but could not be recorded yet; its result is withheld");
         let unrecorded = UnrecordedCall {
             kind: entry.kind,
             server: self.server.clone(),
@@ -289,8 +289,8 @@ impl UnrecordedCall {
     fn outcome(self) -> Result<Outcome, RpcError> {
         let Self { kind, server, subject } = self;
         let text = format!(
-            "`{subject}` of the server `{server}` was called, and what came of it is withheld, since it cannot be recorded at \
-             the moment; it may have had its effect, so do not call it again before you have looked"
+            "`{subject}` of the server `{server}` was called, but its result is withheld because it cannot be recorded \
+             at the moment; the call may have taken effect, so check before you call it again"
         );
         match kind {
             AuditEntryKind::Call => Ok(Outcome::Complete(CallToolResult::error(text).into())),
@@ -321,7 +321,7 @@ impl Drop for AdmittedCall {
         entry.ending.get_or_insert(AuditOutcome::Cancelled);
         entry.micros.get_or_insert_with(|| micros(self.begun));
         if audit.try_enqueue(entry).is_err() {
-            tracing::error!("a call that was cancelled could not be recorded: too much is waiting");
+            tracing::error!("cancelled call not recorded: the audit queue is full");
         }
     }
 }

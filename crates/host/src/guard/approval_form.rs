@@ -67,7 +67,7 @@ pub(super) fn form(
             message.push_str(&format!("\n\nPoints to: {}{more}", found.join(", ")));
         }
         if effects.destructive || !is_trusted {
-            message.push_str("\n\nNothing says that this cannot destroy anything.");
+            message.push_str("\n\nThis may be destructive.");
         }
     }
     if let Some(flow) = &verdict.flow {
@@ -75,7 +75,7 @@ pub(super) fn form(
             .push_str(&format!("\n\nTake care: {}, and this can send things out.", line(&flow.to_string())));
     }
     message.push_str(&format!("\n\nAsked because: {}", line(&verdict.because.to_string())));
-    let mut options = vec![EnumOption::titled(NO, "No"), EnumOption::titled(ONCE, "Yes, this once")];
+    let mut options = vec![EnumOption::titled(NO, "No"), EnumOption::titled(ONCE, "Yes, once")];
     if verdict.may_remember {
         options.push(EnumOption::titled(
             ALWAYS,
@@ -85,7 +85,7 @@ pub(super) fn form(
     let decision = SingleSelectSchema::new(options).with_title("Decision").with_default(NO);
     let reason = StringSchema::new()
         .with_title("Reason")
-        .with_description("If you say no: told to the model")
+        .with_description("If you decline: sent to the model")
         .with_max_length(500_u64);
     let schema = ElicitSchema::new()
         .with_required("decision", PrimitiveSchemaDefinition::SingleSelect(decision))
@@ -106,7 +106,7 @@ pub(super) fn decide_at(going: &CallTarget<'_>) -> String {
         | TargetItem::Subscription(name)
         | TargetItem::Notification(name, _) => format!("use `{}`", line(name)),
     };
-    format!("May I {what} of the server `{}`? Decide about it in the console.", line(going.server))
+    format!("May I {what} of the server `{}`? Decide in the console.", line(going.server))
 }
 
 /// Conditions of a lasting permission that is no wider than it has to be: the folder of a path, the value of anything else

@@ -101,7 +101,7 @@ impl PolicyEnforcer {
             };
             // What goes now was read since, and nobody said that it may be carried out.
             if !flow && let Some(flow) = &asking.verdict.flow {
-                let why = format!("{flow} since it was approved; call it anew, and the person is asked");
+                let why = format!("{flow} since it was approved; call it again to request a new approval");
                 return Err(refuse_call(asking, passage, "deny", &why).await);
             }
             if let Some(edited) = &edited {
@@ -140,14 +140,14 @@ impl PolicyEnforcer {
         let by_form = capabilities.elicits_forms() && !strong;
         if !by_form && !self.desk.is_decidable() {
             let why = if strong {
-                "it wants an approval that an application cannot give, and nobody is there who can"
+                "it requires an approval that an application cannot give, and no console is available"
             } else {
-                "it wants an approval, and this application cannot ask for one"
+                "it requires an approval, and this application cannot ask for one"
             };
             return Err(refuse_call(asking, passage, "deny", why).await);
         }
         if asking.text.len() > MAX_ARGUMENT_BYTES {
-            let why = "its arguments are more than a person can be asked about (262144 bytes)";
+            let why = "its arguments are too long for an approval request (more than 262144 bytes)";
             return Err(refuse_call(asking, passage, "deny", why).await);
         }
         // The console is on this machine: who signed in from elsewhere is not sent there.
@@ -198,7 +198,7 @@ impl PolicyEnforcer {
         passage.set_decision("ask", asking.verdict.why());
         passage.end_asked().await;
         Err(questions.map_or_else(
-            || RpcError::internal("the question about the call is gone").into(),
+            || RpcError::internal("the approval request for the call no longer exists").into(),
             Outcome::InputRequired,
         ))
     }
@@ -238,7 +238,7 @@ impl PolicyEnforcer {
                     self.check_edit(call, asking, edited, passage).await?;
                 }
                 let (changed, longer) = (edited.is_some(), if lasts { ", and for longer" } else { "" });
-                let changed = if changed { " in another form" } else { "" };
+                let changed = if changed { " with edits" } else { "" };
                 passage.set_decision("allow", format!("approved{changed} by {by}{longer}{}", asking.flow()));
                 self.remember_last(asking, edited.as_ref());
                 passage.approved(asking.bond, edited, asking.verdict.flow.is_some());
@@ -248,8 +248,8 @@ impl PolicyEnforcer {
                 passage.set_decision("deny", format!("{by}{}", asking.flow()));
                 passage.end_refused().await;
                 Err(asking.going.refusal(&reason.map_or_else(
-                    || "the person said no".to_owned(),
-                    |reason| format!("the person said no: {reason}"),
+                    || "the user denied it".to_owned(),
+                    |reason| format!("the user denied it: {reason}"),
                 )))
             }
             Err(refused) => Err(refuse_call(asking, passage, refused.decision(), &refused.message()).await),
@@ -394,7 +394,7 @@ impl CallApproval<'_, '_> {
 pub(super) fn checker(policy: Arc<RwLock<Option<Arc<Policy>>>>) -> StoredEditCheck {
     Box::new(move |matter, edited| {
         let ApprovalCard::Call(card) = &matter.card else {
-            return Err("it cannot be changed any more".to_owned());
+            return Err("it can no longer be edited".to_owned());
         };
         let schema = card.input_schema.clone().unwrap_or_else(RawJson::empty_object);
         let mut tool = Tool::new(card.name.clone(), schema);

@@ -135,11 +135,11 @@ impl<'a> CallTarget<'a> {
                 Outcome::Complete(CallToolResult::error(text).into())
             }
             TargetItem::Method(name, _) => RpcError::invalid_request(format!(
-                "`{name}` of the server `{server}` was not asked for: {why}"
+                "`{name}` of the server `{server}` was not requested: {why}"
             ))
             .into(),
             TargetItem::Notification(name, _) => {
-                RpcError::invalid_request(format!("`{name}` was not told to the server `{server}`: {why}"))
+                RpcError::invalid_request(format!("`{name}` was not sent to the server `{server}`: {why}"))
                     .into()
             }
             TargetItem::Prompt(name) => RpcError::invalid_request(format!(
@@ -152,12 +152,12 @@ impl<'a> CallTarget<'a> {
             }
             TargetItem::PromptCompletion(name) | TargetItem::TemplateCompletion(name) => {
                 RpcError::invalid_request(format!(
-                    "the server `{server}` was not asked what `{name}` could be completed with: {why}"
+                    "completions for `{name}` were not requested from the server `{server}`: {why}"
                 ))
                 .into()
             }
             TargetItem::Subscription(uri) => RpcError::invalid_request(format!(
-                "changes of `{uri}` of the server `{server}` are not told: {why}"
+                "`{uri}` of the server `{server}` was not subscribed to: {why}"
             ))
             .into(),
         }

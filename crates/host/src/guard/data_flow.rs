@@ -213,7 +213,7 @@ fn make_room(all: &mut HashMap<FlowSession, FlowSources>, max: usize, now: Insta
             those.min_by_key(|(_, sources)| sources.last()).map(|(session, _)| session.clone())
         };
         let Some(session) = silent(false) else {
-            tracing::warn!("what a person has read is forgotten: too many persons have read something");
+            tracing::warn!("data-flow history of a user dropped: too many users are tracked");
             let Some(person) = silent(true) else { return };
             all.remove(&person);
             continue;

@@ -51,10 +51,11 @@ pub(crate) use task_origin::{StoredTaskOrigin, TaskEndReason, TaskOrigin};
 pub const DEFAULT_APPROVAL_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Reason for refusing a call whose result cannot be reviewed.
-const UNREVIEWED: &str = "its result is to be reviewed before it is delivered, and nobody is there to do it";
+const UNREVIEWED: &str = "its result has to be reviewed before delivery, and no reviewer is available";
 
 /// Reason for refusing a request that would need an approval but cannot be approved.
-const UNASKED: &str = "what it belongs to is asked about each time, and this cannot be";
+const UNASKED: &str =
+    "the item it belongs to requires approval each time, and this request cannot be approved";
 
 /// Decides about every call, and records it.
 #[derive(Debug)]
@@ -196,11 +197,9 @@ impl PolicyEnforcer {
     pub(crate) async fn admit(self: &Arc<Self>, call: &Call, going: CallTarget<'_>) -> AdmissionDecision {
         let mut passage = AdmittedCall::new(self, call, &going);
         if let Err(error) = passage.can_be_recorded().await {
-            tracing::error!(%error, "calls are not let through while they cannot be recorded");
+            tracing::error!(%error, "call refused because it cannot be recorded");
             passage.unrecorded();
-            return AdmissionDecision::Stopped(
-                going.refusal("what happens cannot be recorded at the moment"),
-            );
+            return AdmissionDecision::Stopped(going.refusal("calls cannot be recorded at the moment"));
         }
         // An answer to a question of ours is nobody else's, whatever the rules say by now.
         let answer = take_answer(call);
@@ -212,7 +211,7 @@ impl PolicyEnforcer {
         let arguments = match CallArguments::read(text) {
             Ok(arguments) => arguments,
             Err(error) => {
-                passage.set_decision("deny", "the arguments have more than one reading");
+                passage.set_decision("deny", "the arguments are ambiguous");
                 passage.end_refused().await;
                 return AdmissionDecision::Stopped(going.refusal(&error.to_string()));
             }
@@ -313,7 +312,7 @@ impl PolicyEnforcer {
         };
         let why = if let Some(block) = self.desk.find_grant(&subject, GrantEffect::Deny) {
             passage.set_decision("deny", format!("blocked by {}", block.by));
-            "the person has blocked it"
+            "the user has blocked it"
         } else if verdict.review && (!self.desk.is_attended() || !going.can_be_asked_about()) {
             // Better nothing than what looks reviewed and is not.
             passage.set_decision("deny", UNREVIEWED);
@@ -366,7 +365,7 @@ impl PolicyEnforcer {
         }
         let noted = audit.try_enqueue(entry).is_ok();
         if !noted {
-            tracing::error!(server, "a server is told no roots: too much is waiting to be recorded");
+            tracing::error!(server, "roots withheld from a server: the audit queue is full");
         }
         noted && denied.is_none()
     }
@@ -408,14 +407,14 @@ impl PolicyEnforcer {
         requests.find_map(|request| {
             let subject;
             let (action, what) = match request {
-                InputRequest::CreateMessage(_) => (PolicyAction::Sampling, "an answer of your model"),
-                InputRequest::Elicit(_) => (PolicyAction::Elicitation, "an answer of yours"),
+                InputRequest::CreateMessage(_) => (PolicyAction::Sampling, "an answer from your model"),
+                InputRequest::Elicit(_) => (PolicyAction::Elicitation, "an answer from you"),
                 InputRequest::ListRoots(_) => (PolicyAction::Roots, "your roots"),
                 InputRequest::Other { method, .. } => {
                     subject = format!("{METHOD_SUBJECT}{method}");
                     (
                         PolicyAction::tool(&subject, ToolEffectSet::unknown(), &nothing),
-                        "an answer of your application",
+                        "an answer from your application",
                     )
                 }
                 _ => return None,

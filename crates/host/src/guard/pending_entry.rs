@@ -58,7 +58,7 @@ impl PendingAuditEntry {
             Err(error) => Err(error),
         };
         if let Err(error) = written {
-            tracing::error!(%error, "what happened could not be recorded yet");
+            tracing::error!(%error, "audit entry could not be written yet");
             later(audit, entry);
         }
     }
@@ -67,7 +67,7 @@ impl PendingAuditEntry {
 /// Tries again later to write an entry.
 pub(super) fn later(audit: &AuditLog, entry: AuditEntry) {
     if audit.try_enqueue(entry).is_err() {
-        tracing::error!("an entry of the record is lost: too much waits to be written");
+        tracing::error!("audit entry lost: the write queue is full");
     }
 }
 
@@ -76,7 +76,7 @@ impl Drop for PendingAuditEntry {
         let (Some(mut entry), Some(audit)) = (self.entry.take(), &self.guard.audit) else { return };
         entry.ending.get_or_insert(AuditOutcome::Cancelled);
         if audit.try_enqueue(entry).is_err() {
-            tracing::error!("what was cancelled could not be recorded: too much is waiting");
+            tracing::error!("cancelled request not recorded: the audit queue is full");
         }
     }
 }

@@ -17,11 +17,11 @@ impl PolicyEnforcer {
         self.record_problem.get_or_init(|| problem.clone());
         if matches!(error, StoreError::Tampered { .. }) {
             let mut entry = AuditEntry::new(AuditEntryKind::Server);
-            entry.subject = Some(format!("the audit record was found broken{because}"));
+            entry.subject = Some(format!("the audit record failed verification{because}"));
             if let Some(audit) = &self.audit
                 && let Err(error) = audit.record(entry).await
             {
-                tracing::error!(%error, "that the record was found broken could not be recorded");
+                tracing::error!(%error, "the failed verification of the audit record could not be recorded");
             }
         }
         Some(problem)
@@ -32,8 +32,8 @@ impl PolicyEnforcer {
     pub fn record_problem(&self) -> Option<String> {
         let failing = self.audit.as_ref().is_some_and(hospes_store::AuditLog::is_failing);
         let failing = failing.then_some(
-            "the audit record cannot be written, so calls that may change something are refused; look whether its disk is full \
-             or read-only",
+            "the audit record cannot be written, so calls that may change something are refused; check whether its \
+             disk is full or read-only",
         );
         let problems = failing.into_iter().chain(self.record_problem.get().map(String::as_str));
         let problems: Vec<_> = problems.collect();
@@ -95,6 +95,9 @@ mod tests {
         assert!(problem.contains("was tampered with: entry "), "{problem}");
         assert_eq!(guard.record_problem().as_deref(), Some(problem.as_str()));
         let newest = audit.after(3, 9).await.unwrap();
-        assert!(newest[0].entry.subject.as_ref().unwrap().contains("found broken: entry "), "{newest:?}");
+        assert!(
+            newest[0].entry.subject.as_ref().unwrap().contains("failed verification: entry "),
+            "{newest:?}"
+        );
     }
 }

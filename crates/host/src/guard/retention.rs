@@ -35,9 +35,9 @@ impl PolicyEnforcer {
         match audit.delete_before(before).await {
             Ok(0) => {}
             Ok(entries) => {
-                tracing::info!(entries, "what was recorded longer ago than it is kept is forgotten")
+                tracing::info!(entries, "audit entries past the retention period deleted")
             }
-            Err(error) => tracing::error!(%error, "what was recorded too long ago cannot be forgotten"),
+            Err(error) => tracing::error!(%error, "cannot delete audit entries past the retention period"),
         }
     }
 }

@@ -44,14 +44,14 @@ impl ResultReview {
         let method = self.call.method.clone();
         let refused = |by: &str, why: String| (by.to_owned(), self.refusal(server, &why));
         if matches!(reply, Reply::CreateTask(_)) {
-            let why = "it became a task, whose result nobody could review";
-            return Err(refused("the result is to be reviewed", why.to_owned()));
+            let why = "it became a task, and results of tasks cannot be reviewed";
+            return Err(refused("the result has to be reviewed", why.to_owned()));
         }
         let unreadable = |error: RpcError| refused("the result cannot be shown", error.message.to_string());
         let shown = decoded(&method, reply.clone()).and_then(|reply| written(&reply)).map_err(unreadable)?;
         if shown.as_str().len() > MAX_SHOWN {
-            let why = "it is more than a person can be shown (1048576 bytes)".to_owned();
-            return Err(refused("the result is to be reviewed", why));
+            let why = "it exceeds the size limit for review (1048576 bytes)".to_owned();
+            return Err(refused("the result has to be reviewed", why));
         }
         let arguments = edited.or_else(|| self.call.params.view().arguments.as_ref()).cloned();
         let peer = self.call.context.peer();
@@ -92,12 +92,12 @@ impl ResultReview {
             }
             Ok(ApprovalOutcome::Denied { reason, by }) => {
                 let why = reason.map_or_else(
-                    || "the person kept it back".to_owned(),
-                    |reason| format!("the person kept it back: {reason}"),
+                    || "the user withheld it".to_owned(),
+                    |reason| format!("the user withheld it: {reason}"),
                 );
                 Err(refused(&by, why))
             }
-            Err(error) => Err(refused("nobody decided", error.message().into_owned())),
+            Err(error) => Err(refused("no decision was made in time", error.message().into_owned())),
         }
     }
 
@@ -119,7 +119,7 @@ fn written(reply: &Reply) -> Result<RawJson, RpcError> {
         Reply::CallTool(result) => RawJson::from_serialize(result),
         Reply::GetPrompt(result) => RawJson::from_serialize(result),
         Reply::ReadResource(result) => RawJson::from_serialize(result),
-        _ => return Err(RpcError::internal("a result of another kind than was asked for")),
+        _ => return Err(RpcError::internal("unexpected result type")),
     };
     json.map_err(|error| RpcError::internal(error.to_string()))
 }
@@ -136,6 +136,6 @@ fn read(method: &Method, edited: &RawJson) -> Result<Reply, String> {
             .decode::<ReadResourceResult>()
             .map(|result| Reply::ReadResource(Box::new(result)))
             .map_err(words),
-        _ => Err("nothing of this kind can be reviewed".to_owned()),
+        _ => Err("results of this type cannot be reviewed".to_owned()),
     }
 }

@@ -57,7 +57,7 @@ impl PolicyEnforcer {
         };
         let Some(audit) = &self.audit else { return ruling.is_ok() };
         if let Err(error) = audit.check_writable().await {
-            tracing::error!(%error, "nothing is followed while it cannot be recorded");
+            tracing::error!(%error, "subscription refused because it cannot be recorded");
             return false;
         }
         if !self.followers.is_news(context.peer(), (going.server, going.subject(), ruling.is_ok())) {
@@ -74,7 +74,7 @@ impl PolicyEnforcer {
         if let Err(full) = audit.try_enqueue(entry)
             && let Err(error) = audit.enqueue(*full).await
         {
-            tracing::error!(%error, "a subscription could not be recorded, and is none");
+            tracing::error!(%error, "subscription could not be recorded and was refused");
             return false;
         }
         ruling.is_ok()

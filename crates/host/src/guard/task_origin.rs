@@ -134,8 +134,8 @@ impl PolicyEnforcer {
             }
         } else if origin.rules != Some(*policy.version()) {
             let why = format!(
-                "the rules have changed since it began, and its arguments are not known any more: they were longer \
-                 than {MAX_REMEMBERED} bytes, or the host was started anew"
+                "the rules have changed since it began, and its arguments are no longer known: they were longer than \
+                 {MAX_REMEMBERED} bytes, or the host was restarted"
             );
             return Some(TaskEndReason { by: why.clone(), why });
         }
@@ -144,7 +144,7 @@ impl PolicyEnforcer {
             GrantQuery { asked: &asked, target, what, name, definition: None, strong: true, peer: None };
         let block = self.desk.find_grant(&subject, GrantEffect::Deny)?;
         Some(TaskEndReason {
-            why: "the person has blocked it".to_owned(),
+            why: "the user has blocked it".to_owned(),
             by: format!("blocked by {}", block.by),
         })
     }
@@ -175,7 +175,7 @@ impl PolicyEnforcer {
         let arguments = CallArguments::none();
         let asked =
             PolicyRequest::new(&server.name, PolicyAction::tool(&origin.tool, origin.effects, &arguments));
-        let why = format!("{flow}, and what it is told can be sent out");
+        let why = format!("{flow}, and its input can be sent out");
         policy.labels(&asked, server.known).outbound.then(|| TaskEndReason { by: why.clone(), why })
     }
 
@@ -203,9 +203,9 @@ impl PolicyEnforcer {
         answers.values().find_map(|answer| {
             let has = |key: &str| answer.members().any(|member| member.key() == key);
             let (action, what) = match () {
-                () if has("action") => (PolicyAction::Elicitation, "an answer of yours"),
+                () if has("action") => (PolicyAction::Elicitation, "an answer from you"),
                 () if has("roots") => (PolicyAction::Roots, "your roots"),
-                () => (PolicyAction::Sampling, "an answer of your model"),
+                () => (PolicyAction::Sampling, "an answer from your model"),
             };
             let asked = PolicyRequest::new(server, action)
                 .with_application(info.map(|info| info.name.as_str()))

@@ -78,7 +78,7 @@ async fn a_user_sees_their_accounts_and_gives_them_up() {
     let bobs =
         site.heard.lock().unwrap().iter().rfind(|shown| shown.starts_with("Bearer ")).cloned().unwrap();
     let done = disconnect(&mut gate.browser("bob"), &gate).await;
-    assert!(done.text.contains("is disconnected, and its tokens are taken back there"), "{done:?}");
+    assert!(done.text.contains("is disconnected, and its tokens are revoked"), "{done:?}");
     assert!(done.text.contains("Not connected"), "{done:?}");
     // The server knows the token no more that was shown last, which was his.
     let direct = hospes::client::Target::url(site.url()).header("authorization", bobs);
@@ -198,7 +198,7 @@ async fn an_account_is_gone_here_whatever_the_server_says() {
     assert_eq!(says(&alice, "site__whoami").await, "alice-there");
     site.go_away().await;
     let done = disconnect(&mut gate.browser("alice"), &gate).await;
-    assert!(done.text.contains("did not take them back"), "{done:?}");
+    assert!(done.text.contains("did not revoke them"), "{done:?}");
     assert!(kept_of(&kept).is_empty());
 }
 
@@ -214,7 +214,7 @@ async fn a_link_does_not_outlive_what_its_user_gave_up() {
     let link = gate.link(&says(&silent, "site__admin").await);
     disconnect(&mut gate.browser("alice"), &gate).await;
     let gone = gate.browser("alice").agree(&link).await;
-    assert!(gone.status == 404 && gone.text.contains("no longer good"), "{gone:?}");
+    assert!(gone.status == 404 && gone.text.contains("no longer valid"), "{gone:?}");
 }
 
 #[tokio::test]

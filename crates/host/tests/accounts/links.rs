@@ -28,7 +28,7 @@ async fn a_link_is_of_no_use_to_anybody_else() {
     for _ in 0..2 {
         let refused = bob.agree(&link).await;
         assert_eq!(refused.status, 403, "{refused:?}");
-        assert!(refused.text.contains("This link is for somebody else"), "{refused:?}");
+        assert!(refused.text.contains("This link is for another user"), "{refused:?}");
     }
     assert!(bob.visited.iter().all(|url| !url.as_str().starts_with(&site.origin)), "{:?}", bob.visited);
     assert_eq!(call(&alice, "site__whoami").await.is_error, Some(true));
@@ -52,12 +52,15 @@ async fn what_was_used_is_used_up() {
     let left = browser.press(&page, "allow").await;
     assert_eq!(left.url.origin(), url::Url::parse(&site.origin).unwrap().origin());
     for again in [browser.press(&page, "allow").await, browser.open(&link).await] {
-        assert!(again.status == 404 && again.text.contains("no longer good"), "{again:?}");
+        assert!(again.status == 404 && again.text.contains("no longer valid"), "{again:?}");
     }
     assert_eq!(browser.agree_from(left).await.status, 200);
     let callback = browser.visited.iter().rfind(|url| url.path() == "/connect/callback").unwrap().clone();
     let again = browser.open(callback.as_str()).await;
-    assert!(again.status == 400 && again.text.contains("Nobody waits for this answer"), "{again:?}");
+    assert!(
+        again.status == 400 && again.text.contains("No connection is pending for this response"),
+        "{again:?}"
+    );
 }
 
 /// An attacker who makes a browser send a forged form does not know the token of the genuine form, although the cookies
@@ -103,7 +106,7 @@ async fn an_answer_belongs_to_the_browser_that_left() {
     let callback = format!("{}/connect/callback?code=stolen&state={state}", gate.origin);
     for stranger in [&mut bob, &mut gate.browser("alice"), &mut gate.browser("bob")] {
         let refused = stranger.open(&callback).await;
-        assert!(refused.status == 400 && refused.text.contains("Nobody waits"), "{refused:?}");
+        assert!(refused.status == 400 && refused.text.contains("No connection is pending"), "{refused:?}");
     }
     for bad in ["state=x&code=y", "code=y", "", "state=x&state=y&code=z"] {
         let refused = browser.open(&format!("{}/connect/callback?{bad}", gate.origin)).await;
@@ -144,7 +147,7 @@ async fn a_link_that_is_too_old_opens_nothing() {
     assert!(said.is_error == Some(true) && !said.all_text().contains("/connect/"), "{said:?}");
     let nothing = format!("{}/connect/{}", gate.origin, "A".repeat(43));
     let refused = gate.browser("alice").open(&nothing).await;
-    assert!(refused.status == 404 && refused.text.contains("no longer good"), "{refused:?}");
+    assert!(refused.status == 404 && refused.text.contains("no longer valid"), "{refused:?}");
 }
 
 #[tokio::test]
@@ -160,7 +163,7 @@ async fn a_user_may_say_no_here_and_there() {
             page = browser.press(&page, "allow").await;
         }
         let done = browser.press(&page, "deny").await;
-        assert!(done.status == 200 && done.text.contains("Nothing was connected"), "{done:?}");
+        assert!(done.status == 200 && done.text.contains("No account connected"), "{done:?}");
         assert!(done.url.as_str().starts_with(&gate.origin), "{done:?}");
         // The next call may ask again, by another link.
         let again = gate.link(&says(&alice, "site__whoami").await);
@@ -185,9 +188,9 @@ async fn a_sign_in_that_the_host_has_forgotten_says_so() {
     gate.stop().await;
     let gate = Gate::with(&site, &kept, &address, |accounts| accounts).await;
     let gone = browser.agree_from(left).await;
-    assert!(gone.status == 400 && gone.text.contains("started again"), "{gone:?}");
+    assert!(gone.status == 400 && gone.text.contains("restarted"), "{gone:?}");
     let gone = browser.open(&link).await;
-    assert!(gone.status == 404 && gone.text.contains("started again"), "{gone:?}");
+    assert!(gone.status == 404 && gone.text.contains("restarted"), "{gone:?}");
     // Beginning again helps, and the browser is still signed in.
     let (client, pages) = gate.willing("alice", Revision::LATEST).await;
     assert_eq!(says(&client, "site__whoami").await, "alice-there");

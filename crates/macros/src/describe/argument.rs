@@ -84,7 +84,7 @@ pub(crate) fn describe(argument: &mut PatType) -> Result<MethodInput> {
         return match attrs.first() {
             Some(attr) => Err(Error::new_spanned(
                 attr,
-                "this argument does not come from the peer, so nothing can be said of it",
+                "this argument is not sent by the client, so it takes no options",
             )),
             None => Ok(special),
         };
@@ -101,7 +101,7 @@ fn from_call(attrs: &[Attribute]) -> Result<Option<bool>> {
         if taken == Some(true) && (!options.is_empty() || attrs.len() > 1) {
             return Err(Error::new(
                 span,
-                "this argument does not come from the peer, so nothing else can be said of it",
+                "this argument is not sent by the client, so it takes no other options",
             ));
         }
         return Ok(taken);
@@ -124,7 +124,7 @@ fn describe_peer_argument(argument: &mut PatType, attrs: Vec<Attribute>) -> Resu
     let Pat::Ident(pattern) = &*argument.pat else {
         return Err(Error::new_spanned(
             &argument.pat,
-            "an argument needs a plain name, by which the peer sends it",
+            "an argument must be a plain identifier, because clients send it by this name",
         ));
     };
     let ident = pattern.ident.clone();
@@ -150,7 +150,7 @@ fn describe_peer_argument(argument: &mut PatType, attrs: Vec<Attribute>) -> Resu
         Some(AttributeOption { value: OptionValue::Nothing, .. }) => Some(None),
         Some(AttributeOption { value: OptionValue::Is(value), .. }) => Some(Some(*value)),
         Some(AttributeOption { name, .. }) => {
-            return Err(Error::new(name.span(), "`default` stands alone, or as `default = value`"));
+            return Err(Error::new(name.span(), "write `default` or `default = value`"));
         }
     };
     let mut schema = Vec::new();
@@ -163,7 +163,7 @@ fn describe_peer_argument(argument: &mut PatType, attrs: Vec<Attribute>) -> Resu
             Some(AttributeOption { name, .. }) => {
                 return Err(Error::new(
                     name.span(),
-                    format!("`{word}` has its bounds in parentheses: `{word}(…)`"),
+                    format!("`{word}` takes its bounds in parentheses: `{word}(…)`"),
                 ));
             }
         }
@@ -236,7 +236,7 @@ fn decoded_type(ty: &Type) -> Result<(Type, ArgumentPassing)> {
         Type::Reference(reference) => Ok((pointee(reference)?, ArgumentPassing::Whole)),
         Type::ImplTrait(_) => Err(Error::new_spanned(
             ty,
-            "the peer's JSON is decoded into this argument, so its type has to be written out",
+            "this argument is deserialized from JSON, so its type must be written out",
         )),
         other => {
             if last_segment(other).as_deref() == Some("Option")
@@ -256,7 +256,7 @@ fn pointee(reference: &TypeReference) -> Result<Type> {
     if let Some(mutability) = &reference.mutability {
         return Err(Error::new_spanned(
             mutability,
-            "an argument from the peer cannot be changed in place; take it by value",
+            "an argument that the client sends cannot be a `&mut` reference; take it by value",
         ));
     }
     Ok(match &*reference.elem {
@@ -283,7 +283,7 @@ fn refuse_self(ty: &Type) -> Result<()> {
     if mentions(quote!(#ty)) {
         return Err(Error::new_spanned(
             ty,
-            "`Self` is not known where arguments are decoded; write the type's name",
+            "`Self` cannot be used in the type of an argument; write the type's name",
         ));
     }
     Ok(())

@@ -129,7 +129,7 @@ pub(crate) fn describe(function: &mut ImplItemFn, mistakes: &mut ErrorCollector)
         [first, others @ ..] => {
             for other in others {
                 let message = format!(
-                    "a method is one thing to the peer; this one is a `#[{}]` already",
+                    "a method can have only one role; this one is already a `#[{}]`",
                     role(first).unwrap_or_default()
                 );
                 mistakes.add(Error::new_spanned(other, message));
@@ -148,7 +148,10 @@ pub(crate) fn describe(function: &mut ImplItemFn, mistakes: &mut ErrorCollector)
         mistakes.ok_or_record(kind(attr, &function.sig.ident))?;
     check_inputs(&kind, &inputs, mistakes);
     if let (Some(span), Some(_)) = (inline, &function.sig.asyncness) {
-        mistakes.add_message(span, "`inline` is for methods that are not `async`; these run in place anyway");
+        mistakes.add_message(
+            span,
+            "`inline` only applies to methods that are not `async`; `async` methods always run inline",
+        );
     }
     Some(HandlerMethod {
         ident: function.sig.ident.clone(),
@@ -177,7 +180,7 @@ fn reject_stray_attributes(function: &mut ImplItemFn, mistakes: &mut ErrorCollec
         argument.attrs.retain(|attr| {
             let ours = attr.path().is_ident("arg");
             if ours {
-                let message = "`#[arg]` means something only on the arguments of a tool or a prompt";
+                let message = "`#[arg]` is only allowed on the arguments of a tool or a prompt";
                 mistakes.add(Error::new_spanned(attr, message));
             }
             !ours
@@ -192,7 +195,7 @@ fn check_signature(function: &ImplItemFn) -> Result<()> {
         if !is_shared {
             return Err(Error::new_spanned(
                 receiver,
-                "calls run side by side, so the method takes `&self`; keep what changes behind a lock or an atomic",
+                "calls run concurrently, so the method must take `&self`; keep mutable state in a lock or an atomic",
             ));
         }
     }
@@ -200,11 +203,11 @@ fn check_signature(function: &ImplItemFn) -> Result<()> {
     {
         return Err(Error::new_spanned(
             &signature.generics,
-            "the peer cannot choose type parameters, so a method for it has none",
+            "this method cannot have type parameters, because the client cannot choose them",
         ));
     }
     if let Some(variadic) = &signature.variadic {
-        return Err(Error::new_spanned(variadic, "a method for the peer takes a fixed number of arguments"));
+        return Err(Error::new_spanned(variadic, "this method must take a fixed number of arguments"));
     }
     Ok(())
 }
@@ -252,7 +255,10 @@ fn kind(attr: &Attribute, ident: &Ident) -> Result<MethodAttribute> {
             let task = task_support(&mut options)?;
             let ask_first = options.flag("ask_first")?.unwrap_or_default();
             if ask_first && task.is_none() {
-                return Err(Error::new_spanned(attr, "`ask_first` is for a tool that runs as a `task`"));
+                return Err(Error::new_spanned(
+                    attr,
+                    "`ask_first` is only allowed on a tool that runs as a `task`",
+                ));
             }
             let inline = inline(&mut options)?;
             options.finish(TOOL_OPTIONS)?;
@@ -276,7 +282,7 @@ fn kind(attr: &Attribute, ident: &Ident) -> Result<MethodAttribute> {
             if !uri.value().contains(':') && !uri.value().starts_with('{') {
                 return Err(Error::new(
                     uri.span(),
-                    "a resource's URI starts with a scheme, as in `trips://today`",
+                    "a resource's URI must start with a scheme, as in `trips://today`",
                 ));
             }
             let name = options.text("name")?.unwrap_or_else(own);
@@ -296,7 +302,7 @@ fn kind(attr: &Attribute, ident: &Ident) -> Result<MethodAttribute> {
             Ok(MethodAttribute::new(MethodKind::Prompt(PromptMethod { name, title }), description, inline))
         }
         _ => {
-            let wanted = "say what is completed: `#[complete(method.argument, …)]`";
+            let wanted = "name the argument to complete: `#[complete(method.argument, …)]`";
             let syn::Meta::List(list) = &attr.meta else { return Err(Error::new_spanned(attr, wanted)) };
             let targets = list.parse_args_with(Punctuated::<ArgumentPath, Token![,]>::parse_terminated)?;
             if targets.is_empty() {
@@ -315,7 +321,7 @@ fn kind(attr: &Attribute, ident: &Ident) -> Result<MethodAttribute> {
 /// `task`, or `task = "optional"`, `"required"`, `"forbidden"`.
 fn task_support(options: &mut AttributeOptions) -> Result<Option<Ident>> {
     let Some(AttributeOption { name, value }) = options.take("task") else { return Ok(None) };
-    let wanted = "`task` stands alone, or is \"optional\", \"required\" or \"forbidden\"";
+    let wanted = "write `task`, or set it to \"optional\", \"required\" or \"forbidden\"";
     let OptionValue::Is(value) = value else {
         return match value {
             OptionValue::Nothing => Ok(Some(Ident::new("Optional", name.span()))),
@@ -343,7 +349,7 @@ struct ArgumentPath {
 
 impl Parse for ArgumentPath {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
-        let wanted = "what is completed is written `method.argument`";
+        let wanted = "write the argument to complete as `method.argument`";
         let method = input.parse().map_err(|error: Error| Error::new(error.span(), wanted))?;
         input.parse::<Token![.]>().map_err(|error| Error::new(error.span(), wanted))?;
         let argument = input.parse().map_err(|error: Error| Error::new(error.span(), wanted))?;
@@ -356,7 +362,7 @@ fn check_tool_name(name: &LitStr) -> Result<()> {
     let is_fine = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     if text.is_empty() || text.len() > MAX_NAME || !text.chars().all(is_fine) {
         let message = format!(
-            "a tool's name has 1 to {MAX_NAME} characters: letters of ASCII, digits, `_`, `-` and `.`"
+            "a tool's name must have 1 to {MAX_NAME} characters: ASCII letters, digits, `_`, `-` and `.`"
         );
         return Err(Error::new(name.span(), message));
     }
@@ -373,10 +379,7 @@ fn check_inputs(kind: &MethodKind, inputs: &[MethodInput], mistakes: &mut ErrorC
     };
     for (at, argument) in plain().enumerate() {
         if plain().take(at).any(|other| other.name == argument.name) {
-            mistakes.add_message(
-                argument.ident.span(),
-                format!("there is an argument `{}` already", argument.name),
-            );
+            mistakes.add_message(argument.ident.span(), format!("duplicate argument `{}`", argument.name));
         }
     }
     let whole = inputs.iter().find_map(|input| match input {
@@ -384,7 +387,7 @@ fn check_inputs(kind: &MethodKind, inputs: &[MethodInput], mistakes: &mut ErrorC
         _ => None,
     });
     if let (Some(ty), Some(argument)) = (whole, plain().next()) {
-        let message = format!("this takes all arguments, so there is none left for `{}`", argument.ident);
+        let message = format!("this parameter takes all arguments, so none is left for `{}`", argument.ident);
         mistakes.add(Error::new_spanned(ty, message));
     }
     match kind {
@@ -396,13 +399,13 @@ fn check_inputs(kind: &MethodKind, inputs: &[MethodInput], mistakes: &mut ErrorC
                     let names: Vec<_> = resource.variables.iter().map(String::as_str).collect();
                     format!("which has {}", crate::options::list(&names))
                 };
-                let message = format!("`{}` is no variable of the URI, {has}", argument.name);
+                let message = format!("`{}` is not a variable of the URI, {has}", argument.name);
                 mistakes.add_message(argument.ident.span(), message);
             }
         }
         MethodKind::Complete(_) => {
             for argument in plain().skip(1) {
-                let message = "completions are made of one argument: what has been typed so far, as `&str`";
+                let message = "a completion method takes one argument: the text typed so far, as `&str`";
                 mistakes.add_message(argument.ident.span(), message);
             }
         }

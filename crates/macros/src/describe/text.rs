@@ -31,7 +31,7 @@ pub(crate) fn type_name(ty: &Type) -> Result<TokenStream> {
     let Type::Path(path) = ty else {
         return Err(Error::new_spanned(
             ty,
-            "this type has no name to call the server by; write `name = \"…\"`",
+            "the server's name cannot be derived from this type; write `name = \"…\"`",
         ));
     };
     let name = path.path.segments.last().map(|segment| segment.ident.unraw().to_string()).unwrap_or_default();
@@ -63,7 +63,7 @@ pub(crate) fn variables(template: &str) -> std::result::Result<Vec<String>, Stri
             let is_name =
                 !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.%".contains(c));
             if !is_name {
-                return Err(format!("`{{{}}}` is no variable of a URI template", &inner[..close]));
+                return Err(format!("`{{{}}}` is not a valid variable of a URI template", &inner[..close]));
             }
             if !names.iter().any(|other| other == name) {
                 names.push(name.to_owned());

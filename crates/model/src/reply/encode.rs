@@ -48,16 +48,16 @@ impl ServerStamp {
 #[non_exhaustive]
 pub enum EncodeError {
     /// It is not JSON: a map with keys that are not strings, or a failing `Serialize`.
-    #[error("the result cannot be written as JSON")]
+    #[error("cannot serialize the result as JSON")]
     Json(#[from] serde_json::Error),
     /// The peer's revision has no such result.
     #[error(transparent)]
     Unsayable(#[from] LoweringError),
     /// It asks for nothing and has no state to come back with (MRTR-03).
-    #[error("an input-required result must have questions or state")]
+    #[error("an input_required result must have inputRequests or requestState")]
     NothingAsked,
     /// It came from a peer of another revision, and is not what its method says.
-    #[error("the result of another peer cannot be read")]
+    #[error("the forwarded result cannot be read")]
     Foreign(#[from] PeerResultError),
 }
 

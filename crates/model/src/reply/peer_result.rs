@@ -32,7 +32,7 @@ pub enum PeerResult {
 #[non_exhaustive]
 pub enum PeerResultError {
     /// It does not have the shape that the method says.
-    #[error("the result of {method} has another shape")]
+    #[error("invalid result of {method}")]
     Shape {
         /// The method.
         method: Method,
@@ -41,7 +41,7 @@ pub enum PeerResultError {
         source: serde_json::Error,
     },
     /// The `resultType` is not one that the method may have (MSG-27, MRTR-02, TSKX-03).
-    #[error("the result of {method} may not be of type {result_type:?}")]
+    #[error("the result of {method} cannot have the resultType {result_type:?}")]
     ResultType {
         /// The method.
         method: Method,
@@ -220,7 +220,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for ResultTypeMapAccess<'_, A> {
                 return seed.deserialize(key).map(Some);
             }
             let BorrowedText(value) =
-                self.map.next_value().map_err(|_| de::Error::custom("\"resultType\" is no string"))?;
+                self.map.next_value().map_err(|_| de::Error::custom("\"resultType\" must be a string"))?;
             *self.result_type = Some(value.into());
         }
         Ok(None)

@@ -103,10 +103,10 @@ impl RpcError {
             }
         }
         let message = match names.as_slice() {
-            [] => "the client has not declared a capability that this needs".to_owned(),
-            [name] => format!("the client has not declared the capability {name}, which this needs"),
+            [] => "the client did not declare a required capability".to_owned(),
+            [name] => format!("the client did not declare the required capability {name}"),
             names => {
-                format!("the client has not declared the capabilities {}, which this needs", names.join(", "))
+                format!("the client did not declare the required capabilities {}", names.join(", "))
             }
         };
         Self::new(code::MISSING_CLIENT_CAPABILITY, message)
@@ -153,7 +153,7 @@ impl RpcError {
             elicitations: Vec<ElicitParams>,
         }
         let elicitations = elicitations.into_iter().map(ElicitParams::Url).collect();
-        Self::new(code::URL_ELICITATION_REQUIRED, "the person must go to a URL first")
+        Self::new(code::URL_ELICITATION_REQUIRED, "the user must open a URL first")
             .with_data(&UrlElicitationsData { elicitations })
     }
 }

@@ -175,7 +175,7 @@ impl<'de> Deserialize<'de> for Revision {
 
 /// A revision has no way to say something.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("revision {revision} cannot say {kind}")]
+#[error("protocol revision {revision} does not support {kind}")]
 #[non_exhaustive]
 pub struct LoweringError {
     /// The revision.
@@ -195,28 +195,28 @@ impl LoweringError {
 #[non_exhaustive]
 pub enum LoweringErrorKind {
     /// A question to the person, before 2025-06-18.
-    #[error("a question to the person (elicitation)")]
+    #[error("elicitation")]
     Elicitation,
     /// A URL for the person to go to, before 2025-11-25.
-    #[error("a URL for the person to go to (URL elicitation)")]
+    #[error("URL elicitation")]
     ElicitationByUrl,
     /// A URL for the person to go to, without the id that 2025-11-25 asks for.
-    #[error("a URL for the person to go to without an elicitation id")]
+    #[error("URL elicitation without an elicitation id")]
     ElicitationWithoutId,
     /// A form with a multi-select field that must be filled in, before 2025-11-25.
-    #[error("a multi-select field that must be filled in")]
+    #[error("required multi-select fields")]
     MultiSelect,
     /// Sampling with tools, before 2025-11-25.
     #[error("sampling with tools")]
     SamplingWithTools,
     /// A question that no revision has.
-    #[error("this question")]
+    #[error("this request")]
     Question,
     /// A task, before 2025-11-25.
-    #[error("a task")]
+    #[error("tasks")]
     Task,
     /// A question inside a result, before 2026-07-28.
-    #[error("a question inside a result (input_required)")]
+    #[error("input_required results")]
     InputRequired,
     /// A result that belongs to another revision.
     #[error("this result")]

@@ -8,19 +8,21 @@ use super::meta_key;
 pub enum BadMetaKey {
     /// The part before the slash is not dot-separated labels.
     #[error(
-        "{0:?} is no key of `_meta`: before the `/` stand labels with dots between them, each a letter first, a letter or digit last, and hyphens only inside"
+        "invalid `_meta` key {0:?}: the prefix before the `/` must consist of labels separated by dots; each label \
+         starts with a letter, ends with a letter or digit, and contains only letters, digits and hyphens"
     )]
     Prefix(String),
     /// The part after the slash begins or ends with something else than a letter or digit, or has other characters.
     #[error(
-        "{0:?} is no key of `_meta`: its name begins and ends with a letter or digit, and has only these, `-`, `_` and `.` inside"
+        "invalid `_meta` key {0:?}: the name must start and end with a letter or digit and contain only letters, \
+         digits, `-`, `_` and `.`"
     )]
     Name(String),
     /// The prefix belongs to the specification, which defines no such key.
-    #[error("{0:?} is no key to be chosen: its prefix is reserved for the specification")]
+    #[error("invalid `_meta` key {0:?}: its prefix is reserved for the specification")]
     Reserved(String),
     /// An extension without a prefix.
-    #[error("{0:?} names no extension: an identifier has a prefix, such as `com.example/`")]
+    #[error("invalid extension identifier {0:?}: it must have a prefix, such as `com.example/`")]
     NoPrefix(String),
 }
 

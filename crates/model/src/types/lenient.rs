@@ -84,7 +84,7 @@ where
 pub(crate) fn plain_number<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if !number.is_finite() {
-        return Err(ser::Error::custom("a number that JSON cannot say"));
+        return Err(ser::Error::custom("a number that JSON cannot represent"));
     }
     if number.fract() == 0.0 && number.abs() <= EXACT {
         serializer.serialize_i64(*number as i64)

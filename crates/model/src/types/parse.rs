@@ -13,7 +13,7 @@ pub enum ParseResultError {
     #[error("the tool failed: {0}")]
     Failed(String),
     /// It has another shape.
-    #[error("the tool's result has another shape")]
+    #[error("the tool's result does not have the expected type")]
     Shape(#[source] serde_json::Error),
 }
 

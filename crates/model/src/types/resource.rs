@@ -466,8 +466,8 @@ impl TryFrom<ContentsParts> for ResourceContents {
         let body = match (parts.text, parts.blob) {
             (Some(text), None) => ResourceBody::Text(text),
             (None, Some(blob)) => ResourceBody::Blob(blob),
-            (None, None) => return Err("a resource's contents with neither \"text\" nor \"blob\""),
-            (Some(_), Some(_)) => return Err("a resource's contents with both \"text\" and \"blob\""),
+            (None, None) => return Err("resource contents must have \"text\" or \"blob\""),
+            (Some(_), Some(_)) => return Err("resource contents cannot have both \"text\" and \"blob\""),
         };
         Ok(Self { uri: parts.uri, mime_type: parts.mime_type, body, meta: parts.meta })
     }

@@ -18,7 +18,8 @@ pub(crate) struct Book {
 impl Book {
     pub(crate) fn open(revision: Revision) -> Option<Self> {
         let project = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-        let path = official_schema(project, revision.as_str()).map_err(|missing| println!("{missing}")).ok()?;
+        let path =
+            official_schema(project, revision.as_str()).map_err(|missing| println!("{missing}")).ok()?;
         let mut document: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         let section = if document.get("$defs").is_some() { "$defs" } else { "definitions" };
         let mut shared = BTreeSet::new();

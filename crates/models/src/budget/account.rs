@@ -42,7 +42,7 @@ impl fmt::Display for BudgetAccount {
 
 /// A text that names no account.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an account is written as server:NAME or principal:NAME")]
+#[error("an account has the form server:NAME or principal:NAME")]
 #[non_exhaustive]
 pub struct ParseAccountError;
 

@@ -10,7 +10,7 @@ use crate::Money;
 #[non_exhaustive]
 pub enum BudgetError {
     /// No allowance is set for the account, so it may spend nothing.
-    #[error("{account} has no budget for models; until one is set it is 0")]
+    #[error("{account} has no budget for models; without one it is 0")]
     NotSet {
         /// Account that cannot pay.
         account: BudgetAccount,
@@ -44,13 +44,13 @@ pub enum BudgetError {
         window: Duration,
     },
     /// The account's budget is in money, and the model has no prices.
-    #[error("{account} has a budget of money, and the model has no prices (setting prices)")]
+    #[error("{account} has a budget in money, and the model has no prices (setting prices)")]
     NoPrices {
         /// Account that cannot pay.
         account: BudgetAccount,
     },
     /// It asks too often.
-    #[error("{account} may ask {} times in {:?}; the next time is in {wait:?}", rate.calls, rate.per)]
+    #[error("{account} is limited to {} requests per {:?}; the next one is possible in {wait:?}", rate.calls, rate.per)]
     Rate {
         /// Account that asks too often.
         account: BudgetAccount,
@@ -60,7 +60,7 @@ pub enum BudgetError {
         wait: Duration,
     },
     /// Too many requests are open at once.
-    #[error("{limit} requests to models are open, and no more may be")]
+    #[error("the limit of {limit} open requests to models is reached")]
     TooManyOpen {
         /// Maximum number of open requests.
         limit: usize,

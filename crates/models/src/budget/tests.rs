@@ -37,7 +37,7 @@ fn used(tokens: u64) -> ActualUsage {
 fn nothing_is_spent_until_something_is_set() {
     let mut budget = Budget::new();
     let error = budget.reserve(&[files()], &estimate(1, None), start()).unwrap_err();
-    assert_eq!(error.to_string(), "server:files has no budget for models; until one is set it is 0");
+    assert_eq!(error.to_string(), "server:files has no budget for models; without one it is 0");
     assert_eq!(budget.remaining(&files(), start()), None);
     budget.allow_principals(Some(Allowance::unlimited()));
     assert!(budget.check(&[BudgetAccount::principal("ann")], &estimate(1, None), start()).is_ok());
@@ -120,7 +120,10 @@ fn who_asks_too_often_is_told_when_to_come_back() {
         budget.settle(reserved, ActualUsage::Nothing, start());
     }
     let error = budget.reserve(&[files()], &one, later(5_000)).unwrap_err();
-    assert_eq!(error.to_string(), "server:files may ask 3 times in 60s; the next time is in 15s");
+    assert_eq!(
+        error.to_string(),
+        "server:files is limited to 3 requests per 60s; the next one is possible in 15s"
+    );
     assert!(budget.check(&[files()], &one, later(20_000)).is_ok());
     budget.allow(files(), Allowance::unlimited().rate(RequestRate::new(0, Duration::from_secs(60))));
     assert!(budget.check(&[files()], &one, later(1_000_000)).is_err(), "0 is never");

@@ -89,7 +89,7 @@ pub enum ExclusionReason {
 
 /// No model can take a request.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("no model can take this request{}", shown(passed_over))]
+#[error("no model can handle this request{}", shown(passed_over))]
 #[non_exhaustive]
 pub struct ModelChoiceError {
     /// All models, each with the reason it cannot take the request. Empty if there are no models.

@@ -157,7 +157,7 @@ pub struct ModelCatalogue {
 
 /// Two models have one name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there are two models with the name `{name}`")]
+#[error("duplicate model name `{name}`")]
 #[non_exhaustive]
 pub struct DuplicateModelError {
     /// The name.

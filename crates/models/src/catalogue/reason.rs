@@ -98,8 +98,8 @@ impl fmt::Display for ChoiceReason {
             write!(f, "{sign} {weighed}")?;
         }
         match self.among {
-            1 if self.hint.is_some() => f.write_str(", the only one that fits the hint"),
-            1 => f.write_str(", the only one that can take it"),
+            1 if self.hint.is_some() => f.write_str(", the only one that matches the hint"),
+            1 => f.write_str(", the only one that can handle it"),
             many if self.weighed.is_empty() => write!(f, ", the first of {many} in the configuration"),
             many => write!(f, ", the best of {many}"),
         }?;
@@ -141,11 +141,11 @@ impl fmt::Display for ExcludedModel {
 impl fmt::Display for ExclusionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Images => f.write_str("takes no pictures"),
-            Self::Audio => f.write_str("takes no sounds"),
-            Self::Tools => f.write_str("takes no tools"),
+            Self::Images => f.write_str("does not support images"),
+            Self::Audio => f.write_str("does not support audio"),
+            Self::Tools => f.write_str("does not support tools"),
             Self::Context { needed, room } => write!(f, "has room for {room} tokens, not for {needed}"),
-            Self::Cannot { what } => write!(f, "cannot take {what}"),
+            Self::Cannot { what } => write!(f, "does not support {what}"),
             Self::Budget { words } => f.write_str(words),
         }
     }

@@ -54,15 +54,16 @@ fn the_first_hint_that_finds_a_model_decides_and_priorities_settle_ties() {
             &["claude-3-sonnet", "claude-3-haiku", "elm"],
             [None, None, Some(1.0)],
             "oak-mini",
-            "hint `claude-3-haiku` → alias of `oak-mini`, no model for `claude-3-sonnet`, the only one that fits the hint",
+            "hint `claude-3-haiku` → alias of `oak-mini`, no model for `claude-3-sonnet`, the only one that matches \
+             the hint",
         ),
         (
             &["haiku"],
             NONE,
             "oak-mini",
-            "hint `haiku` → `claude-3-haiku`, alias of `oak-mini`, the only one that fits the hint",
+            "hint `haiku` → `claude-3-haiku`, alias of `oak-mini`, the only one that matches the hint",
         ),
-        (&["elm-2026"], NONE, "elm", "hint `elm-2026` → `elm`, the only one that fits the hint"),
+        (&["elm-2026"], NONE, "elm", "hint `elm-2026` → `elm`, the only one that matches the hint"),
         (
             &["ash"],
             [None, Some(1.0), None],
@@ -97,7 +98,8 @@ fn a_hint_that_finds_only_what_cannot_take_the_request_is_passed_over() {
     let mut params = wish(&["mini"], NONE).with_tools(vec![Tool::new("t", RawJson::empty_object())]);
     assert_eq!(
         chosen(&params).1,
-        "`oak-large`, no model for `mini`, the first of 2 in the configuration; passed over: oak-mini (takes no tools)"
+        "`oak-large`, no model for `mini`, the first of 2 in the configuration; passed over: oak-mini (does not \
+         support tools)"
     );
     params.tools.clear();
     params.messages.push(SamplingMessage::user(ImageContent::from_bytes(b"x", "image/png")));
@@ -120,8 +122,8 @@ fn what_a_provider_has_no_place_for_goes_to_another() {
     let choice = ours.choose(&params.with_tool_choice(must)).unwrap();
     assert_eq!(
         choice.reason.to_string(),
-        "`oak`, no model for `llama`, the only one that can take it; \
-         passed over: llama (cannot take a tool choice of \"required\")"
+        "`oak`, no model for `llama`, the only one that can handle it; \
+         passed over: llama (does not support a tool choice of \"required\")"
     );
 }
 
@@ -133,12 +135,12 @@ fn who_can_take_nothing_says_why_of_each() {
         ours.choose_within(&params, |model, _| Err(format!("no money for {}", model.name))).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "no model can take this request: a (takes no tools); b (no money for b)",
+        "no model can handle this request: a (does not support tools); b (no money for b)",
         "the budget is asked only of what could take it"
     );
     assert_eq!(
         ModelCatalogue::default().choose(&params).unwrap_err().to_string(),
-        "no model can take this request: none is configured"
+        "no model can handle this request: none is configured"
     );
 }
 
@@ -160,7 +162,7 @@ fn the_estimate_is_of_the_chosen_model_and_never_over_what_was_asked_for() {
 #[test]
 fn a_name_is_there_once() {
     let error = ModelCatalogue::new([model("a"), model("a")]).unwrap_err();
-    assert_eq!(error.to_string(), "there are two models with the name `a`");
+    assert_eq!(error.to_string(), "duplicate model name `a`");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::ScriptLine;
 
 /// One answer of a script: a text, or a tool to be called.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(untagged, expecting = "a reply is a text, or a table with `tool` and perhaps `arguments`")]
+#[serde(untagged, expecting = "a reply is a string, or a table with `tool` and optionally `arguments`")]
 #[non_exhaustive]
 pub enum ScriptedReply {
     /// These words.

@@ -88,25 +88,25 @@ fn mistakes_name_the_setting_and_what_it_should_be() {
         ("provider = 'openai'\napi_key = \"a\\nb\"", "models.m.api_key: it is empty, or has characters"),
         (
             "provider = 'openai'\nbase_url = 'localhost:1'",
-            "models.m.base_url: it has to be a URL of http or https",
+            "models.m.base_url: it must be an http or https URL",
         ),
         ("provider = 'openai'\nbase_url = 'https://u:s3cret@h/'", "models.m.base_url: it holds credentials"),
         ("provider = 'openai'\nbase_url = 'https://h/?key=s3cret'", "models.m.base_url: it has a query"),
         (
             "provider = 'openai'\napi_key = 's3cret'\nbase_url = 'http://example.org/v1'",
-            "models.m.base_url: a key would go over the network in the open",
+            "models.m.base_url: a key would be sent unencrypted over the network",
         ),
         (
             "provider = 'ollama'\nheaders = { 'a b' = 's3cret' }",
-            "models.m.headers.a b: it is no name of a header",
+            "models.m.headers.a b: it is not a valid header name",
         ),
         (
             "provider = 'gemini'\nmodel = 'x/../y'\napi_key = 's3cret'",
-            "models.m.model: it is no name of a Gemini model",
+            "models.m.model: it is not a valid name of a Gemini model",
         ),
         ("provider = 'ollama'\nscores = { cost = 2.0 }", "models.m.scores.cost: 2 is not between 0 and 1"),
-        ("provider = 'ollama'\naliases = ['a', ' ']", "models.m.aliases: one of them is empty"),
-        ("provider = 'ollama'\ncontext = 0", "models.m.context: it has to be above 0"),
+        ("provider = 'ollama'\naliases = ['a', ' ']", "models.m.aliases: an alias must not be empty"),
+        ("provider = 'ollama'\ncontext = 0", "models.m.context: it must be greater than 0"),
         (
             "provider = 'ollama'\nstream_usage = true",
             "models.m.stream_usage: it is a setting of the provider openai",
@@ -117,17 +117,17 @@ fn mistakes_name_the_setting_and_what_it_should_be() {
         ),
         (
             "provider = 'ollama'\nprices = { input = -1.0, output = 1.0 }",
-            "it has to be an amount of 0 or more, such as 1.5",
+            "it must be an amount of 0 or more, such as 1.5",
         ),
         (
             "provider = 'ollama'\ntimeout = 'soon'",
-            "it has to be a time above zero, such as \"30s\" or \"2m\"",
+            "it must be a positive duration, such as \"30s\" or \"2m\"",
         ),
-        ("provider = 'ollama'\ntimeout = '0s'", "it has to be a time above zero"),
-        ("provider = 'ollama'\ntimeout = 5", "it has to be a time above zero"),
-        ("provider = 'scripted'\nreplies = [5]", "a reply is a text, or a table with `tool`"),
-        ("provider = 'scripted'\nreplies = [{ tool = 'a', args = {} }]", "a reply is a text, or a table"),
-        ("provider = 'scripted'", "models.m.replies: a scripted model has to have some"),
+        ("provider = 'ollama'\ntimeout = '0s'", "it must be a positive duration"),
+        ("provider = 'ollama'\ntimeout = 5", "it must be a positive duration"),
+        ("provider = 'scripted'\nreplies = [5]", "a reply is a string, or a table with `tool`"),
+        ("provider = 'scripted'\nreplies = [{ tool = 'a', args = {} }]", "a reply is a string, or a table"),
+        ("provider = 'scripted'", "models.m.replies: a scripted model requires replies"),
     ] {
         let error = mistake(text);
         assert!(error.contains(said), "{text}: {error}");
@@ -172,10 +172,10 @@ fn an_allowance_says_what_it_limits() {
     assert_eq!(read("unlimited = true").unwrap(), Allowance::unlimited());
     assert_eq!(read("tokens = 0").unwrap(), Allowance::tokens(0).every(day));
     for (text, said) in [
-        ("", "t: set tokens, money or both; or unlimited = true"),
-        ("calls = 3", "t: set tokens, money or both"),
-        ("tokens = 1\nunlimited = true", "t: set tokens, money or both; or unlimited = true, and neither"),
-        ("tokens = 1\nper = '1m'", "t.per: it is the time of calls"),
+        ("", "t: set `tokens`, `money` or both, or only `unlimited = true"),
+        ("calls = 3", "t: set `tokens`, `money` or both"),
+        ("tokens = 1\nunlimited = true", "t: set `tokens`, `money` or both, or only `unlimited = true`"),
+        ("tokens = 1\nper = '1m'", "t.per: it applies only together with `calls`"),
     ] {
         let error = read(text).unwrap_err().to_string();
         assert!(error.starts_with(said), "{text}: {error}");
@@ -212,9 +212,9 @@ fn a_program_without_models_of_its_own_says_so() {
 #[cfg(feature = "local-model")]
 #[test]
 fn a_file_that_holds_no_model_is_named() {
-    assert!(mistake("provider = 'local'").starts_with("models.m.path: a local model has to have one"));
+    assert!(mistake("provider = 'local'").starts_with("models.m.path: a local model requires a path"));
     let said = mistake("provider = 'local'\npath = 'Cargo.toml'");
-    assert_eq!(said, "models.m.path: Cargo.toml is no GGUF file");
+    assert_eq!(said, "models.m.path: Cargo.toml is not a GGUF file");
     let said = mistake("provider = 'local'\npath = 'nowhere.gguf'");
     assert!(said.starts_with("models.m.path: nowhere.gguf cannot be read"), "{said}");
 }

@@ -61,7 +61,7 @@ impl ProviderEndpoint {
         *request.method_mut() = http::Method::POST;
         let uri = format!("{}{path}", self.base.as_str().trim_end_matches('/')).parse();
         *request.uri_mut() = uri.map_err(|error| {
-            let why = format!("its address is no URL ({error})");
+            let why = format!("invalid URL ({error})");
             FailedAttempt {
                 may_have_cost: false,
                 ..FailedAttempt::fatal(ModelError::Unreachable { at: self.at.clone(), why })
@@ -130,7 +130,7 @@ impl ProviderEndpoint {
             _ if busy => ModelError::Busy { at, status, message, retry_after: after },
             status if status.is_redirection() => {
                 let message =
-                    "it leads elsewhere, where a key is not taken; set base_url to the address itself".into();
+                    "unexpected redirect, not followed with a key; set base_url to the final address".into();
                 ModelError::Refused { at, status: status.as_u16(), message }
             }
             _ => ModelError::Refused { at, status, message },
@@ -192,7 +192,7 @@ impl ProviderEndpoint {
         if reader.is_whole() {
             return Ok(());
         }
-        let why = if begun { "it ended before it was whole" } else { "it is empty" }.to_owned();
+        let why = if begun { "it ended before it was complete" } else { "it is empty" }.to_owned();
         Err(FailedAttempt {
             again: !begun,
             ..FailedAttempt::fatal(ModelError::Broken { at: self.at.clone(), why })

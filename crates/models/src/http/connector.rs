@@ -36,7 +36,7 @@ enum ConnectRoute {
 
 /// The connection was not opened in time.
 #[derive(Debug, thiserror::Error)]
-#[error("it was not opened in time")]
+#[error("connection timed out")]
 pub(super) struct ConnectTimeout;
 
 /// # Errors
@@ -51,7 +51,7 @@ pub(crate) fn client(base: &Url, limit: Duration) -> Result<ProviderHttpClient, 
         .with_tls_config(hospes::client::tls_config(&[])?)
         .https_or_http()
         .enable_http1();
-    let origin: Uri = base.as_str().parse().map_err(|_| "it is no URL".to_owned())?;
+    let origin: Uri = base.as_str().parse().map_err(|_| "invalid URL".to_owned())?;
     let way = match hospes::client::proxy_to(&origin)? {
         None => ConnectRoute::Straight(tls.wrap_connector(plain)),
         Some((proxy, auth)) => {

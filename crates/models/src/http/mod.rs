@@ -80,7 +80,10 @@ impl ProviderEndpoint {
             headers.insert(
                 name,
                 secret_value(&value).ok_or_else(|| {
-                    SettingError::new("api_key", "it is empty, or has characters that no header can carry")
+                    SettingError::new(
+                        "api_key",
+                        "it is empty or has characters that are not valid in a header",
+                    )
                 })?,
             );
             secrets.push(key.clone());
@@ -88,14 +91,16 @@ impl ProviderEndpoint {
         for (name, value) in extra {
             let setting = format!("headers.{name}");
             let header = HeaderName::try_from(name.as_str())
-                .map_err(|_| SettingError::new(&setting, "it is no name of a header"))?;
-            let sent = secret_value(value.reveal())
-                .ok_or_else(|| SettingError::new(&setting, "it has characters that no header can carry"))?;
+                .map_err(|_| SettingError::new(&setting, "it is not a valid header name"))?;
+            let sent = secret_value(value.reveal()).ok_or_else(|| {
+                SettingError::new(&setting, "it has characters that are not valid in a header")
+            })?;
             headers.insert(header, sent);
             secrets.push(value);
         }
         if base.scheme() == "http" && !secrets.is_empty() && !is_local(&base) {
-            let why = "a key would go over the network in the open; use https, or a server on this machine";
+            let why =
+                "a key would be sent unencrypted over the network; use https, or a server on this machine";
             return Err(SettingError::new("base_url", why));
         }
         let client =
@@ -142,7 +147,7 @@ impl ProviderEndpoint {
                     at = self.at,
                     error = error.kind(),
                     tries = state.tries,
-                    "a model was asked in vain"
+                    "model request failed"
                 );
                 let may_have_cost = state.may_have_cost || usage.is_some() || !partial.is_empty();
                 Err(GenerationFailure { error, tries: state.tries, may_have_cost, usage, partial })
@@ -171,7 +176,7 @@ impl ProviderEndpoint {
             let Err(miss) = tried else { return Ok(()) };
             state.may_have_cost |= miss.may_have_cost;
             let Some(wait) = retry::wait(&miss, state.tries, &self.limits) else { return Err(miss.error) };
-            tracing::debug!(at = self.at, error = miss.error.kind(), ?wait, "a model is asked again");
+            tracing::debug!(at = self.at, error = miss.error.kind(), ?wait, "retrying model request");
             sleep(wait).await;
         }
     }
@@ -233,15 +238,15 @@ fn secret_value(value: &str) -> Option<HeaderValue> {
 fn parse_base(text: &str) -> Result<Url, SettingError> {
     let wrong = |why: &str| SettingError::new("base_url", why);
     // The text is not repeated: it may hold a password.
-    let mut base = Url::parse(text).map_err(|error| wrong(&format!("it is no URL ({error})")))?;
+    let mut base = Url::parse(text).map_err(|error| wrong(&format!("it is not a valid URL ({error})")))?;
     if !matches!(base.scheme(), "https" | "http") || base.host_str().is_none() {
-        return Err(wrong("it has to be a URL of http or https"));
+        return Err(wrong("it must be an http or https URL"));
     }
     if !base.username().is_empty() || base.password().is_some() {
         return Err(wrong("it holds credentials, which would end up in logs; use api_key or headers"));
     }
     if base.query().is_some() || base.fragment().is_some() {
-        return Err(wrong("it has a query or a fragment; what is asked for is put behind its path"));
+        return Err(wrong("it has a query or a fragment, and request paths are appended to it"));
     }
     let path = base.path().trim_end_matches('/').to_owned();
     base.set_path(&path);

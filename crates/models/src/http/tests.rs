@@ -174,13 +174,17 @@ async fn what_may_go_better_is_tried_again_before_the_first_byte_only() {
         assert_eq!(seen[0], seen[1], "the same request");
     }
     for (first, wanted, kind) in [
-        (Act::Say(response("200 OK", STREAM, PART)), "broke off: it ended before it was whole", "broken"),
+        (
+            Act::Say(response("200 OK", STREAM, PART)),
+            "was incomplete: it ended before it was complete",
+            "broken",
+        ),
         (
             Act::Say(response("400 Bad Request", "", r#"{"error":{"message":"no such model"}}"#)),
             "(HTTP 400): no such model",
             "refused",
         ),
-        (Act::Say(response("501 Not Implemented", "", "<html>")), "(HTTP 501): it gave no reason", "refused"),
+        (Act::Say(response("501 Not Implemented", "", "<html>")), "(HTTP 501): no reason given", "refused"),
         (
             Act::Say(response(
                 "429 Too Many Requests",
@@ -194,7 +198,7 @@ async fn what_may_go_better_is_tried_again_before_the_first_byte_only() {
         (Act::Say(response("200 OK", STREAM, "data: {]\n\n")), "cannot be read", "malformed"),
         (
             Act::Say(response("200 OK", "content-length: 999\r\ncontent-type: text/event-stream\r\n", PART)),
-            "broke off",
+            "was incomplete",
             "broken",
         ),
     ] {
@@ -222,8 +226,8 @@ async fn a_wait_that_is_too_long_is_said_and_not_waited_for() {
     let (outcome, seen) = ask_of(vec![busy, paris()], quick()).await;
     let failure = outcome.unwrap_err();
     assert_eq!(seen.len(), 1);
-    assert!(failure.to_string().ends_with("it wants to be asked again in 3600 s"), "{failure}");
-    assert_eq!(failure.error.to_rpc().message, "the model is busy; ask again later");
+    assert!(failure.to_string().ends_with("retry in 3600 s"), "{failure}");
+    assert_eq!(failure.error.to_rpc().message, "the model is busy; try again later");
 }
 
 #[test]

@@ -39,7 +39,7 @@ impl Gemini {
         if model.is_empty() || !model.chars().all(plain) {
             return Err(SettingError::new(
                 "model",
-                "it is no name of a Gemini model: letters, digits, `-`, `_` and `.`",
+                "it is not a valid name of a Gemini model: letters, digits, `-`, `_` and `.`",
             ));
         }
         let endpoint = access.endpoint(DEFAULT_BASE_URL, KeyHeader::Plain("x-goog-api-key"))?;

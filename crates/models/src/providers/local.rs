@@ -82,7 +82,7 @@ impl LocalModel {
         std::thread::Builder::new()
             .name("local-model".to_owned())
             .spawn(move || worker::run(&header, &requests))
-            .map_err(|error| self.unusable(format!("no thread for it could be begun ({error})")))?;
+            .map_err(|error| self.unusable(format!("its thread could not be started ({error})")))?;
         let taken = queue.try_send(request).map_err(|_| crowded());
         *thread = Some(queue);
         taken
@@ -136,7 +136,7 @@ impl LocalModel {
                     return Ok(ModelAnswer { left_out, ..answer });
                 }
                 Some(WorkerEvent::Failed(error)) => break error,
-                None => break self.unusable("its thread ended in the middle of the answer".to_owned()),
+                None => break self.unusable("its thread ended before the answer was complete".to_owned()),
             }
         };
         // Nothing is charged for here, but what was computed counts.

@@ -81,7 +81,7 @@ impl ProviderAccess {
         let base = self.base_url.as_deref().filter(|url| !url.is_empty()).unwrap_or(own);
         // What stands on this machine wants none.
         if base == own && own.starts_with("https:") && self.api_key.is_none() && self.headers.is_empty() {
-            return Err(SettingError::new("api_key", format!("{own} wants one, and none is set")));
+            return Err(SettingError::new("api_key", format!("{own} requires an API key, and none is set")));
         }
         let key = self.api_key.as_ref().map(|api_key| (api_key, key));
         ProviderEndpoint::new(base, key, self.headers, self.limits)
@@ -188,7 +188,7 @@ fn unsupported<T>(provider: &'static str, what: impl Into<String>) -> Result<T, 
 fn temperature(params: &CreateMessageParams, most: f64, left_out: &mut Vec<OmittedPart>) -> Option<f64> {
     let wanted = params.temperature?;
     if wanted > most {
-        left_out.push(OmittedPart::Temperature(format!("{wanted} becomes {most}, the most there is")));
+        left_out.push(OmittedPart::Temperature(format!("{wanted} is reduced to the maximum of {most}")));
     }
     Some(wanted.min(most))
 }
@@ -196,7 +196,7 @@ fn temperature(params: &CreateMessageParams, most: f64, left_out: &mut Vec<Omitt
 /// Records the metadata as omitted, because the provider has no place for it.
 fn omit_metadata(params: &CreateMessageParams, provider: &str, left_out: &mut Vec<OmittedPart>) {
     if params.metadata.as_ref().is_some_and(|metadata| metadata.as_bytes() != b"{}") {
-        left_out.push(OmittedPart::Metadata(format!("{provider} has no place for it")));
+        left_out.push(OmittedPart::Metadata(format!("{provider} does not support it")));
     }
 }
 
@@ -207,7 +207,7 @@ fn check_image_type(kind: &str, taken: &[&str], provider: &'static str) -> Resul
     if taken.iter().any(|known| kind.eq_ignore_ascii_case(known)) {
         return Ok(());
     }
-    unsupported(provider, format!("a picture of type {kind} (it takes {})", taken.join(", ")))
+    unsupported(provider, format!("an image of type {kind} (supported: {})", taken.join(", ")))
 }
 
 #[cfg(test)]

@@ -247,7 +247,7 @@ fn an_explanation_reads_from_top_to_bottom() {
         policy
             .explain(&other, now())
             .to_string()
-            .ends_with("ask: no rule fits: a tool that may destroy something and is open to the world is asked about each time")
+            .ends_with("ask: no rule matches: destructive open-world tools require approval each time")
     );
 }
 
@@ -256,7 +256,7 @@ fn arguments_with_two_readings_are_denied() {
     let error = CallArguments::read(r#"{"a":1,"a":2}"#).unwrap_err();
     let verdict = Policy::deny_unreadable(&error);
     assert_eq!(verdict.decision, PolicyDecision::Deny);
-    assert!(verdict.because.to_string().contains("`a` stands there twice"));
+    assert!(verdict.because.to_string().contains("duplicate key `a`"));
 }
 
 #[test]
@@ -271,20 +271,30 @@ fn what_cannot_be_meant_is_a_mistake_with_its_place() {
         ("decide = 'allow'\ntol = 'x'", "line 4, column 1: rule 1: unknown key `tol`; did you mean `tool`?"),
         ("decide = 'maybe'", "`decide`: unknown value `maybe`; expected one of `allow`, `ask`, `deny`"),
         ("tool = 'x'", "line 2, column 1: rule 1: `decide` is missing"),
-        ("decide = 'allow'\ntool = []", "an empty list fits nothing"),
+        ("decide = 'allow'\ntool = []", "an empty list matches nothing"),
         ("decide = 'allow'\ntool = '[a'", "line 4, column 8: rule 1: `tool`: "),
-        ("decide = 'allow'\ntool = 'a'\nprompt = 'b'", "a rule is about a tool, a prompt or a resource"),
-        ("decide = 'allow'\nprompt = 'a'\ndestinations = 'b'", "only tools and resources have it"),
-        ("decide = 'allow'\nabout = 'roots'\ndestinations = 'b'", "names what has no `destinations`"),
-        ("decide = 'deny'\ntool = 'a'\nabout = 'sampling'", "names more than a rule with `tool` can fit"),
-        ("decide = 'allow'\nstrong = true", "it is about asking, and the rule says `decide = \"allow\"`"),
+        (
+            "decide = 'allow'\ntool = 'a'\nprompt = 'b'",
+            "a rule is about one of a tool, a prompt or a resource",
+        ),
+        ("decide = 'allow'\nprompt = 'a'\ndestinations = 'b'", "it applies only to tools and resources"),
+        (
+            "decide = 'allow'\nabout = 'roots'\ndestinations = 'b'",
+            "`destinations` applies only to tools and resources",
+        ),
+        ("decide = 'deny'\ntool = 'a'\nabout = 'sampling'", "a rule with `tool` can only be about"),
+        (
+            "decide = 'allow'\nstrong = true",
+            "it applies only to `decide = \"ask\"`, and the rule has `decide = \
+                                             \"allow\"`",
+        ),
         ("decide = 'deny'\nreview = true", "has no result to review"),
         ("decide = 'allow'\nuntil = 12:00:00", "expected a day"),
         (
             "decide = 'allow'\narguments.a = { under = 'x' }",
             "`arguments.a.under`: `x` is not an absolute path",
         ),
-        ("decide = 'allow'\ndestinations = 'https://a'", "`destinations`: `https://a`: name the host alone"),
+        ("decide = 'allow'\ndestinations = 'https://a'", "`destinations`: `https://a`: write only the host"),
     ] {
         let text = format!("# a comment\n[[rule]]\n{rule}\n");
         let error = Policy::read(&text, &PolicyEnvironment::default()).expect_err(rule).to_string();
@@ -307,20 +317,21 @@ fn all_mistakes_are_reported_at_once() {
         "line 5, column 1: rule 1: unknown key `tol`; did you mean `tool`?",
         "line 6, column 13: rule 1: unknown key `effects.readonly`; did you mean `read_only`? Known here: `read_only`, \
          `destructive`, `idempotent`, `open_world`",
-        "line 6, column 44: rule 1: `effects.destructive`: expected true or false, found a text",
+        "line 6, column 44: rule 1: `effects.destructive`: expected true or false, found a string",
         "line 7, column 20: rule 1: unknown key `arguments.path.undr`; did you mean `under`? Known here: `is`, `like`, `under`, \
          `host`, `at_least`, `at_most`, `regex`, `longer_than`, `present`",
-        "line 7, column 47: rule 1: `arguments.path.longer_than`: expected a number, found a text",
-        "line 8, column 9: rule 1: `until`: expected a day without quotes (`until = 2026-12-31`) or a moment with its offset \
-         (`until = 2026-12-31T18:00:00Z`), found a text",
+        "line 7, column 47: rule 1: `arguments.path.longer_than`: expected a number, found a string",
+        "line 8, column 9: rule 1: `until`: expected an unquoted date (`until = 2026-12-31`) or date-time with offset \
+         (`until = 2026-12-31T18:00:00Z`), found a string",
         "line 9, column 1: rule 1: unknown key `trusted`; it belongs at the top of the file, above the first `[[rule]]`",
         "line 13, column 9: rule 2: `about`: unknown value `samplng`; did you mean `sampling`? Expected one of `tool`, `prompt`, \
          `resource`, `sampling`, `elicitation`, `roots`",
-        "line 14, column 10: rule 2: `strong`: it is about asking, and the rule says `decide = \"deny\"`",
+        "line 14, column 10: rule 2: `strong`: it applies only to `decide = \"ask\"`, and the rule has `decide = \
+         \"deny\"`",
         "line 15, column 13: rule 2: unknown key `arguments.a.b`; to reach inside an argument, quote its path: `arguments.\"a.b\"`; \
          known here: `is`",
         "line 17, column 1: label 1: it sets none of `private`, `untrusted` and `outbound` (each true or false)",
-        "line 18, column 10: label 1: `server`: expected a text in quotes, or a list of them, found a number",
+        "line 18, column 10: label 1: `server`: expected a quoted string, or a list of them, found a number",
     ];
     for (said, expected) in said.iter().zip(expected) {
         assert!(said.starts_with(expected), "{said}\n{expected}");

@@ -25,7 +25,7 @@ pub(crate) fn parse_exact(text: &str) -> Result<Destination, String> {
         .chars()
         .find(|one| !one.is_ascii_graphic() && (!one.is_alphanumeric() || is_changed_by_normalization(*one)))
     {
-        return Err(format!("readers differ about the character `{}`", odd.escape_default()));
+        return Err(format!("parsers disagree about the character `{}`", odd.escape_default()));
     }
     if let Some((scheme, rest)) = text.split_once("://") {
         return url(scheme, rest);
@@ -58,24 +58,24 @@ fn url(scheme: &str, rest: &str) -> Result<Destination, String> {
     if !scheme.starts_with(|one: char| one.is_ascii_alphabetic())
         || !scheme.bytes().all(|one| one.is_ascii_alphanumeric())
     {
-        return Err(format!("readers differ about the scheme `{scheme}`"));
+        return Err(format!("parsers disagree about the scheme `{scheme}`"));
     }
     let scheme = scheme.to_ascii_lowercase();
     if rest.contains(['\\', '{', '}', '[', ']', '^', '|', '`', '"', '<', '>', '$', '*', '\'', ';', ','])
         && !rest.starts_with('[')
     {
-        return Err("readers differ about a character in the URL".to_owned());
+        return Err("parsers disagree about a character in the URL".to_owned());
     }
     if scheme == "file" {
         return match rest.strip_prefix("localhost").unwrap_or(rest) {
             rest if rest.starts_with('/') && !rest.contains(['?', '#']) => path(rest),
-            _ => Err("readers differ about a `file` URL with a host, query or fragment".to_owned()),
+            _ => Err("parsers disagree about a `file` URL with a host, query or fragment".to_owned()),
         };
     }
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, tail) = rest.split_at(end);
     if !tail.is_ascii() || tail.contains('@') {
-        return Err("the URL has what may be another URL inside".to_owned());
+        return Err("the URL may contain another URL".to_owned());
     }
     is_without_urls(tail)?;
     let Some((_, port)) = NETWORK_SCHEMES.iter().find(|(known, _)| *known == scheme) else {
@@ -104,7 +104,7 @@ fn is_without_urls(tail: &str) -> Result<(), String> {
             || tail.chars().any(char::is_control)
             || has_scheme(&tail)
         {
-            return Err("the URL has what may be another URL inside".to_owned());
+            return Err("the URL may contain another URL".to_owned());
         }
         if !tail.contains('%') {
             return Ok(());
@@ -140,12 +140,12 @@ fn without_user(authority: &str) -> Result<&str, String> {
         {
             Ok(host)
         }
-        Some(_) => Err("readers differ about where the user's name of the URL ends".to_owned()),
+        Some(_) => Err("parsers disagree about where the user name in the URL ends".to_owned()),
     }
 }
 
 fn host_and_port(text: &str, scheme_port: Option<u16>) -> Result<Destination, String> {
-    let no = || Err(format!("`{}` is neither a host in its plain form nor an absolute path", clipped(text)));
+    let no = || Err(format!("`{}` is neither a plain host name nor an absolute path", clipped(text)));
     if let Ok(address) = text.parse::<Ipv6Addr>()
         && scheme_port.is_none()
         && address.to_string() == text.to_ascii_lowercase()
@@ -181,7 +181,7 @@ fn host_and_port(text: &str, scheme_port: Option<u16>) -> Result<Destination, St
     {
         match lower.parse::<Ipv4Addr>() {
             Ok(address) if address.to_string() == lower => lower,
-            _ => return Err(format!("readers differ about the address `{}`", clipped(text))),
+            _ => return Err(format!("parsers disagree about the address `{}`", clipped(text))),
         }
     } else {
         match ascii(&lower) {
@@ -227,16 +227,16 @@ fn path(text: &str) -> Result<Destination, String> {
         '$', '`', '*', '?', '[', ']', '{', '}', ';', '|', '&', '<', '>', '(', ')', '"', '\'', '!', '#', ',',
         '=',
     ]) {
-        return Err(format!("a shell or a list may read `{}` in the path", &text[odd..=odd]));
+        return Err(format!("a shell or a list parser may interpret `{}` in the path", &text[odd..=odd]));
     }
     if text.starts_with('/') && text.contains('\\') {
-        return Err("readers differ about the backslash in the path".to_owned());
+        return Err("parsers disagree about the backslash in the path".to_owned());
     }
     if !paths::is_plain(text) || text.char_indices().any(|(at, one)| at > 1 && one == ':') {
         return Err("the path has `..`, `:`, percent-encoding or hidden characters".to_owned());
     }
     if paths::is_process_view(&turned) {
-        return Err("the path leads through `/proc` or `/dev`, which stand for other folders".to_owned());
+        return Err("the path leads through `/proc` or `/dev`, which can refer to other folders".to_owned());
     }
     Ok(Destination::Path(text.to_owned()))
 }

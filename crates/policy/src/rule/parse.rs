@@ -21,7 +21,8 @@ const EFFECTS: &str = "a table such as `{ read_only = true }`, with one or more 
                        `idempotent`, `open_world`, each true or false";
 
 /// The form of `until`, as messages show it.
-const UNTIL: &str = "a day without quotes (`until = 2026-12-31`) or a moment with its offset (`until = 2026-12-31T18:00:00Z`)";
+const UNTIL: &str =
+    "an unquoted date (`until = 2026-12-31`) or date-time with offset (`until = 2026-12-31T18:00:00Z`)";
 
 /// The keys of a file's top level, where they may have been meant to stand.
 const TOP_LEVEL_KEYS: [(&str, &str); 2] = [
@@ -122,7 +123,7 @@ fn add_contradictions(
         if let (true, Some(other)) = (section.has(key), others) {
             section.add_mistake_at_key(
                 key,
-                &format!("only tools have it, and the rule has `{other}`"),
+                &format!("it applies only to tools, and the rule has `{other}`"),
                 report,
             );
         }
@@ -130,7 +131,7 @@ fn add_contradictions(
     if section.has("destinations") && section.has("prompt") {
         section.add_mistake_at_key(
             "destinations",
-            "only tools and resources have it, and the rule has `prompt`",
+            "it applies only to tools and resources, and the rule has `prompt`",
             report,
         );
     }
@@ -146,22 +147,19 @@ fn add_contradictions(
     if let Some((kind, key)) = kind
         && about.iter().any(|one| *one != kind)
     {
-        let what = format!("it names more than a rule with `{key}` can fit, which is {kind}");
+        let what = format!("a rule with `{key}` can only be about {kind}");
         section.add_mistake_at_key("about", &what, report);
     }
     let has_destinations =
         |one: &PolicyActionKind| matches!(one, PolicyActionKind::Tool | PolicyActionKind::Resource);
     if section.has("destinations") && !about.iter().all(has_destinations) {
-        section.add_mistake_at_key(
-            "about",
-            "it names what has no `destinations`; only tools and resources have",
-            report,
-        );
+        section.add_mistake_at_key("about", "`destinations` applies only to tools and resources", report);
     }
     let Some(decision) = decision else { return };
     for key in ["strong", "remember"] {
         if decision != PolicyDecision::Ask && section.has(key) {
-            let what = format!("it is about asking, and the rule says `decide = \"{decision}\"`");
+            let what =
+                format!("it applies only to `decide = \"ask\"`, and the rule has `decide = \"{decision}\"`");
             section.add_mistake_at_key(key, &what, report);
         }
     }

@@ -213,7 +213,7 @@ impl AdmissionRules {
                 Ok(MessageRoute::Legacy { header: self.check_legacy_version(head, None)? })
             }
             JsonRpcMessage::Response(response) if is_modern(head, &RoutingFields::default()) => {
-                let error = RpcError::invalid_request("clients send no answers in this revision");
+                let error = RpcError::invalid_request("clients cannot send responses in this revision");
                 Err(HttpRejection::bad_request(response.id.as_ref(), error))
             }
             JsonRpcMessage::Response(_) => {
@@ -259,8 +259,9 @@ impl AdmissionRules {
     /// # Errors
     /// [`HttpRejection`].
     pub fn route_batch(&self, head: &AdmittedHead<'_>) -> Result<MessageRoute, HttpRejection> {
-        let refusal =
-            || RpcError::invalid_request("this revision has no batches: send one message per request");
+        let refusal = || {
+            RpcError::invalid_request("this revision does not support batches: send one message per request")
+        };
         if is_modern(head, &RoutingFields::default()) {
             return Err(HttpRejection::bad_request(None, refusal()));
         }
@@ -386,8 +387,7 @@ fn is_modern(head: &AdmittedHead<'_>, facts: &RoutingFields<'_>) -> bool {
 
 fn forbidden_header(header: &str, value: Option<&str>, setting: &str) -> HttpRejection {
     let value: String = value.unwrap_or("(none)").chars().take(100).collect();
-    let why =
-        format!("{header} {value:?} is not allowed here; add it to the setting {setting} if it should be");
+    let why = format!("{header} {value:?} is not allowed; to allow it, add it to the setting {setting}");
     HttpRejection::new(StatusCode::FORBIDDEN, RpcError::invalid_request(why))
 }
 

@@ -43,7 +43,7 @@ pub struct HeaderParamsError {
 #[non_exhaustive]
 pub enum HeaderParamsFault {
     /// The schema is not a JSON object.
-    #[error("the schema cannot be read")]
+    #[error("the schema is not a JSON object")]
     Schema,
     /// The name is not a string that may follow `Mcp-Param-` in a header's name (HHDR-25).
     #[error("the name is not a header name")]
@@ -52,10 +52,10 @@ pub enum HeaderParamsFault {
     #[error("the name is used twice")]
     Twice,
     /// The property is no string, integer or boolean (HHDR-27).
-    #[error("only a string, an integer or a boolean can be put in a header")]
+    #[error("only string, integer and boolean properties can be sent in a header")]
     Type,
     /// The property is not reached by `properties` alone (HHDR-28).
-    #[error("only what properties lead to can be put in a header")]
+    #[error("only values reached through `properties` alone can be sent in a header")]
     Place,
 }
 
@@ -120,12 +120,12 @@ impl HeaderParam {
             // An array or object has no header form; that it is not what the schema wants is for its validator to say.
             (None, Some(argument)) if as_text(argument).is_none() => return Ok(()),
             (None, Some(_)) => "is missing",
-            (Some(_), None) => "repeats an argument that the body does not have",
+            (Some(_), None) => "has no matching argument in the body",
             (Some(_), Some(_)) if values.next().is_some() => "appears twice",
             (Some(value), Some(argument)) => match agrees(value, argument) {
                 Ok(true) => return Ok(()),
-                Ok(false) => "differs from the argument",
-                Err(_) => "cannot be read",
+                Ok(false) => "does not match the argument in the body",
+                Err(_) => "cannot be decoded",
             },
         };
         Err(mismatch(format!("the header {} {fault}", self.header)))
@@ -427,7 +427,7 @@ mod tests {
         let error = HeaderParams::from_schema(&root.into()).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "x-mcp-header at #: only what properties lead to can be put in a header"
+            "x-mcp-header at #: only values reached through `properties` alone can be sent in a header"
         );
         let deep = json!({"properties": {"a/b": {"items": marked("string", "A")}}});
         assert_eq!(HeaderParams::from_schema(&deep.into()).unwrap_err().path, "#/properties/a~1b/items");

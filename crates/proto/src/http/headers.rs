@@ -34,10 +34,10 @@ const SENTINEL_END: &str = "?=";
 #[non_exhaustive]
 pub enum HeaderValueError {
     /// It has characters outside of visible ASCII and inner blanks.
-    #[error("it holds characters that no plain value may hold")]
+    #[error("it contains characters that are not allowed in a plain header value")]
     Characters,
     /// The value has the form of Base64 but is not valid.
-    #[error("it is not valid Base64 of UTF-8")]
+    #[error("it is not valid Base64-encoded UTF-8")]
     Base64,
 }
 
@@ -124,11 +124,11 @@ pub(super) fn check_agreement(
         // The method's own check of its params will say what is missing.
         (None, None) => Ok(()),
         (None, Some(_)) => Err(mismatch("the header Mcp-Name is missing")),
-        (Some(_), None) => Err(mismatch("the header Mcp-Name names what the body does not")),
+        (Some(_), None) => Err(mismatch("the header Mcp-Name has no matching name in the body")),
         (Some(value), Some(name)) => match decode_value(value) {
             Ok(value) if value == *name => Ok(()),
             Ok(_) => Err(mismatch("the header Mcp-Name differs from the name in the body")),
-            Err(error) => Err(mismatch(format!("the header Mcp-Name cannot be read: {error}"))),
+            Err(error) => Err(mismatch(format!("the header Mcp-Name cannot be decoded: {error}"))),
         },
     }
 }
@@ -185,7 +185,7 @@ impl TryFrom<&HeaderValue> for SessionId {
 
 /// The header's value cannot be a session id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a session id is visible ASCII")]
+#[error("a session id must consist of visible ASCII characters")]
 #[non_exhaustive]
 pub struct InvalidSessionId;
 

@@ -51,22 +51,23 @@ impl HttpRejection {
     /// A legacy request other than `initialize` without a session id, where one is needed (HSES-05).
     #[must_use]
     pub fn session_required(id: Option<RequestId>) -> Self {
-        let error =
-            RpcError::invalid_request("the header Mcp-Session-Id is missing; open a session by initialize");
+        let error = RpcError::invalid_request(
+            "the header Mcp-Session-Id is missing; send initialize to open a session",
+        );
         Self { status: StatusCode::BAD_REQUEST, id, error, allow: None }
     }
 
     /// The session has ended, or never was (HSES-07).
     #[must_use]
     pub fn session_unknown(id: Option<RequestId>) -> Self {
-        let error = RpcError::invalid_request("no such session; open a new one by initialize");
+        let error = RpcError::invalid_request("session not found; send initialize to open a new one");
         Self { status: StatusCode::NOT_FOUND, id, error, allow: None }
     }
 
     /// The HTTP method is not served here (HTTP-30, HTTP-42).
     #[must_use]
     pub fn method_not_allowed(allow: &'static str) -> Self {
-        let error = RpcError::invalid_request("this HTTP method is not served here");
+        let error = RpcError::invalid_request("HTTP method not allowed");
         Self { status: StatusCode::METHOD_NOT_ALLOWED, id: None, error, allow: Some(allow) }
     }
 

@@ -106,7 +106,7 @@ fn duplicate_id_error(id: &RequestId) -> RpcError {
 
 /// The error for a request that there is no room for.
 fn too_many_requests_error(limit: usize) -> RpcError {
-    RpcError::internal(format!("{limit} requests are being served already (setting max_in_flight)"))
+    RpcError::internal(format!("too many requests in flight: the limit is {limit} (setting max_in_flight)"))
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ pub enum ClientRequestError {
     #[error("the session has ended")]
     Closed,
     /// The handshake is not complete; until then only pings may be sent (LIFE-08).
-    #[error("the session is not ready: {0} has to wait for the handshake")]
+    #[error("the session is not ready: {0} cannot be sent before the handshake")]
     NotReady(Method),
     /// The revision that was agreed on has no such request.
     #[error("{method} is not part of revision {revision}")]
@@ -69,10 +69,10 @@ pub enum ClientRequestError {
         revision: Revision,
     },
     /// The client did not declare that it can answer this (CAP-01, CAP-05).
-    #[error("the client did not declare the capability that {0} needs")]
+    #[error("the client did not declare the capability required for {0}")]
     NotDeclared(Method),
     /// Too many questions wait for answers.
-    #[error("{0} questions wait for the client already (setting max_open_questions)")]
+    #[error("too many requests waiting for the client: the limit is {0} (setting max_open_questions)")]
     TooMany(usize),
 }
 
@@ -211,7 +211,7 @@ impl<T, W> ServerSession<T, W> {
             (_, Method::Ping) => return Ok(RequestAction::Ping),
             (SessionPhase::Uninitialised, Method::Initialize) => return Ok(RequestAction::Initialize),
             (_, Method::Initialize) => {
-                return Err(RpcError::invalid_request("the session was initialized before"));
+                return Err(RpcError::invalid_request("the session is already initialized"));
             }
             // "Initialization is the first interaction" (LIFE-01).
             (SessionPhase::Uninitialised, _) => {
@@ -249,7 +249,7 @@ impl<T, W> ServerSession<T, W> {
     ) -> Result<&NegotiatedSession, RpcError> {
         let params = params.into();
         if !matches!(self.state, SessionPhase::Uninitialised) {
-            return Err(RpcError::invalid_request("the session was initialized before"));
+            return Err(RpcError::invalid_request("the session is already initialized"));
         }
         let Some(revision) = self.revisions.negotiate(&params.protocol_version) else {
             return Err(self.revisions.unsupported_version_error(&params.protocol_version));
@@ -388,7 +388,8 @@ impl<T, W> ServerSession<T, W> {
         }
         let limit = self.limits.max_subscriptions;
         if self.subscribed.len() >= limit {
-            let why = format!("{limit} resources are subscribed to already (setting max_subscriptions)");
+            let why =
+                format!("too many subscribed resources: the limit is {limit} (setting max_subscriptions)");
             return Err(RpcError::invalid_request(why));
         }
         Ok(self.subscribed.insert(uri.into()))

@@ -43,11 +43,11 @@ fn prepare(order: &HelperTask) -> Result<(), String> {
     let guarded_by_mounts = order.means == SandboxMechanism::Landlock && mounts::make_read_only(order);
     if order.means != SandboxMechanism::Bubblewrap {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-            .map_err(|error| say("its end with ours", &error))?;
+            .map_err(|error| say("parent-death signal", &error))?;
         // It may have ended before that was said.
         let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
         if parent != Some(order.parent) {
-            return Err("the host is gone".to_owned());
+            return Err("the host process has exited".to_owned());
         }
     }
     if order.means == SandboxMechanism::Nothing {
@@ -55,7 +55,7 @@ fn prepare(order: &HelperTask) -> Result<(), String> {
     }
     if order.means == SandboxMechanism::Landlock {
         // Its terminal is not to be the host's.
-        rustix::process::setsid().map_err(|error| say("a session of its own", &error))?;
+        rustix::process::setsid().map_err(|error| say("new session", &error))?;
         drop_capabilities().map_err(|error| say("capabilities", &error))?;
         landlock::restrict(order).map_err(|error| say("files", &error))?;
     }

@@ -46,7 +46,7 @@ impl HelperTask {
         for path in files.iter().flat_map(|files| files.read.iter().chain(&files.write)) {
             let why = match path.metadata() {
                 Ok(_) if path.is_absolute() => continue,
-                Ok(_) => "it is no absolute path".to_owned(),
+                Ok(_) => "it is not an absolute path".to_owned(),
                 Err(error) => error.to_string(),
             };
             return Err(SandboxError::Path { path: path.clone(), why });
@@ -104,14 +104,14 @@ impl HelperTask {
         let stage = match args.next().as_deref().and_then(OsStr::to_str) {
             Some("supervise") => HelperStage::Supervise,
             Some("become") => HelperStage::Become,
-            _ => return Err("what to do is missing".to_owned()),
+            _ => return Err("the stage is missing".to_owned()),
         };
         let (mut parent, mut means, mut files) = (None, None, SandboxFiles::default());
         let (mut bubblewrap, mut temporary) = (None, None);
         let (mut has_files, mut network) = (false, SandboxNetwork::Host);
         loop {
-            let flag = args.next().ok_or("there is no command")?;
-            let mut value = || args.next().ok_or_else(|| format!("{} wants a value", flag.display()));
+            let flag = args.next().ok_or("the command is missing")?;
+            let mut value = || args.next().ok_or_else(|| format!("{} requires a value", flag.display()));
             match flag.to_str() {
                 Some("--") => break,
                 Some("--parent") => parent = value()?.to_str().and_then(|text| text.parse().ok()),
@@ -127,12 +127,12 @@ impl HelperTask {
                 Some("--write") => files.write.push(value()?.into()),
                 Some("--files") => has_files = true,
                 Some("--no-network") => network = SandboxNetwork::None,
-                _ => return Err(format!("`{}` is not known", flag.display())),
+                _ => return Err(format!("unknown option `{}`", flag.display())),
             }
         }
         let command: Vec<OsString> = args.collect();
         if command.is_empty() {
-            return Err("there is no command".to_owned());
+            return Err("the command is missing".to_owned());
         }
         let parent = parent.ok_or("--parent is missing")?;
         let means = means.ok_or("--by is missing")?;
@@ -232,16 +232,16 @@ mod tests {
     #[test]
     fn what_is_not_understood_starts_nothing() {
         for (args, why) in [
-            ("", "what to do is missing"),
-            ("run -- sh", "what to do is missing"),
-            ("supervise --parent 1 --by landlock", "there is no command"),
-            ("supervise --parent 1 --by landlock --", "there is no command"),
+            ("", "the stage is missing"),
+            ("run -- sh", "the stage is missing"),
+            ("supervise --parent 1 --by landlock", "the command is missing"),
+            ("supervise --parent 1 --by landlock --", "the command is missing"),
             ("supervise --by landlock -- sh", "--parent is missing"),
             ("supervise --parent 1 -- sh", "--by is missing"),
             ("supervise --parent 1 --by magic -- sh", "--by is missing"),
             ("supervise --parent 1 --by landlock --read / -- sh", "--files is missing"),
-            ("supervise --parent 1 --no-net -- sh", "`--no-net` is not known"),
-            ("supervise --parent", "--parent wants a value"),
+            ("supervise --parent 1 --no-net -- sh", "unknown option `--no-net`"),
+            ("supervise --parent", "--parent requires a value"),
         ] {
             assert_eq!(
                 HelperTask::parse(args.split_whitespace().map(OsString::from)),

@@ -22,7 +22,7 @@ const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random"
 pub(crate) fn check_support() -> Result<(), String> {
     match ruleset(true, SandboxNetwork::None) {
         Ok(_) => Ok(()),
-        Err(_) => Err("Landlock of this kernel is off, or older than Linux 6.2".to_owned()),
+        Err(_) => Err("Landlock is disabled in this kernel or older than Linux 6.2".to_owned()),
     }
 }
 
@@ -33,12 +33,16 @@ pub(crate) fn missing_operations() -> Vec<String> {
         .set_compatibility(CompatLevel::HardRequirement)
         .scope(Scope::Signal)
         .and_then(Ruleset::create);
-    if signals.is_ok() { Vec::new() } else { vec!["signals to other processes (Linux 6.12 does)".to_owned()] }
+    if signals.is_ok() {
+        Vec::new()
+    } else {
+        vec!["signals to other processes (needs Linux 6.12)".to_owned()]
+    }
 }
 
 /// Confines this process and all that it will start.
 pub(super) fn restrict(order: &HelperTask) -> Result<(), String> {
-    let fail = |error: &dyn std::fmt::Display| format!("Landlock does not confine it: {error}");
+    let fail = |error: &dyn std::fmt::Display| format!("cannot confine it with Landlock: {error}");
     let mut ruleset = ruleset(order.files.is_some(), order.network).map_err(|error| fail(&error))?;
     if let Some(files) = &order.files {
         let read = AccessFs::from_read(NEWEST_ABI);
@@ -61,7 +65,7 @@ pub(super) fn restrict(order: &HelperTask) -> Result<(), String> {
     }
     let status = ruleset.restrict_self().map_err(|error| fail(&error))?;
     if status.ruleset == RulesetStatus::NotEnforced || !status.no_new_privs {
-        return Err(fail(&"the kernel does not enforce it"));
+        return Err(fail(&"the kernel does not enforce the rules"));
     }
     Ok(())
 }

@@ -35,7 +35,7 @@ pub fn entry(word: Option<OsString>, args: impl IntoIterator<Item = OsString>) -
     let order = match HelperTask::parse(args) {
         Ok(order) => order,
         Err(why) => {
-            say(&format!("this is what Hospes starts servers with, and nothing for people ({why})"));
+            say(&format!("this is an internal command that Hospes uses to start servers ({why})"));
             return ExitCode::from(USAGE);
         }
     };

@@ -169,7 +169,7 @@ pub(crate) fn check_support() -> Result<(), String> {
     let actions = "/proc/sys/kernel/seccomp/actions_avail";
     match std::fs::read_to_string(actions) {
         Ok(actions) if actions.split_whitespace().any(|action| action == "errno") => Ok(()),
-        _ => Err("seccomp of this kernel is off".to_owned()),
+        _ => Err("seccomp is disabled in this kernel".to_owned()),
     }
 }
 
@@ -187,7 +187,7 @@ pub(super) fn restrict(order: &HelperTask, guarded_by_mounts: bool) -> Result<()
         metadata: files && !guarded_by_mounts,
     };
     for filter in filters(wanted)? {
-        apply_filter(&filter).map_err(|error| format!("seccomp does not confine it: {error}"))?;
+        apply_filter(&filter).map_err(|error| format!("cannot confine it with seccomp: {error}"))?;
     }
     Ok(())
 }
@@ -275,9 +275,8 @@ fn without_x32() -> BpfProgram {
 
 fn compile(refused: SeccompDenials, errno: i32) -> Result<BpfProgram, String> {
     let architecture = std::env::consts::ARCH;
-    let target =
-        architecture.try_into().map_err(|_| format!("there is no seccomp filter for {architecture}"))?;
+    let target = architecture.try_into().map_err(|_| format!("no seccomp filter for {architecture}"))?;
     let filter =
         SeccompFilter::new(refused, SeccompAction::Allow, SeccompAction::Errno(errno.unsigned_abs()), target);
-    filter.and_then(BpfProgram::try_from).map_err(|error| format!("there is no seccomp filter: {error}"))
+    filter.and_then(BpfProgram::try_from).map_err(|error| format!("cannot build the seccomp filter: {error}"))
 }

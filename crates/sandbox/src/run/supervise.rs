@@ -50,13 +50,15 @@ pub(super) fn supervise(order: &HelperTask, word: Option<OsString>) -> ExitCode 
         return cannot(&error);
     }
     if host.is_gone() {
-        return cannot(&"the host is gone");
+        return cannot(&"the host process has exited");
     }
     let temporary = (order.means == SandboxMechanism::Landlock && order.files.is_some())
         .then(|| tempfile::Builder::new().prefix("hospes-").tempdir());
     let temporary = match temporary.transpose() {
         Ok(temporary) => temporary,
-        Err(error) => return cannot(&format_args!("no folder for its temporary files: {error}")),
+        Err(error) => {
+            return cannot(&format_args!("cannot create a folder for its temporary files: {error}"));
+        }
     };
     let server = match start(order, word, temporary.as_ref()) {
         Ok(server) => server,
@@ -111,7 +113,7 @@ fn start(order: &HelperTask, word: Option<OsString>, temporary: Option<&TempDir>
     i32::try_from(child.id())
         .ok()
         .and_then(Pid::from_raw)
-        .ok_or_else(|| io::Error::other("it has no process id"))
+        .ok_or_else(|| io::Error::other("the process has no id"))
 }
 
 /// Redirects this process's standard streams to `/dev/null`, so that only the server holds the pipes.

@@ -173,7 +173,7 @@ fn a_helper_without_its_host_starts_nothing() {
     let ended = Command::new("sh").args(["-c", "\"$@\"; exit $?", "sh"]).args(words).output().unwrap();
     assert_eq!(ended.status.code(), Some(126));
     let why = String::from_utf8_lossy(&ended.stderr);
-    assert!(why.contains("the host is gone") && ended.stdout.is_empty(), "{why}");
+    assert!(why.contains("the host process has exited") && ended.stdout.is_empty(), "{why}");
 }
 
 /// Repeats this many times, with each kind of end in turn. `cargo xtask soak` does it a thousand times.

@@ -14,28 +14,28 @@ impl ListChangeTools {
     #[tool]
     fn test_trigger_tool_change(server: &ServerHandle) -> Result<&'static str> {
         if server.remove_tool(TOOL) {
-            return Ok("The tool was there, and is gone.");
+            return Ok("The tool was removed.");
         }
-        let tool = Tool::new(TOOL).description("Comes and goes.").read_only(true);
+        let tool = Tool::new(TOOL).description("Added and removed in turn.").read_only(true);
         server.add_tool(tool, || async { "Still here." })?;
-        Ok("The tool is there now.")
+        Ok("The tool was added.")
     }
 
     /// Adds the prompt `test_dynamic_prompt`, or takes it away again.
     #[tool]
     fn test_trigger_prompt_change(server: &ServerHandle) -> Result<&'static str> {
         if server.remove_prompt(PROMPT) {
-            return Ok("The prompt was there, and is gone.");
+            return Ok("The prompt was removed.");
         }
-        let prompt = Prompt::new(PROMPT).description("Comes and goes.");
+        let prompt = Prompt::new(PROMPT).description("Added and removed in turn.");
         server.add_prompt(prompt, || async { "Still here." })?;
-        Ok("The prompt is there now.")
+        Ok("The prompt was added.")
     }
 
     /// Tells those who watch it that `test://watched-resource` has changed.
     #[tool]
     fn test_trigger_resource_update(server: &ServerHandle) -> &'static str {
         server.resource_updated("test://watched-resource");
-        "Those who watch it have been told."
+        "Subscribers have been notified."
     }
 }

@@ -38,8 +38,8 @@ const WAV: &[u8] = &[
 pub fn everything() -> Server {
     Server::new("everything", env!("CARGO_PKG_VERSION"))
         .title("Everything")
-        .description("One of each: what a server can offer, for clients to be tried on.")
-        .instructions("A server for tests: call what you want to see answered.")
+        .description("One of each thing a server can offer, for testing clients.")
+        .instructions("A server for tests: call the tools whose behavior you want to see.")
         .add(basic_tools::server())
         .add(elicitation::ElicitationTools)
         .add(list_changes::ListChangeTools)

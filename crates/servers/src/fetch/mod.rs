@@ -163,7 +163,7 @@ pub fn fetch(config: FetchConfig) -> Result<Server, InvalidUserAgent> {
 
 /// A user agent that can be no header.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} can be no user agent")]
+#[error("{0:?} is not a valid user agent")]
 pub struct InvalidUserAgent(String);
 
 struct FetchServer(Arc<FetchState>);
@@ -226,7 +226,7 @@ impl FetchServer {
         };
         // A person reads why it is not there just as well.
         let (text, about) = match read.await {
-            Ok(text) => (text, format!("What {url} says")),
+            Ok(text) => (text, format!("Contents of {url}")),
             Err(why) => (why.to_string(), format!("{url} could not be fetched")),
         };
         GetPromptResult::new(vec![PromptMessage::user(text)]).with_description(about)
@@ -247,8 +247,8 @@ impl FetchState {
         page.body.truncate(MAX_ERROR_PAGE);
         let said = shown(page, Format::Markdown).await.unwrap_or_default();
         let said: String = said.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(300).collect();
-        let said = if said.is_empty() { said } else { format!("; it says: {said}") };
-        Err(Error::msg(format!("{at} answers {status}{said}")))
+        let said = if said.is_empty() { said } else { format!("; response: {said}") };
+        Err(Error::msg(format!("{at} responded with {status}{said}")))
     }
 
     async fn follow_redirects(&self, mut url: Url, is_robot: bool) -> Result<FetchedPage> {
@@ -258,8 +258,8 @@ impl FetchState {
             self.web.egress.check(&url)?;
             if is_robot && self.obeys_robots && !self.rules(&url).await?.allow(&url) {
                 return Err(Error::msg(format!(
-                    "the robots.txt of {} asks programs not to; a person can use the prompt `fetch`, or start this server \
-                     with --ignore-robots",
+                    "the robots.txt of {} disallows it for programs; a user can use the prompt `fetch`, or start this \
+                     server with --ignore-robots",
                     url.host_str().unwrap_or_default()
                 )));
             }
@@ -268,7 +268,7 @@ impl FetchState {
                 WebAnswer::Elsewhere(next) => url = next,
             }
         }
-        Err(Error::msg(format!("it sends on more than {MAX_REDIRECTS} times")))
+        Err(Error::msg(format!("more than {MAX_REDIRECTS} redirects")))
     }
 
     /// Returns the rules of a site for robots.
@@ -314,11 +314,11 @@ impl FetchState {
 
 fn parsed(text: &str) -> Result<Url> {
     if text.len() > MAX_URL {
-        return Err(Error::msg(format!("a URL has at most {MAX_URL} bytes")));
+        return Err(Error::msg(format!("the URL is longer than {MAX_URL} bytes")));
     }
     let mut url = Url::parse(text.trim()).map_err(|why| {
         Error::msg(format!(
-            "{text:?} is no URL ({why}); it begins with https://, as in https://example.com/page"
+            "{text:?} is not a valid URL ({why}); a URL begins with https://, as in https://example.com/page"
         ))
     })?;
     url.set_fragment(None);
@@ -333,11 +333,13 @@ async fn shown(page: FetchedPage, format: Format) -> Result<String> {
 fn picture(page: FetchedPage, kind: &str, wanted: bool) -> Result<Vec<ContentBlock>> {
     let length = page.body.len();
     if !wanted {
-        return Err(Error::msg(format!("this is a picture ({kind}, {length} bytes); image = true shows it")));
+        return Err(Error::msg(format!(
+            "this is an image ({kind}, {length} bytes); set image = true to show it"
+        )));
     }
     if length > MAX_PICTURE {
         return Err(Error::msg(format!(
-            "this picture has {length} bytes, and at most {MAX_PICTURE} are shown"
+            "this image has {length} bytes, and at most {MAX_PICTURE} are shown"
         )));
     }
     Ok(vec![ContentBlock::image(page.body, kind)])
@@ -347,12 +349,12 @@ fn picture(page: FetchedPage, kind: &str, wanted: bool) -> Result<Vec<ContentBlo
 fn part(from: &str, text: &str, start: usize, most: usize) -> Result<String> {
     let whole = text.chars().count();
     if start > 0 && start >= whole {
-        return Err(Error::msg(format!("there is nothing more: {from} has {whole} characters")));
+        return Err(Error::msg(format!("start_index is past the end: {from} has {whole} characters")));
     }
     let shown: String = text.chars().skip(start).take(most).collect();
     let end = start + shown.chars().count();
     let more = if end < whole {
-        format!("\n\n(cut here, at {end} of {whole} characters; go on with start_index = {end})")
+        format!("\n\n(cut here, at {end} of {whole} characters; continue with start_index = {end})")
     } else {
         String::new()
     };

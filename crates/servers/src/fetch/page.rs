@@ -101,8 +101,8 @@ impl FetchedPage {
     pub(super) fn shown(&self, format: Format) -> Result<String> {
         if !self.is_text() && !self.is_html() {
             let kind = Some(self.media_type()).filter(|kind| !kind.is_empty());
-            let kind = kind.unwrap_or_else(|| "something without a media type".to_owned());
-            return Err(Error::msg(format!("this is {kind}, {} bytes, and no text", self.body.len())));
+            let kind = kind.unwrap_or_else(|| "content without a media type".to_owned());
+            return Err(Error::msg(format!("this is {kind}, {} bytes, not text", self.body.len())));
         }
         let text = self.text();
         if format == Format::Raw || !self.is_html() {
@@ -131,7 +131,7 @@ fn simplify_html(html: &str, format: Format, time: Duration) -> Result<String> {
     let tree = parsed(html, time)?.document.clone();
     if is_too_deep(&tree) {
         return Err(Error::msg(format!(
-            "this page has elements more than {MAX_DEPTH} deep in one another and cannot be made simple; format = raw shows it"
+            "this page nests elements more than {MAX_DEPTH} deep and cannot be simplified; use format = raw to show it"
         )));
     }
     Ok(converter.tree_to_markdown(&tree))
@@ -146,7 +146,7 @@ fn parsed(html: &str, time: Duration) -> Result<RcDom> {
         parser.process(StrTendril::from(chunk));
         left = rest;
         if begun.elapsed() > time {
-            return Err(Error::msg("this page takes too long to be made simple; format = raw shows it"));
+            return Err(Error::msg("this page takes too long to simplify; use format = raw to show it"));
         }
     }
     Ok(parser.finish())
@@ -197,7 +197,7 @@ mod tests {
             let deep = |times: usize| format!("<html>{}end", format!("<{tag}>").repeat(times));
             assert!(simplify_html(&deep(20), Format::Markdown, PARSE_TIME).is_ok(), "{tag}");
             let why = simplify_html(&deep(1000), Format::Markdown, PARSE_TIME).unwrap_err().to_string();
-            assert!(why.contains("deep in one another"), "{tag}: {why}");
+            assert!(why.contains("nests elements more than"), "{tag}: {why}");
         }
     }
 

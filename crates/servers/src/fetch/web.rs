@@ -57,11 +57,11 @@ pub(super) struct FetchedPage {
 pub(super) enum WebError {
     #[error(transparent)]
     Fetch(#[from] FetchError),
-    #[error("the answer sends on to what is no URL")]
+    #[error("the redirect target is not a valid URL")]
     BadRedirect,
-    #[error("the answer is packed in a way that was not asked for: {0}")]
+    #[error("unexpected content encoding: {0}")]
     Packed(String),
-    #[error("what is packed in the answer is broken")]
+    #[error("the compressed response body is invalid")]
     Broken,
 }
 
@@ -96,7 +96,8 @@ impl WebFetcher {
         self.egress.check(url)?;
         let mut request = Request::new(Empty::new());
         *request.method_mut() = Method::GET;
-        *request.uri_mut() = url.as_str().parse().map_err(|_| FetchError::Forbidden("it is no URL"))?;
+        *request.uri_mut() =
+            url.as_str().parse().map_err(|_| FetchError::Forbidden("it is not a valid URL"))?;
         let headers = request.headers_mut();
         headers.insert(USER_AGENT, agent.clone());
         headers.insert(ACCEPT, HeaderValue::from_static("text/html, text/markdown, text/*;q=0.9, */*;q=0.8"));

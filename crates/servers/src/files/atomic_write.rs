@@ -62,7 +62,7 @@ pub(super) fn rename(from: &EntryLocation<'_>, to: &EntryLocation<'_>) -> Result
     rename_to_free(from, &from.name, to).map_err(|why| match why {
         Errno::EXIST => taken_error(to),
         Errno::XDEV => Error::msg(format!(
-            "{} and {} are on different disks: write it there anew instead",
+            "{} and {} are on different file systems: write it there as a new file instead",
             from.shown(),
             to.shown()
         )),
@@ -78,7 +78,7 @@ pub(super) fn delete(spot: &EntryLocation<'_>) -> Result<Kind> {
     match rustix::fs::unlinkat(&spot.descriptor, &spot.name, flags) {
         Ok(()) => Ok(kind),
         Err(Errno::NOTEMPTY | Errno::EXIST) => {
-            Err(Error::msg(format!("{} is not empty: delete what is in it first", spot.shown())))
+            Err(Error::msg(format!("{} is not empty: delete its contents first", spot.shown())))
         }
         Err(why) => Err(spot.failed("delete", &why.into())),
     }
@@ -91,7 +91,7 @@ fn may_be_replaced(spot: &EntryLocation<'_>, stat: &Stat, over: &OverwriteMode) 
     match FileMetadata::of(stat).kind {
         Kind::File => {}
         Kind::Folder => return Err(Error::msg(format!("{} is a folder", spot.shown()))),
-        _ => return Err(Error::msg(format!("{} is no regular file", spot.shown()))),
+        _ => return Err(Error::msg(format!("{} is not a regular file", spot.shown()))),
     }
     // A new file can take its place whoever may write to it; but who made it read-only meant something.
     rustix::fs::accessat(&spot.descriptor, &spot.name, Access::WRITE_OK, AtFlags::empty())
@@ -178,9 +178,9 @@ fn is_same(a: &Stat, b: &Stat) -> bool {
 }
 
 fn taken_error(spot: &EntryLocation<'_>) -> Error {
-    Error::msg(format!("there is something at {} already", spot.shown()))
+    Error::msg(format!("{} already exists", spot.shown()))
 }
 
 fn changed_error(spot: &EntryLocation<'_>) -> Error {
-    Error::msg(format!("{} was changed by somebody else meanwhile: read it again", spot.shown()))
+    Error::msg(format!("{} was changed in the meantime: read it again", spot.shown()))
 }

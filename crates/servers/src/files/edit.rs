@@ -45,8 +45,8 @@ pub(super) fn apply(text: &str, edits: &[Edit], limit: usize) -> Result<(String,
                 let lines: Vec<String> =
                     many.iter().take(5).map(|at| line_of(&text, *at).to_string()).collect();
                 return Err(Error::msg(format!(
-                    "{which} has an old_text that is there {} times (lines {}{}): say more of what is around it, or \
-                     all = true; nothing was changed",
+                    "{which} has an old_text that occurs {} times (lines {}{}): include more of the surrounding text, \
+                     or set all = true; nothing was changed",
                     many.len(),
                     lines.join(", "),
                     if many.len() > lines.len() { ", …" } else { "" },
@@ -56,7 +56,7 @@ pub(super) fn apply(text: &str, edits: &[Edit], limit: usize) -> Result<(String,
         let length = text.len() - found.len() * old.len();
         if found.len().saturating_mul(new.len()).saturating_add(length) > limit {
             return Err(Error::msg(format!(
-                "the file would have more than the {limit} bytes that are written at once"
+                "the file would exceed the limit of {limit} bytes that are written at once"
             )));
         }
         text = text.replace(old.as_str(), &new);
@@ -99,10 +99,11 @@ fn explain_missing(text: &str, old: &str) -> String {
     });
     match near {
         Some(window) => format!(
-            "has an old_text that is there only with other blanks (line {}): read these lines, and copy them as they are",
+            "has an old_text that occurs only with different whitespace (line {}): read these lines, and copy them \
+             exactly",
             window[0].0
         ),
-        None => "has an old_text that is not there: it has to be word for word what the file says".to_owned(),
+        None => "has an old_text that was not found: it must match the file exactly".to_owned(),
     }
 }
 

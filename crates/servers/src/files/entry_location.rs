@@ -27,7 +27,7 @@ pub(super) struct EntryLocation<'r> {
 impl<'r> EntryLocation<'r> {
     pub(super) fn new(folder: ServedPath<'r>, name: OsString) -> Result<Self> {
         if name.len() > MAX_NAME {
-            return Err(Error::msg(format!("a name has at most {MAX_NAME} bytes")));
+            return Err(Error::msg(format!("the name is longer than {MAX_NAME} bytes")));
         }
         Ok(Self { descriptor: folder.open_folder()?, folder, name })
     }
@@ -51,7 +51,7 @@ impl<'r> EntryLocation<'r> {
         match self.stat() {
             Ok(stat) => Ok(Some(stat)),
             Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(why) => Err(self.failed("look at", &why)),
+            Err(why) => Err(self.failed("inspect", &why)),
         }
     }
 
@@ -64,7 +64,7 @@ impl ServedFolders {
     /// The spot that a path names, in a folder that is there; whether there is something at it or not.
     pub(super) fn spot(&self, text: &str) -> Result<EntryLocation<'_>> {
         let path = parse_path(text)?;
-        let nameless = || Error::msg(format!("{text:?} names nothing in a folder"));
+        let nameless = || Error::msg(format!("{text:?} does not name an entry of a folder"));
         if path.is_absolute() {
             let path = normalize_path(&path);
             let (name, parent) = (path.file_name().ok_or_else(nameless)?, path.parent());
@@ -133,7 +133,7 @@ impl ServedFolders {
                 Err(Errno::LOOP | Errno::NOTDIR) => return Err(why),
                 Err(error) => {
                     let error = io::Error::from(error);
-                    return Err(Error::msg(format!("cannot make {}: {error}", made.join(name).display())));
+                    return Err(Error::msg(format!("cannot create {}: {error}", made.join(name).display())));
                 }
             };
             made.push(name);
@@ -143,7 +143,7 @@ impl ServedFolders {
 
     fn unclear_error(&self, text: &str) -> Error {
         let served = self.shown().join(", ");
-        Error::msg(format!("say in which folder, with the whole path, {text:?} is to be: {served}"))
+        Error::msg(format!("give the absolute path of {text:?}, in one of the served folders: {served}"))
     }
 }
 

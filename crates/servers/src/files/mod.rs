@@ -77,8 +77,7 @@ pub fn files(config: FilesConfig) -> Result<Server, FilesError> {
     roots.dedup();
     let mut server = files.clone().into_server();
     for (uri, name) in roots {
-        let folder =
-            Resource::new(uri).name(name).description("A folder that is served.").mime(paths::FOLDER);
+        let folder = Resource::new(uri).name(name).description("A served folder.").mime(paths::FOLDER);
         let files = files.clone();
         server = server.resource(folder, move |ctx: Context, uri: Uri| {
             let files = files.clone();
@@ -87,8 +86,8 @@ pub fn files(config: FilesConfig) -> Result<Server, FilesError> {
     }
     if writes {
         server = server.add(writing::FileWriteTools(files.clone())).instructions(
-            "Lists, reads, searches and writes files in the folders that `folders` names. Paths are absolute, or relative \
-             to one of these folders. To change a part of a file, read it first and use `edit_file`.",
+            "Lists, reads, searches and writes files in the folders that `folders` lists. Paths are absolute, or \
+             relative to one of these folders. To change a part of a file, read it first and use `edit_file`.",
         );
     }
     if deletes {
@@ -238,7 +237,7 @@ impl FilesServer {
     }
 
     /// What is in a folder and in the folders in it, drawn as a tree.
-    #[tool(title = "Draw a tree", read_only, idempotent, open_world = false)]
+    #[tool(title = "Show a tree", read_only, idempotent, open_world = false)]
     async fn tree(
         &self,
         ctx: &Context,
@@ -255,7 +254,7 @@ impl FilesServer {
     }
 
     /// What is known of a file or a folder: kind, size, time, media type.
-    #[tool(title = "Look at a file", read_only, idempotent, open_world = false)]
+    #[tool(title = "Inspect a file", read_only, idempotent, open_world = false)]
     async fn stat(&self, ctx: &Context, path: String) -> Result<Json<Stat>> {
         self.run(ctx, move |files| {
             let place = files.roots.find(&path)?;
@@ -313,8 +312,8 @@ impl FilesServer {
             FolderScope::Within if !has_roots => return run_blocking(all, what).await,
             FolderScope::Client if !has_roots => {
                 return Err(Error::msg(
-                    "this server was started without folders, and the client names no roots: start it with the folders \
-                     it is to serve",
+                    "this server was started without folders, and the client provides no roots: start it with the \
+                     folders to serve",
                 ));
             }
             FolderScope::Within | FolderScope::Client => {}
@@ -362,7 +361,7 @@ impl FilesState {
             return Ok(());
         }
         Err(Error::msg(format!(
-            "these are {bytes} bytes, and at most {limit} are written at once (max_write_bytes)"
+            "the content has {bytes} bytes, and at most {limit} are written at once (max_write_bytes)"
         )))
     }
 }

@@ -30,7 +30,7 @@ enum PatternToken {
 impl GlobPattern {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() || text.len() > MAX_PATTERN || text.contains('\0') {
-            return Err(format!("a pattern has 1 to {MAX_PATTERN} bytes, none of them NUL"));
+            return Err(format!("a pattern must have 1 to {MAX_PATTERN} bytes and no NUL"));
         }
         let alternatives = expand(text)?;
         let parts = |text: &String| {
@@ -132,7 +132,7 @@ fn tokens(part: &str) -> Result<Vec<PatternToken>, String> {
             '*' if matches!(tokens.last(), Some(PatternToken::Star)) => continue,
             '*' => PatternToken::Star,
             '?' => PatternToken::Any,
-            '\\' => PatternToken::One(letters.next().ok_or("a \\ stands before the character it is for")?),
+            '\\' => PatternToken::One(letters.next().ok_or("a \\ must be followed by a character")?),
             '[' => {
                 let inverted = letters.next_if(|letter| matches!(letter, '!' | '^')).is_some();
                 let mut ranges = Vec::new();
@@ -140,7 +140,7 @@ fn tokens(part: &str) -> Result<Vec<PatternToken>, String> {
                     let first = match letters.next() {
                         Some(']') if !ranges.is_empty() => break,
                         Some(letter) => letter,
-                        None => return Err(format!("the [ in {part:?} has no ] after it")),
+                        None => return Err(format!("the [ in {part:?} is not closed with ]")),
                     };
                     if letters.peek() == Some(&'-') {
                         let mut ahead = letters.clone();
@@ -166,7 +166,7 @@ fn expand(text: &str) -> Result<Vec<String>, String> {
     let (mut done, mut todo) = (Vec::new(), vec![text.to_owned()]);
     while let Some(next) = todo.pop() {
         if done.len() + todo.len() >= MAX_ALTERNATIVES {
-            return Err(format!("the braces stand for more than {MAX_ALTERNATIVES} patterns"));
+            return Err(format!("the braces expand to more than {MAX_ALTERNATIVES} patterns"));
         }
         let Some(open) = next.find('{') else {
             done.push(next);
@@ -185,13 +185,13 @@ fn expand(text: &str) -> Result<Vec<String>, String> {
                 _ => {}
             }
         }
-        let close = close.ok_or_else(|| format!("the {{ in {text:?} has no }} after it"))?;
+        let close = close.ok_or_else(|| format!("the {{ in {text:?} is not closed with }}"))?;
         for (index, start) in starts.iter().enumerate() {
             let end = starts.get(index + 1).map_or(close, |next| next - 1);
             todo.push(format!("{}{}{}", &next[..open], &next[*start..end], &next[close + 1..]));
         }
         if todo.len() > MAX_ALTERNATIVES {
-            return Err(format!("the braces stand for more than {MAX_ALTERNATIVES} patterns"));
+            return Err(format!("the braces expand to more than {MAX_ALTERNATIVES} patterns"));
         }
     }
     Ok(done)

@@ -13,7 +13,8 @@ pub(super) fn whole(place: &ServedPath<'_>, limit: u64) -> Result<Vec<u8>> {
     let too_large = |size: u64| {
         let path = place.shown();
         Error::msg(format!(
-            "{path} has {size} bytes, and at most {limit} are read at once: read some of its lines with from_line and lines"
+            "{path} has {size} bytes, and at most {limit} are read at once: read a range of lines with from_line and \
+             lines"
         ))
     };
     if size > limit {
@@ -29,17 +30,14 @@ pub(super) fn whole(place: &ServedPath<'_>, limit: u64) -> Result<Vec<u8>> {
 /// All of a text, and what the file was like when it was read.
 pub(super) fn text(place: &ServedPath<'_>, limit: u64) -> Result<(String, Stat)> {
     let (file, size) = place.open_file()?;
-    let stat = rustix::fs::fstat(&file).map_err(|why| place.failed("look at", &why.into()))?;
+    let stat = rustix::fs::fstat(&file).map_err(|why| place.failed("inspect", &why.into()))?;
     let mut bytes = Vec::with_capacity(usize::try_from(size.min(limit)).unwrap_or(0));
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(|why| place.failed("read", &why))?;
     if bytes.len() as u64 > limit {
-        return Err(Error::msg(format!(
-            "{} has more than the {limit} bytes that are edited at once",
-            place.shown()
-        )));
+        return Err(Error::msg(format!("{} exceeds the limit of {limit} bytes for editing", place.shown())));
     }
     let text = String::from_utf8(bytes);
-    Ok((text.map_err(|_| Error::msg(format!("{} is no text in UTF-8", place.shown())))?, stat))
+    Ok((text.map_err(|_| Error::msg(format!("{} is not UTF-8 text", place.shown())))?, stat))
 }
 
 /// Some lines of a text, the first of which is line `from`, counted from 1.
@@ -64,12 +62,13 @@ pub(super) fn lines(place: &ServedPath<'_>, from: u64, count: Option<u64>, limit
         }
         if text.len() as u64 > limit {
             return Err(Error::msg(format!(
-                "these lines have more than the {limit} bytes that are read at once: from_line {from} with lines {read} fits"
+                "these lines exceed the limit of {limit} bytes that are read at once: use from_line {from} with lines \
+                 {read}"
             )));
         }
         read += 1;
     }
-    String::from_utf8(text).map_err(|_| Error::msg(format!("{} is no text in UTF-8", place.shown())))
+    String::from_utf8(text).map_err(|_| Error::msg(format!("{} is not UTF-8 text", place.shown())))
 }
 
 /// Passes over a line, however long, and says how many bytes it had.

@@ -29,7 +29,7 @@ pub enum FilesError {
     #[error("no folder to serve files from")]
     NoFolder,
     /// A folder is closed to this server, or lies in one that is.
-    #[error("{} is not served: what is in it is closed to this server", folder.display())]
+    #[error("{} is not served: its contents are closed to this server", folder.display())]
     Closed {
         /// The folder, as it was given.
         folder: PathBuf,
@@ -107,7 +107,7 @@ impl ServedFolders {
             }
         }
         if roots.is_empty() {
-            return Err(Error::msg("none of the client's roots is a folder that can be opened"));
+            return Err(Error::msg("none of the client's roots can be opened as a folder"));
         }
         Ok(Self { all: roots, closed: self.closed.clone() })
     }
@@ -141,7 +141,7 @@ impl ServedFolders {
         if within.is_empty() {
             let served = self.shown().join(", ");
             return Err(Error::msg(format!(
-                "none of the client's roots is in a folder that is served, or can be read: {served}"
+                "none of the client's roots is readable and in a served folder: {served}"
             )));
         }
         Ok(Self { all: within, closed: self.closed.clone() })
@@ -168,7 +168,7 @@ impl ServedFolders {
             [root] => Ok(ServedPath::of(root)),
             all => {
                 let shown: Vec<_> = all.iter().map(|root| root.path.display().to_string()).collect();
-                Err(Error::msg(format!("say which folder; these are served: {}", shown.join(", "))))
+                Err(Error::msg(format!("specify the folder; these are served: {}", shown.join(", "))))
             }
         }
     }
@@ -214,8 +214,8 @@ impl ServedFolders {
                 return self.outside(text);
             }
             let why = match why.kind() {
-                io::ErrorKind::NotFound => "there is nothing there".to_owned(),
-                io::ErrorKind::PermissionDenied => "this server may not go there".to_owned(),
+                io::ErrorKind::NotFound => "no such file or folder".to_owned(),
+                io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
                 io::ErrorKind::NotADirectory => "a part of it is a file, not a folder".to_owned(),
                 _ => why.to_string(),
             };
@@ -243,7 +243,7 @@ impl ServedFolders {
 
     pub(super) fn outside(&self, text: &str) -> Error {
         let served = self.shown().join(", ");
-        Error::msg(format!("{text:?} is outside the folders that are served: {served}"))
+        Error::msg(format!("{text:?} is outside the served folders: {served}"))
     }
 }
 
@@ -297,11 +297,11 @@ impl<'r> ServedPath<'r> {
     }
 
     pub(super) fn meta(&self) -> Result<FileMetadata> {
-        let failed = |why: Errno| self.failed("look at", &why.into());
+        let failed = |why: Errno| self.failed("inspect", &why.into());
         // By way of its folder's descriptor: on the way there no link is followed, whatever was put there meanwhile.
         let stat = match self.spot() {
             None => rustix::fs::fstat(&self.root.descriptor).map_err(failed)?,
-            Some(spot) => spot?.stat().map_err(|why| self.failed("look at", &why))?,
+            Some(spot) => spot?.stat().map_err(|why| self.failed("inspect", &why))?,
         };
         Ok(FileMetadata::of(&stat))
     }
@@ -327,12 +327,12 @@ impl<'r> ServedPath<'r> {
         // Without blocking: a pipe without a writer would keep us waiting before we can see that it is one.
         let opened = self.open(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY);
         let opened = opened.map_err(|why| self.failed("open", &why.into()))?;
-        let meta = rustix::fs::fstat(&opened).map_err(|why| self.failed("look at", &why.into()))?;
+        let meta = rustix::fs::fstat(&opened).map_err(|why| self.failed("inspect", &why.into()))?;
         let meta = FileMetadata::of(&meta);
         match meta.kind {
             Kind::File => Ok((opened.into(), meta.size)),
             Kind::Folder => Err(Error::msg(format!("{} is a folder; list it instead", self.shown()))),
-            _ => Err(Error::msg(format!("{} is no regular file", self.shown()))),
+            _ => Err(Error::msg(format!("{} is not a regular file", self.shown()))),
         }
     }
 
@@ -436,7 +436,7 @@ pub(crate) fn parse_path(text: &str) -> Result<PathBuf> {
         _ => PathBuf::from(text),
     };
     if path.as_os_str().as_encoded_bytes().contains(&0) {
-        return Err(Error::msg("a path has no NUL in it"));
+        return Err(Error::msg("a path must not contain NUL"));
     }
     Ok(path)
 }
@@ -449,18 +449,18 @@ fn path_of(rest: &str) -> Result<PathBuf> {
             let path = rest.find('/').map_or("", |at| &rest[at..]);
             let host = &rest[..rest.len() - path.len()];
             if !host.is_empty() && !host.eq_ignore_ascii_case("localhost") {
-                return Err(Error::msg(format!("files of the machine {host:?} are not served here")));
+                return Err(Error::msg(format!("files of the host {host:?} are not served here")));
             }
             path
         }
     };
     if !path.starts_with('/') {
-        return Err(Error::msg("a file: URI has an absolute path, as in file:///home/me/notes.txt"));
+        return Err(Error::msg("a file: URI must have an absolute path, as in file:///home/me/notes.txt"));
     }
     if path.contains(['?', '#']) {
-        return Err(Error::msg("a file: URI has no query and no fragment; write ? as %3F and # as %23"));
+        return Err(Error::msg("a file: URI must not have a query or fragment; write ? as %3F and # as %23"));
     }
-    let bad = || Error::msg("a % in a file: URI is followed by two hexadecimal digits");
+    let bad = || Error::msg("a % in a file: URI must be followed by two hexadecimal digits");
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.bytes();
     while let Some(byte) = rest.next() {

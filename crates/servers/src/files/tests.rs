@@ -125,7 +125,7 @@ async fn folders_are_resources_with_a_media_type_of_their_own() {
     assert_eq!(
         list["resources"],
         json!([{
-            "uri": root, "name": house.at("served"), "description": "A folder that is served.",
+            "uri": root, "name": house.at("served"), "description": "A served folder.",
             "mimeType": "inode/directory",
         }])
     );
@@ -216,7 +216,7 @@ async fn nothing_outside_is_reached() {
         for tool in ["read", "stat", "list", "tree"] {
             let why = refusal(&server, tool, json!({ "path": path })).await;
             // Whether there is something outside is not said either.
-            assert!(why.contains("is outside the folders"), "{tool} {path}: {why}");
+            assert!(why.contains("is outside the served folders"), "{tool} {path}: {why}");
         }
         let why = refusal(&server, "search", json!({ "pattern": "*", "path": path })).await;
         assert!(!why.contains("key.txt:"), "{path}: {why}");
@@ -231,14 +231,14 @@ async fn odd_paths_are_refused_in_words() {
     let server = house.server();
     for (path, wanted) in [
         ("docs/a.txt\0.png", "NUL"),
-        ("absent", "there is nothing there"),
+        ("absent", "no such file or folder"),
         ("readme.md/x", "a file, not a folder"),
         ("circle", "cannot be found"),
         ("docs", "is a folder; list it instead"),
-        ("file:docs/a.txt", "an absolute path"),
+        ("file:docs/a.txt", "must have an absolute path"),
         ("file://elsewhere/docs/a.txt", "not served here"),
         ("file:///docs/a%2.txt", "two hexadecimal digits"),
-        ("file:///docs/a.txt?x", "no query"),
+        ("file:///docs/a.txt?x", "query or fragment"),
     ] {
         let why = refusal(&server, "read", json!({ "path": path })).await;
         assert!(why.contains(wanted), "{path:?}: {why}");
@@ -257,7 +257,7 @@ async fn pipes_are_not_waited_for() {
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
     let server = house.server();
     let why = refusal(&server, "read", json!({ "path": "pipe" })).await;
-    assert!(why.contains("no regular file"), "{why}");
+    assert!(why.contains("not a regular file"), "{why}");
     let found = call(&server, "search", json!({ "pattern": "pipe", "text": "x" })).await;
     assert_eq!(found["structuredContent"]["matches"], json!([]));
 }
@@ -378,7 +378,7 @@ async fn several_folders_are_served() {
     assert_eq!(text(&server, "read", json!({ "path": "near.txt" })).await, "near");
     assert_eq!(text(&server, "read", json!({ "path": "within" })).await, "alpha\nbeta\ngamma\n");
     let why = refusal(&server, "list", json!({})).await;
-    assert!(why.starts_with("say which folder"), "{why}");
+    assert!(why.starts_with("specify the folder"), "{why}");
 }
 
 #[test]

@@ -160,7 +160,7 @@ impl FileWriteTools {
     }
 
     /// Makes a folder, and those above it that are missing. That it is there already is no mistake.
-    #[tool(title = "Make a folder", destructive = false, idempotent, open_world = false)]
+    #[tool(title = "Create a folder", destructive = false, idempotent, open_world = false)]
     async fn create_directory(&self, ctx: &Context, path: String) -> Result<Json<Made>> {
         let make = move |files: &FilesState| {
             let _turn = files.lock_writes();
@@ -217,7 +217,7 @@ impl FileDeleteTools {
 fn check_not_closed(spot: &EntryLocation<'_>) -> Result<()> {
     if spot.folder.closed().lies_in(&spot.place().path()) {
         return Err(Error::msg(format!(
-            "{} stays where it is: what is in it is closed to this server",
+            "{} cannot be moved: its contents are closed to this server",
             spot.shown()
         )));
     }

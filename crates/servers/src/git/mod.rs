@@ -94,7 +94,7 @@ pub enum GitError {
         source: io::Error,
     },
     /// There is no `git`.
-    #[error("there is no program `git` in PATH")]
+    #[error("program `git` not found in PATH")]
     NoGit,
 }
 
@@ -146,8 +146,8 @@ pub fn git(config: GitConfig) -> Result<Server, GitError> {
     let mut server = git.clone().into_server();
     if writes {
         server = server.add(writing::GitWriteTools(git)).instructions(
-            "Git repositories: what has changed, what was committed, and by whom; and to stage, commit, and make and switch \
-             branches. Look at `status` and `diff` before you commit.",
+            "Git repositories: shows changes, commits and their authors; stages, commits, and creates and switches \
+             branches. Check `status` and `diff` before you commit.",
         );
     }
     Ok(server)
@@ -239,7 +239,7 @@ impl GitServer {
         start: u64,
     ) -> Result<String> {
         if to.is_some() && (from.is_none() || staged) {
-            return Err(Error::msg("`to` goes with `from`, and without `staged`"));
+            return Err(Error::msg("`to` requires `from` and cannot be combined with `staged`"));
         }
         let roots = self.roots(ctx).await?;
         let repository = self.open(&roots, repository.as_deref()).await?;
@@ -296,7 +296,7 @@ impl GitServer {
         arguments.push(format!("--skip={skip}").into());
         let filters = [("author", author), ("grep", message), ("since", since), ("until", until)];
         for (name, value) in filters.into_iter().filter_map(|(name, value)| Some((name, value?))) {
-            repository::check_name(value.trim_start_matches('-'), "text to look for")?;
+            repository::check_name(value.trim_start_matches('-'), "text to search for")?;
             arguments.push(format!("--{name}={value}").into());
         }
         arguments.push(repository.commit(revision.as_deref().unwrap_or("HEAD")).await?.into());
@@ -423,8 +423,8 @@ impl GitServer {
         }
         if ctx.peer().capabilities.roots.is_none() {
             return Err(Error::msg(
-                "this server was started without folders, and the client names no roots: start it with the folders whose \
-                 repositories it is to serve",
+                "this server was started without folders, and the client provides no roots: start it with the folders \
+                 whose repositories to serve",
             ));
         }
         let roots = ctx.roots().await?;
@@ -432,7 +432,7 @@ impl GitServer {
             roots.iter().filter_map(|root| crate::files::parse_path(&root.uri).ok()?.canonicalize().ok());
         let roots: Vec<PathBuf> = roots.filter(|root| root.is_dir()).collect();
         if roots.is_empty() {
-            return Err(Error::msg("none of the client's roots is a folder that can be opened"));
+            return Err(Error::msg("none of the client's roots can be opened as a folder"));
         }
         Ok(roots)
     }
@@ -455,12 +455,12 @@ impl GitServer {
             let end = said.bytes.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
             said.bytes.truncate(end.unwrap_or_else(|| complete_utf8_len(&said.bytes)));
         } else if said.bytes.is_empty() && start > 0 {
-            return Err(Error::msg(format!("there is nothing more from {start} on")));
+            return Err(Error::msg(format!("no more output from {start} on")));
         }
         let length = said.bytes.len();
         let mut text = String::from_utf8_lossy(&said.bytes).into_owned();
         if said.is_cut {
-            text.push_str(&format!("\n(cut here; go on with start = {})\n", from.saturating_add(length)));
+            text.push_str(&format!("\n(cut here; continue with start = {})\n", from.saturating_add(length)));
         }
         Ok(text)
     }

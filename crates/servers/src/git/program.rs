@@ -111,7 +111,9 @@ impl GitProgram {
         let run = tokio::time::timeout(self.time, self.run_to_end(folder, &job, &name));
         run.await.unwrap_or_else(|_| {
             let seconds = self.time.as_secs_f64();
-            Err(Error::msg(format!("git {name} took longer than {seconds} seconds (timeout) and was ended")))
+            Err(Error::msg(format!(
+                "git {name} took longer than {seconds} seconds (timeout) and was stopped"
+            )))
         })
     }
 
@@ -172,7 +174,7 @@ impl GitProgram {
         let status = child.0.wait().await?;
         if said.is_cut {
             if job.whole.is_some() {
-                return Err(Error::msg(format!("git {name} said more than {most} bytes")));
+                return Err(Error::msg(format!("git {name} printed more than {most} bytes")));
             }
             return Ok(said);
         }
@@ -181,7 +183,8 @@ impl GitProgram {
             let complaint = complaint.trim().trim_start_matches("fatal: ").trim_start_matches("error: ");
             return Err(match complaint {
                 _ if is_of_configuration(complaint) => Error::msg(format!(
-                    "git {name}: the repository's configuration cannot be read; `git config --list` there says why"
+                    "git {name}: the repository's configuration cannot be read; run `git config --list` there for the \
+                     reason"
                 )),
                 "" => Error::msg(format!("git {name} failed ({status})")),
                 complaint => Error::msg(format!("git {name}: {complaint}")),

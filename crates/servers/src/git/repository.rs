@@ -64,7 +64,7 @@ impl<'a> GitRepository<'a> {
         let said = git.run(&folder, job).await?;
         let lines: Vec<&[u8]> = said.bytes.trim_ascii_end().split(|byte| *byte == b'\n').collect();
         let [top, own, common] = lines.as_slice() else {
-            return Err(Error::msg("the repository's path has a line feed in it"));
+            return Err(Error::msg("the repository's path contains a line feed"));
         };
         let confined = |path: &[u8]| {
             let path = Path::new(OsStr::from_bytes(path));
@@ -113,7 +113,7 @@ impl<'a> GitRepository<'a> {
                 }
             }
             if self.settings.len() > MAX_OVERRIDES {
-                return Err(Error::msg("the repository's configuration names too many programs"));
+                return Err(Error::msg("the repository's configuration has too many programs"));
             }
         }
         Ok(())
@@ -158,17 +158,17 @@ impl<'a> GitRepository<'a> {
         let arguments =
             ["rev-parse", "--verify", "--quiet", "--end-of-options", &format!("{revision}^{{commit}}")];
         let said = self.run(arguments).await;
-        let said = said.map_err(|_| Error::msg(format!("there is no commit {revision:?} here")))?;
+        let said = said.map_err(|_| Error::msg(format!("no such commit: {revision:?}")))?;
         let hash = String::from_utf8_lossy(&said.bytes).trim().to_owned();
         let is_hash = matches!(hash.len(), 40 | 64) && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if is_hash { Ok(hash) } else { Err(Error::msg(format!("there is no commit {revision:?} here"))) }
+        if is_hash { Ok(hash) } else { Err(Error::msg(format!("no such commit: {revision:?}"))) }
     }
 
     /// A path as git is given it: from the top, plain, and never an option.
     pub(super) fn path(&self, text: &str) -> Result<OsString> {
         let bad = || {
             Error::msg(format!(
-                "{text:?} is no path in the repository; paths are relative to {}",
+                "{text:?} is not a path in the repository; paths are relative to {}",
                 self.top.display()
             ))
         };
@@ -197,7 +197,7 @@ impl<'a> GitRepository<'a> {
 pub(super) fn check_name(name: &str, what: &str) -> Result<()> {
     let is_odd = name.is_empty() || name.starts_with('-') || name.chars().any(char::is_control);
     if is_odd || name.len() > MAX_REVISION {
-        return Err(Error::msg(format!("{name:?} is no {what}")));
+        return Err(Error::msg(format!("{name:?} is not a valid {what}")));
     }
     Ok(())
 }
@@ -207,7 +207,9 @@ fn folder(roots: &[PathBuf], named: Option<&str>) -> Result<PathBuf> {
     let Some(named) = named else {
         return match roots {
             [root] => Ok(root.clone()),
-            _ => Err(Error::msg(format!("say which repository; these folders are served: {}", shown(roots)))),
+            _ => {
+                Err(Error::msg(format!("specify the repository; these folders are served: {}", shown(roots))))
+            }
         };
     };
     let path = crate::files::parse_path(named)?;
@@ -227,7 +229,7 @@ fn shown(roots: &[PathBuf]) -> String {
 }
 
 fn outside(what: &str, roots: &[PathBuf]) -> Error {
-    Error::msg(format!("{what} is not in the folders that are served, or is not there: {}", shown(roots)))
+    Error::msg(format!("{what} does not exist or is outside the served folders: {}", shown(roots)))
 }
 
 /// Refuses a repository whose parts are links to the outside.
@@ -240,7 +242,7 @@ fn links_stay_inside(roots: &[PathBuf], folder: &Path) -> Result<()> {
         for entry in entries.flatten() {
             left = left
                 .checked_sub(1)
-                .ok_or_else(|| Error::msg("the repository has too many files to look at"))?;
+                .ok_or_else(|| Error::msg("the repository has too many files to check"))?;
             if !entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
                 continue;
             }
@@ -260,7 +262,7 @@ fn alternates_stay_inside(roots: &[PathBuf], common: &Path) -> Result<()> {
     while let Some(objects) = open.pop() {
         seen += 1;
         if seen > MAX_ALTERNATES {
-            return Err(Error::msg("the repository borrows from too many others"));
+            return Err(Error::msg("the repository has too many alternates"));
         }
         let Ok(list) = fs::read(objects.join("info/alternates")) else { continue };
         for line in list.split(|byte| *byte == b'\n').filter(|line| !line.is_empty() && line[0] != b'#') {
@@ -268,7 +270,7 @@ fn alternates_stay_inside(roots: &[PathBuf], common: &Path) -> Result<()> {
             let other = objects.join(OsStr::from_bytes(line)).canonicalize();
             match other {
                 Ok(other) if is_in(roots, &other) => open.push(other),
-                _ => return Err(outside("what the repository borrows from", roots)),
+                _ => return Err(outside("an alternate of the repository", roots)),
             }
         }
     }

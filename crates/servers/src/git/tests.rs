@@ -142,7 +142,7 @@ async fn differences_are_shown() {
     let other = text(&server, "diff", code(json!({ "from": "HEAD~1", "paths": ["docs"] }))).await;
     assert_eq!(other, "(no differences)");
     let why = refusal(&server, "diff", code(json!({ "to": "main" }))).await;
-    assert!(why.contains("goes with `from`"), "{why}");
+    assert!(why.contains("requires `from`"), "{why}");
 }
 
 #[tokio::test]
@@ -184,7 +184,7 @@ async fn commits_are_listed_and_shown() {
     let old = text(&server, "show", code(json!({ "revision": "HEAD~4", "path": "a.txt" }))).await;
     assert_eq!(old, "alpha\nbeta\ngamma\n");
     let why = refusal(&server, "show", code(json!({ "revision": "nothing" }))).await;
-    assert_eq!(why, "there is no commit \"nothing\" here");
+    assert_eq!(why, "no such commit: \"nothing\"");
     let blame = text(&server, "blame", code(json!({ "path": "a.txt" }))).await;
     assert!(blame.contains("(Ada 2026-03-01 1) 5"), "{blame}");
     let blame = text(
@@ -220,7 +220,7 @@ async fn what_is_long_is_cut_and_gone_on_with() {
     loop {
         let part = text(&server, "show", code(json!({ "path": "long.txt", "start": start }))).await;
         parts += 1;
-        let Some((said, note)) = part.split_once("\n(cut here; go on with start = ") else {
+        let Some((said, note)) = part.split_once("\n(cut here; continue with start = ") else {
             whole.push_str(&part);
             break;
         };
@@ -230,7 +230,7 @@ async fn what_is_long_is_cut_and_gone_on_with() {
     assert_eq!(whole, long);
     assert_eq!(parts, 4);
     let why = refusal(&server, "show", code(json!({ "path": "long.txt", "start": 1_000_000 }))).await;
-    assert!(why.contains("nothing more"), "{why}");
+    assert!(why.contains("no more output"), "{why}");
 }
 
 #[tokio::test]
@@ -256,7 +256,7 @@ async fn work_is_staged_committed_and_branched() {
     let branch = done(&server, "create_branch", code(json!({ "name": "topic", "start": "HEAD~1" }))).await;
     assert_eq!(branch["branch"], "topic");
     let why = refusal(&server, "switch", code(json!({ "branch": "nothing" }))).await;
-    assert!(why.starts_with("there is no branch"), "{why}");
+    assert!(why.starts_with("no such branch"), "{why}");
     house.write("served/code/a.txt", "not committed\n");
     let why = refusal(&server, "switch", code(json!({ "branch": "topic" }))).await;
     assert!(why.contains("would be overwritten"), "{why}");

@@ -102,7 +102,7 @@ impl GitWriteTools {
         message: String,
     ) -> Result<Json<Committed>> {
         if message.trim().is_empty() || message.len() > MAX_MESSAGE || message.contains('\0') {
-            return Err(Error::msg(format!("a message has between 1 and {MAX_MESSAGE} bytes of text")));
+            return Err(Error::msg(format!("a message must have between 1 and {MAX_MESSAGE} bytes of text")));
         }
         let roots = self.0.roots(ctx).await?;
         let repository = self.0.open(&roots, repository.as_deref()).await?;
@@ -129,7 +129,7 @@ impl GitWriteTools {
     }
 
     /// Makes a branch, and leaves the working tree on the one it is on.
-    #[tool(title = "Make a branch", destructive = false, open_world = false)]
+    #[tool(title = "Create a branch", destructive = false, open_world = false)]
     async fn create_branch(
         &self,
         ctx: &Context,
@@ -140,7 +140,7 @@ impl GitWriteTools {
         #[arg(default = "HEAD".to_owned())]
         start: String,
     ) -> Result<Json<OnBranch>> {
-        check_name(&name, "name of a branch")?;
+        check_name(&name, "branch name")?;
         let roots = self.0.roots(ctx).await?;
         let repository = self.0.open(&roots, repository.as_deref()).await?;
         let hash = repository.commit(&start).await?;
@@ -157,13 +157,12 @@ impl GitWriteTools {
         repository: Option<String>,
         branch: String,
     ) -> Result<Json<OnBranch>> {
-        check_name(&branch, "name of a branch")?;
+        check_name(&branch, "branch name")?;
         let roots = self.0.roots(ctx).await?;
         let repository = self.0.open(&roots, repository.as_deref()).await?;
         let hash = repository.commit(&format!("refs/heads/{branch}")).await;
-        let hash = hash.map_err(|_| {
-            Error::msg(format!("there is no branch {branch:?}; `branches` lists those there are"))
-        })?;
+        let hash = hash
+            .map_err(|_| Error::msg(format!("no such branch: {branch:?}; `branches` lists all branches")))?;
         // It would tell what has changed on disk, and look into submodules for it.
         let arguments =
             ["switch", "--quiet", "--no-guess", "--no-recurse-submodules", "--no-progress", &branch];
@@ -219,7 +218,7 @@ async fn submodules(repository: &GitRepository<'_>, paths: &[OsString]) -> Resul
         }
         if paths.iter().any(|named| Path::new(named).starts_with(&path)) {
             return Err(Error::msg(format!(
-                "{} is a submodule, which is not looked into here; add it with git itself",
+                "{} is a submodule, and submodules are not supported here; add it with git itself",
                 path.display()
             )));
         }
@@ -240,8 +239,7 @@ async fn refuse_filtered(repository: &GitRepository<'_>, paths: &[OsString]) -> 
         .job(list.into_iter().chain(paths.iter().cloned()), |job| GitJob { whole: Some(MAX_LIST), ..job })
         .await?;
     // A name that is no text has its odd bytes replaced, and so perhaps no filter: such names are refused with them.
-    let names =
-        String::from_utf8(said.bytes).map_err(|_| Error::msg("there are names here that are no text"))?;
+    let names = String::from_utf8(said.bytes).map_err(|_| Error::msg("some file names are not UTF-8"))?;
     let check = ["check-attr", "-z", "--stdin", "filter"];
     let said =
         repository.job(check, |job| GitJob { input: Some(&names), whole: Some(MAX_LIST), ..job }).await?;
@@ -258,7 +256,7 @@ async fn refuse_filtered(repository: &GitRepository<'_>, paths: &[OsString]) -> 
         return Ok(());
     }
     Err(Error::msg(format!(
-        "these files go through a filter (Git LFS, say), which is not run here; add them with git itself: {}",
+        "these files use a filter (such as Git LFS), which is not run here; add them with git itself: {}",
         named.join(", ")
     )))
 }

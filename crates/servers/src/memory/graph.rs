@@ -294,7 +294,7 @@ impl GraphTransaction<'_> {
         let count: i64 = self.transaction.query_row(count, [id], |row| row.get(0))?;
         if count > MAX_OBSERVATIONS {
             return Err(Error::msg(format!(
-                "an entity has at most {MAX_OBSERVATIONS} observations: make others of them"
+                "an entity has at most {MAX_OBSERVATIONS} observations: split it into several entities"
             )));
         }
         self.index(id)?;
@@ -368,7 +368,7 @@ fn check(text: &str, what: &str, most: usize) -> Result<()> {
         return Err(Error::msg(format!("{what} is empty")));
     }
     if text.len() > most {
-        return Err(Error::msg(format!("{what} has {} bytes, and at most {most} are kept", text.len())));
+        return Err(Error::msg(format!("{what} has {} bytes, and at most {most} are stored", text.len())));
     }
     Ok(())
 }

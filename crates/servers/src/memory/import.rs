@@ -26,7 +26,7 @@ pub(super) fn import(graph: &mut KnowledgeGraph, file: &Path) -> Result<usize, M
     let open = File::open(file).map_err(|why| failed(why.to_string()))?;
     let length = open.metadata().map_err(|why| failed(why.to_string()))?.len();
     if length > MAX_FILE {
-        return Err(failed(format!("it has {length} bytes, and at most {MAX_FILE} are taken over")));
+        return Err(failed(format!("it has {length} bytes, and at most {MAX_FILE} are imported")));
     }
     let (mut entities, mut relations) = (Vec::new(), Vec::new());
     for (at, line) in BufReader::new(open.take(MAX_FILE)).lines().enumerate() {

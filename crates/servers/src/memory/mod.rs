@@ -88,7 +88,7 @@ pub fn memory(config: MemoryConfig) -> Result<Server, MemoryError> {
     if let Some(file) = import {
         let missing = import::import(&mut graph, &file)?;
         if missing > 0 {
-            tracing::warn!(file = %file.display(), missing, "relations whose entities are missing were left out");
+            tracing::warn!(file = %file.display(), missing, "relations with missing entities were skipped");
         }
     }
     let broken = |why: Error| MemoryError::Open { file: file.clone(), source: why.into() };
@@ -218,7 +218,7 @@ impl MemoryServer {
                     None => {
                         let Relation { from, to, .. } = &relation;
                         return Err(Error::msg(format!(
-                            "{from:?} or {to:?} is not known: use create_entities first; nothing was remembered"
+                            "unknown entity {from:?} or {to:?}: use create_entities first; nothing was stored"
                         )));
                     }
                 }
@@ -243,7 +243,7 @@ impl MemoryServer {
             for Observing { entity_name, contents } in observations {
                 let Some(added_observations) = graph.observe(&entity_name, &contents)? else {
                     return Err(Error::msg(format!(
-                        "{entity_name:?} is not known: use create_entities first; nothing was remembered"
+                        "unknown entity {entity_name:?}: use create_entities first; nothing was stored"
                     )));
                 };
                 results.push(Added { entity_name, added_observations });
@@ -411,9 +411,13 @@ fn uri(name: &str) -> String {
 }
 
 fn listed(name: &str) -> Resource {
-    Resource::new(uri(name)).name(name).description("What is known of it.").mime("application/json")
+    Resource::new(uri(name)).name(name).description("Observations about it.").mime("application/json")
 }
 
 fn check_item_count(items: usize) -> Result<()> {
-    if items <= MAX_ITEMS { Ok(()) } else { Err(Error::msg(format!("give at most {MAX_ITEMS} at once"))) }
+    if items <= MAX_ITEMS {
+        Ok(())
+    } else {
+        Err(Error::msg(format!("at most {MAX_ITEMS} items are accepted at once")))
+    }
 }

@@ -65,7 +65,7 @@ pub struct AuditPosition {
 
 /// An entry that was handed over to be written.
 #[derive(Debug)]
-#[must_use = "it may not be written yet"]
+#[must_use = "the entry may not be written yet"]
 pub struct PendingWrite(oneshot::Receiver<Result<AuditPosition, StoreError>>);
 
 impl PendingWrite {
@@ -108,7 +108,7 @@ pub struct VerifiedLog {
 #[non_exhaustive]
 pub enum TamperEvidence {
     /// An entry is not what was recorded, or not where.
-    #[error("entry {seq} is not what was recorded")]
+    #[error("entry {seq} was modified")]
     Changed {
         /// Its number.
         seq: u64,
@@ -120,13 +120,13 @@ pub enum TamperEvidence {
         seq: u64,
     },
     /// The place noted elsewhere is not in this record.
-    #[error("entry {seq} is not the one that was noted")]
+    #[error("entry {seq} does not match the noted position")]
     NotAsNoted {
         /// Its number.
         seq: u64,
     },
     /// The beginning or the end of the log was changed, or created with another key.
-    #[error("where the record begins and ends is not as it was sealed")]
+    #[error("the sealed first or last entry of the log does not match")]
     End,
 }
 
@@ -231,7 +231,7 @@ impl AuditLog {
             return Ok(());
         }
         let mut entry = AuditEntry::new(AuditEntryKind::Server);
-        entry.subject = Some("the audit record is written again".to_owned());
+        entry.subject = Some("audit log writes resumed".to_owned());
         self.record(entry).await.map(drop)
     }
 
@@ -382,7 +382,7 @@ impl std::str::FromStr for AuditPosition {
 
 /// A text that is no [`AuditPosition`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a place in the record: wanted its number, a colon and {} hexadecimal digits", 2 * KEY_BYTES)]
+#[error("invalid audit log position: expected a sequence number, a colon and {} hexadecimal digits", 2 * KEY_BYTES)]
 #[non_exhaustive]
 pub struct ParsePositionError;
 

@@ -95,7 +95,7 @@ impl AuditWriter {
                 let _ = flushed.send(());
             }
             if !batch.is_empty() && jobs.is_closed() && jobs.is_empty() {
-                tracing::error!(entries = batch.len(), file = %self.file.display(), "audit entries were never written");
+                tracing::error!(entries = batch.len(), file = %self.file.display(), "audit entries lost at shutdown");
                 return;
             }
         }
@@ -109,7 +109,7 @@ impl AuditWriter {
         }
         let texts: Vec<String> = batch
             .iter()
-            .map(|(entry, _)| serde_json::to_string(entry).expect("texts and numbers are always JSON"))
+            .map(|(entry, _)| serde_json::to_string(entry).expect("an audit entry serializes to JSON"))
             .collect();
         let written = chain::append(&mut self.connection, &self.keys, &texts);
         let failed_before = self.failing.swap(written.is_err(), Ordering::AcqRel);
@@ -133,11 +133,11 @@ impl AuditWriter {
             }
         }
         if !failed_before {
-            tracing::error!(entries = kept.len(), file = %self.file.display(), ?failed, "audit entries wait to be written");
+            tracing::error!(entries = kept.len(), file = %self.file.display(), ?failed, "cannot write audit entries");
         }
         if kept.len() > DEFAULT_QUEUE_CAPACITY {
             let lost = kept.len() - DEFAULT_QUEUE_CAPACITY;
-            tracing::error!(entries = lost, file = %self.file.display(), "audit entries are lost: too many wait");
+            tracing::error!(entries = lost, file = %self.file.display(), "audit queue full; entries dropped");
             kept.truncate(DEFAULT_QUEUE_CAPACITY);
         }
         *batch = kept;

@@ -56,7 +56,9 @@ impl ChangeWatch {
             }
         };
         let thread = std::thread::Builder::new().name("state".to_owned()).spawn(look);
-        thread.inspect_err(|error| tracing::warn!(%error, "changes by other processes go unnoticed")).ok()?;
+        thread
+            .inspect_err(|error| tracing::warn!(%error, "cannot watch for changes by other processes"))
+            .ok()?;
         Some(alive)
     }
 }
@@ -67,7 +69,7 @@ fn version(file: &std::path::Path, connection: &mut Option<Connection>) -> Optio
         *connection = file::open_read_only(file).ok();
     }
     let found = connection.as_ref()?.pragma_query_value(None, "data_version", |row| row.get(0));
-    found.inspect_err(|error| tracing::debug!(%error, "the state cannot be looked at")).ok()
+    found.inspect_err(|error| tracing::debug!(%error, "cannot check the database for changes")).ok()
 }
 
 fn bump(count: &watch::Sender<u64>) {

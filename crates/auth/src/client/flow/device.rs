@@ -200,11 +200,11 @@ fn prompt(
         why: why.to_owned(),
     };
     let verification_uri = page(&codes.verification_uri).ok_or_else(|| {
-        malformed("names a page that is not reached over https, or is none of its business")
+        malformed("verification URI does not use https or has a host unrelated to the authorization server")
     })?;
     let user_code = shown(&codes.user_code);
     if user_code.is_empty() {
-        return Err(malformed("gave no code to enter"));
+        return Err(malformed("response contains no user_code"));
     }
     Ok(DevicePrompt {
         verification_uri,

@@ -79,7 +79,7 @@ pub(super) fn begin_unattended(facts: &mut FlowContext, found: DiscoveredServer)
 fn client_credentials(facts: &mut FlowContext, found: &DiscoveredServer) -> FlowStep {
     let order = given_order(facts, found)?;
     if matches!(order.client.auth, ClientAuth::None) {
-        let why = "it has neither a secret nor a key".into();
+        let why = "the client has neither a secret nor a key".into();
         return Err(FlowError::ClientAuth { issuer: order.issuer, why });
     }
     let scope = scope_of(&order);

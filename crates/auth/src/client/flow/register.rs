@@ -207,7 +207,7 @@ impl RegisterClient {
             }
             let why = match body {
                 Ok(body) => body.to_string(),
-                Err(_) => format!("it answered with status {}", response.status),
+                Err(_) => format!("the registration endpoint returned status {}", response.status),
             };
             return Err(FlowError::Registration { issuer, why });
         }
@@ -226,7 +226,7 @@ impl RegisterClient {
         };
         let Some(auth) = auth else {
             let why = format!(
-                "it was registered for {}, without what that needs",
+                "it was registered with the authentication method {}, but without the credentials for it",
                 crate::shown(method.unwrap_or_default())
             );
             return Err(FlowError::ClientAuth { issuer, why });
@@ -264,7 +264,10 @@ pub(super) fn given_client(
     let auth = given.auth.clone().or_else(|| ClientAuth::choose(offered, given.secret.as_ref()));
     let auth = auth.ok_or_else(|| FlowError::ClientAuth {
         issuer: now.clone(),
-        why: format!("it takes {}", crate::shown(&offered.unwrap_or_default().join(", "))),
+        why: format!(
+            "supported authentication methods: {}",
+            crate::shown(&offered.unwrap_or_default().join(", "))
+        ),
     })?;
     Ok(ClientIdentity::new(given.id.clone(), auth))
 }

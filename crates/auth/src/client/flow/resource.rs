@@ -14,7 +14,7 @@ use crate::exchange::{DecodeDocumentError, without_query};
 use crate::metadata::{ProtectedResourceMetadata, is_secure, resource_metadata_urls};
 use crate::{FetchRequest, FetchResponse, MAX_METADATA_BYTES};
 
-const RESOURCE_METADATA_NAME: &str = "the metadata of the resource";
+const RESOURCE_METADATA_NAME: &str = "the protected resource metadata";
 
 /// Asks for the resource's metadata: where the challenge says, or else at the well-known places.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl FindResource {
                 VecDeque::from([url.ok_or_else(|| FlowError::Malformed {
                     what: RESOURCE_METADATA_NAME,
                     url: crate::shown(text),
-                    why: "is at no https URL".into(),
+                    why: "the URL does not use https".into(),
                 })?])
             }
             None => resource_metadata_urls(&facts.cause.endpoint).into(),

@@ -15,7 +15,7 @@ use crate::exchange::{DecodeDocumentError, without_query};
 use crate::metadata::{AuthorizationServerMetadata, ProtectedResourceMetadata, server_metadata_urls};
 use crate::{FetchRequest, FetchResponse, Issuer, MAX_METADATA_BYTES, Resource, Scopes};
 
-const SERVER_METADATA_NAME: &str = "the metadata of the authorization server";
+const SERVER_METADATA_NAME: &str = "the authorization server metadata";
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 /// Asks for the server's metadata, at each place where it may be.

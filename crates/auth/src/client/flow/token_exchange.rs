@@ -69,7 +69,7 @@ impl TokenExchange {
         let response = check_response(TOKEN_ENDPOINT_NAME, &self.url, response)?;
         let exchanged: TokenExchangeResponse = read_success(TOKEN_ENDPOINT_NAME, &response, &self.url)?;
         if exchanged.issued_token_type != ID_JAG_TYPE {
-            let why = "gave another kind of token than asked for".to_owned();
+            let why = "response has an unexpected `issued_token_type`".to_owned();
             return Err(FlowError::Malformed {
                 what: TOKEN_ENDPOINT_NAME,
                 url: without_query(&self.url),

@@ -196,7 +196,7 @@ impl OAuthClient {
                     let url = visit.url.clone();
                     // Where nothing would be sent nobody is sent either.
                     self.0.http.check(&url).map_err(|why| FlowError::Fetch {
-                        what: "the page on which people sign in",
+                        what: "the authorization endpoint",
                         url: crate::exchange::without_query(&url),
                         why,
                     })?;
@@ -204,7 +204,7 @@ impl OAuthClient {
                     if let Some(same) = self.later().find_same_page(&visit, max, self.0.clock.now())? {
                         return Ok(AuthorizeResult::Later(same));
                     }
-                    tracing::info!(issuer = %visit.issuer, scopes = %visit.scopes, "somebody is asked to sign in");
+                    tracing::info!(issuer = %visit.issuer, scopes = %visit.scopes, "sign-in requested");
                     match listening.take() {
                         None => FlowInput::Failed(FlowError::OutOfOrder),
                         Some(ready) => match ready.visit(visit).await {

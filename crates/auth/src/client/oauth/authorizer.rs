@@ -31,8 +31,8 @@ const STEP_UP_MEMORY_SECONDS: u64 = 3600;
 const MAX_OPERATIONS: usize = 1024;
 
 /// The hint of [`AuthorizerError`] where the metadata of a resource names another than was reached: signing in does not help.
-pub const RESOURCE_MISMATCH_HINT: &str = "connect with the address that the metadata names; if that is not the server's, its operator has to correct `resource` in \
-     the metadata, or the public address of a proxy before it";
+pub const RESOURCE_MISMATCH_HINT: &str = "connect to the URL that the metadata names; if it is wrong, \
+     the server's operator must correct `resource` in the metadata, or the public URL of the reverse proxy";
 
 impl Authorizer for OAuthClient {
     fn headers<'a>(&'a self, request: OutboundRequest<'a>) -> AuthorizerFuture<'a, HeaderMap> {
@@ -78,7 +78,7 @@ impl OAuthClient {
     async fn request_headers(&self, request: OutboundRequest<'_>) -> Result<HeaderMap, FlowError> {
         // Whether a token is wanted at all the server will say; then what is wrong with the store is said too.
         if let Err(error) = self.load().await {
-            tracing::warn!(%error, "no token is shown");
+            tracing::warn!(%error, "cannot load credentials; sending the request without a token");
             return Ok(HeaderMap::new());
         }
         let Some(mut tokens) = self.held().tokens.clone() else { return Ok(HeaderMap::new()) };
@@ -96,7 +96,7 @@ impl OAuthClient {
                     Ok(RefreshResult::Impossible) => return Ok(HeaderMap::new()),
                     // It is still good for a while, and what failed may have passed by then.
                     Err(error) => {
-                        tracing::warn!(%error, "the token could not be renewed");
+                        tracing::warn!(%error, "token refresh failed");
                         self.held().not_before = self.0.clock.now().saturating_add(RETRY_SECONDS);
                     }
                 }
@@ -130,7 +130,7 @@ impl OAuthClient {
             _ => "Bearer",
         };
         let value = HeaderValue::from_str(&format!("{scheme} {token}"));
-        let mut value = value.map_err(|_| FlowError::TokenType("one that fits in no header".into()))?;
+        let mut value = value.map_err(|_| FlowError::TokenType("not valid in an HTTP header".into()))?;
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
         Ok(headers)
@@ -167,7 +167,7 @@ impl OAuthClient {
                 match self.refresh_tokens(&turn, &tokens).await {
                     Ok(RefreshResult::Renewed(_)) => return Ok(RetryDecision::Retry),
                     Ok(RefreshResult::Impossible) => {}
-                    Err(error) => tracing::info!(%error, "the token could not be renewed"),
+                    Err(error) => tracing::info!(%error, "token refresh failed"),
                 }
             }
         }
@@ -194,7 +194,7 @@ impl OAuthClient {
             return Ok(RetryDecision::Retry);
         }
         if !self.count_step_up(refusal.operation) {
-            tracing::info!(operation = refusal.operation, %wanted, "asked for more often enough");
+            tracing::info!(operation = refusal.operation, %wanted, "step-up authorization limit reached");
             return Ok(RetryDecision::Refuse);
         }
         let granted = self.authorized(&turn, Some(challenge), tokens.requested.clone()).await?;
@@ -229,7 +229,7 @@ impl OAuthClient {
         match self.authorize(turn, challenge, before).await {
             Ok(AuthorizeResult::Tokens(tokens)) => Ok(tokens),
             Ok(AuthorizeResult::Later(url)) => {
-                Err(AuthorizerError::new("the server wants you to sign in").sign_in(String::from(url)))
+                Err(AuthorizerError::new("the server requires you to sign in").sign_in(String::from(url)))
             }
             Err(error) => Err(self.not_authorized(error)),
         }
@@ -238,16 +238,18 @@ impl OAuthClient {
     fn not_authorized(&self, error: FlowError) -> AuthorizerError {
         let hint = match &error {
             FlowError::NobodyToAsk | FlowError::SignIn(_) => "sign in first",
-            FlowError::NeedsClientId(_) => "register a client with the authorization server, and give its id",
-            FlowError::NoMetadata => "give it an Authorization header",
-            FlowError::Store(_) => "put the store of credentials right",
+            FlowError::NeedsClientId(_) => {
+                "register a client with the authorization server and configure its id"
+            }
+            FlowError::NoMetadata => "set an Authorization header",
+            FlowError::Store(_) => "repair the credential store",
             FlowError::Resource(ResourceMetadataError::Other { .. }) => RESOURCE_MISMATCH_HINT,
             _ => {
-                return AuthorizerError::new(format!("the server wants authorization: {error}"))
+                return AuthorizerError::new(format!("the server requires authorization: {error}"))
                     .because(error);
             }
         };
-        AuthorizerError::new(format!("the server wants authorization: {error}")).hint(hint).because(error)
+        AuthorizerError::new(format!("the server requires authorization: {error}")).hint(hint).because(error)
     }
 }
 

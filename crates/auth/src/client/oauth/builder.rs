@@ -20,10 +20,10 @@ use crate::{ClientId, UnixClock};
 #[non_exhaustive]
 pub enum InvalidEndpoint {
     /// It is no URL.
-    #[error("the endpoint is no URL")]
+    #[error("the endpoint is not a valid URL")]
     Url(#[from] url::ParseError),
     /// A token would travel in the open: it is neither https nor on this machine.
-    #[error("the endpoint is reached over http, where anybody could read a token; use https")]
+    #[error("the endpoint uses http, which would expose tokens on the network; use https")]
     Insecure,
 }
 

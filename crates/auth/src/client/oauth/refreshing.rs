@@ -97,7 +97,7 @@ impl OAuthClient {
                     tracing::warn!(
                         resource = %current.resource,
                         issuer = %current.issuer,
-                        "the sign-in is renewed no more: it was ended there, or the answer to its last renewal was lost"
+                        "refresh token rejected: it was revoked, or the response to its last use was lost"
                     );
                     self.forget().await?;
                     return Ok(RefreshResult::Impossible);

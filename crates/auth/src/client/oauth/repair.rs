@@ -34,14 +34,17 @@ impl fmt::Display for RepairStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ServerChanged { from, to } => {
-                write!(f, "tokens are now made out by {to}; those of {from} are forgotten")
+                write!(
+                    f,
+                    "the server now uses the authorization server {to}; deleted the tokens issued by {from}"
+                )
             }
-            Self::NotRenewed(why) => write!(f, "the tokens could not be renewed: {why}"),
+            Self::NotRenewed(why) => write!(f, "token refresh failed: {why}"),
             Self::RegistrationForgotten(issuer) => {
-                write!(f, "the registration with {issuer} is forgotten, and made anew")
+                write!(f, "replaced the client registration with {issuer}")
             }
-            Self::Renewed => f.write_str("the tokens were renewed"),
-            Self::SignedIn => f.write_str("the sign-in was done anew"),
+            Self::Renewed => f.write_str("refreshed the tokens"),
+            Self::SignedIn => f.write_str("signed in again"),
         }
     }
 }
@@ -81,9 +84,7 @@ impl OAuthClient {
                         did.push(RepairStep::Renewed);
                         return Ok(RepairReport { tokens, did });
                     }
-                    Ok(RefreshResult::Impossible) => {
-                        "there is no refresh token that is still good".to_owned()
-                    }
+                    Ok(RefreshResult::Impossible) => "no valid refresh token".to_owned(),
                     // They may be as good as ever.
                     Err(
                         error @ (FlowError::Fetch { .. } | FlowError::Status { .. } | FlowError::Store(_)),

@@ -14,7 +14,7 @@ use crate::metadata::{AuthorizationServerMetadata, is_secure, server_metadata_ur
 use crate::{ErrorCode, FetchRequest, MAX_METADATA_BYTES};
 
 const REVOCATION_ENDPOINT_NAME: &str = "the revocation endpoint";
-const SERVER_METADATA_NAME: &str = "the metadata of the authorization server";
+const SERVER_METADATA_NAME: &str = "the authorization server metadata";
 
 /// Result of a revocation. The local tokens are deleted in any case.
 #[derive(Clone, Debug, PartialEq, Eq)]

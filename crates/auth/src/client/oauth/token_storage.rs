@@ -83,20 +83,20 @@ impl OAuthClient {
             resource = %tokens.resource,
             issuer = %tokens.issuer,
             token = crate::fingerprint(tokens.access.expose_secret()),
-            "the server's token was replaced"
+            "access token replaced"
         );
         let (lock, written) = match (lock, document) {
             (Ok(lock), Some(document)) => {
                 (lock, self.with_store(move |store| store.write(&name, &document)).await)
             }
-            (Ok(lock), None) => (lock, Err(FlowError::Store("it cannot be written".into()))),
+            (Ok(lock), None) => (lock, Err(FlowError::Store("cannot serialize the credentials".into()))),
             (Err(error), _) => (None, Err(error)),
         };
         drop(lock);
         // They are good as long as the program runs; but not to say so would be to ask again next time for no visible
         // reason.
         if let Err(error) = &written {
-            tracing::warn!(%error, "the tokens could not be kept");
+            tracing::warn!(%error, "cannot store tokens; they are lost when the program exits");
         }
         self.held().is_unsaved = written.is_err();
         Ok(tokens)
@@ -165,7 +165,7 @@ impl OAuthClient {
     }
 
     pub(super) async fn keep_registration(&self, registration: &ClientRegistration) -> Result<(), FlowError> {
-        let failed = || FlowError::Store("it cannot be written".into());
+        let failed = || FlowError::Store("cannot serialize the credentials".into());
         let (name, document) = if registration.redirect_uri.is_some() {
             (store::registration_key(registration.issuer.as_str()), store::write_registration(registration))
         } else {

@@ -40,10 +40,10 @@ const HOSTS: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
 /// The look of all pages, ours and those of the authorization server.
 const STYLE: &str = include_str!("../../../templates/style.css");
 const SUCCESS_PAGE: (&str, &str) =
-    ("The answer has arrived", "Go back to the application. You can close this page.");
+    ("Sign-in response received", "Return to the application. You can close this page.");
 const DENIED_PAGE: (&str, &str) =
-    ("You are not signed in", "The application says more about it. You can close this page.");
-const UNEXPECTED_PAGE: (&str, &str) = ("Nothing is waited for here", "You can close this page.");
+    ("You are not signed in", "The application shows the details. You can close this page.");
+const UNEXPECTED_PAGE: (&str, &str) = ("No sign-in is pending", "You can close this page.");
 
 /// Opens a page in the user's browser. It gets the URL unchanged and must not pass it through a shell.
 pub type BrowserOpener = Arc<dyn Fn(&Url) -> io::Result<()> + Send + Sync>;
@@ -81,7 +81,8 @@ impl SignInHandler for BrowserSignIn {
         preferred: Option<&'a RedirectUri>,
     ) -> SignInFuture<'a, Box<dyn RedirectListener>> {
         Box::pin(async move {
-            let failed = |error| StepError::new("no listener could be opened on this machine").because(error);
+            let failed =
+                |error| StepError::new("cannot open a listener on the loopback address").because(error);
             // Anywhere else nobody would hear the answer: least of all under a name that is not this machine's.
             let preferred = preferred.and_then(RedirectUri::url);
             let is_ours = |url: &Url| {
@@ -133,20 +134,20 @@ impl RedirectListener for CallbackListener {
             let Self { browser, listeners: (first, second), path, port, redirect_uri } = *self;
             // The flow has looked at it; but whoever opens pages looks again.
             if !is_secure(&visit.url) {
-                return Err(StepError::new("the page is not https, so it is not opened"));
+                return Err(StepError::new("the sign-in page does not use https"));
             }
             (browser.opener)(&visit.url)
-                .map_err(|error| StepError::new("no browser could be opened").because(error))?;
+                .map_err(|error| StepError::new("cannot open a browser").because(error))?;
             let (answers, mut arrived) = mpsc::channel(1);
             let wanted = Arc::new(ExpectedCallback { path, port, state: visit.state, redirect_uri, answers });
             tokio::select! {
                 answer = arrived.recv() => answer
                     .map(SignInAnswer::Redirected)
-                    .ok_or_else(|| StepError::new("the listener ended")),
-                () = accept(&first, &wanted) => Err(StepError::new("the listener ended")),
-                () = accept_optional(second.as_ref(), &wanted) => Err(StepError::new("the listener ended")),
+                    .ok_or_else(|| StepError::new("the redirect listener stopped")),
+                () = accept(&first, &wanted) => Err(StepError::new("the redirect listener stopped")),
+                () = accept_optional(second.as_ref(), &wanted) => Err(StepError::new("the redirect listener stopped")),
                 () = tokio::time::sleep(browser.patience) => {
-                    Err(StepError::new(format!("nobody signed in within {:?}", browser.patience)))
+                    Err(StepError::new(format!("timed out after {:?} waiting for the sign-in", browser.patience)))
                 }
             }
         })

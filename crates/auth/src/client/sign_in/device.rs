@@ -26,7 +26,7 @@ impl SignInHandler for DeviceCodeSignIn {
         &'a self,
         _preferred: Option<&'a RedirectUri>,
     ) -> SignInFuture<'a, Box<dyn RedirectListener>> {
-        Box::pin(async { Err(StepError::new("only codes are shown here (set the grant to Device)")) })
+        Box::pin(async { Err(StepError::new("sign-in needs the device grant (set the grant to Device)")) })
     }
 
     fn show<'a>(&'a self, prompt: &'a DevicePrompt) -> SignInFuture<'a, ()> {

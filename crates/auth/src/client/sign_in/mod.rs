@@ -32,7 +32,7 @@ pub trait SignInHandler: Send + Sync + fmt::Debug {
     /// Shows a code that the user enters on another device. Without an implementation, the device grant fails.
     fn show<'a>(&'a self, prompt: &'a DevicePrompt) -> SignInFuture<'a, ()> {
         let _ = prompt;
-        Box::pin(async { Err(StepError::new("no codes are shown here")) })
+        Box::pin(async { Err(StepError::new("this sign-in handler does not support the device grant")) })
     }
 }
 

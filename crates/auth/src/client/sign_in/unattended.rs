@@ -41,11 +41,12 @@ impl RedirectListener for UnattendedSignIn {
     fn visit(self: Box<Self>, visit: AuthorizationPrompt) -> SignInFuture<'static, SignInAnswer> {
         Box::pin(async move {
             let page = self.client.fetch(FetchRequest::get(visit.url, MAX_METADATA_BYTES)).await;
-            let page = page.map_err(|error| StepError::new(format!("the page cannot be asked: {error}")))?;
+            let page =
+                page.map_err(|error| StepError::new(format!("authorization request failed: {error}")))?;
             let there = page.headers.get(LOCATION).and_then(|there| there.to_str().ok());
             match there {
                 Some(there) if page.status.is_redirection() => Ok(SignInAnswer::Redirected(there.to_owned())),
-                _ => Err(StepError::new("the page asks somebody, and nobody is here")),
+                _ => Err(StepError::new("the authorization endpoint requires user interaction")),
             }
         })
     }

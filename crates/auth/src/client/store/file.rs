@@ -57,7 +57,7 @@ impl FileCredentialStore {
         let taken = |number: &u32| fs::symlink_metadata(self.beside(&format!(".lost-{number}"))).is_ok();
         let number = (1..=u32::MAX).find(|number| !taken(number)).unwrap_or(u32::MAX);
         let aside = self.beside(&format!(".lost-{number}"));
-        fs::rename(&self.path, &aside).map_err(|error| self.failed("put aside", error))?;
+        fs::rename(&self.path, &aside).map_err(|error| self.failed("move", error))?;
         *self.derived.lock().unwrap_or_else(PoisonError::into_inner) = None;
         Ok(aside)
     }
@@ -65,18 +65,18 @@ impl FileCredentialStore {
     fn load(&self) -> Result<StoredDocuments, StepError> {
         self.open()?.ok_or_else(|| {
             let other = match &self.key {
-                StoreKey::Passphrase(_) => "the passphrase is another",
-                StoreKey::Random(_) => "its key is another",
+                StoreKey::Passphrase(_) => "wrong passphrase",
+                StoreKey::Random(_) => "wrong key",
             };
             let shown = self.path.display();
-            StepError::new(format!("{shown} cannot be opened: {other}, or the file was changed"))
+            StepError::new(format!("cannot decrypt {shown}: {other}, or the file was modified"))
         })
     }
 
     /// Reads the documents in the file; `None` if the key does not open it.
     fn open(&self) -> Result<Option<StoredDocuments>, StepError> {
         let Some(text) = read_private(&self.path)? else { return Ok(Some(StoredDocuments::new())) };
-        let not_ours = || StepError::new(format!("{} is no store of credentials", self.path.display()));
+        let not_ours = || StepError::new(format!("{} is not a hospes credential store", self.path.display()));
         let rest = text.strip_prefix(MAGIC).ok_or_else(not_ours)?;
         let (salt, rest) = rest.split_at_checked(SALT_BYTES).ok_or_else(not_ours)?;
         let (nonce, sealed) = rest.split_at_checked(NONCE_BYTES).ok_or_else(not_ours)?;
@@ -109,21 +109,24 @@ impl FileCredentialStore {
         change(&mut documents);
         let plain: BTreeMap<&str, &str> =
             documents.iter().map(|(name, document)| (name.as_str(), document.as_str())).collect();
-        let text = serde_json::to_vec(&plain).map_err(|_| StepError::new("nothing could be written"))?;
+        let text =
+            serde_json::to_vec(&plain).map_err(|_| StepError::new("cannot serialize the credentials"))?;
         let mut text = Zeroizing::new(text);
         let mut random = [0; SALT_BYTES + NONCE_BYTES];
-        getrandom::fill(&mut random).map_err(|_| StepError::new("the system has no randomness"))?;
+        getrandom::fill(&mut random)
+            .map_err(|_| StepError::new("the operating system provides no random numbers"))?;
         let (fresh, nonce) = random.split_at(SALT_BYTES);
         let salt = {
             let derived = self.derived.lock().unwrap_or_else(PoisonError::into_inner);
             derived.as_ref().map_or_else(|| fresh.to_vec(), |(salt, _)| salt.to_vec())
         };
-        let unique = Nonce::try_assume_unique_for_key(nonce).map_err(|_| StepError::new("no nonce"))?;
+        let unique =
+            Nonce::try_assume_unique_for_key(nonce).map_err(|_| StepError::new("cannot create a nonce"))?;
         let sealed =
             self.with_key(&salt, |key| key.seal_in_place_append_tag(unique, Aad::from(MAGIC), &mut *text))?;
-        sealed.map_err(|_| StepError::new("nothing could be sealed"))?;
+        sealed.map_err(|_| StepError::new("cannot encrypt the credentials"))?;
         let whole = [MAGIC, &salt, nonce, &text].concat();
-        self.replace(&whole).map_err(|error| self.failed("written", error))
+        self.replace(&whole).map_err(|error| self.failed("write", error))
     }
 
     /// Writes a new file beside the old, then puts it in its place.
@@ -155,11 +158,11 @@ impl FileCredentialStore {
             file.lock()?;
             Ok(file)
         };
-        open().map_err(|error| self.failed("locked", error))
+        open().map_err(|error| self.failed("lock", error))
     }
 
     fn failed(&self, what: &str, error: io::Error) -> StepError {
-        StepError::new(format!("{} cannot be {what}", self.path.display())).because(error)
+        StepError::new(format!("cannot {what} {}", self.path.display())).because(error)
     }
 
     /// Path of the file.
@@ -206,7 +209,7 @@ impl fmt::Debug for FileCredentialStore {
 
 /// Reads a file, if it exists. Fails if other users could have read or placed it.
 pub(super) fn read_private(path: &Path) -> Result<Option<Vec<u8>>, StepError> {
-    let failed = |error| StepError::new(format!("{} cannot be read", path.display())).because(error);
+    let failed = |error| StepError::new(format!("cannot read {}", path.display())).because(error);
     let about = match fs::symlink_metadata(path) {
         Ok(about) => about,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -214,10 +217,10 @@ pub(super) fn read_private(path: &Path) -> Result<Option<Vec<u8>>, StepError> {
     };
     let shown = path.display();
     if !about.is_file() {
-        return Err(StepError::new(format!("{shown} is no plain file, so it is not used")));
+        return Err(StepError::new(format!("{shown} is not a regular file")));
     }
     if is_open_to_others(&about) {
-        return Err(StepError::new(format!("{shown} can be read by others (chmod 600 {shown})")));
+        return Err(StepError::new(format!("{shown} is accessible by other users; run `chmod 600 {shown}`")));
     }
     let mut text = Vec::new();
     let read = File::open(path).and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut text));

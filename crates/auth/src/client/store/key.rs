@@ -16,7 +16,7 @@ use super::file::{private, read_private};
 use crate::client::error::StepError;
 
 /// Number of hash rounds that derive a key from a passphrase.
-const PBKDF2_ROUNDS: NonZeroU32 = NonZeroU32::new(600_000).expect("it is not zero");
+const PBKDF2_ROUNDS: NonZeroU32 = NonZeroU32::new(600_000).expect("600000 is not zero");
 
 /// Key of a file store.
 #[derive(Clone)]
@@ -40,7 +40,8 @@ impl StoreKey {
     /// When the system has no randomness.
     pub fn generate() -> Result<Self, StepError> {
         let mut random = Zeroizing::new([0; 32]);
-        getrandom::fill(&mut *random).map_err(|_| StepError::new("the system has no randomness"))?;
+        getrandom::fill(&mut *random)
+            .map_err(|_| StepError::new("the operating system provides no random numbers"))?;
         Ok(Self::Random(random))
     }
 
@@ -58,8 +59,8 @@ impl StoreKey {
             Ok(()) => Ok(made),
             // Somebody was faster.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Self::from_file(path)?
-                .ok_or_else(|| StepError::new(format!("{} cannot be made", path.display())).because(error)),
-            Err(error) => Err(StepError::new(format!("{} cannot be made", path.display())).because(error)),
+                .ok_or_else(|| StepError::new(format!("cannot create {}", path.display())).because(error)),
+            Err(error) => Err(StepError::new(format!("cannot create {}", path.display())).because(error)),
         }
     }
 
@@ -70,7 +71,8 @@ impl StoreKey {
     pub fn from_file(path: &Path) -> Result<Option<Self>, StepError> {
         let Some(text) = read_private(path)?.map(Zeroizing::new) else { return Ok(None) };
         let known = <[u8; 32]>::try_from(&**text);
-        let known = known.map_err(|_| StepError::new(format!("{} holds no key", path.display())))?;
+        let known =
+            known.map_err(|_| StepError::new(format!("{} is not a 32-byte key file", path.display())))?;
         Ok(Some(Self::Random(Zeroizing::new(known))))
     }
 
@@ -80,7 +82,7 @@ impl StoreKey {
     /// When there is such a file, when it cannot be written, and for a passphrase, which is written nowhere.
     pub fn to_file(&self, path: &Path) -> Result<(), StepError> {
         self.write_new(path)
-            .map_err(|error| StepError::new(format!("{} cannot be made", path.display())).because(error))
+            .map_err(|error| StepError::new(format!("cannot create {}", path.display())).because(error))
     }
 
     fn write_new(&self, path: &Path) -> std::io::Result<()> {
@@ -123,7 +125,7 @@ impl StoreKey {
 
     pub(super) fn derive(&self, salt: &[u8]) -> Result<LessSafeKey, StepError> {
         let key = UnboundKey::new(&CHACHA20_POLY1305, &*self.bytes(salt));
-        key.map(LessSafeKey::new).map_err(|_| StepError::new("no key could be made"))
+        key.map(LessSafeKey::new).map_err(|_| StepError::new("cannot derive the encryption key"))
     }
 }
 

@@ -50,7 +50,7 @@ pub struct SystemKeyring {
 #[non_exhaustive]
 pub enum KeyringError {
     /// There is no keyring, or it cannot be reached from this process.
-    #[error("there is no keyring here: {0}")]
+    #[error("no system keyring is available: {0}")]
     Absent(String),
     /// It is locked and was not unlocked, or it has no storage.
     #[error("the keyring is locked: {0}")]
@@ -59,7 +59,7 @@ pub enum KeyringError {
     #[error("the keyring did not answer within {} s (it may be waiting to be unlocked)", PATIENCE.as_secs())]
     Silent,
     /// The entry is not a key of this program.
-    #[error("what the keyring has for `{0}` is no key")]
+    #[error("the keyring entry `{0}` is not a valid key")]
     Malformed(String),
     /// Anything else.
     #[error("the keyring failed: {0}")]
@@ -95,13 +95,13 @@ impl SystemKeyring {
     /// When it is not there. A passphrase never is.
     pub fn put(&self, key: &StoreKey) -> Result<(), KeyringError> {
         let StoreKey::Random(bytes) = key else {
-            return Err(KeyringError::Failed("a passphrase is kept nowhere".into()));
+            return Err(KeyringError::Failed("passphrases cannot be stored".into()));
         };
         let text = Zeroizing::new(URL_SAFE_NO_PAD.encode(bytes.as_slice()));
         self.ask(move |entry| entry.set_password(&text))?;
         match self.key()? {
             Some(kept) if kept.is_same(key) => Ok(()),
-            _ => Err(KeyringError::Failed("it has not kept what it was given".into())),
+            _ => Err(KeyringError::Failed("the stored key could not be read back".into())),
         }
     }
 
@@ -138,7 +138,7 @@ impl SystemKeyring {
         match answered.recv_timeout(PATIENCE) {
             Ok(done) => done,
             Err(RecvTimeoutError::Timeout) => Err(KeyringError::Silent),
-            Err(RecvTimeoutError::Disconnected) => Err(KeyringError::Failed("it gave no answer".into())),
+            Err(RecvTimeoutError::Disconnected) => Err(KeyringError::Failed("no response".into())),
         }
     }
 }
@@ -147,7 +147,7 @@ impl SystemKeyring {
 #[expect(clippy::needless_pass_by_value, reason = "what the error carries is dropped here")]
 fn keyring_error(error: Error) -> KeyringError {
     match &error {
-        Error::NoDefaultStore => KeyringError::Absent("this system has none that is known".into()),
+        Error::NoDefaultStore => KeyringError::Absent("no supported keyring service on this system".into()),
         Error::NoStorageAccess(_) => KeyringError::Locked(error_text(&error)),
         _ => KeyringError::Failed(error_text(&error)),
     }
@@ -157,8 +157,8 @@ fn keyring_error(error: Error) -> KeyringError {
 fn error_text(error: &Error) -> String {
     match error {
         Error::PlatformFailure(why) | Error::NoStorageAccess(why) => shown(&why.to_string()),
-        Error::BadEncoding(_) | Error::BadDataFormat(..) => "what it has is no text".into(),
-        Error::Ambiguous(_) => "it has several entries of this name".into(),
+        Error::BadEncoding(_) | Error::BadDataFormat(..) => "the entry is not text".into(),
+        Error::Ambiguous(_) => "several entries have this name".into(),
         other => shown(&other.to_string()),
     }
 }

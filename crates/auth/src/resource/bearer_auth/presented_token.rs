@@ -18,14 +18,14 @@ pub(super) fn extract_token<B>(request: &Request<B>) -> Result<(TokenScheme, &st
     let query = request.uri().query().unwrap_or_default();
     if url::form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "access_token") {
         // Addresses end up in logs and histories.
-        return Err(BearerAuthError::Malformed("a token in the address is not accepted"));
+        return Err(BearerAuthError::Malformed("access tokens in the query string are not accepted"));
     }
     let mut headers = request.headers().get_all(AUTHORIZATION).iter();
     let Some(header) = headers.next() else { return Err(BearerAuthError::NoToken) };
     if headers.next().is_some() {
-        return Err(BearerAuthError::Malformed("there is more than one Authorization header"));
+        return Err(BearerAuthError::Malformed("the request has more than one Authorization header"));
     }
-    let malformed = BearerAuthError::Malformed("the Authorization header cannot be read");
+    let malformed = BearerAuthError::Malformed("the Authorization header is malformed");
     let Ok(header) = header.to_str() else { return Err(malformed) };
     let (scheme, token) = header.split_once(' ').unwrap_or((header, ""));
     let scheme = match scheme {

@@ -33,22 +33,22 @@ impl AuthServer {
             let name = crate::shown(server);
             said = Some(match connections.disconnect(&person.principal, server).await {
                 Ok(DisconnectResult::Revoked) => {
-                    format!("Your account at {name} is disconnected, and its tokens are taken back there.")
+                    format!("Your account at {name} is disconnected, and its tokens are revoked.")
                 }
                 Ok(DisconnectResult::NotOffered) => format!(
-                    "Your account at {name} is disconnected: its tokens are forgotten here. {name} has no way to take \
-                     them back, so they end there by themselves."
+                    "Your account at {name} is disconnected and its tokens are deleted here. {name} does not support \
+                     token revocation; the tokens remain valid until they expire."
                 ),
                 Ok(DisconnectResult::NotRevoked) => format!(
-                    "Your account at {name} is disconnected: its tokens are forgotten here. But {name} did not take them \
-                     back; you can take this host's access back there, in the settings of your account."
+                    "Your account at {name} is disconnected and its tokens are deleted here, but {name} did not revoke \
+                     them. You can revoke this host's access in your account settings there."
                 ),
                 Ok(DisconnectResult::Nothing) => format!("You have no account connected at {name}."),
                 Err(_) => format!("Your account at {name} could not be disconnected. Try again later."),
             });
         }
         let Ok(known) = connections.accounts(&person.principal).await else {
-            return Ok(self.unavailable_page("Your accounts cannot be looked up now."));
+            return Ok(self.unavailable_page("Your accounts are not available at the moment."));
         };
         let mut rows: Vec<AccountRow<'_>> = Vec::new();
         for account in &known {

@@ -249,9 +249,9 @@ impl AuthServer {
         }
         let principal = person.principal;
         if form.get("decision") != Some("allow") {
-            tracing::info!(principal, server = %link.server, "a user does not connect an account");
+            tracing::info!(principal, server = %link.server, "user declined to connect an account");
             connections.refuse(id);
-            return Ok(self.message_page("Nothing was connected", "You can close this page."));
+            return Ok(self.message_page("No account connected", "You can close this page."));
         }
         let state = link.page.query_pairs().find(|(name, _)| name == "state");
         let Some(state) = state.map(|(_, state)| state.into_owned()) else {
@@ -260,7 +260,7 @@ impl AuthServer {
         if !connections.take(id) {
             return Ok(self.expired_link_page());
         }
-        tracing::info!(principal, server = %link.server, "a user goes to connect an account");
+        tracing::info!(principal, server = %link.server, "redirecting user to connect an account");
         let gone = PendingConnectionRecord { link: id.to_owned(), browser: browser.session_key(), principal };
         let until = self.now() + self.settings().lifetimes.pending.as_secs();
         self.store()
@@ -310,7 +310,9 @@ impl AuthServer {
         let is_same = browser.session_key() == gone.browser
             && person.is_some_and(|person| person.principal == gone.principal);
         if !is_same {
-            tracing::warn!("an answer about an account came with another browser than the one that left");
+            tracing::warn!(
+                "account callback rejected: the browser or user differs from the one that started"
+            );
             return Ok(self.unexpected_answer_page());
         }
         let TakeRecordResult::First(_) = self.store().take(RecordKind::Pending, &key, self.now()).await?
@@ -321,16 +323,16 @@ impl AuthServer {
         Ok(match connections.finish(&gone.link, redirected).await {
             Ok(()) => self.message_page(
                 "Your account is connected",
-                "You can close this page and go back to the application.",
+                "You can close this page and return to the application.",
             ),
             Err(ConnectAccountError::Refused) => {
-                self.message_page("Nothing was connected", "The other server, or you there, said no.")
+                self.message_page("No account connected", "You or the other server denied the request.")
             }
             Err(ConnectAccountError::Unknown) => self.unexpected_answer_page(),
             Err(ConnectAccountError::Failed) => self.refused_page(
                 StatusCode::BAD_GATEWAY,
                 "Your account could not be connected",
-                "The other server's answer cannot be used. Begin again from the application.",
+                "The other server's response is invalid. Start again from the application.",
             ),
         })
     }
@@ -346,24 +348,24 @@ impl AuthServer {
             principal,
             wanted = %link.principal,
             server = %link.server,
-            "a link was opened by another user than it was made for"
+            "account link opened by another user than it was created for"
         );
         self.refused_page(
             StatusCode::FORBIDDEN,
-            "This link is for somebody else",
-            "It was made for another user of this host. Open links only from your own applications.",
+            "This link is for another user",
+            "It was created for another user of this host. Open only links from your own applications.",
         )
     }
 
     pub(super) fn expired_link_page(&self) -> Response<Bytes> {
-        let text = "It was used, or it is too old, or the host was started again since. Begin again from the application.";
-        self.refused_page(StatusCode::NOT_FOUND, "This link is no longer good", text)
+        let text = "It was already used or has expired, or the host was restarted. Start again from the application.";
+        self.refused_page(StatusCode::NOT_FOUND, "This link is no longer valid", text)
     }
 
     fn unexpected_answer_page(&self) -> Response<Bytes> {
-        let text = "It came too late, or twice, or with another browser, or the host was started again since. Begin again \
+        let text = "The response is late, repeated or from another browser, or the host was restarted. Start again \
                     from the application.";
-        self.refused_page(StatusCode::BAD_REQUEST, "Nobody waits for this answer", text)
+        self.refused_page(StatusCode::BAD_REQUEST, "No connection is pending for this response", text)
     }
 
     pub(super) fn message_page(&self, title: &str, text: &str) -> Response<Bytes> {

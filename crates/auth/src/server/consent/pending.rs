@@ -67,10 +67,7 @@ impl AuthServer {
             pending.insert(key.to_owned(), ())
         };
         if let Some(gone) = gone {
-            tracing::warn!(
-                limit = "max_pending_authorizations",
-                "an authorization request had to go for another"
-            );
+            tracing::warn!(limit = "max_pending_authorizations", "evicted a pending authorization request");
             self.store().forget(RecordKind::Pending, &gone).await?;
         }
         Ok(())

@@ -59,7 +59,7 @@ pub const OWN_PARAMETERS: [&str; 9] = [
 
 /// Reason a key is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the key cannot seal anything")]
+#[error("invalid encryption key")]
 #[non_exhaustive]
 pub struct InvalidSealKey;
 
@@ -179,8 +179,8 @@ enum ProviderError {
 impl fmt::Display for ProviderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Denied => f.write_str("the user said no there"),
-            Self::NotAdmitted => f.write_str("the user is none of those who are let in"),
+            Self::Denied => f.write_str("the user denied the request at the provider"),
+            Self::NotAdmitted => f.write_str("the user is not allowed to sign in"),
             Self::Refused(why) => f.write_str(why),
             Self::Unreachable(why) => f.write_str(why),
             Self::Store(error) => error.fmt(f),

@@ -38,16 +38,16 @@ impl AuthServer {
             Err(ProviderError::Store(error)) => return Err(error),
             Err(ProviderError::Denied) => {
                 return Ok(self
-                    .message_page("You are not signed in", "Nothing was changed. You can close this page."));
+                    .message_page("You are not signed in", "Nothing has changed. You can close this page."));
             }
             Err(why @ ProviderError::NotAdmitted) => {
-                tracing::warn!(provider = %provider.issuer, %why, "somebody was turned away");
-                let text = format!("This account of {} may not use this host.", provider.name());
+                tracing::warn!(provider = %provider.issuer, %why, "sign-in rejected: user not allowed");
+                let text = format!("This account at {} is not allowed to use this host.", provider.name());
                 return Ok(self.refused_page(StatusCode::FORBIDDEN, "You are not signed in", &text));
             }
             Err(why) => {
-                tracing::warn!(provider = %provider.issuer, %why, "nobody signed in at the provider");
-                let text = format!("The answer of {} cannot be used. Open the page again.", provider.name());
+                tracing::warn!(provider = %provider.issuer, %why, "sign-in at the provider failed");
+                let text = format!("The response from {} is invalid. Open the page again.", provider.name());
                 return Ok(self.refused_page(StatusCode::BAD_GATEWAY, "You are not signed in", &text));
             }
         };
@@ -59,7 +59,7 @@ impl AuthServer {
             }
         }
         let before = self.browser(&parts.headers).await?;
-        tracing::info!(principal, "a user has signed in for a page about accounts");
+        tracing::info!(principal, "user signed in to the accounts page");
         let visitor = PageVisitor { page: page.to_owned(), principal, shown: person.shown() };
         let browser = self.remember_visitor(provider, &before, visitor).await?;
         Ok(self.with_cookie(redirect(&self.link_url(page)), &browser))

@@ -60,7 +60,7 @@ impl SignInProvider {
                 Ok(found)
             }
             (Err(why), Some(known)) => {
-                tracing::warn!(provider = %self.issuer, why, "the provider is gone on with as it was known");
+                tracing::warn!(provider = %self.issuer, why, "cannot refresh provider metadata; using the cached copy");
                 Ok(known)
             }
             (Err(why), None) => Err(ProviderError::Unreachable(why)),
@@ -68,7 +68,7 @@ impl SignInProvider {
     }
 
     async fn discover(&self, now: u64) -> Result<Arc<ProviderMetadata>, String> {
-        let mut problem = "it has no address".to_owned();
+        let mut problem = "no metadata URL can be derived from the issuer".to_owned();
         for url in server_metadata_urls(&self.issuer) {
             match self.fetch.fetch(FetchRequest::get(url, MAX_METADATA_BYTES)).await {
                 Ok(response) if response.status == StatusCode::OK => {
@@ -77,7 +77,7 @@ impl SignInProvider {
                     found.until = now + METADATA_SECONDS;
                     return Ok(Arc::new(found));
                 }
-                Ok(response) => problem = format!("it answered {}", response.status),
+                Ok(response) => problem = format!("unexpected status {}", response.status),
                 Err(error) => problem = error.to_string(),
             }
         }
@@ -101,11 +101,11 @@ impl SignInProvider {
                     Err(ProviderError::Refused("invalid_grant"))
                 }
                 Ok(body) => {
-                    Err(ProviderError::Unreachable(format!("it answered {status}, `{}`", body.error)))
+                    Err(ProviderError::Unreachable(format!("unexpected status {status}, `{}`", body.error)))
                 }
-                Err(_) => Err(ProviderError::Unreachable(format!("it answered {status}"))),
+                Err(_) => Err(ProviderError::Unreachable(format!("unexpected status {status}"))),
             },
-            status => Err(ProviderError::Unreachable(format!("it answered {status}"))),
+            status => Err(ProviderError::Unreachable(format!("unexpected status {status}"))),
         }
     }
 
@@ -126,7 +126,7 @@ impl SignInProvider {
             claims.filter(|claims| self.is_valid_id_token(claims, nonce, now))
         });
         let mut claims = match shown {
-            Some(claims) => claims.ok_or(ProviderError::Refused("its ID token is not good"))?,
+            Some(claims) => claims.ok_or(ProviderError::Refused("invalid ID token"))?,
             None => Map::new(),
         };
         let endpoint = found.userinfo_endpoint.as_deref().and_then(secure_url);
@@ -143,13 +143,15 @@ impl SignInProvider {
                 response.decode().map_err(|error| ProviderError::Unreachable(error.to_string()))?;
             // OpenID Connect Core, section 5.3.2: what is said of somebody else must not be used.
             if said.get("sub").is_none_or(|sub| claims.get("sub").is_some_and(|known| known != sub)) {
-                return Err(ProviderError::Refused("it speaks of somebody else"));
+                return Err(ProviderError::Refused(
+                    "subject mismatch between the ID token and the userinfo response",
+                ));
             }
             merge_claims(&mut claims, said);
         }
         match claims.get("sub").and_then(Value::as_str) {
             Some(subject) => Ok(ProviderUser { subject: subject.to_owned(), claims }),
-            None => Err(ProviderError::Refused("it does not say who signed in")),
+            None => Err(ProviderError::Refused("the provider returned no subject (`sub`)")),
         }
     }
 
@@ -182,17 +184,19 @@ impl SignInProvider {
         // It does not let us ask, which is no fault of its users: as where there is nothing to ask.
         if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS {
             if !self.mute.swap(true, Ordering::Relaxed) {
-                tracing::warn!(provider = %self.issuer, %status, "the provider does not say whether its tokens hold");
+                tracing::warn!(provider = %self.issuer, %status, "the provider rejects token introspection");
             }
             return Ok(None);
         }
         if status != StatusCode::OK {
-            return Err(ProviderError::Unreachable(format!("it answered {status}")));
+            return Err(ProviderError::Unreachable(format!("unexpected status {status}")));
         }
         self.mute.store(false, Ordering::Relaxed);
         let said: Value = response.decode().map_err(|error| ProviderError::Unreachable(error.to_string()))?;
         let active = said["active"].as_bool();
-        active.map(Some).ok_or_else(|| ProviderError::Unreachable("it does not say".to_owned()))
+        active
+            .map(Some)
+            .ok_or_else(|| ProviderError::Unreachable("introspection response without `active`".to_owned()))
     }
 
     /// Gives a token back, where the provider takes it (RFC 7009).
@@ -201,7 +205,7 @@ impl SignInProvider {
         let Some(endpoint) = endpoint else { return };
         let request = self.form(found, endpoint, &[("token", token.expose_secret())]);
         if let Err(error) = self.fetch.fetch(request).await {
-            tracing::warn!(provider = %self.issuer, %error, "the provider did not take a token back");
+            tracing::warn!(provider = %self.issuer, %error, "token revocation at the provider failed");
         }
     }
 

@@ -53,19 +53,19 @@ impl AuthServer {
                 redirect(&redirect_url(&asked.redirect_uri, self.settings(), asked.state.as_deref(), &fields))
             }
             SignInPurpose::Connection(_) => {
-                self.unavailable_page("The page where you sign in cannot be found now.")
+                self.unavailable_page("The sign-in provider is not available at the moment.")
             }
         };
         let found = match provider.load_metadata(self.now()).await {
             Ok(found) => found,
             Err(why) => {
-                tracing::warn!(provider = %provider.issuer, %why, "the provider was not found");
+                tracing::warn!(provider = %provider.issuer, %why, "provider discovery failed");
                 return Ok(failed());
             }
         };
         let (state, nonce) = (random_text(), random_text());
         let verifier = CodeVerifier::new(
-            &Seed::from_system().map_err(|_| AuthStoreError("no randomness".into()))?.draw(),
+            &Seed::from_system().map_err(|_| AuthStoreError("no random numbers".into()))?.draw(),
         );
         let (Ok(to), Some(sealed)) =
             (found.server.authorization_url(), provider.seal(&state, verifier.expose()))
@@ -124,7 +124,7 @@ impl AuthServer {
         form: &RequestForm,
     ) -> Result<Response<Bytes>, AuthStoreError> {
         let strange = || {
-            self.problem_page("This page is no longer good", "Go back to the application and begin again.")
+            self.problem_page("This page is no longer valid", "Return to the application and start again.")
         };
         let (Some(provider), None, Some(state)) = (self.provider(), form.repeated(), form.get("state"))
         else {
@@ -141,7 +141,7 @@ impl AuthServer {
         let mark = provider.state_signature(state, &away.errand);
         let brought = cookie(&parts.headers, &self.state_cookie_name());
         if !brought.is_some_and(|shown| bool::from(shown.as_bytes().ct_eq(mark.as_bytes()))) {
-            tracing::warn!("an answer of the provider came without its cookie");
+            tracing::warn!("provider response rejected: missing or wrong cookie");
             return Ok(strange());
         }
         let TakeRecordResult::First(_) = self.store().take(RecordKind::Pending, &key, self.now()).await?
@@ -191,12 +191,12 @@ impl AuthServer {
             Err(ProviderError::Store(error)) => Err(error),
             Err(ProviderError::Denied) => Ok(back(&[("error", "access_denied")])),
             Err(why @ ProviderError::NotAdmitted) => {
-                let words = format!("this account of {} may not use this server", provider.name());
-                tracing::warn!(provider = %provider.issuer, %why, "somebody was turned away");
+                let words = format!("this account at {} is not allowed to use this server", provider.name());
+                tracing::warn!(provider = %provider.issuer, %why, "sign-in rejected: user not allowed");
                 Ok(back(&[("error", "access_denied"), ("error_description", &words)]))
             }
             Err(why) => {
-                tracing::warn!(provider = %provider.issuer, %why, "nobody signed in at the provider");
+                tracing::warn!(provider = %provider.issuer, %why, "sign-in at the provider failed");
                 Ok(back(&[("error", "server_error")]))
             }
         }
@@ -214,18 +214,19 @@ impl AuthServer {
         let demanded = found.server.authorization_response_iss_parameter_supported == Some(true);
         match form.get("iss") {
             Some(iss) if iss != provider.issuer.as_str() => {
-                return Err(ProviderError::Refused("its iss is another's"));
+                return Err(ProviderError::Refused("issuer mismatch (`iss`)"));
             }
-            None if demanded => return Err(ProviderError::Refused("its iss is missing")),
+            None if demanded => return Err(ProviderError::Refused("`iss` is missing")),
             _ => {}
         }
         let code = match (form.get("error"), form.get("code")) {
             (Some("access_denied"), _) => return Err(ProviderError::Denied),
             (None, Some(code)) => code,
-            _ => return Err(ProviderError::Refused("it answered with an error")),
+            _ => return Err(ProviderError::Refused("the provider returned an error")),
         };
-        let verifier =
-            provider.open(state, &away.verifier).ok_or(ProviderError::Refused("the verifier is lost"))?;
+        let verifier = provider
+            .open(state, &away.verifier)
+            .ok_or(ProviderError::Refused("cannot decrypt the code verifier"))?;
         let fields = [
             ("grant_type", "authorization_code"),
             ("code", code),

@@ -62,7 +62,7 @@ impl AuthServer {
         let seal = |secret: &SecretString| {
             provider
                 .seal(grant, secret.expose_secret())
-                .ok_or(ProviderError::Refused("nothing can be sealed"))
+                .ok_or(ProviderError::Refused("cannot encrypt the provider's tokens"))
         };
         let now = self.now();
         Ok(UpstreamTokens {
@@ -85,17 +85,21 @@ impl AuthServer {
             Ok(()) => Ok(()),
             Err(ProviderError::Denied | ProviderError::NotAdmitted) => Err(VerifyTokenError::Invalid),
             Err(ProviderError::Refused(why)) => {
-                tracing::warn!(grant = crate::fingerprint(grant), why, "what a grant rests on is gone");
+                tracing::warn!(
+                    grant = crate::fingerprint(grant),
+                    why,
+                    "provider tokens invalid; revoking the grant"
+                );
                 let until = self.now() + self.settings().lifetimes.grant.as_secs() + 3600;
                 let _ended = self.store().revoke_grant(grant, until).await;
                 Err(VerifyTokenError::Invalid)
             }
             Err(ProviderError::Unreachable(why)) => {
-                tracing::warn!(provider = %provider.issuer, why, "the provider did not answer");
+                tracing::warn!(provider = %provider.issuer, why, "provider request failed");
                 Err(VerifyTokenError::Unavailable)
             }
             Err(ProviderError::Store(error)) => {
-                tracing::error!(%error, "what a grant rests on could not be looked up");
+                tracing::error!(%error, "cannot look up provider tokens");
                 Err(VerifyTokenError::Unavailable)
             }
         }
@@ -121,11 +125,13 @@ impl AuthServer {
                     if server.now() < until {
                         server.store().forget(RecordKind::Claim, &lease).await?;
                     }
-                    done.unwrap_or_else(|_| Err(ProviderError::Unreachable("it takes too long".to_owned())))
+                    done.unwrap_or_else(|_| {
+                        Err(ProviderError::Unreachable("timed out at the provider".to_owned()))
+                    })
                 });
-                return done
-                    .await
-                    .unwrap_or_else(|_| Err(ProviderError::Unreachable("it broke off".to_owned())));
+                return done.await.unwrap_or_else(|_| {
+                    Err(ProviderError::Unreachable("the token check was aborted".to_owned()))
+                });
             }
             // Somebody is at it.
             tokio::time::sleep(LEASE_POLL_INTERVAL).await;
@@ -139,9 +145,9 @@ impl AuthServer {
         Ok(match self.store().get(RecordKind::Claim, lease, now).await? {
             Some(held) => {
                 let left = held.until.saturating_sub(now);
-                format!("{} takes too long to renew it, and may for {left} more seconds", held.value)
+                format!("{} is still refreshing the tokens; its lease expires in {left} seconds", held.value)
             }
-            None => "it could not be renewed in time: others came first again and again".to_owned(),
+            None => "timed out waiting for the lease to refresh the tokens".to_owned(),
         })
     }
 
@@ -152,18 +158,18 @@ impl AuthServer {
         now: u64,
     ) -> Result<(AuthRecord, UpstreamTokens), ProviderError> {
         let record = self.store().get(RecordKind::Upstream, grant, now).await?;
-        let record = record.ok_or(ProviderError::Refused("nothing is known of it"))?;
-        let known: UpstreamTokens =
-            serde_json::from_str(&record.value).map_err(|_| ProviderError::Refused("it cannot be read"))?;
+        let record = record.ok_or(ProviderError::Refused("no provider tokens are stored for the grant"))?;
+        let known: UpstreamTokens = serde_json::from_str(&record.value)
+            .map_err(|_| ProviderError::Refused("the stored tokens are malformed"))?;
         if known.admitted != provider.admission.rules_digest() {
-            return Err(ProviderError::Refused("who is let in has changed"));
+            return Err(ProviderError::Refused("the admission rules have changed"));
         }
         Ok((record, known))
     }
 
     /// Renews or introspects the token, while this node holds the lease.
     async fn maintain_upstream_tokens(&self, grant: &str) -> Result<(), ProviderError> {
-        let provider = self.provider().ok_or(ProviderError::Refused("there is no provider"))?;
+        let provider = self.provider().ok_or(ProviderError::Refused("no sign-in provider is configured"))?;
         let now = self.now();
         // Once more: until we had the lease, another may have renewed it, and the token that we know of is spent.
         let (record, known) = self.load_upstream_tokens(provider, grant, now).await?;
@@ -183,7 +189,7 @@ impl AuthServer {
         if was_renewed && let Some(token) = self.revocable_token(grant, &kept) {
             self.revoke_upstream_token(&token).await;
         }
-        Err(ProviderError::Refused("it was ended meanwhile"))
+        Err(ProviderError::Refused("the grant was revoked in the meantime"))
     }
 
     async fn renew(
@@ -193,7 +199,7 @@ impl AuthServer {
         known: &UpstreamTokens,
     ) -> Result<UpstreamTokens, ProviderError> {
         let refresh = known.refresh.as_deref().and_then(|sealed| provider.open(grant, sealed));
-        let refresh = refresh.ok_or(ProviderError::Refused("it has expired"))?;
+        let refresh = refresh.ok_or(ProviderError::Refused("no valid refresh token"))?;
         let found = provider.load_metadata(self.now()).await?;
         let fields = [("grant_type", "refresh_token"), ("refresh_token", refresh.expose_secret())];
         let tokens = provider.request_tokens(&found, &fields).await?;
@@ -207,10 +213,11 @@ impl AuthServer {
         known: &UpstreamTokens,
     ) -> Result<UpstreamTokens, ProviderError> {
         let found = provider.load_metadata(self.now()).await?;
-        let access =
-            provider.open(grant, &known.access).ok_or(ProviderError::Refused("it cannot be opened"))?;
+        let access = provider
+            .open(grant, &known.access)
+            .ok_or(ProviderError::Refused("cannot decrypt the access token"))?;
         match provider.is_active(&found, &access).await? {
-            Some(false) => Err(ProviderError::Refused("it was taken back")),
+            Some(false) => Err(ProviderError::Refused("the provider revoked the token")),
             Some(true) | None => Ok(UpstreamTokens { checked_at: self.now(), ..known.clone() }),
         }
     }
@@ -232,12 +239,12 @@ impl AuthServer {
             match provider.load_metadata(self.now()).await {
                 Ok(found) => provider.revoke_token(&found, token).await,
                 Err(_) => {
-                    tracing::warn!(provider = %provider.issuer, "a token could not be given back: the provider was not reached");
+                    tracing::warn!(provider = %provider.issuer, "cannot revoke token: provider discovery failed");
                 }
             }
         };
         if tokio::time::timeout(LEASE_WORK_TIMEOUT, giving).await.is_err() {
-            tracing::warn!(provider = %provider.issuer, "a token could not be given back: the provider did not answer");
+            tracing::warn!(provider = %provider.issuer, "cannot revoke token: the provider did not respond in time");
         }
     }
 }

@@ -126,7 +126,7 @@ pub enum RefreshSwapResult {
 
 /// The store does not answer.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("the store of the authorization server does not answer: {0}")]
+#[error("the authorization server's store failed: {0}")]
 pub struct AuthStoreError(pub(crate) Arc<str>);
 
 /// Future of a store operation.

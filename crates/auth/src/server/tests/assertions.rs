@@ -408,5 +408,5 @@ async fn keys_that_are_not_in_order_register_nobody() {
     let about = json!({ "redirect_uris": [super::REDIRECT], "token_endpoint_auth_method": "private_key_jwt",
         "jwks_uri": KEYS });
     let refused = nothing_is_fetched.register(&about).await;
-    assert!(refused.text().contains("give jwks"), "{}", refused.text());
+    assert!(refused.text().contains("use jwks"), "{}", refused.text());
 }

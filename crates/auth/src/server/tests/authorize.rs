@@ -40,7 +40,7 @@ async fn a_user_signs_in_agrees_and_the_client_has_a_token() {
     {
         assert!(consent.text().contains(shown), "{shown}: {}", consent.text());
     }
-    assert!(consent.text().contains("Any program on this computer could be receiving this"));
+    assert!(consent.text().contains("Any program on this computer could receive the response"));
     let back = browser.decide(&consent, "allow").await;
     assert_eq!((back.status(), back.header("cache-control")), (StatusCode::SEE_OTHER, "no-store"));
     let (address, answer) = back.back().unwrap();
@@ -351,7 +351,7 @@ async fn what_a_client_says_of_itself_is_text_on_the_page() {
     let mut browser = Browser::new(&site);
     let consent = browser.sign_in(&Ask::of(id, "https://app.example/cb")).await;
     assert!(!consent.text().contains("<script"), "{}", consent.text());
-    assert!(consent.text().contains("its own word") && consent.text().contains("app.example"));
+    assert!(consent.text().contains("it is not verified") && consent.text().contains("app.example"));
     assert!(!consent.text().contains("Any program on this computer"));
     // A client that introduced itself is asked about every time.
     browser.decide(&consent, "allow").await;

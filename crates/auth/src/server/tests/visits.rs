@@ -205,7 +205,7 @@ async fn a_link_of_another_user_of_the_provider_opens_nothing() {
         let mut jar = Jar::new(&site);
         let refused = jar.visit(&third, &link(LINK)).await;
         assert_eq!(refused.status(), StatusCode::FORBIDDEN, "{stranger}");
-        assert!(refused.text().contains("This link is for somebody else"), "{}", refused.text());
+        assert!(refused.text().contains("This link is for another user"), "{}", refused.text());
         assert!(!jar.cookies.contains_key("__Host-hospes"), "nobody is signed in by that");
         // Again to the provider, where they may have signed in as somebody else meanwhile.
         assert!(jar.open(&link(LINK)).await.back().is_some());
@@ -240,7 +240,7 @@ async fn a_visit_is_to_one_page() {
     assert!(under(on(&store, others, &desk, &time)).open(&link(LINK)).await.back().is_some());
     let here = AuthServer::new(settings(), Arc::clone(&store), LocalSignIn::users([])).unwrap();
     let asked = under(of(here, &desk, &time)).open(&link(LINK)).await;
-    assert!(asked.text().contains("First say who you are"), "{}", asked.text());
+    assert!(asked.text().contains("Sign in to continue"), "{}", asked.text());
     // And it ends.
     assert_eq!(jar.open(&link(LINK)).await.status(), StatusCode::OK);
     site.pass(1201);
@@ -284,9 +284,9 @@ async fn an_answer_of_the_provider_is_for_the_browser_and_the_page_that_asked() 
     assert_eq!(jar.open(&back).await.status(), StatusCode::SEE_OTHER);
     assert_eq!(jar.open(&back).await.status(), refused, "once");
     for (answer, status, said) in [
-        ("error=access_denied", StatusCode::OK, "Nothing was changed"),
-        ("error=made_up&error_description=secret", StatusCode::BAD_GATEWAY, "cannot be used"),
-        ("code=wrong", StatusCode::BAD_GATEWAY, "cannot be used"),
+        ("error=access_denied", StatusCode::OK, "Nothing has changed"),
+        ("error=made_up&error_description=secret", StatusCode::BAD_GATEWAY, "is invalid"),
+        ("code=wrong", StatusCode::BAD_GATEWAY, "is invalid"),
     ] {
         let mut jar = Jar::new(&site);
         let (_, fields) = jar.open(&link(LINK)).await.back().unwrap();
@@ -349,7 +349,7 @@ async fn users_see_their_accounts_and_give_them_up() {
         assert!(desk.given_up.lock().unwrap().is_empty(), "{fields:?}");
     }
     let done = jar.send(&link("accounts"), &[("server", "mail"), ("csrf", &csrf)]).await;
-    assert!(done.text().contains("taken back there"), "{}", done.text());
+    assert!(done.text().contains("its tokens are revoked"), "{}", done.text());
     assert_eq!(*desk.given_up.lock().unwrap(), [(OURS.to_owned(), "mail".to_owned())]);
     // Others have other accounts.
     third.is_visited_by("u-18");

@@ -18,7 +18,9 @@ impl AuthServer {
     pub(super) async fn proven_key(&self, parts: &Parts) -> Result<Option<String>, TokenRequestError> {
         let now = self.now();
         let bad = |why: &str| refuse(ErrorCode::InvalidDpopProof, why);
-        let Ok(url) = self.endpoint("token").parse() else { return bad("there is no token endpoint") };
+        let Ok(url) = self.endpoint("token").parse() else {
+            return bad("the URL of the token endpoint is invalid");
+        };
         let proof = match read_proof(&parts.headers, &parts.method, &url, None, now) {
             Ok(Some(proof)) => proof,
             Ok(None) => return Ok(None),
@@ -29,8 +31,8 @@ impl AuthServer {
         }
         let key = format!("proof {}", proof.once);
         if !self.store().claim(&key, "", now + 2 * PROOF_TOLERANCE_SECONDS, now).await? {
-            tracing::warn!(key = proof.key, "a proof was shown again: somebody may have listened");
-            return bad("the proof was used before");
+            tracing::warn!(key = proof.key, "DPoP proof reused: possible replay attack");
+            return bad("the DPoP proof was already used");
         }
         Ok(Some(proof.key))
     }
@@ -46,7 +48,7 @@ impl AuthServer {
             Ok(credentials) => credentials,
             Err(ClientCredentialsError::Malformed(why)) => return refuse(ErrorCode::InvalidRequest, why),
             Err(ClientCredentialsError::Missing) => {
-                return refuse(ErrorCode::InvalidClient, "no client is named");
+                return refuse(ErrorCode::InvalidClient, "client_id is missing");
             }
         };
         match self.client(&credentials.id).await? {
@@ -62,11 +64,8 @@ impl AuthServer {
             ClientLookup::Nobody => {}
             ClientLookup::Unavailable => return Err(TokenRequestError::Later),
         }
-        tracing::info!(client = %credentials.id, "a client did not show that it is itself");
-        let body = ErrorBody::new(
-            ErrorCode::InvalidClient,
-            "the client is not known, or has not shown that it is itself",
-        );
+        tracing::info!(client = %credentials.id, "client authentication failed");
+        let body = ErrorBody::new(ErrorCode::InvalidClient, "unknown client or failed client authentication");
         Err(match credentials.method {
             ClientAuthMethod::ClientSecretBasic => TokenRequestError::Basic(body),
             _ => TokenRequestError::Refused(body),
@@ -77,6 +76,6 @@ impl AuthServer {
 /// Rejects repeated parameters, because their meaning is ambiguous (OAuth 2.1, section 3.2).
 pub(super) fn check_repeated(form: &RequestForm) -> Result<(), TokenRequestError> {
     let Some(name) = form.repeated() else { return Ok(()) };
-    let why = format!("the parameter {} comes more than once", crate::shown(name));
+    let why = format!("the parameter {} occurs more than once", crate::shown(name));
     refuse(ErrorCode::InvalidRequest, &why)
 }

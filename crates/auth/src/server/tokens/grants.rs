@@ -31,7 +31,7 @@ impl AuthServer {
         let (Some(code), Some(verifier)) = (form.get("code"), form.get("code_verifier")) else {
             return refuse(ErrorCode::InvalidRequest, "code or code_verifier is missing");
         };
-        let bad = "the code is not good, or no longer, or not for this request";
+        let bad = "the code is invalid, expired or issued for another request";
         let now = self.now();
         let (code_hash, redeemed) = (hash(code), format!("redeemed {}", hash(code)));
         let record = match self.store().take(RecordKind::Code, &code_hash, now).await? {
@@ -45,7 +45,7 @@ impl AuthServer {
                     return refuse(ErrorCode::InvalidGrant, bad);
                 }
                 // Two have it, and one of them should not (RFC 6749, section 4.1.2; OAuth 2.1, section 4.1.3).
-                tracing::warn!(code = fingerprint(code), client = %client.id, "a code was used again");
+                tracing::warn!(code = fingerprint(code), client = %client.id, "code reused; revoking the grant");
                 self.revoke_grant_of(&record).await?;
                 return refuse(ErrorCode::InvalidGrant, bad);
             }
@@ -66,7 +66,7 @@ impl AuthServer {
             return refuse(ErrorCode::InvalidGrant, bad);
         }
         if known.key.is_some() && known.key != asker.key {
-            return refuse(ErrorCode::InvalidDpopProof, "the code is for who proves another key");
+            return refuse(ErrorCode::InvalidDpopProof, "the code is bound to another DPoP key");
         }
         self.check_resource(form, &known.given.resource)?;
         let grant = record.grant.unwrap_or_default();
@@ -87,7 +87,7 @@ impl AuthServer {
         let Some(old) = form.get("refresh_token") else {
             return refuse(ErrorCode::InvalidRequest, "refresh_token is missing");
         };
-        let bad = "the refresh token is not good, or no longer";
+        let bad = "the refresh token is invalid or expired";
         let (now, key) = (self.now(), hash(old));
         let salt = random_text();
         let next = derive_next_refresh_token(old, &salt);
@@ -95,13 +95,16 @@ impl AuthServer {
             Some(record) => {
                 let known: TokenRecord = decode(&record)?;
                 if known.client_id != client.id {
-                    tracing::warn!(token = fingerprint(old), client = %client.id, "another client's refresh token");
+                    tracing::warn!(token = fingerprint(old), client = %client.id, "refresh token of another client");
                     self.revoke_grant_of(&record).await?;
                     return refuse(ErrorCode::InvalidGrant, bad);
                 }
                 let grant = record.grant.clone().unwrap_or_default();
                 if !self.is_grant_valid(&known.given, &grant).await? {
-                    tracing::info!(token = fingerprint(old), "what it was given on is gone");
+                    tracing::info!(
+                        token = fingerprint(old),
+                        "refresh token rejected: the grant is no longer valid"
+                    );
                     self.revoke_grant_of(&record).await?;
                     return refuse(ErrorCode::InvalidGrant, bad);
                 }
@@ -120,7 +123,7 @@ impl AuthServer {
             // The answer was lost, or two of the client's tasks came at once.
             RefreshSwapResult::Replayed(record, salt) => (record, derive_next_refresh_token(old, &salt)),
             RefreshSwapResult::Reused(record) => {
-                tracing::warn!(token = fingerprint(old), client = %client.id, "a refresh token was used again");
+                tracing::warn!(token = fingerprint(old), client = %client.id, "token reused; revoking the grant");
                 self.revoke_grant_of(&record).await?;
                 return refuse(ErrorCode::InvalidGrant, bad);
             }
@@ -146,13 +149,16 @@ impl AuthServer {
     ) -> Result<Value, TokenRequestError> {
         let client = &asker.client;
         if client.auth == ClientAuthMethod::None {
-            return refuse(ErrorCode::UnauthorizedClient, "only a client with a secret acts for itself");
+            return refuse(
+                ErrorCode::UnauthorizedClient,
+                "the client_credentials grant requires client authentication",
+            );
         }
         let Some(resource) = resolve_resource(form.get("resource"), self.settings()) else {
-            return refuse(ErrorCode::InvalidTarget, "the resource is not one of this server's");
+            return refuse(ErrorCode::InvalidTarget, "the resource is not protected by this server");
         };
         let Some(scopes) = resolve_scopes(form.get("scope"), client, self.settings()) else {
-            return refuse(ErrorCode::InvalidScope, "a scope is not known, or not for this client");
+            return refuse(ErrorCode::InvalidScope, "a scope is unknown or not allowed for this client");
         };
         let given = GrantedAccess {
             subject: client.id.to_string(),
@@ -189,7 +195,7 @@ impl AuthServer {
         if self.store().put(self.refresh_record(token, asker, given, grant)).await? {
             return Ok(());
         }
-        refuse(ErrorCode::InvalidGrant, "what the user agreed to was taken back")
+        refuse(ErrorCode::InvalidGrant, "the grant was revoked")
     }
 
     /// A registration that is used stays.
@@ -209,7 +215,7 @@ impl AuthServer {
 fn check_key(known: &TokenRecord, asker: &TokenRequester) -> Result<(), TokenRequestError> {
     match &known.key {
         Some(key) if asker.key.as_ref() != Some(key) => {
-            refuse(ErrorCode::InvalidGrant, "the refresh token is for who proves another key")
+            refuse(ErrorCode::InvalidGrant, "the refresh token is bound to another DPoP key")
         }
         _ => Ok(()),
     }
@@ -221,7 +227,7 @@ fn narrow_scopes(form: &RequestForm, granted: &Scopes) -> Result<Scopes, TokenRe
     if granted.contains_all(&asked) && !asked.is_empty() {
         return Ok(asked);
     }
-    refuse(ErrorCode::InvalidScope, "wider than what was agreed to")
+    refuse(ErrorCode::InvalidScope, "the requested scope exceeds the granted scope")
 }
 
 /// Derives the successor of a refresh token from the token and from a salt that only the store has. It can be derived

@@ -48,7 +48,7 @@ impl AuthServer {
         if client.auth == ClientAuthMethod::None || client.origin != ClientOrigin::Configured {
             return refuse(
                 ErrorCode::InvalidClient,
-                "only a client of the configuration, with a secret, may ask",
+                "introspection requires a configured client with credentials",
             );
         }
         let Some(token) = form.get("token") else {
@@ -61,7 +61,7 @@ impl AuthServer {
         // RFC 7662, section 2.2: what does not concern who asks is not active.
         let concerned = client_id == client.id || client.serves.contains(&given.resource);
         if !concerned || !self.is_grant_valid(&given, record.grant.as_deref().unwrap_or_default()).await? {
-            tracing::debug!(token = fingerprint(token), client = %client.id, concerned, "a token is not active");
+            tracing::debug!(token = fingerprint(token), client = %client.id, concerned, "token is not active");
             return Ok(json!({ "active": false }));
         }
         let mut said = json!({

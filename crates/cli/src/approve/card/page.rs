@@ -48,7 +48,8 @@ impl CardPage {
             let (words, style) = match pinned.state {
                 _ if pinned.is_builtin => ("built in".to_owned(), dim()),
                 PinState::Accepted if waiting > 0 => {
-                    let words = format!("{waiting} of its definitions changed and wait (`hospes pins show`)");
+                    let words =
+                        format!("{waiting} of its definitions changed and await review (`hospes pins show`)");
                     (words, Style::new().fg(Color::Yellow))
                 }
                 PinState::Accepted => (format!("definitions accepted{by}"), dim()),
@@ -57,7 +58,7 @@ impl CardPage {
             self.styled("", &words, style);
             let item = name.and_then(|name| pinned.items.iter().find(|item| item.name == *name));
             if let Some(item) = item.filter(|item| item.before.is_some()) {
-                let words = format!("the definition of this tool changed: it is {}", item.state.as_str());
+                let words = format!("the definition of this tool changed; status: {}", item.state.as_str());
                 self.styled("", &words, Style::new().fg(Color::Yellow));
             }
             for lint in item.map(|item| item.lints.as_slice()).unwrap_or_default() {
@@ -65,8 +66,8 @@ impl CardPage {
             }
         }
         match &matter.application {
-            Some(name) => self.fact("asked by", &format!("{name}, as it calls itself")),
-            None => self.fact("asked by", "an application without a name"),
+            Some(name) => self.fact("asked by", &format!("{name} (self-reported)")),
+            None => self.fact("asked by", "an unnamed application"),
         }
         if let Some(principal) = &matter.principal {
             self.fact("signed in", principal);
@@ -75,7 +76,7 @@ impl CardPage {
 
     pub(super) fn cause(&mut self, cause: Option<&str>) {
         if let Some(cause) = cause {
-            self.fact("in call of", cause);
+            self.fact("during call", cause);
         }
     }
 
@@ -134,8 +135,8 @@ impl CardPage {
 
     pub(super) fn changes(&mut self, base: &RawJson, draft: &ApprovalDraft) {
         if let Some(edited) = &draft.edited {
-            self.part("What you changed", "");
-            self.difference(base, edited, "nothing");
+            self.part("Your changes", "");
+            self.difference(base, edited, "no changes");
         }
     }
 
@@ -172,7 +173,7 @@ impl CardPage {
     /// A member: a short value beside its name, a longer one below it.
     pub(super) fn member(&mut self, name: &str, value: &RawJson) {
         if let Some(edits) = text_edits(value) {
-            self.styled_name(name, "what goes and what comes", dim());
+            self.styled_name(name, "removed and added text", dim());
             for edit in edits {
                 self.side('-', &edit.old);
                 self.side('+', &edit.new);
@@ -185,7 +186,7 @@ impl CardPage {
         let laid = json::pretty(value);
         match json::text(value).filter(|text| text.contains('\n')) {
             Some(long) => {
-                self.styled_name(name, &format!("a text of {} lines", long.split('\n').count()), dim());
+                self.styled_name(name, &format!("text of {} lines", long.split('\n').count()), dim());
                 self.said(&long);
             }
             None if laid.contains('\n') => {
@@ -242,7 +243,7 @@ impl CardPage {
             match (text("type"), text("text"), text("data")) {
                 (Some("text"), Some(said), _) => self.said(said),
                 (Some(what @ ("image" | "audio")), _, Some(data)) => {
-                    let mime = text("mimeType").unwrap_or("of no known type");
+                    let mime = text("mimeType").unwrap_or("unknown type");
                     self.styled(what, &format!("{mime}, {} bytes", data.len() / 4 * 3), dim());
                 }
                 _ => self.raw(&block),

@@ -162,15 +162,15 @@ fn an_answer_that_does_not_fit_is_asked_for_again() {
         accept(content)
     };
     for (answer, words) in [
-        (with("name", json!(12345)), "`name` has to be a text"),
-        (with("name", json!("")), "`name` has to have at least 1 characters"),
+        (with("name", json!(12345)), "`name` must be a string"),
+        (with("name", json!("")), "`name` must have at least 1 characters"),
         (with("name", Value::Null), "`name` is missing"),
-        (with("seats", json!(10)), "`seats` has to be at most 9"),
-        (with("seats", json!(1.5)), "`seats` has to be a whole number"),
-        (with("place", json!("Roof")), "`place` has to be one of Window, Aisle"),
-        (with("meals", json!(["meat", "soup"])), "`meals` has to be one of meat, fish, none"),
-        (with("meals", json!("meat")), "`meals` has to be a list of choices"),
-        (with("insured", json!("yes")), "`insured` has to be true or false"),
+        (with("seats", json!(10)), "`seats` must be at most 9"),
+        (with("seats", json!(1.5)), "`seats` must be a whole number"),
+        (with("place", json!("Roof")), "`place` must be one of Window, Aisle"),
+        (with("meals", json!(["meat", "soup"])), "`meals` must be one of meat, fish, none"),
+        (with("meals", json!("meat")), "`meals` must be a list of choices"),
+        (with("insured", json!("yes")), "`insured` must be true or false"),
         (json!({ "action": "accept" }), "`name` is missing"),
         (json!({ "action": "accept", "content": [] }), "invalid type"),
     ] {
@@ -214,10 +214,10 @@ fn what_no_form_can_show_is_refused_with_the_reason() {
         assert!(error.to_string().contains(words), "{error}");
         assert!(context.take_questions().is_none());
     }
-    refused::<Nested>("a form cannot ask for `Nested`: `inner` is an object");
-    refused::<Inner>("`x` is an object");
-    refused::<Data>("several kinds");
-    refused::<Vec<String>>("`value` is a list, and not of choices");
+    refused::<Nested>("a form cannot ask for `Nested`: `inner` is a nested object");
+    refused::<Inner>("`x` is a nested object");
+    refused::<Data>("a union of object types");
+    refused::<Vec<String>>("`value` is a list of something other than choices");
     refused::<Value>("`value` has no type");
 }
 
@@ -242,7 +242,7 @@ fn a_schema_by_hand_is_held_to_the_same_rules() {
 
     let nested = json!({ "type": "object", "properties": { "a": { "type": "object" } } });
     let error = block_on(async { context.elicit::<Value>("?").schema(nested).await }).unwrap_err();
-    assert!(error.to_string().contains("`a` is an object"), "{error}");
+    assert!(error.to_string().contains("`a` is a nested object"), "{error}");
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn formats_and_open_bounds_are_checked() {
     assert_eq!(ask(fits.clone()).unwrap(), fits);
     for (field, value, words) in [
         ("mail", json!("a.b"), "an e-mail address"),
-        ("page", json!("/a"), "a whole URI"),
+        ("page", json!("/a"), "an absolute URI"),
         ("day", json!("21.11.2026"), "a date"),
         ("age", json!(17), "at least 18"),
         ("age", json!(100), "at most 99"),

@@ -53,9 +53,7 @@ pub(super) async fn connect(
                 return Err(error.with(|failure| failure.stderr = failure.stderr.take().or(stderr)));
             }
             NegotiationStep::Respawn => {
-                tracing::info!(
-                    "the server did not survive being asked what it speaks; it is started once more"
-                );
+                tracing::info!("the server exited during version negotiation; restarting it");
                 drop(unread.take());
                 link.close().await;
                 desk.clear_closed();
@@ -103,13 +101,15 @@ fn spawn_error(command: &CommandTarget, error: std::io::Error, shown: &str) -> C
     let hint = match (error.kind(), &command.cwd) {
         (_, Some(folder)) if !folder.is_dir() => format!("the folder {} does not exist", folder.display()),
         (std::io::ErrorKind::NotFound, _) if program.contains(['/', '\\']) => {
-            format!("there is no file {program}")
+            format!("the file {program} does not exist")
         }
         (std::io::ErrorKind::NotFound, _) => {
-            format!("there is no program {program} in PATH; is it installed?")
+            format!("{program} was not found in PATH; is it installed?")
         }
-        (std::io::ErrorKind::PermissionDenied, _) => format!("{program} may not be run; is it executable?"),
-        _ => "run the command by hand to see what it needs".into(),
+        (std::io::ErrorKind::PermissionDenied, _) => {
+            format!("permission denied for {program}; is it executable?")
+        }
+        _ => "run the command manually to see why it ends".into(),
     };
     ConnectError::new(shown, ConnectStage::Spawn, format!("{program} could not be started: {error}")).with(
         |failure| {

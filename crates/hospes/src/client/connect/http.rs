@@ -41,7 +41,7 @@ pub(super) async fn connect(
                     Ok(_) => "opened".to_owned(),
                     Err(error) => error.to_string(),
                 };
-                tracing::debug!(outcome = %said, "asked the server for a stream of the older HTTP+SSE");
+                tracing::debug!(outcome = %said, "requested an HTTP+SSE stream from the server");
                 probing.tried.push(ConnectAttempt::new("GET (HTTP+SSE)", said, began.elapsed()));
                 let outcome = match opened {
                     Ok(wire) => {

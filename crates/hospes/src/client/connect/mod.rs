@@ -44,7 +44,7 @@ pub(super) async fn connect(builder: ClientBuilder, target: Target) -> Result<Cl
         Target::Url(url) => http::connect(builder, &url, shown).await,
         Target::Invalid { why, .. } => Err(ConnectError::new(shown, ConnectStage::Target, why)),
         #[allow(unreachable_patterns, reason = "which targets are left depends on the features")]
-        _ => Err(ConnectError::new(shown, ConnectStage::Target, "this transport is not built in")),
+        _ => Err(ConnectError::new(shown, ConnectStage::Target, "this transport is not compiled in")),
     }
 }
 
@@ -118,7 +118,7 @@ impl<'s> RevisionProbe<'s> {
                 NegotiationOutcome::Silence => format!("no answer within {patience:.1?}"),
                 _ => self.last.as_ref().map_or_else(String::new, ToString::to_string),
             };
-            tracing::debug!(%method, %revision, outcome = %said, "asked the server what it speaks");
+            tracing::debug!(%method, %revision, outcome = %said, "negotiated the protocol revision with the server");
             self.tried.push(ConnectAttempt::new(format!("{method} ({revision})"), said, began.elapsed()));
             self.negotiation.handle_outcome(outcome);
         }
@@ -165,51 +165,51 @@ impl<'s> RevisionProbe<'s> {
         let (stage, what, hint) = match failure {
             NegotiationError::NothingInCommon(theirs) => (
                 ConnectStage::Negotiate,
-                format!("no revision in common: the server speaks {}", theirs.join(", ")),
+                format!("no common protocol revision: the server supports {}", theirs.join(", ")),
                 self.settings
                     .revision
-                    .map(|pin| format!("revision {pin} was pinned; leave that out to speak any")),
+                    .map(|pin| format!("revision {pin} is pinned; remove the pin to allow any revision")),
             ),
             NegotiationError::Refused(error) => (asked, format!("the server answered: {error}"), None),
             NegotiationError::Silent => (
                 asked,
-                format!("the server said nothing for {:.1?}", self.began.elapsed()),
+                format!("no response from the server within {:.1?}", self.began.elapsed()),
                 Some("is it an MCP server? If it is only slow to start, set a longer connect_timeout".into()),
             ),
             NegotiationError::Exited => (
                 asked,
                 match &self.last {
                     Some(CallError::Closed(closed)) => closed.what.clone(),
-                    _ => "the server ended".into(),
+                    _ => "the server exited".into(),
                 },
                 (!self.negotiation.is_over_sse())
-                    .then(|| "run the command by hand to see what it needs".into()),
+                    .then(|| "run the command manually to see why it ends".into()),
             ),
             NegotiationError::Unauthorized(status) => (
                 ConnectStage::Http,
                 match &self.last {
                     #[cfg(feature = "http")]
                     Some(CallError::NotAuthorized(why)) => why.what.clone(),
-                    _ => format!("the server answered with status {status}: it wants to know who is there"),
+                    _ => format!("the server answered with status {status}: authentication required"),
                 },
                 match &self.last {
                     #[cfg(feature = "http")]
                     Some(CallError::NotAuthorized(why)) => why.hint.clone(),
-                    _ => Some("give it an Authorization header".into()),
+                    _ => Some("set an Authorization header".into()),
                 },
             ),
             NegotiationError::NoTransport(status) => (
                 ConnectStage::Http,
                 match &self.last {
                     Some(CallError::Http(failure)) if failure.status != Some(*status) => failure.what.clone(),
-                    _ => format!("the server answered with status {status}: no MCP is spoken here"),
+                    _ => format!("the server answered with status {status}: not an MCP endpoint"),
                 },
-                Some("is the path right? It often is /mcp, or /sse where the server is older".into()),
+                Some("is the path correct? It is often /mcp, or /sse for older servers".into()),
             ),
             NegotiationError::Unreachable => (
                 ConnectStage::Tcp,
                 self.last.as_ref().map_or_else(String::new, ToString::to_string),
-                Some("is the server running, and are host and port right?".into()),
+                Some("is the server running, and are host and port correct?".into()),
             ),
             NegotiationError::Status(0) => (
                 ConnectStage::Http,

@@ -57,7 +57,7 @@ where
             NegotiationStep::Agreed(agreed) => return Ok(build_client(probing, agreed, link, desk).await),
             NegotiationStep::Failed(failure) => return Err(probing.into_error(&failure)),
             NegotiationStep::Respawn => {
-                tracing::debug!("the server hung up on being asked what it speaks; it is called once more");
+                tracing::debug!("the server closed the connection during version negotiation; reconnecting");
                 link.close().await;
                 desk.clear_closed();
                 probing.negotiation.handle_outcome(NegotiationOutcome::Respawned);
@@ -71,8 +71,8 @@ where
 }
 
 fn unreachable_error(shown: &str, error: io::Error) -> ConnectError {
-    ConnectError::new(shown, ConnectStage::Tcp, format!("it could not be reached: {error}")).with(|failure| {
-        failure.hint = Some("is the server running, and is the address right?".into());
+    ConnectError::new(shown, ConnectStage::Tcp, format!("connection failed: {error}")).with(|failure| {
+        failure.hint = Some("is the server running, and is the address correct?".into());
         failure.source = Some(Box::new(error));
     })
 }

@@ -197,7 +197,7 @@ where
     }
 
     fn handle_write_error(&mut self, error: &io::Error) {
-        tracing::debug!(%error, "the server no longer reads");
+        tracing::debug!(%error, "cannot write to the server");
         self.stop_writing();
         self.schedule_end(EXIT_TIMEOUT, "the server closed its stdin");
     }
@@ -223,7 +223,7 @@ where
                         self.read = None;
                         self.schedule_end(
                             Duration::ZERO,
-                            "the server sent a line without end (setting max_message_bytes)",
+                            "the server sent a line over the limit (setting max_message_bytes)",
                         );
                     }
                 }
@@ -231,7 +231,7 @@ where
                     self.shared.handle_lines(framer.finish().into_iter(), &mut self.batch);
                     self.read = None;
                     let what = match ended {
-                        Err(error) => format!("the connection broke: {error}"),
+                        Err(error) => format!("the connection was lost: {error}"),
                         Ok(_) if self.gone.is_some() => "the server closed its stdout".into(),
                         Ok(_) => "the server closed the connection".into(),
                     };

@@ -103,7 +103,7 @@ impl DuplexState {
         match message {
             JsonRpcMessage::Response(response) => {
                 let Some(id) = response.id else {
-                    tracing::debug!("the server could not read a message of ours");
+                    tracing::debug!("the server could not parse a message");
                     return;
                 };
                 let outcome = match response.outcome {
@@ -136,7 +136,7 @@ impl DuplexState {
         if let (Some(slot), Some(number)) = (self.session.handle_response(id), number) {
             self.complete_request(number, slot, outcome, &mut batch.wakers);
         } else {
-            tracing::trace!(%id, "an answer that nothing waits for");
+            tracing::trace!(%id, "ignored a response that matches no pending request");
         }
     }
 
@@ -221,7 +221,7 @@ impl DuplexState {
     ) {
         if self.revision.is_some_and(|revision| !revision.is_legacy()) {
             // Servers send no requests from 2026-07-28 on, and clients no answers.
-            tracing::warn!(%method, "the server sent a request, which its revision does not have");
+            tracing::warn!(%method, "ignored a request from the server: its revision does not allow them");
             return;
         }
         if method == Method::Ping {
@@ -230,7 +230,7 @@ impl DuplexState {
         if let Err(refusal) = self.session.handle_request(&id) {
             let error = match refusal {
                 ServerRequestError::Duplicate => {
-                    RpcError::invalid_request("a request with this id is being answered")
+                    RpcError::invalid_request("the request id is still in use by an earlier request")
                 }
                 ServerRequestError::TooMany(max) => RpcError::internal(format!(
                     "more than {max} requests at once (setting max_server_requests)"
@@ -249,9 +249,10 @@ impl DuplexState {
             Ok(Some(slot)) => slot.push(LinkEvent::Question(id, method, params), batch),
             Ok(None) => batch.outside.push(UnsolicitedMessage::Request(id, method, params)),
             Err(AmbiguousCall) => {
-                tracing::warn!(%method, "refused: calls of several principals wait, and nothing says whose question it is");
+                tracing::warn!(%method, "request rejected: ambiguous, calls of several principals are in flight");
                 self.session.finish_request(&id);
-                let error = RpcError::internal("it cannot be told whose call this question belongs to");
+                let error =
+                    RpcError::internal("ambiguous request: calls of several principals are in flight");
                 self.queue_answer(&id, Err(&error), batch);
             }
         }
@@ -296,7 +297,7 @@ impl DuplexState {
     }
 
     fn handle_oversize(&mut self, over: &OversizeMessage, batch: &mut PendingEffects) {
-        tracing::warn!(bytes = over.seen, limit = over.limit, "a message over the limit was skipped");
+        tracing::warn!(bytes = over.seen, limit = over.limit, "oversize message skipped");
         match &over.subject {
             OversizeSubject::Request(id) => self.queue_answer(&id.clone(), Err(&over.to_error()), batch),
             OversizeSubject::Response(id) => {

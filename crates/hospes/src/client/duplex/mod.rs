@@ -245,7 +245,7 @@ impl DuplexShared {
             });
         }
         if bytes > LARGE_MESSAGE_BYTES {
-            tracing::warn!(bytes, "a request this large makes some servers give up the connection");
+            tracing::warn!(bytes, "request is large: some servers close the connection");
         }
         end_line(out, start);
         Ok(())
@@ -363,7 +363,7 @@ impl InFlightRequest for DuplexCall {
         self.finished = true;
         let outcome = match state.done.remove(&self.id) {
             Some(done) => done.outcome,
-            None => Err(CallError::Closed(Arc::new(ConnectionClosed::new("the request was given up")))),
+            None => Err(CallError::Closed(Arc::new(ConnectionClosed::new("the request was abandoned")))),
         };
         Poll::Ready(LinkEvent::Done(outcome))
     }
@@ -386,7 +386,7 @@ impl Drop for DuplexCall {
         if slot.is_some_and(|slot| is_cancellable(&slot.method)) {
             self.shared.send_message(|out| write_cancelled(out, self.id, "no longer wanted"));
         }
-        let gone = RpcError::internal("the call that this belongs to was cancelled");
+        let gone = RpcError::internal("the call that this request belongs to was cancelled");
         unanswered.iter().for_each(|id| self.shared.answer(id, Err(&gone)));
     }
 }
@@ -398,7 +398,7 @@ fn is_cancellable(method: &Method) -> bool {
 
 pub(crate) fn write_cancelled(out: &mut Vec<u8>, id: i64, reason: &str) {
     use std::io::Write as _;
-    tracing::debug!(id, reason, "the server is told that an answer is no longer wanted");
+    tracing::debug!(id, reason, "sending notifications/cancelled");
     // Writing into memory cannot fail.
     let _ = write!(
         out,

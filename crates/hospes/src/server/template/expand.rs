@@ -69,7 +69,9 @@ fn escaped(
                 let most = most.map_or(usize::MAX, usize::from);
                 VariableValue::Text(escape(text.chars().take(most)))
             }
-            (Some(_), Some(_)) => return Err(format!("{} is no text, and cannot be cut", variable.name)),
+            (Some(_), Some(_)) => {
+                return Err(format!("{} is not a string and cannot have a prefix", variable.name));
+            }
             (Some(VariableValue::List(items)), None) => {
                 VariableValue::List(items.iter().map(|item| escape(item.chars())).collect())
             }

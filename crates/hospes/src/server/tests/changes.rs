@@ -222,7 +222,7 @@ async fn a_handler_can_change_its_own_server() {
     assert_eq!(tool(&server, "grow", json!({})).await, ("true".into(), false));
     assert_eq!(tool(&server, "grown", json!({})).await.0, "tall");
     let (text, failed) = tool(&server, "grow", json!({})).await;
-    assert!(failed && text.contains("already"), "{text}");
+    assert!(failed && text.contains("duplicate"), "{text}");
 }
 
 /// Ten thousand idle listeners are to be nothing to speak of; the rest of a stream's memory is its connection's.

@@ -105,5 +105,5 @@ fn mistakes_of_the_program_panic_at_its_line() {
     let said = refusal(file!(), || server().complete(Completes::prompt("plan", "town"), ["x"]));
     assert_eq!(said, "\"plan\" has no argument \"town\" to complete");
     let said = refusal(file!(), || server().complete(Completes::prompt("plan", "city"), ["x"]));
-    assert_eq!(said, "there is a completion called \"city of plan\" already");
+    assert_eq!(said, "duplicate completion \"city of plan\"");
 }

@@ -117,5 +117,5 @@ async fn servers_can_be_put_together() {
     assert_eq!(tool(&server, "trip", json!({})).await.0, "trip");
     assert_eq!(server.info().name, "trips");
     let said = super::refusal(file!(), || Server::new("x", "1").tool("train", || async {}).add(Trains));
-    assert_eq!(said, "there is a tool called \"train\" already");
+    assert_eq!(said, "duplicate tool \"train\"");
 }

@@ -118,7 +118,7 @@ async fn a_resource_that_is_not_there_is_an_error_with_its_uri() {
 async fn a_variable_of_the_wrong_type_is_an_error_that_says_so() {
     let wrong = error(&server(), "resources/read", json!({ "uri": "trips://trains/seven" })).await;
     assert_eq!(wrong.code, -32602);
-    assert_eq!(wrong.message, "trips://trains/seven: id: wanted a whole number, 0 or more, given \"seven\"");
+    assert_eq!(wrong.message, "trips://trains/seven: id: expected a whole number, 0 or more, got \"seven\"");
 }
 
 /// covers: RES-09
@@ -138,9 +138,9 @@ async fn what_is_listed_with_a_media_type_has_it() {
     result(&server, "resources/read", read("x://any/1")).await;
     let failed = error(&server, "resources/read", read("x://bad/1")).await;
     assert_eq!(failed.code, -32603);
-    assert_eq!(failed.message, "x://bad/1 is listed as text/html, and was read as text/markdown");
+    assert_eq!(failed.message, "x://bad/1 is listed as text/html, but was read as text/markdown");
     let said = refusal(file!(), || Server::new("x", "1").resource(Resource::new("x:y").mime("html"), "text"));
-    assert!(said.contains("\"html\" is no media type"), "{said}");
+    assert!(said.contains("\"html\" is not a valid media type"), "{said}");
 }
 
 /// covers: RES-19
@@ -213,13 +213,13 @@ fn mistakes_of_the_program_panic_at_its_line() {
     let said = refusal(file!(), || Server::new("x", "1").resource("no uri", "text"));
     assert!(said.contains("is not a URI"), "{said}");
     let said = refusal(file!(), || Server::new("x", "1").resource("x:y", "text").resource("x:y", "text"));
-    assert_eq!(said, "there is a resource called \"x:y\" already");
+    assert_eq!(said, "duplicate resource \"x:y\"");
     let said = refusal(file!(), || Server::new("x", "1").resource_template("x://{", "text"));
     assert!(said.contains("is not a URI template"), "{said}");
     let said = refusal(file!(), || {
         Server::new("x", "1").resource_template("x://{town}", |Args(City { city })| async move { city })
     });
-    assert_eq!(said, "the template \"x://{town}\" has no variable \"city\", which its handler wants");
+    assert_eq!(said, "the template \"x://{town}\" has no variable \"city\", which its handler requires");
     let said = refusal(file!(), || {
         Server::new("x", "1").resource("x://y", |Args(City { city })| async move { city })
     });

@@ -182,7 +182,7 @@ async fn calls_beyond_the_rate_are_told_when_to_come_again() {
     assert_eq!(text("ann", "dear").await, ("done".into(), false));
     let (why, failed) = text("ann", "dear").await;
     assert!(failed, "the model reads it");
-    assert_eq!(why, "too many calls of dear: there may be 1 a minute (setting rate); try again in 60001 ms");
+    assert_eq!(why, "too many calls of dear: the limit is 1 a minute (setting rate); try again in 60001 ms");
     assert_eq!(text("ann", "plain").await, ("done".into(), false));
     let (why, failed) = text("ann", "plain").await;
     assert!(failed && why.contains("tool_rate") && why.contains("101 ms"), "{why}");
@@ -275,7 +275,7 @@ async fn a_handle_serves_its_caller_for_its_time() {
         let result = call_as(&server, who, "tools/call", params).await.unwrap();
         (result["content"][0]["text"].as_str().unwrap().to_owned(), result["isError"] == true)
     };
-    let gone = ("there is nothing under this handle, or no longer: begin again".to_owned(), true);
+    let gone = ("unknown or expired handle; start again".to_owned(), true);
     let (cart, _) = text("ann", "open", json!({})).await;
     assert_eq!(cart.len(), 32);
     assert_eq!(text("ann", "look", json!({ "cart": cart })).await, ("shoes".into(), false));
@@ -325,18 +325,18 @@ fn keys_and_identifiers_that_may_not_be_chosen_are_refused_at_the_callers_line()
     let meta = |key: &str| hospes_model::Meta::new().with(key, &1);
     let nothing = || async {};
     let said = refusal(file!(), || Server::new("x", "1").extension("ui", json!({})));
-    assert!(said.contains("names no extension"), "{said}");
+    assert!(said.contains("invalid extension identifier"), "{said}");
     let said = refusal(file!(), || Server::new("x", "1").tool(Tool::new("t").meta(meta("a b")), nothing));
-    assert!(said.contains("\"a b\" is no key of `_meta`"), "{said}");
+    assert!(said.contains("invalid `_meta` key \"a b\""), "{said}");
     let resource = crate::server::Resource::new("x:y").meta(meta("dev.mcp/a"));
     let said = refusal(file!(), || Server::new("x", "1").resource(resource, "text"));
     assert!(said.contains("reserved for the specification"), "{said}");
     let template = crate::server::Template::new("x:{y}").meta(meta("/a"));
     let said = refusal(file!(), || Server::new("x", "1").resource_template(template, "text"));
-    assert!(said.contains("is no key"), "{said}");
+    assert!(said.contains("invalid `_meta` key"), "{said}");
     let prompt = crate::server::Prompt::new("p").meta(meta("a."));
     let said = refusal(file!(), || Server::new("x", "1").prompt(prompt, || async { "p" }));
-    assert!(said.contains("is no key"), "{said}");
+    assert!(said.contains("invalid `_meta` key"), "{said}");
     let fine = Tool::new("t").meta(meta("com.example/a"));
     let _ = Server::new("x", "1").tool(fine, nothing).extension("io.modelcontextprotocol/ui", json!({}));
 }

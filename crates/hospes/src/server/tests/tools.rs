@@ -197,20 +197,20 @@ async fn what_a_tool_embeds_or_links_to_can_be_read_and_need_not_be_listed() {
 fn mistakes_of_the_program_panic_at_its_line() {
     let nothing = || async {};
     let said = refusal(file!(), || Server::new("x", "1").tool("a", nothing).tool("a", nothing));
-    assert_eq!(said, "there is a tool called \"a\" already");
+    assert_eq!(said, "duplicate tool \"a\"");
     for name in ["", "two words", "caf\u{e9}", &"a".repeat(129)] {
         let said = refusal(file!(), || Server::new("x", "1").tool(name, nothing));
-        assert!(said.contains("is no name for a tool"), "{said}");
+        assert!(said.contains("invalid tool name"), "{said}");
     }
     let said = refusal(file!(), || Server::new("x", "1").tool("a", |Args(_): Args<String>| async {}));
-    assert!(said.contains("String") && said.contains("take a struct"), "{said}");
+    assert!(said.contains("String") && said.contains("use a struct"), "{said}");
     let said = refusal(file!(), || Server::new("x", "1").tool("a", |_: Args<Value>, _: RawJson| async {}));
     assert_eq!(said, "the handler of \"a\" takes its arguments twice");
     let said = refusal(file!(), || {
         Server::new("x", "1")
             .tool(Tool::new("a").input_schema(json!({ "type": "string" })), |_: RawJson| async {})
     });
-    assert!(said.contains("its root must say"), "{said}");
+    assert!(said.contains("its root must have"), "{said}");
     let said = refusal(file!(), || Server::new("x", "1").state(1_u8).state(2_u8));
     assert!(said.contains("a state of type u8 already"), "{said}");
 }

@@ -105,7 +105,7 @@ impl ServiceAdapter {
         let id = request.id;
         let result = session.handle_request(&id, &method).and_then(|verdict| match verdict {
             Verdict::Ping => Ok(None),
-            Verdict::Initialize => Err(RpcError::invalid_request("the session was initialized before")),
+            Verdict::Initialize => Err(RpcError::invalid_request("the session is already initialized")),
             Verdict::Call => {
                 let params = match request.params {
                     Some(raw) => RawJson::slice_of(whole, raw),
@@ -244,13 +244,13 @@ impl Drop for PendingSubscription {
 impl Service for PendingSubscription {
     async fn call(&self, _: Call) -> Outcome {
         let is_told = tokio::time::timeout(SUBSCRIBE_TIMEOUT, self.is_confirmed()).await.unwrap_or_else(|_| {
-            tracing::debug!(after = ?SUBSCRIBE_TIMEOUT, "a subscription is not taken up yet (limit subscribe_wait)");
+            tracing::debug!(after = ?SUBSCRIBE_TIMEOUT, "subscription not confirmed in time (limit subscribe_wait)");
             true
         });
         if is_told {
             return Outcome::Complete(Reply::Empty);
         }
-        RpcError::invalid_request(format!("changes of `{}` are not told here", self.uri)).into()
+        RpcError::invalid_request(format!("subscriptions to `{}` are not supported", self.uri)).into()
     }
 }
 

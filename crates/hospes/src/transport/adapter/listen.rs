@@ -205,7 +205,7 @@ impl SessionListenCalls {
         }
         let after = self.after.get_or_insert_with(|| Box::new(ListenRetry::new()));
         let again = after.again.get_or_insert_with(|| {
-            tracing::debug!(pause = ?after.pause, "the service ended a session's stream of changes");
+            tracing::debug!(pause = ?after.pause, "the service ended a session's subscription stream");
             Box::pin(tokio::time::sleep(after.pause))
         });
         std::task::ready!(again.as_mut().poll(cx));

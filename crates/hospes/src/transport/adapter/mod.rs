@@ -116,11 +116,11 @@ impl ServiceAdapter {
     /// them at once.
     pub(crate) fn notified(&self, peer: Arc<Peer>, method: Method, params: Option<RawJson>) {
         if params.as_ref().is_some_and(|params| !params.is_object()) {
-            tracing::debug!(%method, "a notification is dropped whose params are no object");
+            tracing::debug!(%method, "notification dropped: its params are not an object");
             return;
         }
         let Ok(permit) = Arc::clone(&self.notified).try_acquire_owned() else {
-            tracing::warn!(%method, "a notification is dropped: {MAX_NOTIFIED} others wait (MAX_NOTIFIED)");
+            tracing::warn!(%method, "notification dropped: {MAX_NOTIFIED} others are queued (MAX_NOTIFIED)");
             return;
         };
         // It must not hold the connection's buffer.
@@ -185,11 +185,11 @@ fn read_discovery(reply: &Reply) -> Result<DiscoverResult, RpcError> {
         Reply::Raw { revision, json, bridge } => {
             Reply::Raw { revision: *revision, json: json.clone(), bridge: *bridge }
         }
-        _ => return Err(RpcError::internal("server/discover was answered with something else")),
+        _ => return Err(RpcError::internal("unexpected result type for server/discover")),
     };
     match raw.resolved(&Method::Discover) {
         Ok(PeerResult::Complete(Reply::Discover(result))) => Ok(*result),
-        Ok(_) => Err(RpcError::internal("server/discover was answered with something else")),
+        Ok(_) => Err(RpcError::internal("unexpected result type for server/discover")),
         Err(error) => Err(RpcError::internal(error.to_string())),
     }
 }
@@ -209,7 +209,7 @@ fn unnamed_server_info() -> RawJson {
 /// Returns unguessable bytes.
 pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).expect("an operating system without randomness cannot serve anybody");
+    getrandom::fill(&mut bytes).expect("the operating system must provide random bytes");
     bytes
 }
 

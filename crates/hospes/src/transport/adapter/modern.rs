@@ -78,7 +78,7 @@ impl ServiceAdapter {
         });
         match peer {
             Ok(peer) => self.notified(peer, method, Some(params.raw().clone())),
-            Err(error) => tracing::debug!(%method, %error, "a notification is dropped"),
+            Err(error) => tracing::debug!(%method, %error, "notification dropped"),
         }
     }
 
@@ -113,11 +113,11 @@ impl ServiceAdapter {
                 .map_err(|why| RpcError::invalid_params(why.to_string()))?;
             let binding = StateBinding { principal: peer.principal.as_deref(), request };
             let opened = self.settings.keys.open(state, &binding, SystemTime::now()).map_err(|why| {
-                tracing::warn!(%method, %why, "request state was refused");
+                tracing::warn!(%method, %why, "request state rejected");
                 why.to_rpc()
             })?;
             let sealed: SealedRound<'_> = serde_json::from_slice(&opened).map_err(|why| {
-                tracing::error!(%method, %why, "request state of another layout");
+                tracing::error!(%method, %why, "cannot decode the request state: unknown layout");
                 RpcError::invalid_params("requestState was refused; send the request again without it")
             })?;
             (round, asked) = (sealed.round.into_owned(), sealed.asked);
@@ -129,7 +129,7 @@ impl ServiceAdapter {
             })?;
             if let Some((key, _)) = answers.iter().find(|(_, answer)| !answer.is_object()) {
                 let why =
-                    format!("inputResponses[{key:?}] must be the result of the question asked, an object");
+                    format!("inputResponses[{key:?}] must be the result of the input request, an object");
                 return Err(RpcError::invalid_params(why));
             }
             for (key, answer) in &answers {
@@ -148,7 +148,7 @@ impl ServiceAdapter {
     /// Seals what the next round starts from.
     pub(super) fn seal(&self, call: &Call, questions: &PendingInput) -> Result<String, RpcError> {
         if !call.method.allows_input_requests() {
-            let why = format!("{} may not be answered with a question", call.method);
+            let why = format!("{} cannot be answered with an input request", call.method);
             return Err(RpcError::internal(why));
         }
         let peer = call.context.peer();

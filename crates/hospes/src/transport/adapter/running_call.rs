@@ -182,7 +182,7 @@ impl RunningCall {
             Some(session) => {
                 QuestionRound::new(session, requests, each, self.adapter.settings.question_timeout)
             }
-            None => Err(RpcError::internal("a question without a session")),
+            None => Err(RpcError::internal("a question was asked outside of a session")),
         };
         match asking {
             Ok(asking) => self.asking = Some(Box::new(asking)),
@@ -246,10 +246,10 @@ impl RunningCall {
         };
         let (bytes, limit) = (out.len() - start, self.adapter.settings.max_answer_bytes);
         if bytes > limit / 5 * 4 && bytes <= limit {
-            tracing::warn!(%method, bytes, limit, "an answer is close to the limit (setting max_answer_bytes)");
+            tracing::warn!(%method, bytes, limit, "response size is close to the limit (setting max_answer_bytes)");
         }
         if bytes > limit {
-            tracing::error!(%method, bytes, limit, "an answer is over the limit (setting max_answer_bytes)");
+            tracing::error!(%method, bytes, limit, "response size is over the limit (setting max_answer_bytes)");
             out.truncate(start);
             return match write::too_long(method, bytes, limit) {
                 Ok(reply) => write::reply(out, &self.id, method, revision, self.adapter.stamp(), &reply),

@@ -152,7 +152,9 @@ impl LegacySession {
             // The client's roots are asked for each time; nothing here kept them.
             ServerEvent::Progress { .. } | ServerEvent::RootsListChanged | ServerEvent::Ignored => {}
             ServerEvent::Other if matches!(method, Method::Other(_)) => return Heard::Extension,
-            ServerEvent::Other => tracing::debug!(%method, "a notification that says nothing to a server"),
+            ServerEvent::Other => {
+                tracing::debug!(%method, "ignored a notification that servers do not handle")
+            }
         }
         Heard::Nothing
     }
@@ -162,7 +164,7 @@ impl LegacySession {
         let question = self.machine().handle_response(response.id.as_ref());
         match question {
             Some(question) => question.answer(response.outcome.map(|raw| RawJson::slice_of(whole, raw))),
-            None => tracing::debug!(id = ?response.id, "an answer to nothing that is being asked"),
+            None => tracing::debug!(id = ?response.id, "ignored a response that matches no pending request"),
         }
     }
 

@@ -203,7 +203,7 @@ impl LegacyTasks {
                     && self.is_listed_as_required(&call).await
                 {
                     // TASK-05
-                    let why = "this tool is only called as a task: send `task` along with its arguments";
+                    let why = "this tool must be called as a task: send `task` along with its arguments";
                     return RpcError::new(code::METHOD_NOT_FOUND, why).into();
                 }
                 self.run_to_end(&call).await
@@ -263,7 +263,7 @@ impl LegacyTasks {
         let params = TaskParams::new(id);
         let mut found = match self.ask(call, Method::TasksGet, &params).await? {
             Reply::GetTask(found) => *found,
-            _ => return Err(RpcError::internal("tasks/get was answered with something else")),
+            _ => return Err(RpcError::internal("unexpected result type for tasks/get")),
         };
         found.meta.remove(meta_key::RELATED_TASK);
         if self.session.tasks().is_cancelled(id) {
@@ -277,7 +277,7 @@ impl LegacyTasks {
         let id = task_id(call)?;
         let found = self.get(call, &id).await?;
         if found.task.status.is_terminal() {
-            let why = format!("the task cannot be cancelled: it is {} already", found.task.status);
+            let why = format!("the task cannot be cancelled: its status is already {}", found.task.status);
             return Err(RpcError::invalid_params(why));
         }
         self.ask(call, Method::TasksCancel, &TaskParams::new(id.as_str())).await?;
@@ -361,7 +361,7 @@ impl LegacyTasks {
             Outcome::Complete(Reply::Prepared(prepared)) => Ok(prepared.reply().clone()),
             Outcome::Complete(reply) => match reply.resolved(&method) {
                 Ok(PeerResult::Complete(reply)) => Ok(reply),
-                Ok(_) => Err(RpcError::internal(format!("{method} was answered with something else"))),
+                Ok(_) => Err(RpcError::internal(format!("unexpected result type for {method}"))),
                 Err(error) => Err(RpcError::internal(error.to_string())),
             },
             Outcome::InputRequired(_) => Err(RpcError::internal(format!("{method} asked a question"))),
@@ -399,14 +399,16 @@ async fn wait_for_task_change(call: &Call, changes: &mut Option<Exchange>, pause
 
 fn task_id(call: &Call) -> Result<String, RpcError> {
     let id = call.params.view().task_id.as_deref().map(str::to_owned);
-    id.ok_or_else(|| RpcError::invalid_params(format!("{} wants the task's `taskId`, a string", call.method)))
+    id.ok_or_else(|| {
+        RpcError::invalid_params(format!("{} requires the task's `taskId`, a string", call.method))
+    })
 }
 
 /// Returns the result of the call, with the id of its task (TASK-17).
 fn completed(result: &RawJson, id: &str, named: bool) -> Result<Reply, RpcError> {
     // Not read as an answer to any method: programs would carry code for results of every kind.
     let Ok(mut result) = result.decode::<CallToolResult>() else {
-        return Err(RpcError::internal("the task's result is no tool's"));
+        return Err(RpcError::internal("the task's result is not a tool result"));
     };
     if named && let Ok(related) = raw(&RelatedTask::new(id)) {
         result.meta.insert(meta_key::RELATED_TASK, related);

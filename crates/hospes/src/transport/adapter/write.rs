@@ -20,8 +20,8 @@ pub(super) fn reply(
     match written {
         Ok(()) => None,
         Err(why) => {
-            tracing::error!(%method, %why, "a result could not be written");
-            let error = RpcError::internal(format!("the result could not be written: {why}"));
+            tracing::error!(%method, %why, "cannot serialize a result");
+            let error = RpcError::internal(format!("cannot serialize the result: {why}"));
             Some(self::error(out, Some(id), method, revision, error))
         }
     }
@@ -69,7 +69,7 @@ pub(super) fn questions(
     match message::write_result(out, id, |out| result.encode(stamp, out)) {
         Ok(()) => None,
         Err(why) => {
-            let error = RpcError::internal(format!("the questions could not be written: {why}"));
+            let error = RpcError::internal(format!("cannot serialize the input requests: {why}"));
             Some(self::error(out, Some(id), method, Revision::LATEST, error))
         }
     }
@@ -100,7 +100,7 @@ pub(super) fn notification(
         Ok(said) => said,
         Err(why) => {
             out.truncate(start);
-            tracing::error!(%why, "a notification could not be written");
+            tracing::error!(%why, "cannot serialize a notification");
             false
         }
     }
@@ -128,7 +128,7 @@ pub(super) fn empty(out: &mut Vec<u8>, id: &RequestId) {
 pub(super) fn too_long(method: &Method, bytes: usize, limit: usize) -> Result<Reply, RpcError> {
     let why = format!("the answer of {bytes} bytes is over the limit of {limit} (setting max_answer_bytes)");
     if *method == Method::ToolsCall {
-        let hint = "; ask for less, or for a resource that can be read in parts";
+        let hint = "; request less data, or a resource that can be read in parts";
         return Ok(Reply::CallTool(CallToolResult::error(format!("{why}{hint}"))));
     }
     Err(RpcError::internal(Cow::Owned(why)))

@@ -158,7 +158,7 @@ impl ChildHandle {
         let life = life.wait_for(wanted).await;
         match life.as_deref() {
             Ok(ChildState::Exited(how) | ChildState::Gone(how)) => how.clone(),
-            _ => "is gone".into(),
+            _ => "has exited".into(),
         }
     }
 }
@@ -186,7 +186,7 @@ impl SupervisedChild {
             _ = stopped => (self.shut_down().await, true),
         };
         let how: Box<str> = status.map_or_else(|| "did not exit".into(), |status| describe(status).into());
-        tracing::debug!(%how, "the server's process has ended");
+        tracing::debug!(%how, "server process exited");
         self.report_end(&how, was_asked, status.is_some_and(|status| status.success()));
         // Its last words explain its end. A helper may hold the pipe open for good, so they are not waited for long.
         let _ = timeout(STDERR_GRACE, stderr).await;
@@ -257,7 +257,7 @@ impl Drop for SupervisedChild {
     fn drop(&mut self) {
         if !self.left_alone {
             self.kill();
-            self.report_end("was killed with the program that started it", true, false);
+            self.report_end("was killed when the program that started it ended", true, false);
         }
     }
 }
@@ -308,9 +308,9 @@ fn describe(status: ExitStatus) -> String {
     }
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-        return format!("was ended by signal {signal}");
+        return format!("was terminated by signal {signal}");
     }
-    format!("ended ({status})")
+    format!("exited ({status})")
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ async fn a_stubborn_child_is_terminated_then_killed_within_two_seconds() {
     child.handle.stop();
     child.handle.gone().await;
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
-    assert_eq!(&*child.handle.exited().await, "was ended by signal 9");
+    assert_eq!(&*child.handle.exited().await, "was terminated by signal 9");
     assert!(
         child.handle.stderr().is_some_and(|tail| tail.ends_with("told")),
         "it was not asked to terminate"
@@ -184,7 +184,7 @@ async fn a_launcher_is_told_to_kill() {
     drop(child.stdin);
     child.handle.stop();
     child.handle.gone().await;
-    assert_eq!(&*child.handle.exited().await, "was ended by signal 9", "one that does not listen");
+    assert_eq!(&*child.handle.exited().await, "was terminated by signal 9", "one that does not listen");
 }
 
 /// Returns callbacks that record the events of a process, in a few words.
@@ -231,6 +231,6 @@ fn a_process_that_ends_with_the_runtime_is_told_of_as_well() {
     let heard = heard.lock().unwrap();
     assert_eq!(
         *heard,
-        ["started true", "was killed with the program that started it, asked true, well false"]
+        ["started true", "was killed when the program that started it ended, asked true, well false"]
     );
 }

@@ -60,7 +60,7 @@ pub(super) async fn read_body(
         let frame = match connection.drive(body.frame()).await {
             None => break,
             Some(Ok(frame)) => frame,
-            Some(Err(error)) => return Err(broken_error(&format!("the answer broke off: {error}"))),
+            Some(Err(error)) => return Err(broken_error(&format!("the response ended early: {error}"))),
         };
         let Ok(data) = frame.into_data() else { continue };
         let bytes = first.len() + rest.len() + data.len();
@@ -109,7 +109,7 @@ pub(super) fn read_answer(method: &Method, id: i64, body: &Bytes) -> Result<RawJ
 }
 
 fn no_answer(method: &Method) -> CallError {
-    malformed(method, "it is no answer to this request")
+    malformed(method, "it is not a response to this request")
 }
 
 /// The outcome that a message brings, if it is the answer to the request `id`. An error without an id belongs to the
@@ -189,7 +189,7 @@ pub(super) async fn read_page(
     let kind = head.headers.get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()));
     let what = match kind {
         Some(kind) => format!(
-            "the server answered with {kind}, not with a message; is this the URL of an MCP endpoint?"
+            "the server answered with {kind} instead of a message; is this the URL of an MCP endpoint?"
         ),
         None => format!("the server answered with status {} and no message", head.status),
     };

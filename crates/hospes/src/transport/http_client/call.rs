@@ -48,7 +48,7 @@ impl InFlightRequest for HttpCall {
             HttpCallState::Done(outcome) => {
                 let outcome = outcome
                     .take()
-                    .unwrap_or_else(|| Err(answer::broken_error("the answer was taken already")));
+                    .unwrap_or_else(|| Err(answer::broken_error("the response was already consumed")));
                 Poll::Ready(LinkEvent::Done(outcome))
             }
             HttpCallState::Stream(stream) => stream.poll_event(cx),
@@ -218,7 +218,7 @@ async fn refresh_tools(
         };
         let answer = PeerResult::decode(&method, speech.revision, &outcome?);
         let Ok(PeerResult::Complete(Reply::ListTools(mut result))) = answer else {
-            return Err(malformed(&method, "it is of another kind"));
+            return Err(malformed(&method, "unexpected result type"));
         };
         shared.learn_tools(&mut result);
         cursor = result.next_cursor.take();

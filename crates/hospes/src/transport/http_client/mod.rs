@@ -116,14 +116,14 @@ impl HttpLink {
             None => host.to_owned(),
         };
         if url.scheme() == "https" && cfg!(not(feature = "tls")) {
-            return Err("https is not built in (feature tls)".into());
+            return Err("https support is not compiled in (feature tls)".into());
         }
         let origin =
             format!("{}://{authority}", url.scheme()).parse::<Uri>().map_err(|error| error.to_string())?;
         let path = path_of(&url).map_err(|error| error.to_string())?;
         let mut headers = HeaderMap::new();
         let value = |text: &str| {
-            HeaderValue::from_str(text).map_err(|_| "a header's value has characters that no header may have")
+            HeaderValue::from_str(text).map_err(|_| "a header value contains invalid characters")
         };
         headers.insert(HOST, value(&authority)?);
         headers.insert(USER_AGENT, HeaderValue::from_static(concat!("hospes/", env!("CARGO_PKG_VERSION"))));
@@ -134,7 +134,8 @@ impl HttpLink {
             headers.insert(AUTHORIZATION, value(&format!("Basic {encoded}"))?);
         }
         for (name, text) in &target.headers {
-            let name = name.parse::<HeaderName>().map_err(|_| format!("{name:?} is no header's name"))?;
+            let name =
+                name.parse::<HeaderName>().map_err(|_| format!("{name:?} is not a valid header name"))?;
             let mut text = value(text)?;
             text.set_sensitive(true);
             headers.append(name, text);
@@ -365,11 +366,11 @@ impl HttpLinkShared {
         let mut shown = there.clone();
         shown.set_query(None);
         let why = match (same, kept) {
-            (false, _) => "another server, which is not given what was meant for this one",
-            (true, false) => "where messages could not be sent as they are",
-            (true, true) => "again and again",
+            (false, _) => "a different origin, which is not followed",
+            (true, false) => "which would change the request method",
+            (true, true) => "which exceeds the redirect limit",
         };
-        let what = format!("the server answered with status {status} and points to {shown}, {why}");
+        let what = format!("the server answered with status {status} and redirects to {shown}, {why}");
         Err(CallError::Http(Arc::new(HttpFailure {
             status: Some(status.as_u16()),
             ..failure(ConnectStage::Http, &what)
@@ -398,9 +399,10 @@ impl HttpLinkShared {
             Some(Ok(status)) if status.is_success() => Ok(()),
             Some(Ok(status)) => Err(answer::refusal_error(status, None, &[])),
             Some(Err(error)) => Err(error),
-            None => {
-                Err(CallError::Http(Arc::new(failure(ConnectStage::Http, "a message was not taken in time"))))
-            }
+            None => Err(CallError::Http(Arc::new(failure(
+                ConnectStage::Http,
+                "a message was not accepted in time",
+            )))),
         }
     }
 
@@ -420,7 +422,7 @@ impl HttpLinkShared {
                 Ok(place) => Some(place),
                 Err(_) => {
                     // The server asks without end, and takes nothing.
-                    tracing::warn!("an answer is left out: {MAX_ANSWERS} others are on their way");
+                    tracing::warn!("response dropped: {MAX_ANSWERS} others are being sent");
                     return;
                 }
             },
@@ -428,7 +430,7 @@ impl HttpLinkShared {
         runtime.spawn(async move {
             let _place = place;
             if let Err(error) = shared.post(body, method.as_ref(), &speech, &session).await {
-                tracing::debug!(%error, "a message did not arrive");
+                tracing::debug!(%error, "cannot deliver a message");
             }
         });
     }
@@ -485,7 +487,7 @@ impl HttpLinkShared {
                 true
             }
             Err(error) => {
-                tracing::warn!(tool = tool.name, %error, "a tool whose x-mcp-header breaks the rules was dropped");
+                tracing::warn!(tool = tool.name, %error, "tool dropped: invalid x-mcp-header");
                 false
             }
         });

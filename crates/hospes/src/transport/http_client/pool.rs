@@ -197,7 +197,7 @@ impl HttpConnectionPool {
         };
         let (sender, driver) = http1::handshake(io)
             .await
-            .map_err(|error| failure(ConnectStage::Http, format!("HTTP could not be spoken: {error}")))?;
+            .map_err(|error| failure(ConnectStage::Http, format!("HTTP handshake failed: {error}")))?;
         Ok(HttpConnection { sender, driver: Box::new(driver), over: false })
     }
 
@@ -208,7 +208,7 @@ impl HttpConnectionPool {
     ) -> Result<Io, HttpFailure> {
         match tokio::time::timeout(TCP_TIMEOUT, opening).await {
             Ok(opened) => opened.map_err(|error| self.failed(error.as_ref())),
-            Err(_) => Err(failure(ConnectStage::Tls, "the secure connection was not opened in time".into())),
+            Err(_) => Err(failure(ConnectStage::Tls, "TLS connection timed out".into())),
         }
     }
 
@@ -273,7 +273,7 @@ impl HttpConnection {
         let response = self.sender.try_send_request(request);
         self.drive(response).await.map_err(|mut error| {
             let unsent = error.take_message();
-            (unsent, format!("the connection broke: {}", chain(error.error())))
+            (unsent, format!("the connection was lost: {}", chain(error.error())))
         })
     }
 

@@ -68,9 +68,8 @@ impl ProxyRoute {
         }
         let found = Matcher::builder().all(url).build().intercept(origin);
         let found = found.filter(|found| found.uri().scheme_str() == Some("http"));
-        let found = found.ok_or_else(|| {
-            format!("{setting} is no URL of a proxy that can be used: it has to be http://host:port")
-        })?;
+        let found = found
+            .ok_or_else(|| format!("{setting} is not a supported proxy URL: it must be http://host:port"))?;
         Ok(Some(Self { uri: found.uri().clone(), auth: found.basic_auth().cloned() }))
     }
 

@@ -145,7 +145,7 @@ impl HttpLinkShared {
         if Notification::Initialized.encode(speech.revision, None, &mut body).unwrap_or(false)
             && let Err(error) = self.post(body, Some(&Method::Initialized), speech, &self.session()).await
         {
-            tracing::debug!(%error, "the server did not take notifications/initialized");
+            tracing::debug!(%error, "the server rejected notifications/initialized");
         }
     }
 
@@ -173,7 +173,7 @@ impl HttpLinkShared {
             (introduction.params.clone(), introduction.asked.clone(), introduction.agreed.clone())
         };
         let (Some(asked), Some(agreed)) = (asked, agreed) else { return Err(CallError::SessionEnded) };
-        tracing::info!("the server has ended the session; a new one is opened");
+        tracing::info!("the server ended the session; opening a new one");
         let method = Method::Initialize;
         let limits = TimeLimits { timeout: Some(NOTIFICATION_TIMEOUT), max_timeout: None };
         let outgoing = OutgoingRequest {
@@ -216,12 +216,12 @@ impl HttpLinkShared {
             }
             Ok(PeerResult::Complete(Reply::Initialize(result))) => {
                 let what = format!(
-                    "the server now speaks {} and no longer {}",
+                    "the server now uses protocol version {} instead of {}",
                     result.protocol_version, agreed.revision
                 );
                 Err(CallError::Closed(Arc::new(ConnectionClosed::new(what))))
             }
-            _ => Err(malformed(&method, "it is of another kind")),
+            _ => Err(malformed(&method, "unexpected result type")),
         }
     }
 
@@ -338,7 +338,7 @@ async fn listen(
                 // the middle of what else there is to do: so that is done elsewhere.
                 tokio::spawn(async move {
                     if let Err(error) = shared.reopen(&session).await {
-                        tracing::debug!(%error, "no new session");
+                        tracing::debug!(%error, "cannot open a new session");
                     }
                 });
                 return;
@@ -350,7 +350,7 @@ async fn listen(
                 shared.taken.notified().await;
             }
             Err(CallError::NotAuthorized(why)) => {
-                tracing::debug!(%why, "the server's own stream is not for us now");
+                tracing::debug!(%why, "not authorized for the server's own stream");
                 shared.taken.notified().await;
             }
             Ok(OpenedStream::Refused(status)) if !status.is_server_error() => {
@@ -358,9 +358,9 @@ async fn listen(
                 return;
             }
             Ok(OpenedStream::Refused(status)) => {
-                tracing::debug!(%status, "the server's own stream is not to be had now")
+                tracing::debug!(%status, "the server's own stream is not available")
             }
-            Err(error) => tracing::debug!(%error, "the server's own stream broke"),
+            Err(error) => tracing::debug!(%error, "the server's own stream failed"),
         }
         tokio::time::sleep(retry_delay(reader.retry(), failures)).await;
         failures += 1;

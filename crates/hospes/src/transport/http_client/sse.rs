@@ -65,7 +65,7 @@ impl HttpLink {
             .away
             .timeout(patience.min(ENDPOINT_TIMEOUT), pin!(self.shared.open_sse()))
             .await
-            .unwrap_or_else(|| Err(no_sse("no event said where messages go")))?;
+            .unwrap_or_else(|| Err(no_sse("no endpoint event was received in time")))?;
         // SSE-04: nothing is sent anywhere else any more.
         *self.shared.path.write().unwrap_or_else(PoisonError::into_inner) = messages;
         self.shared.is_announced.store(true, Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl HttpLink {
             let _ = ended.send(pump.run(stream, from_client).await);
         });
         let gone =
-            async { ConnectionClosed::new(gone.await.unwrap_or_else(|_| "the connection broke".into())) };
+            async { ConnectionClosed::new(gone.await.unwrap_or_else(|_| "the connection was lost".into())) };
         Ok(DuplexTransport { read, write, gone: Some(Box::pin(gone)), on_close: None })
     }
 }
@@ -109,7 +109,7 @@ impl HttpLinkShared {
         let (body, connection) = match opened {
             OpenedStream::Stream(body, connection) => (body, connection),
             OpenedStream::Refused(status) if status.is_success() => {
-                return Err(no_sse("the answer is no stream of events"));
+                return Err(no_sse("the response is not an event stream"));
             }
             OpenedStream::Refused(status) => return Err(answer::refusal_error(status, None, &[])),
         };
@@ -120,9 +120,9 @@ impl HttpLinkShared {
                 Some(SseItem::Endpoint(uri)) => return Ok((stream, self.messages(&uri)?)),
                 Some(SseItem::Mark) => {}
                 Some(SseItem::Message(_) | SseItem::Oversize(_)) => {
-                    return Err(no_sse("the stream does not begin by saying where messages go"));
+                    return Err(no_sse("the stream does not begin with an endpoint event"));
                 }
-                None => return Err(no_sse("the stream ended before it said where messages go")),
+                None => return Err(no_sse("the stream ended before an endpoint event")),
             }
         }
     }
@@ -137,12 +137,12 @@ impl HttpLinkShared {
         let there = std::str::from_utf8(uri).ok().zip(here.as_ref());
         let there = there.and_then(|(uri, here)| here.join(uri.trim()).ok());
         let (Some(here), Some(there)) = (here, there) else {
-            return Err(no_sse("it says that messages go to what is no URL"));
+            return Err(no_sse("the endpoint event does not contain a valid URL"));
         };
         if there.origin() != here.origin() {
             let other = there.origin().ascii_serialization();
             return Err(no_sse(&format!(
-                "it wants messages sent to another server ({other}), which is refused"
+                "the endpoint event names a different origin ({other}), which is refused"
             )));
         }
         path_of(&there).map_err(|error| no_sse(&error.to_string()))
@@ -191,15 +191,11 @@ impl SsePump {
                         write_answer(&mut refusal, id, Err(&over.to_error()));
                         // Reading goes on: the server may take this only when something else has been read.
                         if refuse.try_send(refusal).is_err() {
-                            tracing::warn!(%id, "one of too many requests over the limit is not answered");
+                            tracing::warn!(%id, "oversize request not answered: too many are pending");
                         }
                     }
                     OversizeSubject::Unknown => {
-                        tracing::warn!(
-                            bytes = over.seen,
-                            limit = over.limit,
-                            "a message over the limit was skipped"
-                        );
+                        tracing::warn!(bytes = over.seen, limit = over.limit, "oversize message skipped");
                     }
                 },
                 SseItem::Mark | SseItem::Endpoint(_) => {}
@@ -311,7 +307,7 @@ impl SsePump {
     ) -> Option<String> {
         if posts.waiting.len() >= MAX_WAITING {
             let why = format!(
-                "{MAX_POSTS} requests are on their way (MAX_POSTS) and {MAX_WAITING} wait behind them (MAX_WAITING)"
+                "too many requests: {MAX_POSTS} are being sent (MAX_POSTS) and {MAX_WAITING} are queued (MAX_WAITING)"
             );
             self.fail(&id, &RpcError::internal(why)).await;
             return None;
@@ -330,12 +326,12 @@ impl SsePump {
         let error = match self.post(line, kind.method()).await {
             Ok(status) if status.is_success() => return None,
             Ok(StatusCode::NOT_FOUND | StatusCode::GONE) => {
-                return Some("the server no longer knows the stream".into());
+                return Some("the server no longer recognizes the stream".into());
             }
             Ok(status) => answer::refusal_error(status, None, &[]),
             Err(error) => error,
         };
-        tracing::debug!(%error, "a message was not taken");
+        tracing::debug!(%error, "cannot deliver a message");
         if let OutgoingKind::Request(id, _) = &kind {
             self.fail(id, &RpcError::internal(error.to_string())).await;
         }
@@ -363,7 +359,7 @@ impl SsePump {
             }
         });
         let posted = self.shared.away.timeout(POST_TIMEOUT, posted).await;
-        posted.unwrap_or_else(|| Err(no_sse("a message was not taken in time")))
+        posted.unwrap_or_else(|| Err(no_sse("a message was not accepted in time")))
     }
 }
 

@@ -208,13 +208,13 @@ impl ResponseStream {
                     }
                     Poll::Ready(Ok(OpenedStream::Refused(status))) if !status.is_server_error() => {
                         let what =
-                            format!("the stream broke off, and going on with it was refused ({status})");
+                            format!("the stream ended early, and the server refused to resume it ({status})");
                         self.fail(&what);
                     }
                     Poll::Ready(_) => self.resume(),
                     Poll::Pending => return Poll::Pending,
                 },
-                ResponseSource::Ended => self.fail("the stream broke off before the answer"),
+                ResponseSource::Ended => self.fail("the stream ended before the response"),
             }
         }
     }
@@ -229,7 +229,7 @@ impl ResponseStream {
     fn resume(&mut self) {
         let last_id = self.reader.last_event_id().to_owned();
         if !self.speech.revision.is_legacy() || last_id.is_empty() || self.failures >= MAX_RESUMPTIONS {
-            return self.fail("the stream broke off before the answer");
+            return self.fail("the stream ended before the response");
         }
         let pause = retry_delay(self.reader.retry(), self.failures);
         self.failures += 1;
@@ -262,7 +262,7 @@ impl ResponseStream {
                         self.handle_message(&data, message);
                     }
                 }
-                Err(error) => tracing::debug!(%error, "an event that is no message"),
+                Err(error) => tracing::debug!(%error, "ignored an event that is not a message"),
             },
             SseItem::Oversize(over) => {
                 if over.response() == Some(&RequestId::Number(self.id)) {
@@ -339,7 +339,7 @@ impl ResponseStream {
 impl Drop for ResponseStream {
     fn drop(&mut self) {
         self.shared.streaming().remove(&self.id);
-        let gone = RpcError::internal("the call that this belongs to is over");
+        let gone = RpcError::internal("the call that this request belongs to has ended");
         // Also behind an answer: the server waits for one to each of its questions.
         while let Some(question) = self.mailbox.question() {
             self.inbox.push(question);

@@ -56,6 +56,6 @@ fn add(roots: &mut RootCertStore, file: Option<&Path>, folder: Option<&Path>) ->
     let place = file.or(folder).unwrap_or_else(|| Path::new(""));
     Err(match found.errors.first() {
         Some(error) => format!("{}: {}", place.display(), crate::error::chain(error)),
-        None => format!("there is no certificate in {}", place.display()),
+        None => format!("no certificate found in {}", place.display()),
     })
 }

@@ -33,7 +33,7 @@ impl HttpLinkShared {
                         self.handle_unsolicited_message(data, message, session, speech);
                     }
                 }
-                Err(error) => tracing::debug!(%error, "an event that is no message"),
+                Err(error) => tracing::debug!(%error, "ignored an event that is not a message"),
             },
             SseItem::Oversize(over) => self.handle_oversize(over, session),
             SseItem::Mark | SseItem::Endpoint(_) => {}
@@ -90,7 +90,8 @@ impl HttpLinkShared {
         match youngest {
             _ if ambiguous => {
                 drop(streaming);
-                let error = RpcError::internal("it cannot be told whose call this question belongs to");
+                let error =
+                    RpcError::internal("ambiguous request: calls of several principals are in flight");
                 self.answer(session, &id, Err(&error));
             }
             Some((_, mailbox)) => mailbox.put_question(LinkEvent::Question(id, method, params)),
@@ -124,7 +125,7 @@ impl HttpLinkShared {
         over: &OversizeMessage,
         session: &Arc<HttpClientSession>,
     ) {
-        tracing::warn!(bytes = over.seen, limit = over.limit, "a message over the limit was skipped");
+        tracing::warn!(bytes = over.seen, limit = over.limit, "oversize message skipped");
         if let OversizeSubject::Request(id) = &over.subject {
             session.add_server_request(id);
             self.answer(session, id, Err(&over.to_error()));
@@ -141,7 +142,7 @@ impl HttpLinkShared {
     ) -> bool {
         if speech.revision >= Revision::V2026_07_28 {
             // Servers send no requests from 2026-07-28 on, and clients no answers.
-            tracing::warn!(%method, "the server sent a request, which its revision does not have");
+            tracing::warn!(%method, "ignored a request from the server: its revision does not allow them");
             return false;
         }
         let Some(open) = session.add_server_request(id) else { return false };

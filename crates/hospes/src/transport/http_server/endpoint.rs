@@ -290,7 +290,7 @@ fn expects_continue(parts: &http::request::Parts) -> bool {
 /// The response to a request for another path.
 fn other_path_response(inner: &EndpointInner, parts: &http::request::Parts) -> Response<Body> {
     inner.page(parts).unwrap_or_else(|| {
-        let why = format!("nothing is served here; the endpoint is {}", inner.limits.path);
+        let why = format!("not found; the endpoint is {}", inner.limits.path);
         rejection_response(&HttpRejection::new(StatusCode::NOT_FOUND, RpcError::invalid_request(why)))
     })
 }
@@ -305,7 +305,8 @@ impl EndpointInner {
         let limit = self.limits.concurrent_calls;
         if self.calls.fetch_add(calls, Ordering::AcqRel) + calls > limit {
             self.calls.fetch_sub(calls, Ordering::AcqRel);
-            let why = format!("{limit} calls are running already (setting max_concurrent_calls)");
+            let why =
+                format!("too many concurrent calls: the limit is {limit} (setting max_concurrent_calls)");
             return Err(busy_rejection(Some(id.clone()), why));
         }
         Ok(CallPermit { endpoint: Arc::clone(self), calls })

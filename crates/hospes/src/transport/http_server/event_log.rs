@@ -157,7 +157,7 @@ impl EventLog {
             tracing::warn!(
                 stream = self.number,
                 lost = first - reader.position - 1,
-                "events were given up before the client came back (limits max_logged_events, max_logged_bytes)"
+                "events were discarded before the client resumed (limits max_logged_events, max_logged_bytes)"
             );
             reader.position = first - 1;
         }

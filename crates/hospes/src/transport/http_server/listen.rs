@@ -28,7 +28,7 @@ pub(super) fn get(
     let cursor = last.to_str().ok().and_then(EventCursor::read);
     let found = cursor.and_then(|cursor| Some((session.stream(cursor)?, cursor)));
     let Some((log, cursor)) = found else {
-        let why = "Last-Event-ID names no stream of this session, or one that was given up";
+        let why = "Last-Event-ID does not name a stream of this session, or the stream was discarded";
         return Err(HttpRejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why)));
     };
     let mut reader = log.reader(cursor.position);

@@ -98,7 +98,7 @@ pub(super) fn plan<'a>(
             inner.admission.route_batch(head)?;
             let session = find_session(inner, parts, head, None)?;
             if !session.session().has_batches() {
-                let why = "this revision has no batches: send one message per request";
+                let why = "this revision does not support batches: send one message per request";
                 return Err(HttpRejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why)));
             }
             Ok(PostPlan::Batch { session, messages })
@@ -308,7 +308,7 @@ fn begin_batch(
         match message {
             Ok(JsonRpcMessage::Request(request)) if request.method == Method::Initialize.name() => {
                 // BATCH-03.
-                let error = RpcError::invalid_request("initialize is never part of a batch");
+                let error = RpcError::invalid_request("initialize cannot be part of a batch");
                 message::write_error(&mut text, Some(&request.id), &error);
             }
             Ok(JsonRpcMessage::Request(request)) => {
@@ -382,7 +382,7 @@ async fn open(
         }
         Err(SessionTableFull(max)) => rejection_response(&busy_rejection(
             Some(id),
-            format!("{max} sessions are open already (setting max_sessions)"),
+            format!("too many sessions: the limit is {max} (setting max_sessions)"),
         )),
     }
 }

@@ -39,8 +39,9 @@ impl BufferReservation {
         let counter = &self.endpoint.buffered;
         if counter.fetch_add(more, Ordering::AcqRel) + more > limit {
             counter.fetch_sub(more, Ordering::AcqRel);
-            let why =
-                format!("requests of {limit} bytes are being served already (setting max_buffered_bytes)");
+            let why = format!(
+                "too many buffered requests: the limit is {limit} bytes (setting max_buffered_bytes)"
+            );
             return Err(busy_rejection(None, why));
         }
         self.bytes = bytes;
@@ -99,7 +100,7 @@ where
                 Err(_) => continue,
             },
             Ok(Some(Err(error))) => {
-                let why = format!("the body broke off: {error}");
+                let why = format!("the request body ended early: {error}");
                 return Err(HttpRejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why)));
             }
             Err(()) => {

@@ -197,7 +197,7 @@ impl HttpServer {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of descriptors, mostly: those that are open will be closed again.
-                    tracing::warn!(%error, "a connection could not be taken");
+                    tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
@@ -226,7 +226,7 @@ impl HttpServer {
         all().for_each(Endpoint::close);
         stage.send_replace(ShutdownStage::Closing);
         if tokio::time::timeout(self.shutdown, stage.closed()).await.is_err() {
-            tracing::warn!("calls were still running after the shutdown timeout");
+            tracing::warn!("shutdown timeout elapsed with calls still running");
             all().for_each(Endpoint::abort);
             stage.send_replace(ShutdownStage::Closed);
             let _ = tokio::time::timeout(ABORT_GRACE, stage.closed()).await;
@@ -370,7 +370,7 @@ async fn serve(
             biased;
             result = &mut served => {
                 if let Err(error) = result {
-                    tracing::debug!(%error, "a connection broke");
+                    tracing::debug!(%error, "connection failed");
                 }
                 break;
             }
@@ -416,8 +416,8 @@ async fn run_middleware(
 
 async fn reject_connection(mut stream: TcpStream, max: usize) {
     let body = format!(
-        "{{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{{\"code\":-32603,\"message\":\"{max} connections are open already \
-         (setting max_connections)\"}}}}"
+        "{{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{{\"code\":-32603,\"message\":\"too many connections: the \
+         limit is {max} (setting max_connections)\"}}}}"
     );
     let head = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\n\

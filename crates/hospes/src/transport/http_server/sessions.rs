@@ -242,7 +242,7 @@ impl SessionTable {
             let gone: Vec<_> =
                 lock(shard).iter().filter(|entry| expired(entry)).map(|entry| Arc::clone(&entry.0)).collect();
             for session in gone {
-                tracing::debug!(id = ?session.id, "a session has expired (setting session_idle_timeout)");
+                tracing::debug!(id = ?session.id, "session expired (setting session_idle_timeout)");
                 self.remove(&session);
             }
         }
@@ -266,7 +266,7 @@ impl SessionTable {
                 .max_by_key(|entry| now.wrapping_sub(entry.0.used.load(Ordering::Relaxed)))
                 .map(|entry| Arc::clone(&entry.0));
             if let Some(oldest) = oldest {
-                tracing::info!(id = ?oldest.id, "an idle session makes room (setting max_sessions)");
+                tracing::info!(id = ?oldest.id, "idle session evicted (setting max_sessions)");
                 self.remove(&oldest);
                 return true;
             }

@@ -120,7 +120,7 @@ impl EndpointBuilder {
     pub fn allow_host(mut self, host: &str) -> Self {
         assert!(
             AllowedHosts::is_valid_form(host),
-            "{host:?} is no value of Host: write mcp.example.org, or with a port mcp.example.org:8443"
+            "{host:?} is not a valid Host value: write mcp.example.org, or with a port mcp.example.org:8443"
         );
         self.admission.hosts = self.admission.hosts.allow(host);
         self
@@ -143,7 +143,7 @@ impl EndpointBuilder {
     pub fn allow_origin(mut self, origin: &str) -> Self {
         assert!(
             AllowedOrigins::is_valid_form(origin),
-            "{origin:?} is no value of Origin: write https://example.org, or with any port https://example.org:*"
+            "{origin:?} is not a valid Origin value: write https://example.org, or with any port https://example.org:*"
         );
         self.admission.origins = self.admission.origins.allow(origin);
         self

@@ -122,7 +122,7 @@ impl SseTransport {
         };
         let found = self.streams().get(id).cloned();
         found.filter(|stream| stream.principal == sender(parts).principal).ok_or_else(|| {
-            let why = format!("no such stream is open; open one at {}", self.stream_path);
+            let why = format!("stream not found; open one at {}", self.stream_path);
             HttpRejection::new(StatusCode::NOT_FOUND, RpcError::invalid_request(why))
         })
     }
@@ -193,7 +193,7 @@ fn open(
         if streams.len() >= sse.max {
             return Err(busy_rejection(
                 None,
-                format!("{} streams are open already (setting max_sessions)", sse.max),
+                format!("too many streams: the limit is {} (setting max_sessions)", sse.max),
             ));
         }
         streams.insert(id.as_str().into(), Arc::clone(&stream));
@@ -241,7 +241,8 @@ fn accept_message(
     if let message::Frame::Single(JsonRpcMessage::Request(request)) = &frame {
         let limit = inner.limits.concurrent_calls;
         if inner.calls_running() >= limit {
-            let why = format!("{limit} calls are running already (setting max_concurrent_calls)");
+            let why =
+                format!("too many concurrent calls: the limit is {limit} (setting max_concurrent_calls)");
             return Err(busy_rejection(Some(request.id.clone()), why));
         }
     }
@@ -249,7 +250,7 @@ fn accept_message(
     stream.inbox.try_send(body).map_err(|error| match error {
         mpsc::error::TrySendError::Full(_) => {
             let why = format!(
-                "{MAX_WAITING_MESSAGES} messages wait for the stream to take them (limit max_waiting_messages)"
+                "too many queued messages: the limit is {MAX_WAITING_MESSAGES} (limit max_waiting_messages)"
             );
             busy_rejection(None, why)
         }

@@ -64,7 +64,7 @@ impl Drop for BackgroundCall {
     fn drop(&mut self) {
         if let Some(id) = self.unanswered.take() {
             let mut text = Vec::new();
-            message::write_error(&mut text, Some(&id), &RpcError::internal("the call broke off"));
+            message::write_error(&mut text, Some(&id), &RpcError::internal("the call was aborted"));
             self.answer(text);
         }
         self.counter().fetch_sub(1, Ordering::AcqRel);

@@ -93,7 +93,7 @@ where
         let mut shutdown = pin!(shutdown);
         let ended = std::future::poll_fn(|cx| {
             if matches!(self.phase, StreamConnectionPhase::Serving) && shutdown.as_mut().poll(cx).is_ready() {
-                tracing::info!("asked to end: finishing what was accepted");
+                tracing::info!("shutdown requested: finishing accepted requests");
                 self.drain();
             }
             self.poll(cx)
@@ -119,7 +119,7 @@ where
                     }
                     Ok(_) => continue,
                     Err(error) => {
-                        tracing::warn!(%error, "reading failed");
+                        tracing::warn!(%error, "read failed");
                         self.drain();
                     }
                 }
@@ -136,7 +136,7 @@ where
                 Poll::Ready(Ok(false)) | Poll::Pending => {}
                 Poll::Ready(Err(error)) => {
                     // The client is gone (EPIPE): nobody is left to answer.
-                    tracing::debug!(%error, "writing failed");
+                    tracing::debug!(%error, "write failed");
                     return Poll::Ready(Ok(()));
                 }
             }
@@ -156,7 +156,7 @@ where
         if let Some(endless) = self.framer.poll_endless() {
             tracing::warn!(
                 limit = self.limits.message_bytes,
-                "a line goes on without end (setting max_message_bytes); the connection ends"
+                "a line exceeds the limit (setting max_message_bytes); closing the connection"
             );
             self.duplex.handle_line(endless, cx, &mut self.out);
             self.drain();

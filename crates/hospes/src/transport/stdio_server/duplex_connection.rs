@@ -118,7 +118,7 @@ impl DuplexConnection {
     pub(in crate::transport) fn close(&mut self) {
         self.closed = true;
         if let Some(session) = &self.session {
-            session.fail_questions("the client has closed its side before it answered");
+            session.fail_questions("the client closed the connection before it answered");
         }
         for stream in self.streams.drain(..) {
             stream.stop(CallStopReason::ShuttingDown);
@@ -196,7 +196,7 @@ impl DuplexConnection {
         out: &mut Vec<u8>,
     ) {
         if self.session.as_ref().is_none_or(|session| !session.has_batches()) {
-            let why = "batches belong to revision 2025-03-26 alone: send one message a line";
+            let why = "only revision 2025-03-26 supports batches: send one message per line";
             return self.refuse(out, None, RpcError::invalid_request(why));
         }
         let is_owed = |part: &_| match part {
@@ -220,7 +220,7 @@ impl DuplexConnection {
 
     /// The question fails whose answer cannot be read.
     fn fail_question(&self, fault: message::DecodeError) {
-        tracing::warn!(error = %fault, "an answer of the client's is none");
+        tracing::warn!(error = %fault, "invalid response from the client");
         if let (Some(session), Some(id)) = (&self.session, &fault.answers) {
             session.handle_lost_response(id, fault.error);
         }
@@ -287,7 +287,7 @@ impl DuplexConnection {
         {
             if batch.is_some() && request.method == Method::Initialize.name() {
                 // BATCH-03.
-                let error = RpcError::invalid_request("initialize is never part of a batch");
+                let error = RpcError::invalid_request("initialize cannot be part of a batch");
                 return self.answer_error(out, batch, &request.id, error);
             }
             match self.adapter.admit(session, whole, request, None, out) {
@@ -422,10 +422,10 @@ impl DuplexConnection {
         };
         let stop = running.register(table)?;
         if running.is_listen() {
-            debug_assert!(batch.is_none(), "batches are of another era");
+            debug_assert!(batch.is_none(), "modern sessions have no batches");
             self.streams.retain(|stream| Arc::strong_count(stream) > 1);
             if self.streams.len() >= MAX_STREAMS {
-                let why = format!("more than {MAX_STREAMS} streams of changes (limit max_streams)");
+                let why = format!("more than {MAX_STREAMS} subscription streams (limit max_streams)");
                 return Err(RpcError::internal(why));
             }
             self.streams.push(stop);
@@ -446,7 +446,9 @@ impl DuplexConnection {
             None => self.modern.check(id)?,
         }
         if self.queue.contains(id) {
-            return Err(RpcError::invalid_request(format!("a request with the id {id} is still waiting")));
+            return Err(RpcError::invalid_request(format!(
+                "the request id {id} is still in use by an earlier request"
+            )));
         }
         self.queue.push(id, whole);
         Ok(())

@@ -301,7 +301,7 @@ async fn what_cannot_be_written_has_not_happened() {
     desk.decide(&decided, ApprovalDecision::allow(), CONSOLE).await.unwrap();
     place.spoil("ALTER TABLE matters RENAME TO away");
     assert_eq!(desk.submit(returning(1, 1)).unwrap().persist().await, Err(ApprovalQueueError::Store));
-    assert!(ApprovalQueueError::Store.message().contains("the log says why"));
+    assert!(ApprovalQueueError::Store.message().contains("see the log"));
     let refused = desk.decide(&open, ApprovalDecision::allow(), CONSOLE).await;
     assert!(matches!(refused, Err(DecideError::Store(_))), "{refused:?}");
     assert_eq!(desk.redeem(&decided, &[2; 32], None).await, Err(ApprovalQueueError::Store));

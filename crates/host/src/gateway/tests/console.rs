@@ -46,7 +46,7 @@ async fn a_call_waits_for_the_console() {
             );
             assert_eq!(results.0.all_text(), "written", "{up} behind {down}");
             assert!(
-                results.1.has_failed() && results.1.all_text().contains("the person said no: wrong folder")
+                results.1.has_failed() && results.1.all_text().contains("the user denied it: wrong folder")
             );
             assert_eq!(called.load(Ordering::SeqCst), 1);
             let ApprovalCard::Call(card) = &seen[1].card else { panic!("a call") };
@@ -236,7 +236,7 @@ async fn what_comes_of_edited_arguments_is_reviewed_where_a_rule_says_so() {
                 at_console(strong.approvals(), vec![edited, ApprovalDecision::deny_because("too much")])
             );
             let said = result.unwrap().all_text();
-            assert!(said.ends_with("the person kept it back: too much"), "{up} behind {down}: {said}");
+            assert!(said.ends_with("the user withheld it: too much"), "{up} behind {down}: {said}");
             let ApprovalCard::Result(card) = &seen[1].card else { panic!("a result: {seen:?}") };
             assert!(card.arguments.as_str().contains("/private/a"), "{card:?}");
             assert_eq!(called.load(Ordering::SeqCst), 1);
@@ -304,7 +304,7 @@ async fn a_result_that_is_to_be_reviewed_is_what_the_person_lets_through() {
             (edited, "less"),
             (
                 ApprovalDecision::deny_because("private"),
-                "its result is not shown: the person kept it back: private",
+                "its result is not shown: the user withheld it: private",
             ),
         ] {
             let (result, seen) = tokio::join!(

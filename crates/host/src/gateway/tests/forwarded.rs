@@ -317,12 +317,12 @@ async fn a_task_may_ask_only_what_its_server_may() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let said = said.unwrap_err();
-    assert!(said.contains("wanted an answer of yours"), "{said}");
+    assert!(said.contains("requested an answer from you"), "{said}");
     until("ended", || place.cancels() > 0).await;
     place.seen();
     let answers = json!({ "taskId": other, "inputResponses": answers_of("a") });
     let said = place.does(&Method::TasksUpdate, answers).await.unwrap_err();
-    assert!(said.contains("wanted an answer of yours"), "{said}");
+    assert!(said.contains("requested an answer from you"), "{said}");
     until("ended", || place.cancels() > 0).await;
     assert_eq!(place.seen(), ["tasks/cancel"]);
 }

@@ -136,8 +136,8 @@ async fn a_person_sees_what_would_be_called_with_what_and_why() {
         "Points to: ",
         "evil.example",
         "safe\\u{202e}txt",
-        "Nothing says that this cannot destroy anything",
-        "Asked because: no rule fits",
+        "This may be destructive",
+        "Asked because: no rule matches",
     ] {
         assert!(asked.contains(part), "{part}: {asked}");
     }
@@ -281,7 +281,7 @@ async fn a_server_that_wants_what_is_forbidden_gets_no_answer() {
         let host = House::default().with("files", up, counting(&called)).guarded(&guard(rules)).start();
         let (client, _) = answering(&host, down, vec![]).await;
         let refused = client.call("files__move", ()).await.unwrap_err().to_string();
-        assert!(refused.contains("an answer of yours"), "{refused}");
+        assert!(refused.contains("an answer from you"), "{refused}");
         assert_eq!(called.load(Ordering::SeqCst), 0);
     }
 }

@@ -199,7 +199,7 @@ async fn a_decision_outlives_the_host_and_is_good_for_what_was_asked_and_once() 
                 if machine.called() != expected {
                     wrong.push(what.clone());
                 }
-                if way == Denied && !what.contains("the person said no: wrong folder") {
+                if way == Denied && !what.contains("the user denied it: wrong folder") {
                     wrong.push(what);
                 }
                 for desk in [runs, machine.starts(&rules).await] {
@@ -362,7 +362,7 @@ async fn what_an_older_application_asked_is_withdrawn_when_the_host_ends() {
             let entry = &found.iter().find(withdrawn).expect("the record says so").entry;
             assert_eq!(
                 (entry.matter.as_deref(), entry.by.as_deref()),
-                (Some(&*id), Some("the host, which ended"))
+                (Some(&*id), Some("the host, on shutdown"))
             );
         }
         calling.abort();

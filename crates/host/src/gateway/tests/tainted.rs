@@ -267,7 +267,7 @@ async fn no_lasting_permission_silences_it_and_none_is_offered() {
         // Each time anew: a yes is for the data that is shown.
         assert_eq!(send().await.unwrap().all_text(), "sent", "{pair}");
         let refused = send().await.unwrap();
-        assert!(refused.has_failed() && refused.all_text().contains("the person said no"), "{refused:?}");
+        assert!(refused.has_failed() && refused.all_text().contains("the user denied it"), "{refused:?}");
         assert_eq!((asked.lock().unwrap().len(), sent.load(Ordering::SeqCst)), (3, 3), "{pair}");
 
         // The same at the console, and the card says why.

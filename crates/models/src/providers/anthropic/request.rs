@@ -141,8 +141,8 @@ fn message<'a>(
             Block::Text(text) if text.text.is_empty() && message.content.len() > 1 => continue,
             Block::Text(text) => AnthropicContent::Text { text: text.text.clone() },
             Block::Image(image) if !is_assistant => part_of_picture(&image.data, &image.mime_type)?,
-            Block::Image(_) => return unsupported(NAME, "a picture in a message of the assistant"),
-            Block::Audio(audio) => return unsupported(NAME, format!("sound ({})", audio.mime_type)),
+            Block::Image(_) => return unsupported(NAME, "an image in an assistant message"),
+            Block::Audio(audio) => return unsupported(NAME, format!("audio ({})", audio.mime_type)),
             Block::ToolUse(tool_use) => AnthropicContent::ToolUse {
                 id: &tool_use.id,
                 name: names.wire_name(&tool_use.name),
@@ -158,7 +158,7 @@ fn message<'a>(
                         ResultPiece::Other(kind) => {
                             return unsupported(
                                 NAME,
-                                format!("{kind} in a tool's result (it takes text and pictures there)"),
+                                format!("{kind} in a tool result (only text and images are supported there)"),
                             );
                         }
                     });
@@ -205,7 +205,7 @@ fn metadata(params: &CreateMessageParams, left_out: &mut Vec<OmittedPart>) -> Op
     let members: BTreeMap<String, serde_json::Value> = metadata.decode().unwrap_or_default();
     let user_id = members.get("user_id").and_then(|id| id.as_str()).map(str::to_owned);
     if members.len() > usize::from(user_id.is_some()) {
-        left_out.push(OmittedPart::Metadata("Anthropic has a place only for user_id, a text".to_owned()));
+        left_out.push(OmittedPart::Metadata("Anthropic accepts only `user_id`, a string".to_owned()));
     }
     user_id.map(|user_id| AnthropicMetadata { user_id })
 }

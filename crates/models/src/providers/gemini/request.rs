@@ -123,7 +123,7 @@ pub(super) fn compose(model: &str, params: &CreateMessageParams) -> Result<Compo
     if params.stop_sequences.len() > MAX_STOPS {
         return unsupported(
             NAME,
-            format!("{} stop sequences (it takes {MAX_STOPS})", params.stop_sequences.len()),
+            format!("{} stop sequences (at most {MAX_STOPS})", params.stop_sequences.len()),
         );
     }
     let mut contents = Vec::with_capacity(params.messages.len());
@@ -191,7 +191,7 @@ fn content<'a>(
         parts.push(match block {
             Block::Text(text) => GeminiPart { text: Some(&text.text), ..GeminiPart::default() },
             Block::Image(_) | Block::Audio(_) if is_assistant => {
-                return unsupported(NAME, "a picture or sound in a message of the assistant");
+                return unsupported(NAME, "an image or audio in an assistant message");
             }
             Block::Image(image) => {
                 check_image_type(&image.mime_type, &PICTURES, NAME)?;

@@ -53,17 +53,16 @@ impl ModelFileHeader {
         let architecture = text("general.architecture").map_or("none", String::as_str);
         if architecture != ARCHITECTURE {
             return Err(format!(
-                "the model in {at} has the architecture {architecture:?}, and {ARCHITECTURE:?} is what can be run here"
+                "the model in {at} has the unsupported architecture {architecture:?}; only {ARCHITECTURE:?} can be run \
+                 here"
             ));
         }
         tokenizer(&content).map_err(|why| format!("the tokenizer in {at} cannot be used: {why}"))?;
         let template = text("tokenizer.chat_template").cloned().ok_or_else(|| {
-            format!(
-                "{at} has no chat template (tokenizer.chat_template): take a model made for conversations"
-            )
+            format!("{at} has no chat template (tokenizer.chat_template); use a model made for conversations")
         })?;
         super::prompt::check(&template)
-            .map_err(|why| format!("the chat template in {at} is broken: {why}"))?;
+            .map_err(|why| format!("the chat template in {at} is invalid: {why}"))?;
         let own = number(&content, &format!("{ARCHITECTURE}.context_length")).unwrap_or(MAX_SEQ_LEN);
         let id = |key: &str| number(&content, &format!("tokenizer.ggml.{key}_token_id"));
         let tokens = content.metadata.get("tokenizer.ggml.tokens").and_then(|value| value.to_vec().ok());
@@ -75,7 +74,7 @@ impl ModelFileHeader {
             ["eos", "eot", "eom"].iter().filter_map(|key| u32::try_from(id(key)?).ok()).collect();
         if ends.is_empty() {
             return Err(format!(
-                "{at} does not say which token ends an answer (tokenizer.ggml.eos_token_id)"
+                "{at} does not define the end-of-sequence token (tokenizer.ggml.eos_token_id)"
             ));
         }
         let stem = || path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
@@ -107,7 +106,7 @@ fn open(path: &Path) -> Result<(Content, BufReader<File>), String> {
     let mut reader = BufReader::new(File::open(path).map_err(|error| unreadable(&error))?);
     let mut magic = [0; 4];
     if reader.read_exact(&mut magic).is_err() || &magic != b"GGUF" {
-        return Err(format!("{} is no GGUF file", path.display()));
+        return Err(format!("{} is not a GGUF file", path.display()));
     }
     reader.rewind().map_err(|error| unreadable(&error))?;
     let content = Content::read(&mut reader).map_err(|error| unreadable(&error))?;
@@ -137,7 +136,7 @@ fn tokenizer(content: &Content) -> Result<Tokenizer, String> {
         Some("smollm") => Some(Sequence::new(vec![Digits::new(true).into(), bytes().into()]).into()),
         // "llama-bpe" is what newer files call Llama 3's, and the library does not know it by that name.
         Some("llama-bpe") => {
-            return Err("its pieces are cut in the way \"llama-bpe\", which is not known here".to_owned());
+            return Err("its pre-tokenizer \"llama-bpe\" is not supported".to_owned());
         }
         _ => Some(bytes().into()),
     };

@@ -42,10 +42,10 @@ pub(super) fn turns(params: &CreateMessageParams) -> Result<Vec<PromptTurn>, Mod
         for block in &message.content {
             match block {
                 Block::Text(text) => texts.push(text.text.as_str()),
-                Block::Image(image) => return unsupported(NAME, format!("a picture ({})", image.mime_type)),
-                Block::Audio(audio) => return unsupported(NAME, format!("sound ({})", audio.mime_type)),
+                Block::Image(image) => return unsupported(NAME, format!("an image ({})", image.mime_type)),
+                Block::Audio(audio) => return unsupported(NAME, format!("audio ({})", audio.mime_type)),
                 Block::ToolUse(_) | Block::ToolResult(_) => {
-                    return unsupported(NAME, "the uses of tools and their results");
+                    return unsupported(NAME, "tool uses and tool results");
                 }
                 _ => return unsupported(NAME, "content of an unknown type"),
             }
@@ -75,7 +75,7 @@ pub(super) fn encode(
         };
         let encoded = add(tokenizer, text).map_err(|error| ModelError::Unusable {
             model: header.name.clone(),
-            why: format!("its tokenizer fails ({error})"),
+            why: format!("its tokenizer failed ({error})"),
         })?;
         tokens.extend(encoded);
     }
@@ -113,7 +113,7 @@ fn render(header: &ModelFileHeader, turns: &[PromptTurn]) -> Result<String, Mode
     rendered.map_err(|error| ModelError::Unsupported {
         provider: NAME,
         what: format!(
-            "this conversation: its template says {}",
+            "this conversation; its chat template reports: {}",
             crate::error::sanitize_provider_text(&error.to_string())
         ),
     })
@@ -230,9 +230,9 @@ mod tests {
         let with_tool = asked("x").with_tools(vec![tool]);
         let mut pictured = asked("x");
         pictured.messages[0].content = vec![ImageContent::new("AAAA", "image/png").into()];
-        for (params, says) in [(with_tool, "tools"), (pictured, "a picture (image/png)")] {
+        for (params, says) in [(with_tool, "tools"), (pictured, "an image (image/png)")] {
             let error = turns(&params).unwrap_err();
-            assert_eq!(error.to_string(), format!("a local model cannot take {says}"));
+            assert_eq!(error.to_string(), format!("a local model does not support {says}"));
         }
         assert!(turns(&CreateMessageParams::new(Vec::new(), 1)).is_err());
     }

@@ -81,7 +81,7 @@ fn answer(
     request: &WorkerRequest,
 ) -> Result<WorkerResult, WorkerError> {
     let failed = |error: &dyn std::fmt::Display| {
-        let why = format!("it fails at its work ({error})");
+        let why = format!("inference failed ({error})");
         WorkerError::Failed(ModelError::Unusable { model: header.name.clone(), why })
     };
     let prompt = prompt::encode(header, model, &request.turns).map_err(WorkerError::Failed)?;

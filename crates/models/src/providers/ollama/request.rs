@@ -129,8 +129,8 @@ fn write_message<'a>(
         match block {
             Block::Text(text) => texts.push(text.text.as_str()),
             Block::Image(image) if !is_assistant => said.images.push(&image.data),
-            Block::Image(_) => return unsupported(NAME, "a picture in a message of the assistant"),
-            Block::Audio(audio) => return unsupported(NAME, format!("sound ({})", audio.mime_type)),
+            Block::Image(_) => return unsupported(NAME, "an image in an assistant message"),
+            Block::Audio(audio) => return unsupported(NAME, format!("audio ({})", audio.mime_type)),
             Block::ToolUse(tool_use) => said.tool_calls.push(OllamaToolCall {
                 id: &tool_use.id,
                 function: OllamaCalledFunction {

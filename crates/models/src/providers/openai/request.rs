@@ -123,7 +123,7 @@ pub(super) fn compose(
         }
     }
     if provider.is_own() && params.stop_sequences.len() > 4 {
-        return unsupported(NAME, format!("{} stop sequences (it takes 4)", params.stop_sequences.len()));
+        return unsupported(NAME, format!("{} stop sequences (at most 4)", params.stop_sequences.len()));
     }
     let choice = match tool_choice(params, NAME)? {
         _ if params.tools.is_empty() => None,
@@ -176,7 +176,7 @@ fn user<'a>(
                     "audio/wav" | "audio/x-wav" | "audio/wave" | "audio/vnd.wave" => "wav",
                     "audio/mpeg" | "audio/mp3" => "mp3",
                     kind => {
-                        return unsupported(NAME, format!("a sound of type {kind} (it takes wav and mp3)"));
+                        return unsupported(NAME, format!("audio of type {kind} (supported: wav, mp3)"));
                     }
                 };
                 parts.push(OpenAiPart::InputAudio { input_audio: InputAudio { data: &audio.data, format } });
@@ -189,7 +189,7 @@ fn user<'a>(
                     ..text_message("tool", content)
                 });
             }
-            _ => return unsupported(NAME, "such content in a message of the user"),
+            _ => return unsupported(NAME, "such content in a user message"),
         }
     }
     if !results {
@@ -225,7 +225,7 @@ fn assistant<'a>(
                     arguments: tool_use.input.as_str(),
                 },
             }),
-            _ => return unsupported(NAME, "a picture or sound in a message of the assistant"),
+            _ => return unsupported(NAME, "an image or audio in an assistant message"),
         }
     }
     // A message without words is `null` where there are tool calls, which need none.
@@ -251,9 +251,9 @@ fn metadata<'a>(
 ) -> Option<&'a RawJson> {
     let metadata = params.metadata.as_ref().filter(|metadata| metadata.as_bytes() != b"{}")?;
     let why = if provider.is_own() {
-        "OpenAI takes it only for answers that it stores"
+        "OpenAI accepts it only for answers that it stores"
     } else if metadata.decode::<std::collections::BTreeMap<String, String>>().is_err() {
-        "this format has a place only for texts"
+        "this format supports only string values"
     } else {
         return Some(metadata);
     };

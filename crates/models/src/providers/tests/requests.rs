@@ -90,7 +90,7 @@ fn openai() {
     );
     assert_eq!(
         left_out(super::openai(), &with_media()),
-        ["metadata is not passed on: this format has a place only for texts"]
+        ["metadata is not sent: this format supports only string values"]
     );
     let body = composed(super::openai(), &with_tools());
     assert_eq!(
@@ -147,8 +147,8 @@ fn anthropic() {
     assert_eq!(
         left_out(super::anthropic(), &media),
         [
-            "the temperature is changed: 1.5 becomes 1, the most there is",
-            "metadata is not passed on: Anthropic has a place only for user_id, a text"
+            "the temperature is changed: 1.5 is reduced to the maximum of 1",
+            "metadata is not sent: Anthropic accepts only `user_id`, a string"
         ]
     );
     let mut tools = with_tools();
@@ -209,7 +209,7 @@ fn gemini() {
     );
     assert_eq!(
         left_out(super::gemini(), &with_media()),
-        ["metadata is not passed on: Gemini has no place for it"]
+        ["metadata is not sent: Gemini does not support it"]
     );
     let tools = with_tools();
     let body = composed(super::gemini(), &tools);
@@ -313,18 +313,22 @@ fn what_a_provider_cannot_take_is_said_before_anything_is_sent() {
         (
             &own as &dyn ModelProvider,
             &sound,
-            "OpenAI cannot take a sound of type audio/ogg (it takes wav and mp3)",
+            "OpenAI does not support audio of type audio/ogg (supported: wav, mp3)",
         ),
-        (&own, &tiff, "OpenAI cannot take a picture of type image/tiff (it takes image/jpeg"),
-        (&own, &stops(5), "OpenAI cannot take 5 stop sequences (it takes 4)"),
-        (&own, &pictured, "OpenAI cannot take image/png in a tool's result (it takes text there)"),
-        (super::anthropic(), &sound, "Anthropic cannot take sound (audio/ogg)"),
-        (super::anthropic(), &tiff, "Anthropic cannot take a picture of type image/tiff"),
-        (super::gemini(), &stops(6), "Gemini cannot take 6 stop sequences (it takes 5)"),
-        (super::gemini(), &pictured, "Gemini cannot take image/png in a tool's result"),
-        (super::ollama(), &sound, "Ollama cannot take sound (audio/ogg)"),
-        (super::ollama(), &required, "Ollama cannot take a tool choice of \"required\""),
-        (super::ollama(), &odd, "Ollama cannot take the tool choice \"perhaps\""),
+        (&own, &tiff, "OpenAI does not support an image of type image/tiff (supported: image/jpeg"),
+        (&own, &stops(5), "OpenAI does not support 5 stop sequences (at most 4)"),
+        (
+            &own,
+            &pictured,
+            "OpenAI does not support image/png in a tool result (only text is supported there)",
+        ),
+        (super::anthropic(), &sound, "Anthropic does not support audio (audio/ogg)"),
+        (super::anthropic(), &tiff, "Anthropic does not support an image of type image/tiff"),
+        (super::gemini(), &stops(6), "Gemini does not support 6 stop sequences (at most 5)"),
+        (super::gemini(), &pictured, "Gemini does not support image/png in a tool result"),
+        (super::ollama(), &sound, "Ollama does not support audio (audio/ogg)"),
+        (super::ollama(), &required, "Ollama does not support a tool choice of \"required\""),
+        (super::ollama(), &odd, "Ollama does not support the tool choice \"perhaps\""),
     ] {
         let error = provider.check(params).unwrap_err();
         assert!(error.to_string().contains(said), "{error}");
@@ -347,22 +351,25 @@ fn what_breaks_the_specification_is_invalid_for_every_provider() {
     for (params, said) in [
         (params(Vec::new()), "it has no messages"),
         (CreateMessageParams::new(vec![SamplingMessage::user("x")], 0), "maxTokens is 0"),
-        (hello().with_temperature(f64::NAN), "the temperature is no number of 0 or more"),
-        (hello().with_metadata(raw(&json!([]))), "metadata is no object"),
+        (hello().with_temperature(f64::NAN), "the temperature is not a non-negative number"),
+        (hello().with_metadata(raw(&json!([]))), "metadata is not an object"),
         (
             hello().with_tools(vec![Tool::new("t", raw(&json!("s")))]),
-            "the inputSchema of the tool \"t\" is no object",
+            "the inputSchema of the tool \"t\" is not an object",
         ),
-        (params(vec![say(Role::from("system"), "x".into())]), "a role that is neither user nor assistant"),
+        (
+            params(vec![say(Role::from("system"), "x".into())]),
+            "the role of a message is neither user nor assistant",
+        ),
         (params(vec![SamplingMessage::assistant(used("a"))]), "it ends with a tool use that has no result"),
         (talk(SamplingMessage::user("x")), "a tool use is not followed by its result"),
         (
             talk(SamplingMessage::of(Role::User, vec![result("a").into(), "x".into()])),
-            "a message with tool results has something else in it",
+            "a message with tool results has other content",
         ),
         (
             talk(SamplingMessage::of(Role::User, vec![result("a").into(), result("b").into()])),
-            "a tool result belongs to no tool use of the message before it",
+            "a tool result does not match a tool use of the previous message",
         ),
         (
             talk(SamplingMessage::of(Role::User, vec![result("a").into(), result("a").into()])),
@@ -372,16 +379,16 @@ fn what_breaks_the_specification_is_invalid_for_every_provider() {
             params(vec![SamplingMessage::of(Role::Assistant, vec![used("a").into(), used("a").into()])]),
             "two tool uses of one message have the same id",
         ),
-        (params(vec![say(Role::User, used("a").into())]), "a tool use stands in a message of the user"),
+        (params(vec![say(Role::User, used("a").into())]), "a user message contains a tool use"),
         (
             params(vec![say(Role::Assistant, result("a").into())]),
-            "a tool result stands in a message of the assistant",
+            "an assistant message contains a tool result",
         ),
-        (picture("c", "image/png"), "the data of a picture or sound is no Base64"),
-        (picture("", "image/png"), "the data of a picture or sound is no Base64"),
-        (picture("cGlj", "png"), "a mimeType that is none"),
-        (picture("cGlj", "audio/wav"), "a mimeType that is none"),
-        (picture("cGlj", "image/png,x\"\n"), "a mimeType that is none"),
+        (picture("c", "image/png"), "the data of an image or audio block is not valid Base64"),
+        (picture("", "image/png"), "the data of an image or audio block is not valid Base64"),
+        (picture("cGlj", "png"), "the mimeType of an image or audio block is invalid"),
+        (picture("cGlj", "audio/wav"), "the mimeType of an image or audio block is invalid"),
+        (picture("cGlj", "image/png,x\"\n"), "the mimeType of an image or audio block is invalid"),
     ] {
         for provider in all() {
             let error = provider.check(&params).unwrap_err();

@@ -362,7 +362,7 @@ fn half_a_tool_use_is_none() {
     assert_eq!(answer.result.stop_reason, Some(StopReason::MaxTokens));
     let (outcome, _) = read(openai(), EVENTS, events(&[call, &end("tool_calls")]).as_bytes(), &[9]);
     assert!(outcome.is_err_and(|error| {
-        error.contains("the arguments for the tool \\\"weather.now\\\" are no JSON object")
+        error.contains("the arguments for the tool \\\"weather.now\\\" are not a JSON object")
     }));
 }
 

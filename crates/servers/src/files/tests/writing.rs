@@ -70,8 +70,8 @@ async fn what_cannot_be_written_says_why() {
     for (path, wanted) in [
         ("docs", "is a folder"),
         (".", "is a folder"),
-        ("pipe", "no regular file"),
-        ("absent/new.txt", "there is nothing there"),
+        ("pipe", "not a regular file"),
+        ("absent/new.txt", "no such file or folder"),
         ("readme.md/new.txt", "a file, not a folder"),
         ("new\0.txt", "NUL"),
         ("circle", "cannot be found"),
@@ -117,7 +117,8 @@ async fn nothing_outside_is_written_moved_or_deleted() {
             ("delete_file", json!({ "path": path })),
         ] {
             let why = refusal(&server, tool, arguments).await;
-            let outside = why.contains("is outside the folders") || why.contains("are not served here");
+            let outside =
+                why.contains("is outside the served folders") || why.contains("are not served here");
             assert!(outside, "{tool} {path}: {why}");
         }
     }
@@ -208,10 +209,10 @@ async fn files_are_edited_word_for_word() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "alpha\nB\ngamma\n");
     for (edits, wanted) in [
         (json!([{ "old_text": "a", "new_text": "x" }]), "there 4 times (lines 1, 1, 3, 3)"),
-        (json!([{ "old_text": "alpha\n  B", "new_text": "x" }]), "only with other blanks (line 1)"),
+        (json!([{ "old_text": "alpha\n  B", "new_text": "x" }]), "only with different whitespace (line 1)"),
         (
             json!([{ "old_text": "B", "new_text": "x" }, { "old_text": "delta", "new_text": "x" }]),
-            "edit 2 has an old_text that is not there",
+            "edit 2 has an old_text that was not found",
         ),
         (json!([{ "old_text": "", "new_text": "x" }]), "an empty old_text"),
         (json!([]), "edits"),
@@ -233,7 +234,7 @@ async fn files_are_edited_word_for_word() {
         json!({ "path": "blob.bin", "edits": [{ "old_text": "a", "new_text": "b" }] }),
     )
     .await;
-    assert!(why.contains("no text in UTF-8"), "{why}");
+    assert!(why.contains("not UTF-8 text"), "{why}");
 }
 
 #[test]
@@ -248,7 +249,7 @@ fn a_file_that_somebody_else_changed_is_not_overwritten() {
     fs::write(house.at("served/readme.md"), "theirs, and longer").unwrap();
     let spot = roots.resolve_write_target("readme.md").unwrap();
     let why = save(&spot, b"ours", &OverwriteMode::This(read)).unwrap_err().to_string();
-    assert!(why.contains("was changed by somebody else"), "{why}");
+    assert!(why.contains("was changed in the meantime"), "{why}");
     assert_eq!(fs::read_to_string(house.at("served/readme.md")).unwrap(), "theirs, and longer");
     assert_eq!(
         fs::read_dir(house.at("served"))
@@ -299,7 +300,7 @@ async fn with_several_folders_a_new_file_says_where() {
         ("create_directory", json!({ "path": "new" })),
     ] {
         let why = refusal(&server, tool, arguments).await;
-        assert!(why.starts_with("say in which folder"), "{why}");
+        assert!(why.starts_with("in one of the served folders"), "{why}");
     }
     done(&server, "write_file", json!({ "path": house.at("served-too/new.txt"), "content": "x" })).await;
 }
@@ -325,5 +326,5 @@ async fn without_folders_the_clients_roots_are_served() {
     assert_eq!(tool("write_file", write.clone(), &[]).await["isError"], true);
     // Who has no roots gets nothing.
     let why = refusal(&server, "write_file", write).await;
-    assert!(why.contains("the client names no roots"), "{why}");
+    assert!(why.contains("the client provides no roots"), "{why}");
 }

@@ -8,8 +8,7 @@ async fn is_refused(house: &House, repository: &str) {
     let server = house.reading();
     for tool in ["status", "diff", "log", "show", "branches"] {
         let why = refusal(&server, tool, json!({ "repository": repository })).await;
-        let is_outside =
-            why.contains("not in the folders that are served") || why.contains("not a git repository");
+        let is_outside = why.contains("outside the served folders") || why.contains("not a git repository");
         assert!(is_outside, "{tool} {repository}: {why}");
         assert!(!why.contains("the key"), "{why}");
     }
@@ -116,7 +115,7 @@ async fn without_folders_the_clients_roots_are_served() {
     let house = House::new();
     let server = git(GitConfig::of_client()).unwrap();
     let why = refusal(&server, "status", json!({})).await;
-    assert!(why.contains("the client names no roots"), "{why}");
+    assert!(why.contains("the client provides no roots"), "{why}");
     let status = async |root: &str, repository: &str| {
         let arguments = json!({ "repository": repository });
         let params = json!({ "name": "status", "arguments": arguments });

@@ -55,7 +55,7 @@ async fn git_has_so_much_time() {
     let program = GitProgram { time: Duration::from_millis(300), ..endless(&house) };
     let job = GitJob { arguments: vec!["status".into()], ..GitJob::default() };
     let why = program.run(house.folder.path(), job).await.err().unwrap().to_string();
-    assert_eq!(why, "git status took longer than 0.3 seconds (timeout) and was ended");
+    assert_eq!(why, "git status took longer than 0.3 seconds (timeout) and was stopped");
     are_gone(&pids(&house).await).await;
 }
 
@@ -74,5 +74,5 @@ async fn what_git_says_is_limited() {
         .await
         .err()
         .unwrap();
-    assert!(why.to_string().contains("said more than 100 bytes"), "{why}");
+    assert!(why.to_string().contains("printed more than 100 bytes"), "{why}");
 }

@@ -114,7 +114,7 @@ async fn nothing_that_a_repository_names_is_run() {
     // Without its filter the wrong thing would be stored.
     for paths in [json!(["a.txt"]), json!(["x.odd"]), json!(["."])] {
         let why = refusal(&server, "add", code(json!({ "paths": paths }))).await;
-        assert!(why.contains("go through a filter"), "{why}");
+        assert!(why.contains("use a filter"), "{why}");
     }
     house.write("served/code/plain.md", "plain\n");
     done(&server, "add", code(json!({ "paths": ["plain.md"] }))).await;
@@ -190,7 +190,7 @@ async fn names_are_never_options() {
             ("reset", json!({ "paths": [path] })),
         ] {
             let why = refusal(&server, tool, code(arguments)).await;
-            assert!(why.contains("is no path in the repository"), "{tool} {path}: {why}");
+            assert!(why.contains("is not a path in the repository"), "{tool} {path}: {why}");
         }
     }
     // Names that look like options, or like git's own patterns, are names.

@@ -53,13 +53,13 @@ pub struct TrustDecisionOutcome {
 #[non_exhaustive]
 pub enum TrustDecisionError {
     /// There is no server or item of that name.
-    #[error("nothing of that name was ever offered")]
+    #[error("no item of this name was ever offered")]
     Unknown,
     /// It is not what was seen any more.
-    #[error("it has changed since it was looked at")]
+    #[error("the item has changed since it was reviewed")]
     Changed,
     /// The server itself has to be accepted first.
-    #[error("the server itself is not accepted")]
+    #[error("the server is not accepted; accept the server first")]
     ServerFirst,
 }
 

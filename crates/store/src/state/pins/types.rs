@@ -57,7 +57,7 @@ impl<'de> Deserialize<'de> for Sha256Digest {
 
 /// A text that is no [`Sha256Digest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a hash: wanted {} hexadecimal digits", 2 * KEY_BYTES)]
+#[error("not a valid hash: expected {} hexadecimal digits", 2 * KEY_BYTES)]
 #[non_exhaustive]
 pub struct ParseDigestError;
 

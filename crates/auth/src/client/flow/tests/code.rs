@@ -115,7 +115,7 @@ fn a_refusal_is_told_in_the_servers_words() {
     let mut world = World::new().page("https://as/token", 400, body);
     assert_eq!(
         world.play().unwrap_err().to_string(),
-        "the authorization server refused: invalid_grant (no such code)"
+        "the authorization server rejected the request: invalid_grant (no such code)"
     );
     let tried = world.urls().iter().filter(|url| **url == "https://as/token").count();
     assert_eq!(tried, 1, "a code is shown once");

@@ -112,7 +112,7 @@ fn a_registration_says_what_it_is_for() {
         let both = [CALLBACK, "http://localhost:41233/callback"];
         let mut never = numbers();
         let told = never.play().unwrap_err().to_string();
-        assert_eq!(told, format!("https://as did not register the client: {error} (no numbers)"));
+        assert_eq!(told, format!("client registration at https://as failed: {error} (no numbers)"));
         assert_eq!(hosts(&never), both, "once more, and not for ever");
         assert!(never.visited.is_empty());
         let mut then = numbers().page("https://as/register localhost", 201, json!({ "client_id": "new" }));
@@ -130,7 +130,7 @@ fn a_registration_that_is_refused_is_told_in_the_servers_words() {
         let body = json!({ "error": error, "error_description": "not you" });
         let mut world = registering().page("https://as/register", 400, body);
         let told = world.play().unwrap_err().to_string();
-        assert_eq!(told, format!("https://as did not register the client: {error} (not you)"));
+        assert_eq!(told, format!("client registration at https://as failed: {error} (not you)"));
     }
     let mut mute = registering().page("https://as/register", 403, json!({}));
     assert!(mute.play().unwrap_err().to_string().contains("403"));

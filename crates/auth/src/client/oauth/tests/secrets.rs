@@ -67,7 +67,7 @@ async fn nothing_secret_is_said() {
     said.push(format!("{error} {error:?}"));
 
     let logs = heard.text();
-    assert!(logs.contains("the server's token was replaced"), "it was listened to: {logs}");
+    assert!(logs.contains("access token replaced"), "it was listened to: {logs}");
     said.push(logs);
     let script = site.script();
     let asked = |query: &str| url::form_urlencoded::parse(query.as_bytes()).into_owned().collect::<Vec<_>>();

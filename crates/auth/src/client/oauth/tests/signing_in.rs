@@ -20,7 +20,7 @@ async fn where_nobody_can_be_asked_the_error_says_so() {
     let site = Site::open().await;
     let error = refused(&site, &site.builder().build()).await;
     assert_eq!(error.status, Some(401));
-    assert_eq!(error.what, "the server wants authorization: somebody has to sign in");
+    assert_eq!(error.what, "the server requires authorization: sign-in required");
     assert_eq!(error.hint.as_deref(), Some("sign in first"));
     assert_eq!(site.script().authorizations, 0);
 }
@@ -185,7 +185,7 @@ async fn nobody_is_waited_for_for_ever() {
         scopes: Scopes::none(),
     };
     let error = ready.visit(visit).await.unwrap_err();
-    assert_eq!(error.to_string(), "nobody signed in within 600s");
+    assert_eq!(error.to_string(), "timed out after 600s waiting for the sign-in");
 }
 
 #[tokio::test]
@@ -251,7 +251,7 @@ async fn an_error_of_a_call_says_what_is_the_matter() {
     let client = site.connect(&oauth).await;
     site.script().is_blind = true;
     let Err(CallError::NotAuthorized(why)) = call(&client, "x").await else { panic!("it was let in") };
-    assert!(why.to_string().contains("refuses the token"), "{why}");
+    assert!(why.to_string().contains("rejected a token"), "{why}");
     assert_eq!(why.status.map(|status| status.as_u16()), Some(401));
     assert!(!format!("{why:?} {oauth:?}").contains("token1"));
 }

@@ -139,7 +139,10 @@ async fn who_has_the_lease_is_named() {
     let _listening = heard.listen();
     assert_eq!(check(&site, &access).await, Err(VerifyTokenError::Unavailable));
     let said = heard.text();
-    assert!(said.contains("process 7 takes too long to renew it, and may for 60 more seconds"), "{said}");
+    assert!(
+        said.contains("process 7 is still refreshing the tokens; its lease expires in 60 seconds"),
+        "{said}"
+    );
     store.forget(RecordKind::Claim, &lease).await.unwrap();
     assert!(check(&site, &access).await.is_ok());
 }

@@ -160,7 +160,7 @@ async fn log_messages_beyond_the_rate_are_left_out_and_counted() {
     tokio::time::advance(std::time::Duration::from_millis(150)).await;
     peer.send(tool(3, "flood", json!({}))).await;
     let (messages, _) = until_answer(&mut peer).await;
-    let why = "45 log messages were left out: there may be 10 a second (log_rate)";
+    let why = "45 log messages were dropped: the limit is 10 a second (setting log_rate)";
     assert_eq!(data(&messages), [json!(why), json!(0)]);
     assert_eq!(messages[0]["params"]["level"], "warning");
 }

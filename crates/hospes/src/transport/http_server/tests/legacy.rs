@@ -254,7 +254,8 @@ async fn a_subscription_that_the_service_does_not_agree_to_is_an_error() {
         let request = json!({"jsonrpc": "2.0", "id": id, "method": "resources/subscribe", "params": params});
         site.in_session(&session, request).await.json().await
     };
-    let is_refused = |answer: &Value| answer["error"]["message"] == "changes of `x:secret` are not told here";
+    let is_refused =
+        |answer: &Value| answer["error"]["message"] == "subscriptions to `x:secret` are not supported";
     // Nobody reads the stream yet.
     let answer = ask(1, "x:secret").await;
     assert!(is_refused(&answer), "{answer}");

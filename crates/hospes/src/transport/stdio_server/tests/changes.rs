@@ -152,7 +152,7 @@ async fn a_subscription_that_the_service_does_not_agree_to_is_an_error() {
         assert_eq!((&answer["id"], answer.get("result").is_some()), (&json!(id), is_told), "{answer}");
         if !is_told {
             let said = answer["error"]["message"].as_str().unwrap();
-            assert_eq!(said, "changes of `x:secret` are not told here");
+            assert_eq!(said, "subscriptions to `x:secret` are not supported");
         }
     }
     for uri in ["x:secret", "x:1", "x:2"] {

@@ -146,7 +146,7 @@ async fn a_question_is_given_up_when_nobody_can_answer_it_any_more() {
     assert_eq!(peer.read().await["method"], "elicitation/create");
     peer.output.shutdown().await.unwrap();
     let answer = peer.read().await;
-    assert!(answer["error"]["message"].as_str().unwrap().contains("closed its side"), "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("closed the connection"), "{answer}");
     assert_eq!(peer.read_or_end().await, None);
 
     let mut peer = Peer::of(StdioServer::new(ProbeService::new()).question_timeout(Duration::from_secs(3)));
