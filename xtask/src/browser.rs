@@ -17,7 +17,7 @@ use crate::{cargo, paths};
 pub(crate) const FLAGS: AcceptedFlags = AcceptedFlags { values: &["pictures"], switches: &["no-build"] };
 
 /// Filter for the tests to run; the program's other tests need nothing of this.
-const TESTS: &str = "package(hospes-browser-tests) + (package(hospes-cli) & binary(keyring))";
+const TESTS: &str = "package(hospes-browser-tests) + (package(hospes-cli) & test(/^keyring::/))";
 const PACKAGES: [&str; 4] = ["-p", "hospes-browser-tests", "-p", "hospes-cli"];
 
 /// Runs the chore.

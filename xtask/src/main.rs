@@ -11,7 +11,7 @@ mod flags;
 mod models;
 mod mutants;
 // One function finds the schemas, for the tests that read them and for what reports on them.
-#[path = "../../crates/model/tests/schema/official.rs"]
+#[path = "../../crates/model/tests/it/schema/official.rs"]
 mod official;
 mod paths;
 mod peers;

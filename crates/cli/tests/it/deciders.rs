@@ -1,0 +1,195 @@
+//! Tests of deciders: a person in a browser or at a terminal, and programs only with a token from that person.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use crate::support;
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+
+use serde_json::Value;
+use support::terminal::Terminal;
+use support::{House, LIMIT, Running, eventually, text};
+
+/// A host whose calls are all asked about.
+struct Up {
+    house: House,
+    _host: Running,
+    endpoint: String,
+}
+
+impl Up {
+    fn new(house: House, setting: &str) -> Self {
+        let config = house.config(&[("one", house.server("one", &["greet"], ""))]);
+        let own = text(&house.write("hospes.toml", setting));
+        let rules = text(&house.write("rules.toml", "[[rule]]\ndecide = 'ask'\n"));
+        let args =
+            ["up", "--json", "--config", &config, "--config", &own, "--policy", &rules, "--pins", "off"];
+        let places = ["--listen", "127.0.0.1:0", "--console", "127.0.0.1:0", "--start-wait", "20"];
+        let args: Vec<&str> = args.into_iter().chain(places).collect();
+        let host = Running::start(house.command(&args));
+        let mut told = String::new();
+        let greeting: Value = loop {
+            told.push_str(&host.stdout.recv_timeout(LIMIT).expect("a greeting"));
+            if let Ok(whole) = serde_json::from_str(&told) {
+                break whole;
+            }
+        };
+        let endpoint = greeting["endpoint"].as_str().unwrap().to_owned();
+        Self { house, _host: host, endpoint }
+    }
+
+    /// A call that waits, and its id.
+    fn waiting(&self) -> (Running, String) {
+        let call = Running::start(self.house.command(&["call", &self.endpoint, "one__greet"]));
+        let mut id = String::new();
+        eventually("the call waits", || {
+            let list = self.house.run(&["approve", "--json", "--list"]);
+            let Some(line) = list.stdout.lines().next() else { return false };
+            id = serde_json::from_str::<Value>(line).unwrap()["id"].as_str().unwrap().to_owned();
+            true
+        });
+        (call, id)
+    }
+
+    fn is_called(&self) -> bool {
+        self.house.read("one.log").contains("tools/call")
+    }
+
+    /// Runs the program in a terminal of its own. Returns its exit code and the screen.
+    fn in_terminal(&self, args: &[&str]) -> (u32, String) {
+        let mut terminal = Terminal::start(&self.house.command(args), 160, 24);
+        let code = terminal.wait();
+        (code, terminal.text())
+    }
+
+    /// A request at the console's socket by this very process, which has no terminal.
+    fn at_socket(&self, path: &str, header: &str, body: &str) -> String {
+        let folder = self.house.path("run/hospes");
+        let sockets = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+        let socket =
+            sockets.into_iter().find(|path| path.extension().is_some_and(|end| end == "sock")).unwrap();
+        let mut stream = UnixStream::connect(socket).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        let length = body.len();
+        write!(
+            stream,
+            "POST /api/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{header}\
+             Connection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    fn recorded(&self, wanted: &str) {
+        eventually("it is in the record", || {
+            let export = self.house.run(&["audit", "export"]).stdout;
+            export.lines().any(|line| line.contains("\"decision\"") && line.contains(wanted))
+        });
+    }
+}
+
+const ALLOW: &str = r#"{"decision":"allow"}"#;
+
+#[test]
+fn a_program_without_a_terminal_decides_nothing() {
+    let up = Up::new(House::new(), "");
+    let (_call, id) = up.waiting();
+    for args in [
+        &["approve", "--allow", &id][..],
+        &["approve", "--allow", &id, "--session"],
+        &["approve", "--deny", &id, "--block"],
+    ] {
+        let ran = up.house.run(args);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.stderr.contains("only a person decides this"), "{ran:?}");
+        // What a model reads through the program that it runs tells it no way round.
+        assert!(!ran.stderr.contains("hospes approve") && !ran.stderr.contains("--make-token"), "{ran:?}");
+    }
+    for (path, header) in [
+        (format!("approvals/{id}"), ""),
+        (
+            format!("approvals/{id}"),
+            "Authorization: Bearer hospes-0123456789012345678901234567890123456789012\r\n",
+        ),
+        ("grants/1/revoke".to_owned(), ""),
+        ("definitions/one/accept".to_owned(), ""),
+        ("links".to_owned(), ""),
+    ] {
+        let body = if path.starts_with("approvals") { ALLOW } else { "{}" };
+        let answer = up.at_socket(&path, header, body);
+        assert!(answer.starts_with("HTTP/1.1 403"), "{path}: {answer}");
+    }
+    let made = up.house.run(&["approve", "--make-token", "mine"]);
+    assert!(made.code == Some(1) && made.stdout.is_empty(), "{made:?}");
+    let link = up.house.run(&["console", "--no-browser"]);
+    assert!(link.code != Some(0) && !link.stdout.contains("http"), "{link:?}");
+    assert!(!up.is_called());
+}
+
+#[test]
+fn a_person_at_a_terminal_decides_and_the_record_says_where() {
+    let up = Up::new(House::new(), "");
+    let (_call, id) = up.waiting();
+    // In the background of a terminal it is no person who types.
+    let hidden =
+        format!("'{}' approve --allow {id} </dev/null >out 2>&1; echo ended", env!("CARGO_BIN_EXE_hospes"));
+    let shell = up.house.program("sh", &["-c", &hidden]);
+    let mut terminal = Terminal::start(&shell, 80, 24);
+    terminal.sees("ended");
+    terminal.wait();
+    assert!(up.house.read("out").contains("only a person decides this"), "{}", up.house.read("out"));
+    assert!(!up.is_called());
+
+    let (code, seen) = up.in_terminal(&["approve", "--allow", &id]);
+    assert!(code == 0 && seen.contains("allowed: greet of one"), "{seen}");
+    eventually("it goes", || up.is_called());
+    up.recorded("at the terminal pts/");
+    let (code, seen) = up.in_terminal(&["console", "--no-browser"]);
+    assert!(code == 0 && seen.contains("/open#"), "{seen}");
+}
+
+#[test]
+fn a_program_decides_with_a_token_that_the_person_made_while_it_holds() {
+    let up = Up::new(House::new().with_token(), "");
+    let (_call, id) = up.waiting();
+    let allowed = up.house.run(&["approve", "--allow", &id]);
+    assert_eq!(allowed.code, Some(0), "{allowed:?}");
+    eventually("it goes", || up.is_called());
+    up.recorded("a program with the token tests: hospes, process ");
+    // It is for decisions: a link would let a browser in for days.
+    let link = up.house.run(&["console", "--no-browser"]);
+    assert!(link.code != Some(0) && !link.stdout.contains("http"), "{link:?}");
+    let listed = up.house.run(&["approve", "--tokens"]);
+    assert!(listed.stdout.starts_with("tests ") && !listed.stdout.contains("hospes-"), "{listed:?}");
+    assert_eq!(up.house.run(&["approve", "--end-token", "tests"]).code, Some(0));
+    let (_call, id) = up.waiting();
+    let refused = up.house.run(&["approve", "--allow", &id]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("token"), "{refused:?}");
+}
+
+#[test]
+fn where_it_is_said_the_browser_alone_decides() {
+    let up = Up::new(House::new().with_token(), "[console]\ndecisions_from = \"browser\"\n");
+    let (_call, id) = up.waiting();
+    let refused = up.house.run(&["approve", "--allow", &id]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("in the browser alone"), "{refused:?}");
+    for args in [&["approve", "--allow", &id][..], &["pins", "accept", "one", "--yes"]] {
+        let (code, seen) = up.in_terminal(args);
+        assert!(code != 0, "{args:?}: {seen}");
+    }
+    let (code, seen) = up.in_terminal(&["console", "--no-browser"]);
+    assert!(code == 0 && seen.contains("/open#"), "{seen}");
+    assert!(!up.is_called());
+}
+
+#[test]
+fn where_it_is_said_every_program_of_the_user_decides() {
+    let up = Up::new(House::new(), "[console]\ndecisions_from = \"programs\"\n");
+    let (_call, id) = up.waiting();
+    let allowed = up.house.run(&["approve", "--allow", &id]);
+    assert_eq!(allowed.code, Some(0), "{allowed:?}");
+    up.recorded("a program without a terminal: hospes, process ");
+}

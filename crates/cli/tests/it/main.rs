@@ -1,0 +1,27 @@
+//! Tests of the program `hospes` as its users meet it: one binary, so that it is linked once.
+
+mod applications;
+mod approve;
+mod auth;
+mod builtins;
+mod callers;
+mod chat;
+mod configured;
+mod deciders;
+mod documented;
+mod gateway;
+mod guard;
+mod kept;
+mod keyring;
+mod lasting;
+mod pins;
+mod policy;
+mod processes;
+mod roots;
+mod sampling;
+mod sandbox;
+mod secrets;
+mod sign_in;
+#[allow(clippy::unwrap_used, reason = "tests may panic")]
+mod support;
+mod usage;

@@ -1,0 +1,4 @@
+//! Tests of the messages through their public interface.
+
+mod envelope;
+mod schema;

@@ -1,0 +1,4 @@
+//! Tests of the protocol rules through their public interface.
+
+mod pair;
+mod robust;

@@ -1,0 +1,10 @@
+//! The pages in Chromium: one binary, so that it is linked once.
+
+mod accounts;
+mod answers;
+mod attacks;
+mod cards;
+mod console;
+mod deciding;
+mod nodes;
+mod sign_in;
