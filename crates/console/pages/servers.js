@@ -117,7 +117,7 @@ function trouble(server, pinned) {
       h("p", null, server.problem.split("\n")[0]),
       h("p", { class: "soft" }, failures, next, server.hint && `Hint: ${server.hint}`),
       server.problem.includes("\n") && h("details", { key: "details" }, h("summary", null, "Full message"), h("pre", { class: "code" }, server.problem))),
-    [...new Set(server.warnings ?? [])].filter((text) => !(waits(pinned) && text.endsWith("accepts or rejects it there"))).map((text) => h("p", { class: "warn" }, text)),
+    [...new Set(server.warnings ?? [])].filter((text) => !(waits(pinned) && text.endsWith("accept or reject it there"))).map((text) => h("p", { class: "warn" }, text)),
   ];
 }
 

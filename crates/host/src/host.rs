@@ -367,7 +367,7 @@ impl Host {
     pub fn gateway_of(&self, server: &str) -> Option<Gateway> {
         let position = self.shared.upstreams.iter().position(|slot| &*slot.server.name == server)?;
         let slot = self.shared.upstreams.get(position).filter(|slot| !slot.is_per_user())?;
-        tracing::debug!(server = %slot.server.name, "an endpoint of its own");
+        tracing::debug!(server = %slot.server.name, "separate endpoint created");
         Some(Gateway::only(Arc::clone(&self.shared), position))
     }
 

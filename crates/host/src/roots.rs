@@ -73,7 +73,7 @@ impl RootsPolicy {
                 .as_ref()
                 .is_none_or(|guard| guard.may_share_roots(&self.server, Some(context), kept.len(), of));
             let kept = if may { kept } else { Vec::new() };
-            tracing::debug!(server = %self.server, told = kept.len(), of, "an application's roots");
+            tracing::debug!(server = %self.server, told = kept.len(), of, "roots passed to the server");
             let kept = RawJson::from_serialize(&ListRootsResult::new(kept));
             *answer = kept.unwrap_or_else(|_| RawJson::empty_object());
         }

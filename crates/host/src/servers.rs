@@ -8,7 +8,7 @@ use crate::upstream::UpstreamListing;
 
 /// There is no server of that name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no server `{0}` here")]
+#[error("unknown server `{0}`")]
 #[non_exhaustive]
 pub struct UnknownServerError(pub String);
 
@@ -52,7 +52,7 @@ impl HostServers {
     /// # Errors
     /// When there is no server of that name.
     pub fn restart(&self, server: &str) -> Result<(), UnknownServerError> {
-        tracing::info!(server, "the server is started anew because a person wants it");
+        tracing::info!(server, "server restart requested");
         self.slot(server)?.all().iter().for_each(|upstream| upstream.restart());
         Ok(())
     }

@@ -31,7 +31,7 @@ const TOOLS: [(&str, &str, &str); 3] = [
 ];
 
 /// A part of what the first call is answered with.
-const NOTICE: &str = "asks with requests that exist only up to 2025-11-25";
+const NOTICE: &str = "sends requests that exist only up to 2025-11-25";
 
 /// Puts the servers behind `hospes up`, once for each tool that is called first, and once behind `hospes stdio`; the
 /// application is in front of it, before and after a restart.

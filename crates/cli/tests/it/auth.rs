@@ -264,7 +264,7 @@ fn what_the_configuration_says_of_authorization_is_checked() {
              enterprise_managed = true",
             "auth.identity_providers",
         ),
-        ("[auth.sign_in]\nclient_id = \"x\"", "`auth.issuer` beside it"),
+        ("[auth.sign_in]\nclient_id = \"x\"", "`auth.issuer` to be set too"),
         (
             "[auth]\nissuer = \"https://login.example.org\"\n[auth.sign_in]\nclient_secret = \"x\"",
             "auth.sign_in.client_id",

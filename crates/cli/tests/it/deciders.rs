@@ -104,7 +104,7 @@ fn a_program_without_a_terminal_decides_nothing() {
     ] {
         let ran = up.house.run(args);
         assert_eq!(ran.code, Some(1), "{ran:?}");
-        assert!(ran.stderr.contains("only a person decides this"), "{ran:?}");
+        assert!(ran.stderr.contains("only a person can decide this"), "{ran:?}");
         // What a model reads through the program that it runs tells it no way round.
         assert!(!ran.stderr.contains("hospes approve") && !ran.stderr.contains("--make-token"), "{ran:?}");
     }
@@ -140,7 +140,7 @@ fn a_person_at_a_terminal_decides_and_the_record_says_where() {
     let mut terminal = Terminal::start(&shell, 80, 24);
     terminal.sees("ended");
     terminal.wait();
-    assert!(up.house.read("out").contains("only a person decides this"), "{}", up.house.read("out"));
+    assert!(up.house.read("out").contains("only a person can decide this"), "{}", up.house.read("out"));
     assert!(!up.is_called());
 
     let (code, seen) = up.in_terminal(&["approve", "--allow", &id]);
@@ -175,7 +175,7 @@ fn where_it_is_said_the_browser_alone_decides() {
     let up = Up::new(House::new().with_token(), "[console]\ndecisions_from = \"browser\"\n");
     let (_call, id) = up.waiting();
     let refused = up.house.run(&["approve", "--allow", &id]);
-    assert!(refused.code == Some(1) && refused.stderr.contains("in the browser alone"), "{refused:?}");
+    assert!(refused.code == Some(1) && refused.stderr.contains("only in the browser"), "{refused:?}");
     for args in [&["approve", "--allow", &id][..], &["pins", "accept", "one", "--yes"]] {
         let (code, seen) = up.in_terminal(args);
         assert!(code != 0, "{args:?}: {seen}");

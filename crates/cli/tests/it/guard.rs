@@ -260,7 +260,7 @@ sandbox = {{ files = {{ read = ["gone"] }} }}
         assert_eq!(entry["target"].as_str().unwrap().len(), 64, "{entry}");
         assert_eq!(entry["sandbox"], "not confined: all files and the network of its user");
     }
-    assert_eq!(exited["how"], "exited with status 0, when it was asked to end");
+    assert_eq!(exited["how"], "exited with status 0, after it was asked to stop");
     assert!(started["call"].is_string() && started["call"] == exited["call"], "{started} {exited}");
     assert!(exited["micros"].as_u64().unwrap() > 0 && started["micros"].is_null());
 

@@ -61,7 +61,10 @@ fn a_person_accepts_a_new_server_and_each_change_of_it() {
     let root = house.path("").display().to_string();
     let mut host = start(&house, &config, &["--pins", "ask", "--root", &root]);
     let (went, said) = call(&mut host, &mut id, "one__greet");
-    assert!(!went && said.contains("look at one in the console") && !said.contains("hospes "), "{said}");
+    assert!(
+        !went && said.contains("review one in the host's console") && !said.contains("hospes "),
+        "{said}"
+    );
     let listed = host.ask(900, "tools/list", &json!({}));
     assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 2, "{listed}");
     let log = house.read("one.log");
@@ -83,7 +86,7 @@ fn a_person_accepts_a_new_server_and_each_change_of_it() {
     assert!(refused.code == Some(1) && refused.stderr.contains("cannot ask for confirmation"), "{refused:?}");
     let refused = house.run(&["pins", "accept", "one", "--hash", &"0".repeat(64)]);
     assert!(
-        refused.code == Some(1) && refused.stderr.contains("has changed since it was looked at"),
+        refused.code == Some(1) && refused.stderr.contains("has changed since it was shown"),
         "{refused:?}"
     );
     let hash = server["hash"].as_str().unwrap();
@@ -98,7 +101,7 @@ fn a_person_accepts_a_new_server_and_each_change_of_it() {
     let mut host = start(&house, &config, &["--pins", "ask"]);
     assert!(call(&mut host, &mut id, "one__greet").0);
     let (went, said) = call(&mut host, &mut id, "one__more");
-    assert!(!went && said.contains("was not there when this server was accepted"), "{said}");
+    assert!(!went && said.contains("is new since this server was accepted"), "{said}");
     let accepted = house.run(&["pins", "accept", "one", "more", "--yes"]);
     assert!(accepted.stdout.contains("accepted"), "{accepted:?}");
     until(&mut host, &mut id, "one__more", true);

@@ -33,7 +33,7 @@ fn a_model_of_the_configuration_answers_servers() {
     for (config, rules, why) in [
         (format!("{MODEL}{SERVER}"), RULES, "has no budget"),
         (format!("{BUDGET}{SERVER}"), RULES, "sampling"),
-        (whole.clone(), "[[rule]]\ndecide = 'allow'\nabout = 'tool'\n", "nobody is there"),
+        (whole.clone(), "[[rule]]\ndecide = 'allow'\nabout = 'tool'\n", "none is available"),
         (whole, "[[rule]]\ndecide = 'deny'\nabout = 'sampling'\n[[rule]]\ndecide = 'allow'\n", "not allowed"),
     ] {
         let answer = asked(&config, rules);

@@ -82,20 +82,20 @@ impl UpstreamAccount {
         match revoked {
             Ok(RevocationResult::Nothing) => Ok(DisconnectResult::Nothing),
             Ok(RevocationResult::Revoked) => {
-                tracing::info!(server = %self.server, "a user has given up an account");
+                tracing::info!(server = %self.server, "account disconnected; tokens revoked");
                 Ok(DisconnectResult::Revoked)
             }
             Ok(RevocationResult::NotOffered) => {
-                tracing::warn!(server = %self.server, "a user has given up an account, whose server takes nothing back");
+                tracing::warn!(server = %self.server, "account disconnected; server does not support token revocation");
                 Ok(DisconnectResult::NotOffered)
             }
             Ok(RevocationResult::Failed(error)) => {
-                tracing::warn!(server = %self.server, %error, "the tokens of an account that was given up were not taken back");
+                tracing::warn!(server = %self.server, %error, "account disconnected; token revocation failed");
                 Ok(DisconnectResult::NotRevoked)
             }
             Ok(_) => Ok(DisconnectResult::NotRevoked),
             Err(error) => {
-                tracing::error!(server = %self.server, %error, "an account could not be forgotten");
+                tracing::error!(server = %self.server, %error, "failed to remove the stored account");
                 Err(ConnectAccountError::Failed)
             }
         }
@@ -132,12 +132,12 @@ impl UpstreamAccount {
     pub(super) async fn finish(&self, redirected: &str) -> Result<(), ConnectAccountError> {
         match self.oauth.finish(redirected).await {
             Ok(_) => {
-                tracing::info!(server = %self.server, "a user has connected an account");
+                tracing::info!(server = %self.server, "account connected");
                 self.detect_identity_change(true).await;
                 Ok(())
             }
             Err(error) => {
-                tracing::warn!(server = %self.server, %error, "an account was not connected");
+                tracing::warn!(server = %self.server, %error, "account connection failed");
                 Err(match error {
                     FlowError::Redirect(RedirectError::Refused(_)) => ConnectAccountError::Refused,
                     FlowError::Redirect(RedirectError::State | RedirectError::Expired) => {
@@ -159,7 +159,7 @@ impl UpstreamAccount {
             *looked = Instant::now();
         }
         if let Err(error) = self.oauth.recheck().await {
-            tracing::warn!(server = %self.server, %error, "it could not be looked whether the account is still there");
+            tracing::warn!(server = %self.server, %error, "failed to check whether the account is still connected");
         }
         self.detect_identity_change(false).await;
     }
@@ -171,7 +171,7 @@ impl UpstreamAccount {
 
     async fn handle_refusal(&self, refusal: RejectedRequest<'_>) -> Result<RetryDecision, AuthorizerError> {
         let Some(owner) = &self.owner else {
-            let hint = || format!("sign in once, for everybody: hospes auth login {}", self.server);
+            let hint = || format!("sign in once for all users: hospes auth login {}", self.server);
             return self.oauth.handle_rejection(refusal).await.map_err(|error| match error.sign_in {
                 None => error.hint(hint()),
                 Some(_) => error,
@@ -196,7 +196,7 @@ impl UpstreamAccount {
         self.oauth.handle_rejection(refusal).await.map_err(|error| match &error.sign_in {
             Some(page) => match self.create_link(&accounts, owner, page, wanted) {
                 Some(url) => self.sign_in_error(&url),
-                None => AuthorizerError::new("nobody could be asked to sign in").because(error),
+                None => AuthorizerError::new("a sign-in link could not be created").because(error),
             },
             None => error,
         })
@@ -217,12 +217,12 @@ impl UpstreamAccount {
             AccountLink::new(Arc::clone(&owner.user), Arc::clone(&self.server), self.host.clone(), page);
         let url = accounts.link_url(&id);
         accounts.links().create(id, link, account, wanted, accounts.current_limits());
-        tracing::info!(server = %self.server, "a user is asked to connect an account");
+        tracing::info!(server = %self.server, "account connection requested");
         Some(url)
     }
 
     fn sign_in_error(&self, url: &str) -> AuthorizerError {
-        AuthorizerError::new(format!("`{}` wants to know who you are at {}", self.server, self.host))
+        AuthorizerError::new(format!("`{}` requires you to sign in at {}", self.server, self.host))
             .sign_in(url)
     }
 }

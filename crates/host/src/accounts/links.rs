@@ -75,7 +75,7 @@ impl AccountLinks {
     fn drop_oldest(&mut self, limit: &str, which: impl Fn(&AccountLinkEntry) -> bool) {
         let oldest = self.0.iter().filter(|(_, entry)| which(entry)).min_by_key(|(_, entry)| entry.until);
         if let Some(id) = oldest.map(|(id, _)| id.clone()) {
-            tracing::warn!(limit, "a link to an account had to go for another");
+            tracing::warn!(limit, "oldest account link dropped to make room for a new one");
             self.0.remove(&id);
         }
     }

@@ -270,7 +270,7 @@ impl AccountConnections for UpstreamAccounts {
     fn accounts<'a>(&'a self, principal: &'a str) -> AccountConnectionFuture<'a, Vec<AccountStatus>> {
         Box::pin(async move {
             self.status(&principal.into()).await.map_err(|error| {
-                tracing::error!(%error, "the accounts of a user cannot be looked up");
+                tracing::error!(%error, "failed to look up a user's accounts");
                 ConnectAccountError::Failed
             })
         })

@@ -82,17 +82,17 @@ impl CallerMiddleware {
             && self.rule == CallerRule::SameUser
         {
             return Some(format!(
-                "{caller} is a server that a host has started, and servers are no applications"
+                "{caller} is a server started by a host; servers may not call this endpoint"
             ));
         }
         if has_token {
             return None;
         }
-        let token = "show the endpoint's token, as `Authorization: Bearer TOKEN`";
+        let token = "send the endpoint's token as `Authorization: Bearer TOKEN`";
         match (self.rule, known) {
             (CallerRule::SameUser, Ok(caller)) if caller.is_same_user() => None,
             (CallerRule::SameUser, Ok(caller)) => {
-                Some(format!("{caller} is not of the user who runs this host: {token}"))
+                Some(format!("{caller} does not belong to the user who runs this host: {token}"))
             }
             // From the administrator there are no secrets. A host of the administrator sees all processes: what it
             // cannot identify has just ended or been given another parent, and may be a server.
@@ -100,9 +100,9 @@ impl CallerMiddleware {
                 None
             }
             (CallerRule::SameUser, Err(why)) => Some(format!(
-                "it is not known which program calls ({why}), and only those of one user may: {token}"
+                "the calling program cannot be identified ({why}), and only programs of this user are allowed: {token}"
             )),
-            (CallerRule::Token, _) => Some(format!("this endpoint wants its token of everybody: {token}")),
+            (CallerRule::Token, _) => Some(format!("this endpoint requires a token: {token}")),
         }
     }
 }
@@ -133,7 +133,7 @@ impl HttpMiddleware for CallerMiddleware {
             // A browser asks for pages of elsewhere first, and cannot show a token with that.
             let is_preflight = request.method() == http::Method::OPTIONS;
             if let Some(why) = self.refusal_reason(&known, has_token).filter(|_| !is_preflight) {
-                tracing::warn!(why, "a request was refused");
+                tracing::warn!(why, "request rejected");
                 let (parts, ()) = {
                     let mut head = Request::new(());
                     *head.uri_mut() = request.uri().clone();

@@ -28,16 +28,16 @@ pub const HELPER_WORD: &str = "__run-child";
 #[non_exhaustive]
 pub enum CallerLookupError {
     /// A system on which nothing tells it.
-    #[error("this system does not say which program a connection is from")]
+    #[error("this system does not report which program opened a connection")]
     System,
     /// A proxy has forwarded the request, for a program that may be anywhere.
     #[error("a proxy has forwarded the request")]
     Forwarded,
     /// No such socket is open on this machine, or it is closed already.
-    #[error("no socket of this machine is at the other end")]
+    #[error("the other end of the connection is not a socket of this machine")]
     Elsewhere,
     /// No process that can be inspected holds the other end.
-    #[error("no process that can be looked at holds the other end")]
+    #[error("no visible process owns the other end of the connection")]
     Hidden {
         /// Whose socket it is.
         uid: u32,

@@ -103,7 +103,9 @@ impl MergedCatalogue {
                 listing.resources.iter().partition(|one| !uris.is_unlabelable(part.server, &one.uri));
             collisions.extend(left_out.into_iter().map(|one| {
                 let (uri, server) = (&one.uri, part.server);
-                format!("resources: `{uri}` of the server `{server}` cannot carry its server's name")
+                format!(
+                    "resources: `{uri}` of the server `{server}` cannot be labeled with its server's name"
+                )
             }));
             resources.extend(listed.into_iter().map(|resource| {
                 let mut resource = resource.clone();
@@ -206,8 +208,10 @@ fn kept<T: CatalogueItem>(now: PagedList<T>, before: Option<&Arc<PagedList<T>>>)
 /// The resource that reports the status of the servers.
 pub(crate) fn status_resource() -> Resource {
     Resource::new(STATUS_URI, "status")
-        .with_title("How the servers are")
-        .with_description("Which servers are behind this endpoint, how they are, and what is wrong with those that are not ready.")
+        .with_title("Server status")
+        .with_description(
+            "The servers behind this endpoint, their status, and the problems of those not ready.",
+        )
         .with_mime_type("application/json")
 }
 
@@ -215,7 +219,9 @@ pub(crate) fn status_resource() -> Resource {
 pub(crate) fn accounts_resource() -> Resource {
     Resource::new(ACCOUNTS_URI, "accounts")
         .with_title("Your accounts")
-        .with_description("Which accounts of yours at the servers behind this endpoint are connected, and where you disconnect them.")
+        .with_description(
+            "Your accounts at these servers: which are connected, and where to disconnect them.",
+        )
         .with_mime_type("application/json")
 }
 

@@ -203,7 +203,7 @@ impl std::fmt::Display for NameOrigin {
 
 /// Two or more tools (or prompts) that would be shown under one name; none of them is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{} would all be shown as `{name}`, so none is; exclude or rename all but one", list(.origins))]
+#[error("{} would all be shown as `{name}`, so none of them is listed; exclude or rename all but one", list(.origins))]
 #[non_exhaustive]
 pub struct NameCollision {
     /// The name they would share.
@@ -402,8 +402,8 @@ mod tests {
         assert_eq!(collisions.len(), 1);
         assert_eq!(
             collisions[0].to_string(),
-            "`a.b` of server `wiki` and `a_b` of server `wiki` would all be shown as `wiki__a_b`, so none is; \
-             exclude or rename all but one"
+            "`a.b` of server `wiki` and `a_b` of server `wiki` would all be shown as `wiki__a_b`, so none of \
+             them is listed; exclude or rename all but one"
         );
     }
 

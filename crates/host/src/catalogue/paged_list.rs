@@ -83,7 +83,7 @@ impl<T: CatalogueItem> PagedList<T> {
             return Ok(Reply::Prepared(Arc::clone(&page.answer)));
         }
         let Some(key) = cursor.and_then(|cursor| cursor.strip_prefix(CURSOR)) else {
-            return Err(RpcError::invalid_params("the cursor is none of ours"));
+            return Err(RpcError::invalid_params("unknown or expired cursor"));
         };
         let start = self.items.partition_point(|item| item.key() <= key);
         Ok(Reply::Prepared(Arc::new(page(&self.items, start, self.page_size).0)))

@@ -141,7 +141,7 @@ pub struct AuthClient {
     pub redirect_uris: Vec<String>,
 }
 
-const URL_FORM: &str = "an address such as \"https://mcp.example.org\"";
+const URL_FORM: &str = "a URL such as \"https://mcp.example.org\"";
 
 /// Reads the table.
 pub(super) fn read_auth(
@@ -176,9 +176,8 @@ pub(super) fn read_auth(
         if auth.dpop == Some(DpopRequirement::Required)
             && let Some(tokens) = table.entry("tokens")
         {
-            let expected =
-                "none where `auth.dpop` is `required`: what stands in a configuration is bound to no key";
-            let hint = "; give machines a client of their own, with `jwks` or a `secret`";
+            let expected = "no tokens if `auth.dpop` is `required`: configured tokens are not bound to a key";
+            let hint = "; register a client with `jwks` or a `secret` for each machine instead";
             table.invalid::<()>(&tokens.node.at, "auth.tokens", expected, hint, report);
         }
     }
@@ -200,8 +199,7 @@ pub(super) fn read_auth(
     if let Some(entry) = table.take(&["sign_in"], report) {
         auth.sign_in = sign_in(entry, scope, report);
         if auth.issuer.is_none() {
-            let expected =
-                "`auth.issuer` beside it: it says how users of that issuer sign in at this host's pages";
+            let expected = "`auth.issuer` to be set too: `sign_in` configures how its users sign in on this host's pages";
             table.invalid::<()>(&entry.node.at, &table.field(entry), expected, "", report);
         }
     }
@@ -214,12 +212,12 @@ pub(super) fn read_auth(
     }
     let managed = auth.clients.iter().any(|client| client.enterprise_managed);
     if let Some(entry) = table.entry("identity_providers").filter(|_| !managed) {
-        let expected =
-            "a client that may hand in what they say: `enterprise_managed = true` under [auth.clients.NAME]";
+        let expected = "a client that may present their assertions: `enterprise_managed = true` under [auth.clients.NAME]";
         table.invalid::<()>(&entry.node.at, "auth.identity_providers", expected, "", report);
     }
     if let Some(entry) = table.entry("clients").filter(|_| managed && !table.has("identity_providers")) {
-        let expected = "`auth.identity_providers` beside a client that is `enterprise_managed`: whose word it may hand in";
+        let expected =
+            "`auth.identity_providers` to be set too: an `enterprise_managed` client presents their tokens";
         table.invalid::<()>(&entry.node.at, "auth.clients", expected, "", report);
     }
     table.report_unknown_keys(report);
@@ -236,7 +234,7 @@ fn trusted_proxies(table: &mut SettingsTable<'_>, report: &mut ConfigReport) -> 
             proxies.push(text.to_owned());
         } else {
             let field = format!("{}[{index}]", table.field(entry));
-            let expected = "an address or a network, such as \"127.0.0.1\" or \"10.0.0.0/8\"";
+            let expected = "an IP address or a network such as \"127.0.0.1\" or \"10.0.0.0/8\"";
             table.invalid::<()>(at, &field, expected, "", report);
         }
     }
@@ -260,11 +258,11 @@ fn refuse_combinations(table: &SettingsTable<'_>, report: &mut ConfigReport) {
     ];
     for entry in of_ours.into_iter().filter(|_| table.has("issuer")).filter_map(|key| table.entry(key)) {
         let expected = format!("`auth.issuer` or `auth.{}`, not both", entry.key);
-        refuse(entry, expected, "; it is for our own authorization server, whose place `issuer` takes");
+        refuse(entry, expected, "; it configures the built-in authorization server, which `issuer` replaces");
     }
     for (key, other) in [("audience", "issuer"), ("dpop_nonces", "dpop")] {
         if let Some(entry) = table.entry(key).filter(|_| !table.has(other)) {
-            refuse(entry, format!("`auth.{other}` beside it"), "");
+            refuse(entry, format!("`auth.{other}` to be set too"), "");
         }
     }
 }
@@ -277,7 +275,7 @@ fn client(entry: &ConfigEntry, scope: &ExpansionScope<'_>, report: &mut ConfigRe
     let at = text(&mut table, "jwks_uri", scope, report);
     let ways: Vec<_> = ["secret", "jwks", "jwks_uri"].into_iter().filter(|key| table.has(key)).collect();
     if let [_, .., second] = &*ways {
-        let expected = format!("{}: an application shows in one way who it is", ways.join(" or "));
+        let expected = format!("only one of {}: an application authenticates in one way", ways.join(" or "));
         let field = format!("auth.clients.{}.{second}", entry.key);
         table.invalid::<()>(&entry.node.at, &field, expected, "", report);
     }
@@ -286,7 +284,8 @@ fn client(entry: &ConfigEntry, scope: &ExpansionScope<'_>, report: &mut ConfigRe
     for (key, is_said) in [("enterprise_managed", enterprise_managed), ("serves", !serves.is_empty())] {
         if is_said && ways.is_empty() {
             let field = format!("auth.clients.{}.{key}", entry.key);
-            let expected = "`secret`, `jwks` or `jwks_uri` beside it: the application has to show who it is";
+            let expected =
+                "`secret`, `jwks` or `jwks_uri` to be set too: the application has to authenticate";
             table.invalid::<()>(&entry.node.at, &field, expected, "", report);
         }
     }
@@ -336,7 +335,7 @@ fn sign_in(entry: &ConfigEntry, scope: &ExpansionScope<'_>, report: &mut ConfigR
     let scopes = table.strings(&["scopes"], report).unwrap_or_default();
     let parameters = revealed(secrets(&mut table, "parameters", scope, report));
     if client_id.is_none() && !table.has("client_id") {
-        table.invalid::<()>(&entry.node.at, "auth.sign_in.client_id", "a text", "", report);
+        table.invalid::<()>(&entry.node.at, "auth.sign_in.client_id", "a string", "", report);
     }
     table.report_unknown_keys(report);
     Some(AuthSignIn { client_id: client_id?, client_secret, scopes, parameters })
@@ -364,7 +363,7 @@ fn provider(
     let key = key(&mut table, scope, report);
     for (name, known) in [("issuer", issuer.is_some()), ("client_id", client_id.is_some())] {
         if !known && !table.has(name) {
-            table.invalid::<()>(&entry.node.at, &format!("auth.provider.{name}"), "a text", "", report);
+            table.invalid::<()>(&entry.node.at, &format!("auth.provider.{name}"), "a string", "", report);
         }
     }
     table.report_unknown_keys(report);
@@ -402,7 +401,8 @@ fn allow(
     scope: &ExpansionScope<'_>,
     report: &mut ConfigReport,
 ) -> Option<AllowedUsers> {
-    const FORM: &str = "who is let in: claims such as { email = [\"ann@example.org\"] }, or \"everybody\"";
+    const FORM: &str =
+        "the users to admit: claims such as { email = [\"ann@example.org\"] }, or \"everybody\"";
     let field = "auth.provider.allow";
     let Some(entry) = table.take(&["allow"], report) else {
         return table.invalid(&provider.node.at, field, FORM, "", report);
@@ -474,7 +474,7 @@ fn secrets(
         let field = format!("{}.{}", table.field(entry), one.key);
         match table.expanded(&one.node, &field, scope, report) {
             Some(value) if value.reveal().is_empty() => {
-                table.invalid::<()>(&one.node.at, &field, "a text that is not empty", "", report);
+                table.invalid::<()>(&one.node.at, &field, "a non-empty string", "", report);
             }
             Some(value) => all.push((one.key.clone(), value.into_secret())),
             None => {}

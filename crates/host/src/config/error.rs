@@ -121,7 +121,7 @@ pub enum ConfigError {
         hint: &'static str,
     },
     /// The file is larger than [`MAX_FILE`](super::MAX_FILE).
-    #[error("{}: is larger than the {limit} bytes a configuration file may have", .file.display())]
+    #[error("{}: larger than {limit} bytes, the maximum size of a configuration file", .file.display())]
     TooLarge {
         /// The file.
         file: PathBuf,
@@ -224,7 +224,7 @@ pub enum ConfigError {
     },
     /// `${input:…}` refers to an input whose value is not set.
     #[error(
-        "{at}: {place}: `${{input:{id}}}`{description} would have to be asked for; set the environment variable \
+        "{at}: {place}: `${{input:{id}}}`{description} needs interactive input; set the environment variable \
          `{variable}` instead"
     )]
     Input {

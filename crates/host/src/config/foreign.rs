@@ -62,7 +62,8 @@ pub(super) fn read_foreign(root: &ConfigNode, scope: &ExpansionScope<'_>, part: 
             return;
         }
         for other in other_server_tables(root, found.key) {
-            let message = format!("the servers under `{}` are ignored beside `{}`", other.key, found.key);
+            let message =
+                format!("the servers under `{}` are ignored because `{}` is present", other.key, found.key);
             part.report.warn(&other.at, None, message);
         }
     }
@@ -99,7 +100,7 @@ pub(super) fn read_foreign(root: &ConfigNode, scope: &ExpansionScope<'_>, part: 
     }
     if let Some(first) = parts.first() {
         let names: Vec<String> = parts.iter().map(|entry| format!("`{}`", entry.key)).collect();
-        let message = format!("passed over, being parts of Goose and no servers: {}", names.join(", "));
+        let message = format!("skipped because they are parts of Goose, not servers: {}", names.join(", "));
         part.report.warn(&first.at, None, message);
     }
 }

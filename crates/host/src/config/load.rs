@@ -174,7 +174,7 @@ fn project_folder(folder: &Path) -> &Path {
 
 /// Reads a text file, but never more than [`MAX_FILE`].
 pub(super) fn read_text(file: &Path) -> io::Result<String> {
-    let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is no text in UTF-8");
+    let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "not valid UTF-8");
     String::from_utf8(read(file)?).map_err(not_text)
 }
 

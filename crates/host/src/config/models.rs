@@ -91,7 +91,7 @@ pub(super) fn read_models(
             Err(error) => {
                 let setting = error.setting.rsplit('.').next().unwrap_or_default();
                 let at = &entry.node.get(setting).unwrap_or(&entry.node).at;
-                table.invalid(at, &error.setting, "another value", format!("; {}", error.why), report)
+                table.invalid(at, &error.setting, "a valid value", format!("; {}", error.why), report)
             }
         }
     };
@@ -135,7 +135,7 @@ fn allowance(
     match config.build(path) {
         Ok(allowance) => Some(allowance),
         Err(error) => {
-            table.invalid(&entry.node.at, &error.setting, "another value", format!("; {}", error.why), report)
+            table.invalid(&entry.node.at, &error.setting, "a valid value", format!("; {}", error.why), report)
         }
     }
 }
@@ -167,7 +167,7 @@ fn typed<T: DeserializeOwned>(
         None => (&entry.node.at, path.to_owned()),
     };
     let hint = if is_about_a_key { format!("; {error}") } else { String::new() };
-    table.invalid(at, &field, "what this setting can be", hint, report)
+    table.invalid(at, &field, "a valid value", hint, report)
 }
 
 fn json(node: &ConfigNode) -> Json {

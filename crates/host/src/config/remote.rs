@@ -48,7 +48,7 @@ impl ServerEntryReader<'_, '_, '_> {
             given.get_or_insert(entry);
             let text = reader.table.expanded(&entry.node, &entry.key, reader.scope, reader.report)?;
             if text.reveal().trim().is_empty() {
-                let expected = "a text that is not empty";
+                let expected = "a non-empty string";
                 return reader.table.invalid(&entry.node.at, &entry.key, expected, "", reader.report);
             }
             Some((entry, text.into_secret()))
@@ -59,7 +59,7 @@ impl ServerEntryReader<'_, '_, '_> {
         if let Some((entry, issuer)) = &issuer
             && hospes_auth::Issuer::new(issuer.reveal()).is_err()
         {
-            let expected = "the URL by which the authorization server calls itself";
+            let expected = "the issuer URL of the authorization server";
             self.table.invalid::<()>(&entry.node.at, &entry.key, expected, "", self.report);
         }
         let given = given?;
@@ -72,14 +72,14 @@ impl ServerEntryReader<'_, '_, '_> {
                 // It is there, and what is wrong with it was said.
                 return None;
             }
-            let expected = format!("a text, as there is `{}`", given.key);
+            let expected = format!("a string, because `{}` is set", given.key);
             return self.table.invalid(&given.at, "client_id", expected, "", self.report);
         };
         if hospes_auth::ClientId::new(id.reveal()).is_err() {
             return self.table.invalid(
                 &given.node.at,
                 "client_id",
-                "an id as its server gave it",
+                "a client ID as issued by the authorization server",
                 "",
                 self.report,
             );

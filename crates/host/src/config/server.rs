@@ -99,7 +99,7 @@ pub(super) fn read_server(
         Err(MissingTransport) => {
             let is_extension = table.unread().any(|unread| unread.key == "settings");
             if !own && (disabled || is_extension) {
-                report.warn(&entry.at, Some(name), "has neither `command` nor `url`, and is passed over");
+                report.warn(&entry.at, Some(name), "has neither `command` nor `url` and is skipped");
                 return Some(ParsedServer::Skipped);
             }
             let hint = table.suggest_key(&["command", "url", "httpUrl", "serverUrl", "baseUrl"]);
@@ -116,7 +116,7 @@ pub(super) fn read_server(
             report.warn(
                 &unread.at,
                 Some(name),
-                format!("`{}` means nothing to Hospes and is ignored", unread.key),
+                format!("`{}` is not supported by Hospes and is ignored", unread.key),
             );
         }
     }
@@ -269,7 +269,7 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
             if self.scope.dialect == ConfigDialect::Own {
                 self.report_contradiction(entry, format!("`{}`", because.key), format!("`{}`", entry.key));
             } else if !is_empty {
-                let message = format!("`{}` is ignored beside `{}`", entry.key, because.key);
+                let message = format!("`{}` is ignored because `{}` is set", entry.key, because.key);
                 self.report.warn(&entry.at, Some(self.name), message);
             }
         }
@@ -336,7 +336,8 @@ impl<'n> ServerEntryReader<'_, 'n, '_> {
         // In our own file somebody wrote it for us; what others' files have in them, few have looked at.
         if self.scope.dialect != ConfigDialect::Own {
             for name in stdio.loader_variables() {
-                let message = format!("`{name}` decides which code the program loads; see that it should");
+                let message =
+                    format!("`{name}` decides which code the program loads; check that this is intended");
                 self.report.warn(&command.at, Some(self.name), message);
             }
         }

@@ -102,7 +102,7 @@ impl<'n> SettingsTable<'n> {
         for entry in self.unread().filter(|entry| !self.known.contains(&entry.key.as_str())) {
             let mut hint = hint(&entry.key, self.known.iter().copied());
             if hint.is_empty() && !self.known.is_empty() {
-                hint = format!("; known here: {}", self.known.join(", "));
+                hint = format!("; known keys: {}", self.known.join(", "));
             }
             report.errors.push(ConfigError::UnknownKey {
                 at: entry.at.clone(),
@@ -258,7 +258,7 @@ impl<'n> SettingsTable<'n> {
                     report.warnings.push(ConfigWarning {
                         at: at.clone(),
                         server: place.server.clone(),
-                        message: format!("`{left}` in `{field}` is passed on as it is"),
+                        message: format!("`{left}` in `{field}` is passed through unchanged"),
                     });
                 }
                 return Some(outcome.text);
@@ -324,7 +324,7 @@ impl<'n> SettingsTable<'n> {
                     &entry.node,
                     self.server,
                     self.field(entry),
-                    "a number or a text such as \"30s\"",
+                    "a number or a string such as \"30s\"",
                 );
             }
         };

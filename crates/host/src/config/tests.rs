@@ -354,7 +354,7 @@ fn mistakes_in_our_format_are_named() {
         ),
         (
             "[servers.a]\ncommand = 'x'\nrequest_timeout = 1979-05-27",
-            "h.toml:3:19: `request_timeout` of server `a`: expected a number or a text such as \"30s\", found a date",
+            "h.toml:3:19: `request_timeout` of server `a`: expected a number or a string such as \"30s\", found a date",
         ),
         (
             "[servers.a]\ncommand = 'x'\nera = 'moder'",
@@ -398,7 +398,7 @@ fn mistakes_in_our_format_are_named() {
         ),
         (
             "[servers.a]\ncommand = 'x'\nargs = ['${input:gone}']",
-            "h.toml:3:9: `args[0]` of server `a`: `${input:gone}` would have to be asked for; set the environment variable `HOSPES_INPUT_GONE` instead",
+            "h.toml:3:9: `args[0]` of server `a`: `${input:gone}` needs interactive input; set the environment variable `HOSPES_INPUT_GONE` instead",
         ),
         (
             "[servers.a]\ncommand = 'x'\nenv_file = '/none/such'",
@@ -427,15 +427,15 @@ fn mistakes_in_our_format_are_named() {
         ),
         (
             "[servers.a]\nurl = 'https://e.com'\nclient_secret = 's3cret'",
-            "h.toml:3:1: `client_id` of server `a`: expected a text, as there is `client_secret`",
+            "h.toml:3:1: `client_id` of server `a`: expected a string, because `client_secret` is set",
         ),
         (
             "[servers.a]\nurl = 'https://e.com'\nclient_id = 'x'\nclient_issuer = 'e.com'",
-            "h.toml:4:17: `client_issuer` of server `a`: expected the URL by which the authorization server calls itself",
+            "h.toml:4:17: `client_issuer` of server `a`: expected the issuer URL of the authorization server",
         ),
         (
             "[servers.a]\nurl = 'https://e.com'\nclient_id = ''",
-            "h.toml:3:13: `client_id` of server `a`: expected a text that is not empty",
+            "h.toml:3:13: `client_id` of server `a`: expected a non-empty string",
         ),
         (
             "[servers.a]\nurl = 'https://e.com'\nheaders = { authorization = 'x' }\nclient_id = 'x'",

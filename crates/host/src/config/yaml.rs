@@ -86,7 +86,10 @@ impl YamlTreeBuilder<'_> {
             }
             // They would make a small file large.
             Event::Alias(_) => {
-                return YamlError::new(span.start, "references (`*name`) are not read; write the value out");
+                return YamlError::new(
+                    span.start,
+                    "aliases (`*name`) are not supported; write the value out",
+                );
             }
             _ => return Ok(()),
         };
@@ -96,7 +99,7 @@ impl YamlTreeBuilder<'_> {
         if self.open.len() == MAX_DEPTH {
             return YamlError::new(
                 span.start,
-                format!("more than {MAX_DEPTH} tables and lists in each other"),
+                format!("tables and lists nested more than {MAX_DEPTH} levels deep"),
             );
         }
         self.open.push(open);
@@ -216,11 +219,11 @@ mod tests {
             ("a: 1\na: 2\n", "a.yaml:2:1: not valid YAML: duplicate key"),
             (
                 "a: &x 1\nb: *x\n",
-                "a.yaml:2:4: not valid YAML: references (`*name`) are not read; write the value out",
+                "a.yaml:2:4: not valid YAML: aliases (`*name`) are not supported; write the value out",
             ),
             ("a: 1\n---\nb: 2\n", "a.yaml:2:1: not valid YAML: there is more than one document"),
             ("? [a]\n: 1\n", "a.yaml:1:3: not valid YAML: a key must be text"),
-            (&deep, "a.yaml:1:67: not valid YAML: more than 64 tables and lists in each other"),
+            (&deep, "a.yaml:1:67: not valid YAML: tables and lists nested more than 64 levels deep"),
         ] {
             assert_eq!(tree(text).unwrap_err(), expected, "{text}");
         }

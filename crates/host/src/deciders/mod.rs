@@ -136,14 +136,14 @@ impl Decider {
 pub enum CheckDeciderError {
     /// [`DecisionSource::Browser`] holds.
     #[error(
-        "decisions are made in the browser alone: the configuration says `decisions_from = \"browser\"`; \
+        "decisions are accepted only in the browser, because the configuration sets `decisions_from = \"browser\"`; \
          the person decides on the console's page"
     )]
     BrowserOnly,
     /// It is at no terminal and has shown no token.
     #[error(
-        "only a person decides this, in the browser or in a terminal of theirs; this program runs in the \
-         foreground of no terminal, and it has shown no token that the person made for programs"
+        "only a person can decide this, in the browser or in a terminal; this program does not run in the \
+         foreground of a terminal and has not presented a decision token"
     )]
     NoTerminal,
 }

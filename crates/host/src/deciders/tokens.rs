@@ -35,16 +35,16 @@ pub struct DecisionToken {
 #[non_exhaustive]
 pub enum DecisionTokenError {
     /// The name is no name.
-    #[error("a token's name has 1 to {MAX_NAME} letters, digits, `-`, `_` or `.`")]
+    #[error("invalid token name: use 1 to {MAX_NAME} letters, digits, `-`, `_` or `.`")]
     Name,
     /// There is one of that name.
-    #[error("there is a token of the name {0} already")]
+    #[error("a token named {0} already exists")]
     Taken(String),
     /// There is no token of that name.
-    #[error("there is no token of the name {0}")]
+    #[error("no token is named {0}")]
     Missing(String),
     /// There are [`MAX_TOKENS`].
-    #[error("there are {MAX_TOKENS} tokens already; end one of them first")]
+    #[error("the limit of {MAX_TOKENS} tokens is reached; remove one of them first")]
     TooMany,
     /// The secret could be guessed.
     #[error("the secret is shorter than {MIN_SECRET} characters")]
@@ -136,7 +136,8 @@ impl DecisionTokenStore {
     /// The name of the token with this secret, while its time lasts.
     #[must_use]
     pub fn name_of(&self, secret: &str) -> Option<String> {
-        let tokens = self.list().inspect_err(|error| tracing::warn!(%error, "no token for decisions holds"));
+        let tokens =
+            self.list().inspect_err(|error| tracing::warn!(%error, "failed to read the decision tokens"));
         // How long the comparison of two hashes takes says nothing of the secret.
         let (hash, now) = (hash(secret), Timestamp::now());
         let mut tokens = tokens.ok()?.into_iter();

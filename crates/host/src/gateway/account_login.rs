@@ -85,8 +85,7 @@ impl Gateway {
     /// Returns the calling user's accounts and the URL of the page where they can be disconnected.
     pub(super) async fn read_accounts(&self, using: &ViewLease) -> Result<Outcome, RpcError> {
         let (Some(accounts), Some(user)) = (&self.shared.accounts, &using.view.user) else {
-            let why =
-                "there are no accounts: no server has an account of each user, or the caller is no user";
+            let why = "no accounts: no server uses per-user accounts, or the caller is not signed in";
             return Err(RpcError::invalid_params(why));
         };
         let known = accounts.status(user).await.map_err(|error| RpcError::internal(error.to_string()))?;
@@ -115,7 +114,7 @@ impl Gateway {
             Ok(mut reached) => {
                 reached.lease.finish();
                 let text =
-                    format!("The account at `{name}` is connected. Its tools are in the list of tools now.");
+                    format!("The account at `{name}` is connected. Its tools are now in the tool list.");
                 CallToolResult::text(text)
             }
             Err(unreached) if unreached.sign_in.is_some() => return Err(unreached.into()),
@@ -135,7 +134,7 @@ async fn resume(
     let Some(state) = round.carried.as_deref().and_then(|state| state.strip_prefix(STATE_PREFIX)) else {
         return Ok(None);
     };
-    let foreign = || RpcError::invalid_params("the request state is none of ours");
+    let foreign = || RpcError::invalid_params("invalid request state");
     let (id, inner) = state.split_once(' ').ok_or_else(foreign)?;
     let (id, inner) = (id.to_owned(), inner.strip_prefix('+').map(str::to_owned));
     let answer = round.answers.remove(QUESTION_KEY).and_then(|answer| answer.decode::<ElicitResult>().ok());
@@ -152,7 +151,7 @@ async fn resume(
     };
     if answer.is_none_or(|answer| answer.action != ElicitAction::Accept) {
         hospes_auth::server::AccountConnections::refuse(accounts, &id);
-        let why = format!("the user does not connect an account at `{}`; nothing was done", link.server);
+        let why = format!("the user declined to connect an account at `{}`; nothing was done", link.server);
         return Ok(Some(told(method, why)?));
     }
     let waited = timeout_at(until.min(Instant::now() + accounts.current_limits().sign_in_wait), async {
@@ -167,7 +166,8 @@ async fn resume(
             Ok(None)
         }
         Ok(_) => {
-            let why = format!("no account at `{}` was connected: the sign-in there was refused", link.server);
+            let why =
+                format!("no account at `{}` was connected: the sign-in failed or was denied", link.server);
             Ok(Some(told(method, why)?))
         }
         // They still may be about it.
@@ -181,7 +181,8 @@ async fn resume(
             .map(Some)
         }
         Err(_) => {
-            let why = format!("nobody has signed in at `{}` yet; call again when that is done", link.server);
+            let why =
+                format!("the user has not signed in at `{}` yet; call again after the sign-in", link.server);
             Ok(Some(told(method, why)?))
         }
     }
@@ -205,7 +206,7 @@ fn parse_sign_in_error(
     let id = accounts.parse_link_id(&params.url)?.to_owned();
     let server = match accounts.links().look_up(&id) {
         Some((link, ..)) if Some(&*link.principal) == context.principal() => Arc::clone(&link.server),
-        _ => return Some(Err(RpcError::internal("the link to sign in is no longer good; call again"))),
+        _ => return Some(Err(RpcError::internal("the sign-in link is no longer valid; call again"))),
     };
     Some(Ok(SignInElicitation { id, server, params }))
 }
@@ -248,7 +249,7 @@ fn ask_to_sign_in(
     told(
         method,
         format!(
-            "`{server}` wants the user to sign in with their own account: they have to open {url} in their browser, and then call again"
+            "`{server}` requires the user to sign in with their own account: open {url} in a browser, then call again"
         ),
     )
 }

@@ -26,17 +26,17 @@ const MAX_DEPTH: usize = 16;
 /// Reasons an elicitation is not passed on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ElicitationError {
-    #[error("the URL is not one to send a person to: {0}")]
+    #[error("the URL is invalid or unsafe: {0}")]
     Url(String),
     #[error("the URL is not encrypted, and its host is not this machine: `{0}`; use https")]
     NotEncrypted(String),
-    #[error("the host `{0}` has letters that look like others")]
+    #[error("the host `{0}` contains letters that look like others")]
     LookAlike(String),
-    #[error("the form asks for a secret (`{0}`), which no server may do in a form (use a URL instead)")]
+    #[error("the form asks for a secret (`{0}`), which is not allowed in a form (use a URL instead)")]
     Secret(String),
-    #[error("the form hides characters in the name or the value of a field: `{0}`")]
+    #[error("the name or value of a form field contains hidden characters: `{0}`")]
     Hidden(String),
-    #[error("the message imitates a question of the gateway")]
+    #[error("the message imitates an approval question of the gateway")]
     Imitation,
     #[error("the form's schema is nested too deeply")]
     Deep,
@@ -45,7 +45,7 @@ pub(super) enum ElicitationError {
 impl ElicitationError {
     /// The error that the server gets.
     pub(super) fn to_rpc_error(&self) -> RpcError {
-        RpcError::invalid_params(format!("the elicitation was refused: {self}"))
+        RpcError::invalid_params(format!("elicitation rejected: {self}"))
     }
 }
 
@@ -127,7 +127,7 @@ fn screen_message(message: &str) -> Result<String, ElicitationError> {
 fn screen_url(mut params: ElicitUrlParams) -> Result<ElicitUrlParams, ElicitationError> {
     params.message = screen_message(&params.message)?;
     if params.url.chars().any(is_hidden) {
-        return Err(ElicitationError::Url("it has characters that hide".to_owned()));
+        return Err(ElicitationError::Url("it contains hidden characters".to_owned()));
     }
     let review = UrlReview::of(&params.url).map_err(|why| ElicitationError::Url(why.to_string()))?;
     if review.warnings.contains(&UrlWarning::NotEncrypted) {

@@ -40,21 +40,21 @@ impl Gateway {
         let server = &self.shared.upstreams[server].server;
         let (name, spoken, older) = (&server.name, live.revision(), Revision::LATEST_LEGACY);
         let lead = format!(
-            "the server `{name}` asks with requests that exist only up to {older}, and is connected with {spoken}"
+            "the server `{name}` sends requests that exist only up to {older}, but is connected with {spoken}"
         );
         let why = match &server.definition {
             Some(definition) => {
                 self.shared.memory.learn(definition, KnownProtocol { era: Era::Legacy, sse: false });
                 let is_news = server.switch_to_legacy();
                 if is_news {
-                    tracing::warn!(server = %name, revision = %spoken, "{lead}; it is connected anew with {older}");
+                    tracing::warn!(server = %name, revision = %spoken, "{lead}; reconnecting with {older}");
                     // So that the next call does not go over the connection that is on its way out.
                     let left = line.wait(|phase| phase.ready().is_none_or(|now| now.id != live.id));
                     let _ = timeout(LEFT_WAIT, left).await;
                 }
                 format!(
-                    "{lead}. It is being connected anew with {older} (setting era = \"legacy\"); nothing was \
-                     repeated: call again"
+                    "{lead}. The host is reconnecting with {older} (setting era = \"legacy\"); the call was not \
+                     retried: call again"
                 )
             }
             None => format!("{lead}. Set era = \"legacy\" for it in the configuration"),

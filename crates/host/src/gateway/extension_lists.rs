@@ -81,7 +81,7 @@ impl Gateway {
                 Ok(part) => parts_known.push(part),
                 Err(outcome) => {
                     let name = &self.shared.upstreams[*server].server.name;
-                    tracing::warn!(server = %name, method = call.method.name(), ?outcome, "a server's list is missing");
+                    tracing::warn!(server = %name, method = call.method.name(), ?outcome, "list of a server omitted");
                     failure.get_or_insert(outcome);
                 }
             }
@@ -196,7 +196,7 @@ impl Gateway {
                 // A cursor that comes twice would never end.
                 Some(next) if !is_last && known.insert(next.clone()) => cursor = Some(next),
                 Some(_) => {
-                    tracing::warn!(server = %name, method = call.method.name(), "a server's list is cut off");
+                    tracing::warn!(server = %name, method = call.method.name(), "list of a server truncated");
                     break;
                 }
                 None => break,
@@ -236,7 +236,7 @@ impl ListPart {
 
 fn not_a_list(method: &Method, server: &str) -> RpcError {
     RpcError::internal(format!(
-        "the server `{server}` answered {} with something that is no list",
+        "the server `{server}` answered {} with a result that is not a list",
         method.name()
     ))
 }

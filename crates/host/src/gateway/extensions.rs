@@ -82,7 +82,7 @@ impl Gateway {
             return Err(RpcError::method_not_found(""));
         }
         if let Some(repeated) = call.params.view().repeated {
-            return Err(RpcError::invalid_params(format!("invalid params: `{repeated}` stands twice")));
+            return Err(RpcError::invalid_params(format!("invalid params: duplicate key `{repeated}`")));
         }
         self.shared.wait_for_first_start(&using.view, |slot| slot.server.start_wait).await;
         if let Some(listed) = self.extension_list(&call, using).await {
@@ -134,7 +134,7 @@ impl Gateway {
         let peer = call.context.peer();
         let Ok(using) = self.shared.view(peer, self.only) else { return };
         if !is_method_name(name) || call.params.view().repeated.is_some() {
-            tracing::debug!("a notification is dropped whose name or params have more than one reading");
+            tracing::debug!("notification dropped: ambiguous name or params");
             return;
         }
         let catalogue = using.catalogue();
@@ -146,7 +146,7 @@ impl Gateway {
                 sharing.map(|(server, _)| (*server, call.params.raw().clone())).collect()
             }
             Err(error) => {
-                tracing::debug!(method = name, %error, "a notification is dropped");
+                tracing::debug!(method = name, %error, "notification dropped");
                 return;
             }
         };
@@ -174,11 +174,7 @@ impl Gateway {
                 Ok(Outcome::Complete(Reply::raw(Revision::LATEST, RawJson::empty_object())))
             }
             Err(unreached) => {
-                tracing::debug!(
-                    method = call.method.name(),
-                    why = unreached.why,
-                    "a notification is dropped"
-                );
+                tracing::debug!(method = call.method.name(), why = unreached.why, "notification dropped");
                 if let Some(passage) = &mut passage {
                     passage.clear_labels();
                 }
@@ -319,7 +315,7 @@ fn ambiguous(method: &str, servers: Vec<String>) -> RpcError {
         servers: Vec<String>,
     }
     let text = format!(
-        "{method}: several servers may be meant ({}); name one of them in `uri` or `name`, or use the endpoint of one \
+        "{method}: the server is ambiguous ({}); name one of them in `uri` or `name`, or use the endpoint of one \
          server",
         servers.join(", ")
     );

@@ -92,7 +92,9 @@ impl Gateway {
                     continue;
                 }
                 LocalAnswerOutcome::All(_) => {
-                    break Outcome::Failed(RpcError::internal("the server asks too often what is refused"));
+                    break Outcome::Failed(RpcError::internal(
+                        "the server repeated rejected requests too often",
+                    ));
                 }
             };
             if rounds >= MAX_OWN_ROUNDS || self.own_abilities() == CapabilitySet::NONE {
@@ -212,19 +214,20 @@ fn verify_round_state<'a>(
     holder: Option<u64>,
 ) -> Result<Option<&'a str>, RpcError> {
     let Some(carried) = RoundState::read(text) else {
-        return Err(RpcError::invalid_params("the request state is none of ours"));
+        return Err(RpcError::invalid_params("invalid request state"));
     };
     if carried.server != server {
         let why = format!(
-            "the request state belongs to the server `{}`, the call goes to `{server}`",
+            "the request state belongs to the server `{}`, but the call is for `{server}`",
             carried.server
         );
         return Err(RpcError::invalid_params(why));
     }
     if carried.connection != holder {
         // Making the call again could do twice what it does.
-        let why =
-            format!("the server `{server}` was restarted during the call; nothing was repeated, call again");
+        let why = format!(
+            "the server `{server}` was restarted during the call; the call was not retried, call again"
+        );
         return Err(RpcError::internal(why));
     }
     Ok(carried.inner)

@@ -207,20 +207,20 @@ impl GatewayState {
         if !views.contains_key(&viewer) {
             let known = of_user();
             if known >= max && abilities.has_extensions() {
-                tracing::warn!(max, limit = "max_views", "an application is served without its extensions");
+                tracing::warn!(max, limit = "max_views", "application served without its extensions");
                 drop(views);
                 return self.view_of(peer, abilities.without_extensions(), only);
             }
             if known >= max {
                 return Err(RpcError::internal(format!(
-                    "applications with more than {max} different sets of capabilities at once (setting max_views)"
+                    "too many different capability sets at once: the limit is {max} (setting max_views)"
                 )));
             }
             let max_users = self.max_users();
             let users = || views.keys().filter_map(|other| other.user.as_ref()).collect::<HashSet<_>>().len();
             if known == 0 && viewer.user.is_some() && users() >= max_users {
                 return Err(RpcError::internal(format!(
-                    "more than {max_users} users at once (setting max_users of the accounts)"
+                    "too many users at once: the limit is {max_users} (setting max_users of the accounts)"
                 )));
             }
         }
@@ -466,7 +466,7 @@ impl GatewayState {
             let all = self.upstreams.iter().flat_map(UpstreamEntry::all);
             over.extend(all.flat_map(|upstream| upstream.sweep(self.settings.idle_after)));
             if !over.is_empty() {
-                tracing::debug!(connections = over.len(), "nobody uses these connections any more");
+                tracing::debug!(connections = over.len(), "closing idle connections");
             }
             let lines = futures::future::join_all(over.iter().map(|line| line.stop()));
             let users = futures::future::join_all(gone.iter().map(|upstream| upstream.stop()));

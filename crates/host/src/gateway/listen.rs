@@ -52,12 +52,12 @@ impl Gateway {
         let wanted = call.decode::<SubscriptionsListenParams>()?.notifications;
         let max = MAX_RESOURCE_SUBSCRIPTIONS;
         if wanted.resource_subscriptions.len() > max {
-            let why = format!("more than {max} resources on one stream; open another one");
+            let why = format!("more than {max} resource subscriptions on one stream; open another stream");
             return Err(RpcError::invalid_params(why));
         }
         let max = MAX_TASK_SUBSCRIPTIONS;
         if wanted.task_ids.len() > max {
-            let why = format!("more than {max} tasks on one stream; open another one");
+            let why = format!("more than {max} task subscriptions on one stream; open another stream");
             return Err(RpcError::invalid_params(why));
         }
         let context = &call.context;
@@ -272,7 +272,7 @@ impl Gateway {
                     }
                 }
                 Err(why) => {
-                    tracing::warn!(server = %upstream.server.name, why, "changes cannot be followed now");
+                    tracing::warn!(server = %upstream.server.name, why, "cannot subscribe to changes");
                 }
             }
             starting = None;
@@ -431,7 +431,7 @@ impl Gateway {
                 ExchangeEvent::Ask(_)
                 | ExchangeEvent::Done(Outcome::Complete(_) | Outcome::InputRequired(_)) => return,
                 ExchangeEvent::Done(Outcome::Failed(error)) => {
-                    tracing::debug!(server = %line.server.name, %error, "cannot follow changes");
+                    tracing::debug!(server = %line.server.name, %error, "change subscription failed");
                     return;
                 }
             }

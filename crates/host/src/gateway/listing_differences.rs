@@ -14,7 +14,7 @@ pub(super) fn differences(
 ) -> impl Iterator<Item = String> {
     let found = || {
         let upstream = slot.of(None)?;
-        let applications = format!("applications that can be asked for {}", view.abilities);
+        let applications = format!("applications that support {}", view.abilities);
         let line = upstream.line(view.abilities);
         let of_line = UpstreamStatus::of(&upstream.server, &line.phase());
         let not_up = (of_line.state != UpstreamState::Ready).then(|| {
@@ -37,7 +37,7 @@ pub(super) fn differences(
         let listed = origins.filter(|place| place.server == position).count();
         let missing = (listed < offered).then(|| {
             format!(
-                "{} of its {offered} tools are not listed for {applications}, because their names are those of \
+                "{} of its {offered} tools are not listed for {applications}, because their names clash with those of \
                  other tools",
                 offered - listed
             )

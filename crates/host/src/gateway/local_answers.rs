@@ -70,7 +70,7 @@ impl Gateway {
                         continue;
                     }
                     Err(why) => {
-                        tracing::warn!(server = cause.server, %why, "an elicitation is refused");
+                        tracing::warn!(server = cause.server, %why, "elicitation rejected");
                         self.note_refused(cause, &why.to_string()).await;
                         why.to_rpc_error()
                     }
@@ -81,7 +81,7 @@ impl Gateway {
                     tracing::debug!(
                         server = cause.server,
                         method,
-                        "a request of no common extension is refused"
+                        "request rejected: no extension in common"
                     );
                     RpcError::method_not_found(method)
                 }
@@ -148,14 +148,11 @@ impl Gateway {
                     let mut note = PendingAuditEntry::new(guard, entry);
                     let result = elicit(guard, call, cause, *params).await;
                     let accepted = result.as_ref().is_ok_and(|result| result.action == ElicitAction::Accept);
-                    note.set_decision(
-                        if accepted { "allow" } else { "deny" },
-                        "the person, or nobody in time",
-                    );
+                    note.set_decision(if accepted { "allow" } else { "deny" }, "the person, or the timeout");
                     note.end(if accepted { AuditOutcome::Done } else { AuditOutcome::Refused }, None).await;
                     result.and_then(|result| written(&result))
                 }
-                _ => Err(RpcError::invalid_request("nobody here can answer this")),
+                _ => Err(RpcError::invalid_request("this request cannot be answered here")),
             };
             match answer {
                 // A server of an older revision decides for itself what to make of a refusal; one of 2026-07-28 never hears
@@ -184,7 +181,7 @@ impl Gateway {
 /// Returns the outcome of a call whose server's request is refused.
 fn refused(call: &Call, cause: SamplingCause<'_>, error: &RpcError) -> Outcome {
     let server = cause.server;
-    let text = format!("the server `{server}` did not get what it asked for: {}", error.message);
+    let text = format!("a request of the server `{server}` was rejected: {}", error.message);
     if call.method == Method::ToolsCall {
         return Outcome::Complete(CallToolResult::error(text).into());
     }
@@ -259,7 +256,7 @@ async fn elicit(
         session: None,
         returns: false,
         check: Some(Box::new(move |content| {
-            let Some(form) = &fits else { return Err("there is nothing to fill in".to_owned()) };
+            let Some(form) = &fits else { return Err("there is no form to fill in".to_owned()) };
             let content: Map<String, Value> = content.decode().map_err(|error| error.to_string())?;
             hospes::ask::check_content(form, &content).map_err(|misfit| misfit.to_string())
         })),
@@ -267,7 +264,7 @@ async fn elicit(
     let waiting = match guard.approvals().submit(asking) {
         Ok(waiting) => waiting,
         Err(refused) => {
-            tracing::warn!(server = cause.server, why = %refused.message(), "a person is not asked");
+            tracing::warn!(server = cause.server, why = %refused.message(), "elicitation not queued");
             return Ok(ElicitResult::cancel());
         }
     };

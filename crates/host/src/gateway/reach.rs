@@ -44,10 +44,10 @@ impl Gateway {
         let name = &slot.server.name;
         let Some(upstream) = slot.of(using.view.user.as_ref()) else {
             let why = match &using.view.user {
-                Some(_) => "nobody can sign in here now",
-                None => "the caller is nobody who could sign in there",
+                Some(_) => "signing in is not possible now",
+                None => "the caller is not signed in",
             };
-            return Err(format!("the server `{name}` is used with an account of each user: {why}").into());
+            return Err(format!("the server `{name}` requires an account for each user: {why}").into());
         };
         let lease = || {
             let lease = upstream.lease(&using.application, abilities);
@@ -85,7 +85,7 @@ impl Gateway {
         let status = UpstreamStatus::of(&upstream.server, &taken.line.phase());
         let mut why = match (status.state, status.since_ms) {
             (UpstreamState::Starting, Some(since)) => format!(
-                "the server `{name}` is still starting, for {} s now; a call waits {} s for it (setting call_wait): \
+                "the server `{name}` is still starting, after {} s; a call waits {} s for it (setting call_wait): \
                  call again later",
                 since / 1000,
                 limit.as_secs()

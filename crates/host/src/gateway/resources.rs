@@ -81,7 +81,7 @@ impl Gateway {
                     catalogue.uris.route_template(uri).map_err(|error| unknown_resource(uri, &error))?;
                 let (server, original) = (self.position(target.server), target.uri.into_owned());
                 *uri = original;
-                server.ok_or_else(|| RpcError::internal("a server without a place"))?
+                server.ok_or_else(|| RpcError::internal("the server is not known to the gateway"))?
             }
             _ => {
                 return Err(RpcError::invalid_params(
@@ -92,7 +92,7 @@ impl Gateway {
         let what = match &params.reference {
             CompletionReference::Prompt { name, .. } => TargetItem::PromptCompletion(name),
             CompletionReference::Resource { uri, .. } => TargetItem::TemplateCompletion(uri),
-            _ => return Err(RpcError::internal("a reference without a place")),
+            _ => return Err(RpcError::internal("unsupported reference type")),
         };
         let passage = match self.admit(&call, server, &what, using).await {
             Ok(passage) => passage,

@@ -91,7 +91,7 @@ impl Gateway {
                 place.1.release(&task.original);
                 self.notify_task_lost(&task, place.0, told);
             }
-            Err(error) => tracing::debug!(%error, "how a task stands cannot be asked"),
+            Err(error) => tracing::debug!(%error, "failed to get the status of a task"),
         }
     }
 
@@ -114,7 +114,7 @@ impl Gateway {
             let _told = self.end_task(server, (&task.shown, &task.original), told.context, &over.why);
             self.record_of_task(server, &task.shown, told.context, Err(&over.by));
             let task = tasks.remove(position);
-            let why = format!("it goes on no more: {}", over.why);
+            let why = format!("the task was stopped: {}", over.why);
             return self.notify_task_failed(&task, &why, told);
         }
         if let Some(news) = self.ending_to_record(&task.shown, &found) {
@@ -125,7 +125,7 @@ impl Gateway {
                 self.deliver_of_task(server, &task.shown, told.context, &found);
                 told.notify(Notification::TasksChanged(found));
             }
-            Err(error) => tracing::debug!(%error, "a task's result"),
+            Err(error) => tracing::debug!(%error, "failed to convert a task's result"),
         }
         if is_over {
             tasks.remove(position);
@@ -135,7 +135,7 @@ impl Gateway {
     /// Notifies the application that the server has lost a task. Without this the application would wait forever.
     pub(super) fn notify_task_lost(&self, task: &WatchedTask, server: usize, told: &SubscriptionSink<'_>) {
         let server = &self.shared.upstreams[server].server.name;
-        let why = format!("the server `{server}` has lost the task: it went away, or was started again");
+        let why = format!("the server `{server}` has lost the task: it disconnected or was restarted");
         self.notify_task_failed(task, &why, told);
     }
 
@@ -160,8 +160,8 @@ impl Gateway {
     ) -> Option<TaskEndReason> {
         self.task_end_reason(server, shown, context).or_else(|| {
             let what = self.forbidden_question(server, context, found)?;
-            let why = format!("the server wanted {what}, which is not allowed here");
-            Some(TaskEndReason { by: format!("the server wanted {what}"), why })
+            let why = format!("the server requested {what}, which is not allowed here");
+            Some(TaskEndReason { by: format!("the server requested {what}"), why })
         })
     }
 
@@ -179,7 +179,7 @@ impl Gateway {
         let mut note = guard.note_of_task(server, context, origin.as_deref(), shown);
         let (ending, code) = match news {
             Ok(news) => {
-                note.set_decision("allow", "the call that began it was let through");
+                note.set_decision("allow", "the call that created the task was allowed");
                 news
             }
             Err(by) => {
@@ -198,9 +198,11 @@ async fn ask(live: &ReadyConnection, id: &str, context: Context) -> Result<Box<G
     match live.connection.service.call(call).await {
         Outcome::Complete(reply) => match decoded(&Method::TasksGet, reply)? {
             Reply::GetTask(found) => Ok(found),
-            _ => Err(RpcError::internal("tasks/get was answered with something else")),
+            _ => Err(RpcError::internal("unexpected result type for tasks/get")),
         },
-        Outcome::InputRequired(_) => Err(RpcError::internal("tasks/get was answered with a question")),
+        Outcome::InputRequired(_) => {
+            Err(RpcError::internal("unexpected input request in response to tasks/get"))
+        }
         Outcome::Failed(error) => Err(error),
     }
 }

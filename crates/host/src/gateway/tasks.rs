@@ -33,13 +33,13 @@ impl Gateway {
             return Err(tasks_not_declared());
         }
         let Some(shown) = call.params.view().task_id.as_deref().map(str::to_owned) else {
-            let why = format!("{} wants the task's `taskId`, a string", call.method);
+            let why = format!("{} requires `taskId`, a string", call.method);
             return Err(RpcError::invalid_params(why));
         };
         self.recall_task(&shown).await;
         let (server, original) = self.resolve_task(&shown, &call.context)?;
         if !using.view.sees(server) {
-            return Err(RpcError::invalid_params("there is no such task here, or its time is over"));
+            return Err(RpcError::invalid_params("unknown or expired task"));
         }
         let mut note = self.note_of_task(server, &shown, &call.context).await?;
         if let Some(gate) = &self.shared.upstreams[server].server.gate
@@ -94,12 +94,12 @@ impl Gateway {
         match (outcome, method) {
             (Outcome::Complete(reply), Method::TasksGet) => {
                 let Reply::GetTask(mut found) = decoded(&Method::TasksGet, reply)? else {
-                    return Err(RpcError::internal("tasks/get was answered with something else"));
+                    return Err(RpcError::internal("unexpected result type for tasks/get"));
                 };
                 hold.note(&found.task);
                 if let Some(what) = self.forbidden_question(server, &call.context, &found) {
-                    refuse(note.take(), &format!("the server wanted {what}")).await;
-                    let why = format!("the server wanted {what}, which is not allowed here");
+                    refuse(note.take(), &format!("the server requested {what}")).await;
+                    let why = format!("the server requested {what}, which is not allowed here");
                     return Err(self.end_task(server, (shown, original), &call.context, &why));
                 }
                 self.present_task(&mut found, shown, server, &catalogue)?;
@@ -131,13 +131,13 @@ impl Gateway {
         if let Some(audit) = guard.audit()
             && let Err(error) = audit.check_writable().await
         {
-            tracing::error!(%error, "nothing is done with tasks while it cannot be recorded");
-            return Err(RpcError::internal("what happens cannot be recorded at the moment"));
+            tracing::error!(%error, "task request refused because it cannot be recorded");
+            return Err(RpcError::internal("task requests cannot be recorded at the moment"));
         }
         let server = &self.shared.upstreams[server].server.name;
         let origin = self.shared.task_owners.origin(shown);
         let mut note = guard.note_of_task(server, context, origin.as_deref(), shown);
-        note.set_decision("allow", "the call that began it was let through");
+        note.set_decision("allow", "the call that created the task was allowed");
         Ok(Some(note))
     }
 
@@ -170,8 +170,8 @@ impl Gateway {
         let params: UpdateTaskParams = call.decode().ok()?;
         let server = &server.name;
         let what = guard.forbidden_answer(server, &call.context, &params.input_responses)?;
-        let why = format!("the server wanted {what}, which is not allowed here");
-        Some(TaskEndReason { by: format!("the server wanted {what}"), why })
+        let why = format!("the server requested {what}, which is not allowed here");
+        Some(TaskEndReason { by: format!("the server requested {what}"), why })
     }
 
     /// Returns a description of the first request of a task that its server may not make.
@@ -182,8 +182,8 @@ impl Gateway {
         found: &GetTaskResult,
     ) -> Option<&'static str> {
         if let Some(why) = elicitation::refusal(found.input_requests.values()) {
-            tracing::warn!(server = %self.shared.upstreams[server].server.name, %why, "an elicitation of a task is refused");
-            return Some("an elicitation that no person should be asked");
+            tracing::warn!(server = %self.shared.upstreams[server].server.name, %why, "elicitation of a task rejected");
+            return Some("an unsafe elicitation");
         }
         let guard = self.shared.guard.as_ref()?;
         let server = &self.shared.upstreams[server].server.name;
@@ -235,8 +235,7 @@ impl Gateway {
         why: &str,
     ) -> RpcError {
         let name = &self.shared.upstreams[server].server.name;
-        let told =
-            RpcError::invalid_request(format!("the task of the server `{name}` goes on no more: {why}"));
+        let told = RpcError::invalid_request(format!("the task of the server `{name}` was stopped: {why}"));
         if !self.shared.task_owners.end(shown) {
             return told;
         }
@@ -253,7 +252,7 @@ impl Gateway {
                 matches!(outcome, Outcome::Complete(_)).then_some(())
             };
             if !matches!(timeout(END_WAIT, ending).await, Ok(Some(()))) {
-                tracing::warn!(server, "a task that goes on no more could not be cancelled at its server");
+                tracing::warn!(server, "failed to cancel a stopped task at its server");
             }
         });
         told
@@ -270,7 +269,7 @@ impl Gateway {
         let Outcome::Complete(Reply::CreateTask(mut made)) = outcome else { return outcome };
         let server = &self.shared.upstreams[server].server;
         let Some(prefix) = self.shared.prefixes.of(&server.name) else {
-            return RpcError::internal("a server without a place").into();
+            return RpcError::internal("the server is not known to the gateway").into();
         };
         made.task.task_id = format!("{prefix}{SEPARATOR}{}", made.task.task_id);
         let id = &made.task.task_id;
@@ -280,7 +279,7 @@ impl Gateway {
             && let Some(body) = self.shared.task_owners.kept(id, &server.target)
             && let Err(error) = tasks.insert(id.clone(), body).await
         {
-            tracing::warn!(%error, "a task cannot be kept, and ends with this host");
+            tracing::warn!(%error, "failed to store a task; it will be lost when this host stops");
         }
         Outcome::Complete(Reply::CreateTask(made))
     }
@@ -298,7 +297,7 @@ impl Gateway {
                 self.shared.task_owners.recall(shown, target, &kept);
             }
             Ok(None) => {}
-            Err(error) => tracing::error!(%error, "what was kept of a task cannot be read"),
+            Err(error) => tracing::error!(%error, "failed to read a stored task"),
         }
     }
 
@@ -314,7 +313,7 @@ impl Gateway {
             let is_theirs = self.shared.task_owners.allows(shown, context);
             (is_known && is_theirs).then(|| (server, id.to_owned()))
         };
-        place().ok_or_else(|| RpcError::invalid_params("there is no such task, or its time is over"))
+        place().ok_or_else(|| RpcError::invalid_params("unknown or expired task"))
     }
 
     /// The task under the id it has here, and its result with every URI as the application has to write it.

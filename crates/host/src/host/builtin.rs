@@ -52,7 +52,7 @@ impl UpstreamConnector for BuiltinConnector {
             let reply = complete(&Method::Discover, service.call(call).await)
                 .map_err(|error| UpstreamConnectError::new(error.message.into_owned()))?;
             let Reply::Discover(discovered) = reply else {
-                return Err(UpstreamConnectError::new("the answer to server/discover is another"));
+                return Err(UpstreamConnectError::new("unexpected result type for server/discover"));
             };
             let mut connection = UpstreamConnection::new(service, Revision::LATEST);
             connection.server = discovered.meta.read::<Implementation>(meta_key::SERVER_INFO);

@@ -200,7 +200,7 @@ impl<'de> Visitor<'de> for UnambiguousJson {
     type Value = Self;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON with one reading")
+        f.write_str("unambiguous JSON")
     }
 
     fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
@@ -208,7 +208,7 @@ impl<'de> Visitor<'de> for UnambiguousJson {
     }
 
     fn visit_u64<E: de::Error>(self, number: u64) -> Result<Self, E> {
-        if number <= MAX_SAFE_INTEGER { Ok(self) } else { Err(E::custom("a number beyond 2^53")) }
+        if number <= MAX_SAFE_INTEGER { Ok(self) } else { Err(E::custom("number exceeds 2^53")) }
     }
 
     fn visit_i64<E: de::Error>(self, number: i64) -> Result<Self, E> {
@@ -237,7 +237,7 @@ impl<'de> Visitor<'de> for UnambiguousJson {
         while let Some(name) = members.next_key::<String>()? {
             members.next_value::<Self>()?;
             if !names.insert(Cow::Owned(name)) {
-                return Err(A::Error::custom("a name stands twice"));
+                return Err(A::Error::custom("duplicate key"));
             }
         }
         Ok(self)

@@ -19,7 +19,7 @@ use crate::upstream::{UpstreamConnectError, UpstreamListing};
 
 /// Instruction for a person about a blocked server, as the end of a sentence. Models can read it, so it names no
 /// command.
-pub const REVIEW_INSTRUCTION: &str = "the person looks at it in the console and accepts or rejects it there";
+pub const REVIEW_INSTRUCTION: &str = "a person has to review it in the console and accept or reject it there";
 
 /// Enforcement of one server's pins.
 pub(crate) struct PinGate {
@@ -90,7 +90,7 @@ impl PinGate {
         match whole {
             Some(BlockReason::NewServer) if is_new => Ok(self.trust == TrustMode::Ask),
             None => Ok(false),
-            Some(why) => Err(UpstreamConnectError::new(format!("it is not started: {}", why.as_str()))
+            Some(why) => Err(UpstreamConnectError::new(format!("not started: {}", why.as_str()))
                 .with_hint(Some(REVIEW_INSTRUCTION))
                 .withheld()),
         }
@@ -140,8 +140,8 @@ impl PinGate {
 
     fn unreadable(&self, error: &hospes_store::StoreError) -> UpstreamConnectError {
         let why = super::pin_store::format_error_chain(error);
-        tracing::error!(server = %self.server, error = %why, "the pins cannot be read: nothing of the server is used");
-        let problem = UpstreamConnectError::new(format!("it cannot be read what was accepted of it: {why}"));
+        tracing::error!(server = %self.server, error = %why, "failed to read the pins; server blocked");
+        let problem = UpstreamConnectError::new(format!("the pins of this server cannot be read: {why}"));
         self.set(PinStatus::unreadable(why));
         problem
     }
@@ -229,15 +229,13 @@ impl PinGate {
         let standing = self.standing();
         let what = match (standing.server_block_reason(), standing.waiting) {
             (Some(BlockReason::NewServer), _) => {
-                "nobody has accepted this server yet, so nothing of it can be called".to_owned()
+                "this server has not been accepted yet, so nothing it offers can be called".to_owned()
             }
-            (Some(why), _) => format!("{}, so nothing of it can be called", why.as_str()),
+            (Some(why), _) => format!("{}, so nothing it offers can be called", why.as_str()),
             (None, 0) => return None,
-            (None, 1) => {
-                "one thing that it offers is new or has changed, and waits to be accepted".to_owned()
-            }
+            (None, 1) => "one item that it offers is new or has changed and has to be accepted".to_owned(),
             (None, count) => {
-                format!("{count} things that it offers are new or have changed, and wait to be accepted")
+                format!("{count} items that it offers are new or have changed and have to be accepted")
             }
         };
         Some(format!("{what}; {REVIEW_INSTRUCTION}"))

@@ -78,11 +78,11 @@ pub(crate) fn lints(name: &str, definition: Option<&str>, neighbours: &Neighbour
         found.add(LintKind::Confusable, "name", other);
     }
     let Some(text) = definition else {
-        found.add(LintKind::NotKept, "", "the definition is too long to be kept and shown".to_owned());
+        found.add(LintKind::NotKept, "", "the definition is too long to be stored and shown".to_owned());
         return found.lints;
     };
     if has_other_readings(text) {
-        let why = "two readers may read two things: a name stands twice, or a number is beyond what all hold";
+        let why = "parsers may disagree: it has a duplicate key, or a number that exceeds 2^53";
         found.add(LintKind::Readings, "", why.to_owned());
     }
     let value: Value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
@@ -98,14 +98,14 @@ pub(crate) fn lints(name: &str, definition: Option<&str>, neighbours: &Neighbour
 /// Returns the lints of a command line or a URL, in its displayed form.
 pub(crate) fn command_lints(shown: &str) -> Vec<Lint> {
     const PATTERNS: [(&str, &str); 5] = [
-        (r"(^|[\s/])(sudo|doas|pkexec)\s", "it runs with other rights than yours"),
+        (r"(^|[\s/])(sudo|doas|pkexec)\s", "it runs with another user's privileges"),
         (
             r"(^|[\s/])(sh|bash|zsh|dash|fish|cmd|powershell|pwsh)(\.exe)?\s+(-\w*c|/c|-Command)\b",
-            "a shell runs whatever the text after it says",
+            "a shell runs the text that follows",
         ),
-        (r"\b(curl|wget|iwr)\b.*(\||;|&&)", "it runs what it has fetched"),
+        (r"\b(curl|wget|iwr)\b.*(\||;|&&)", "it may run what it downloads"),
         (r"\brm\s+-\w*r|\bmkfs|\bdd\s+if=", "it removes or overwrites files"),
-        (r"--privileged\b|-v\s+/:|--net(work)?[= ]host\b", "the container is let out of its bounds"),
+        (r"--privileged\b|-v\s+/:|--net(work)?[= ]host\b", "the container's isolation is weakened"),
     ];
     static SET: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         PATTERNS.iter().filter_map(|(pattern, why)| Some((Regex::new(pattern).ok()?, *why))).collect()
@@ -124,7 +124,7 @@ pub(crate) fn command_lints(shown: &str) -> Vec<Lint> {
         found.add(LintKind::Command, "package", visible_line(&package.message()));
     }
     if shown.starts_with("http://") && !is_loopback(shown) {
-        found.add(LintKind::Command, "url", "what goes there can be read and changed on the way".to_owned());
+        found.add(LintKind::Command, "url", "the connection is not encrypted".to_owned());
     }
     if shown.chars().any(is_hidden) {
         found.add(LintKind::Hidden, "command", format!("hidden characters: {}", excerpt(shown, 0)));
@@ -185,7 +185,7 @@ fn lint_text(at: &str, text: &str, is_key: bool, mentions: &MentionPatterns<'_>,
     // Words are looked for as they are read: without what hides between their letters.
     let bare: String = text.chars().filter(|letter| !is_hidden(*letter) || letter.is_whitespace()).collect();
     if let Some(start) = find_instruction(&bare) {
-        let text = format!("it speaks to the model: {}", excerpt(&bare, start));
+        let text = format!("it gives instructions to the model: {}", excerpt(&bare, start));
         found.add(LintKind::Imperative, at, text);
     }
     // Its own name may be another's too; that is told as such.
@@ -195,15 +195,15 @@ fn lint_text(at: &str, text: &str, is_key: bool, mentions: &MentionPatterns<'_>,
         found.add(LintKind::OtherServer, at, format!("it names {other}: {}", excerpt(&bare, start)));
     }
     if text.chars().nth(LONG_TEXT_CHARACTERS).is_some() {
-        found.add(LintKind::Long, at, format!("{} characters: nobody reads that", text.chars().count()));
+        found.add(LintKind::Long, at, format!("{} characters: too long to review", text.chars().count()));
     }
     let last = at.rsplit('.').next().unwrap_or_default();
     let last = last.split('[').next().unwrap_or_default();
     if !is_key && matches!(last, "default" | "const" | "examples" | "example") {
         if looks_secret(text) {
-            found.add(LintKind::Default, at, "a value like a secret is suggested".to_owned());
+            found.add(LintKind::Default, at, "the suggested value looks like a secret".to_owned());
         } else if looks_path(text) {
-            found.add(LintKind::Default, at, format!("a path is suggested: {}", excerpt(text, 0)));
+            found.add(LintKind::Default, at, format!("the suggested value is a path: {}", excerpt(text, 0)));
         }
     }
 }

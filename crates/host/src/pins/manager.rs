@@ -21,10 +21,10 @@ use crate::config::{ServerConfig, ServerTransport};
 #[non_exhaustive]
 pub enum PinManagerError {
     /// There is no such server, or it was never seen.
-    #[error("there is no server `{0}` that was ever seen")]
+    #[error("unknown server `{0}`: it has never been connected")]
     NoServer(String),
     /// It is part of the program.
-    #[error("`{0}` is part of the program, and trusted as the program is")]
+    #[error("`{0}` is built in and trusted like the program itself")]
     Builtin(String),
     /// It does not offer that.
     #[error("`{server}` does not offer {} `{name}`", .kind.as_str())]
@@ -37,10 +37,12 @@ pub enum PinManagerError {
         name: String,
     },
     /// The definition that the person saw is no longer the current one.
-    #[error("`{0}` has changed since it was looked at; nothing was accepted")]
+    #[error("`{0}` has changed since it was shown; nothing was accepted")]
     Changed(String),
     /// The server comes first.
-    #[error("`{0}` itself is not accepted; accept the server first, and reject what you do not want of it")]
+    #[error(
+        "`{0}` itself is not accepted; accept the server first, then reject the items that you do not want"
+    )]
     ServerFirst(String),
     /// The state cannot be read or written.
     #[error("the pins cannot be read or written")]

@@ -143,7 +143,7 @@ impl PackageRun {
         if self.is_exact() {
             return format!(
                 "`{runner}` fetches the package `{package}` and runs it: the hash of the program does not cover it. Its \
-                 version is exact; what it depends on may change"
+                 version is exact, but its dependencies may change"
             );
         }
         let exact = match (self.ecosystem, *runner) {

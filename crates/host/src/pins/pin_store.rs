@@ -101,11 +101,11 @@ impl PinStore {
                 (false, false) => "new",
             };
             if !accepted && !seen.is_first {
-                tracing::warn!(%server, kind = kind.as_str(), name = visible_line(name), "{decision}: withheld until it is accepted");
+                tracing::warn!(%server, kind = kind.as_str(), name = visible_line(name), "{decision}: blocked until accepted");
             }
             let text = texts.get(&(*kind, name.clone())).map(String::as_str);
             for lint in lints(name, text, &neighbours) {
-                tracing::warn!(%server, kind = kind.as_str(), name = visible_line(name), at = lint.at, "conspicuous: {}", lint.text);
+                tracing::warn!(%server, kind = kind.as_str(), name = visible_line(name), at = lint.at, "suspicious: {}", lint.text);
             }
             self.note(server, Some((*kind, name)), decision, by).await;
         }
@@ -126,7 +126,7 @@ impl PinStore {
         entry.decision = Some(decision.to_owned());
         entry.by = Some(by.to_owned());
         if let Err(error) = audit.enqueue(entry).await {
-            tracing::error!(%error, "what became of a definition could not be recorded");
+            tracing::error!(%error, "failed to record an event of a definition");
         }
     }
 

@@ -34,24 +34,25 @@ impl BlockReason {
     /// person.
     pub(crate) fn message(&self, server: &str) -> String {
         let (why, item) = match self {
-            Self::NewServer => ("nobody has accepted this server yet", ""),
+            Self::NewServer => ("this server has not been accepted yet", ""),
             Self::RejectedServer => ("this server was rejected", ""),
             Self::Replaced => ("the program of this server is not the one that was accepted", ""),
             Self::Unreadable(why) => {
-                return format!("it cannot be read what was accepted of this server: {why}");
+                return format!("the pins of this server cannot be read: {why}");
             }
-            Self::New => ("it was not there when this server was accepted", " with what is new"),
+            Self::New => ("it is new since this server was accepted", " with its new items"),
             Self::Changed => {
-                ("the server has changed its definition since that was accepted", " with what changed")
+                ("the server has changed its definition since it was accepted", " with its changes")
             }
             Self::Rejected => ("it was rejected", ""),
             Self::NotOffered => return "the server does not offer it now".to_owned(),
             Self::Unread => {
-                return "what the server offers has changed and could not be read yet; try again".to_owned();
+                return "the server's lists have changed and have not been read again yet; try again"
+                    .to_owned();
             }
         };
         format!(
-            "{why}. The person has to look at {server} in the console of the host and can accept it{item}; until \
+            "{why}. A person has to review {server} in the host's console and can accept it{item}; until \
              then calls are refused"
         )
     }
@@ -66,7 +67,7 @@ impl BlockReason {
             Self::New => "the definition is new",
             Self::Changed => "the definition has changed",
             Self::Rejected => "the definition is rejected",
-            Self::NotOffered => "it is not offered",
+            Self::NotOffered => "the item is not offered",
             Self::Unread => "the definition is being read",
         }
     }

@@ -28,10 +28,10 @@ pub(super) enum BudgetStoreError {
     #[error(transparent)]
     Refused(#[from] BudgetError),
     /// The spending cannot be read or written, so nothing more may be spent.
-    #[error("what was spent on models cannot be read or written, so nothing more is: {0}")]
+    #[error("the spending on models cannot be read or written, so no more is spent: {0}")]
     Store(#[from] StoreError),
     /// The stored spending is malformed.
-    #[error("what was spent on models cannot be understood, so nothing more is: {0}")]
+    #[error("the stored spending on models is malformed, so no more is spent: {0}")]
     Misread(String),
 }
 
@@ -120,7 +120,7 @@ impl BudgetStore {
     async fn settle(&self, reservation: SpendingReservation, spent: ActualUsage) -> Money {
         let settled = self.change(move |budget| budget.settle(reservation, spent, Timestamp::now())).await;
         settled.map(|(_, money)| money).unwrap_or_else(|error| {
-            tracing::error!(%error, "all that was set aside for a request counts as spent");
+            tracing::error!(%error, "failed to settle a budget reservation; all of it counts as spent");
             Money::ZERO
         })
     }

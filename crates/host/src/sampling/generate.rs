@@ -30,7 +30,7 @@ impl Sampler {
         params: &CreateMessageParams,
     ) -> Result<GeneratedMessage, RpcError> {
         let found = self.catalogue.get(model);
-        let model = found.ok_or_else(|| RpcError::invalid_params(format!("there is no model `{model}`")))?;
+        let model = found.ok_or_else(|| RpcError::invalid_params(format!("unknown model `{model}`")))?;
         // The person may have changed what is sent, and others may have spent meanwhile.
         let estimate = RequestEstimate::of(model, params);
         let mut aside = self.purse.set_aside(accounts, &estimate).await.map_err(|error| match error {
@@ -63,7 +63,7 @@ impl Sampler {
             }
             Err(failure) => {
                 aside.settle(ActualUsage::of_failure(&failure)).await;
-                Err(RpcError::internal(format!("the model gave no answer: {}", failure.error)))
+                Err(RpcError::internal(format!("the model request failed: {}", failure.error)))
             }
         }
     }
@@ -72,7 +72,7 @@ impl Sampler {
     pub(super) fn describe_remaining(&self, accounts: &[BudgetAccount]) -> String {
         let (budget, now) = (self.purse.view(), Timestamp::now());
         let each = accounts.iter().map(|account| match budget.remaining(account, now) {
-            None => format!("{account}: nothing is set"),
+            None => format!("{account}: no allowance is set"),
             Some(left) => {
                 let tokens = left.tokens.map(|tokens| format!("{tokens} tokens"));
                 let money = left.money.map(|money| format!("{money} in the currency of your prices"));

@@ -132,13 +132,13 @@ impl Sampler {
         let because = verdict.because.to_string();
         note.set_decision(&verdict.decision.to_string(), &because);
         if verdict.decision == PolicyDecision::Deny {
-            return Err(rejected("it is not allowed here"));
+            return Err(rejected("it is not allowed by the rules"));
         }
         let asks = verdict.decision == PolicyDecision::Ask;
         let reviews = asks || verdict.review;
         if reviews && !guard.approvals().is_attended() {
-            note.set_decision("deny", "nobody is there to be asked");
-            return Err(rejected("it has to be reviewed by a person, and nobody is there"));
+            note.set_decision("deny", "no approver is available");
+            return Err(rejected("it requires review by a person, and none is available"));
         }
         // What of the conversation could be added is the application's, and not known here.
         let context = params.include_context.take();
@@ -191,7 +191,7 @@ impl Sampler {
             return Ok(generated.result);
         }
         self.review_result(guard, call, cause, &params, generated).await.inspect_err(|_| {
-            note.set_decision("deny", "the person, of the answer");
+            note.set_decision("deny", "the person, reviewing the answer");
         })
     }
 
@@ -214,7 +214,7 @@ impl Sampler {
         };
         self.catalogue
             .choose_within(params, affordable)
-            .map_err(|none| RpcError::invalid_request(format!("no model answers: {none}")))
+            .map_err(|none| RpcError::invalid_request(format!("no model is available: {none}")))
     }
 }
 

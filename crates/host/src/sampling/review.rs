@@ -43,9 +43,9 @@ impl Sampler {
         let card = SamplingRequestCard {
             cause: cause.subject.map(str::to_owned),
             request: request.clone(),
-            context: context.filter(|context| **context != IncludeContext::None).map(|context| {
-                format!("the server asked for context ({}); none is added here", context.as_str())
-            }),
+            context: context
+                .filter(|context| **context != IncludeContext::None)
+                .map(|context| format!("the server requested context ({}); none is added", context.as_str())),
             model: choice.model.name.clone(),
             reason: choice.reason.to_string(),
             models: self.catalogue.iter().map(|model| model.name.clone()).collect(),
@@ -61,7 +61,7 @@ impl Sampler {
         let waiting = self.submit_review(guard, call, cause.server, card, &request, check)?;
         match wait_for_decision(call, &waiting).await {
             Ok(ApprovalOutcome::Allowed { .. }) if guard.has_forbidden_sampling(call, cause.server) => {
-                Err(rejected("the rules have changed meanwhile"))
+                Err(rejected("the rules have changed in the meantime"))
             }
             Ok(ApprovalOutcome::Allowed { edited: None, by, .. }) => Ok((params.clone(), None, by)),
             Ok(ApprovalOutcome::Allowed { edited: Some(edited), by, .. }) => {
@@ -70,9 +70,9 @@ impl Sampler {
                     read_request(&edited, most, &models).map_err(RpcError::invalid_params)?;
                 let name = model.as_deref().unwrap_or(&choice.model.name);
                 if self.estimate_named(name, &edited, choice).is_none() {
-                    return Err(RpcError::invalid_params(format!("there is no model `{name}`")));
+                    return Err(RpcError::invalid_params(format!("unknown model `{name}`")));
                 }
-                Ok((edited, model, format!("{by}, in another form")))
+                Ok((edited, model, format!("{by}, with edits")))
             }
             denied => Err(denial_error(denied)),
         }
@@ -101,7 +101,7 @@ impl Sampler {
         let waiting = self.submit_review(guard, call, cause.server, card, &result, check)?;
         match wait_for_decision(call, &waiting).await {
             Ok(ApprovalOutcome::Allowed { .. }) if guard.has_forbidden_sampling(call, cause.server) => {
-                Err(rejected("the rules have changed meanwhile"))
+                Err(rejected("the rules have changed in the meantime"))
             }
             Ok(ApprovalOutcome::Allowed { edited: None, .. }) => Ok(generated.result),
             Ok(ApprovalOutcome::Allowed { edited: Some(edited), .. }) => {
@@ -145,8 +145,8 @@ impl Sampler {
 fn denial_error(settled: Result<ApprovalOutcome, ApprovalQueueError>) -> RpcError {
     match settled {
         Ok(ApprovalOutcome::Denied { reason: Some(reason), .. }) => rejected(&reason),
-        Ok(_) => rejected("the person said no"),
-        Err(_) => rejected("nobody decided in time (setting review_timeout)"),
+        Ok(_) => rejected("the user denied it"),
+        Err(_) => rejected("it was not reviewed in time (setting review_timeout)"),
     }
 }
 
@@ -163,15 +163,15 @@ fn read_request(
     let named: EditedModelName = edited.decode().map_err(|error| error.to_string())?;
     let params: CreateMessageParams = edited.decode().map_err(|error| error.to_string())?;
     if params.max_tokens > most {
-        return Err(format!("maxTokens can only be made smaller than {most}"));
+        return Err(format!("maxTokens cannot be greater than {most}"));
     }
     if params.max_tokens == 0 || params.messages.is_empty() {
-        return Err("there is nothing to ask: messages and maxTokens are wanted".to_owned());
+        return Err("messages and maxTokens are required".to_owned());
     }
     if let Some(name) = &named.model
         && !models.contains(name)
     {
-        return Err(format!("there is no model `{name}`; there are: {}", models.join(", ")));
+        return Err(format!("unknown model `{name}`; available models: {}", models.join(", ")));
     }
     Ok((params, named.model))
 }
@@ -188,6 +188,6 @@ fn findings(result: &RawJson) -> Vec<String> {
     if hidden == before {
         Vec::new()
     } else {
-        vec!["something in it looks like a secret or an address".to_owned()]
+        vec!["it contains text that looks like a secret or an address".to_owned()]
     }
 }

@@ -84,7 +84,7 @@ impl ConnectTarget {
         });
         let found = found.await.map_err(|error| UpstreamConnectError::new(error.to_string()))??;
         let Some((target, process)) = found else {
-            return Err(UpstreamConnectError::new("it is no program"));
+            return Err(UpstreamConnectError::new("the server is not a program"));
         };
         *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(process));
         Ok(target)
@@ -141,7 +141,7 @@ fn at_url(http: &HttpTransport) -> hospes::client::UrlTarget {
 }
 
 fn part_of_us(builtin: &BuiltinTransport) -> Target {
-    Target::Invalid { text: builtin.name.clone(), why: "it is part of this program".to_owned() }
+    Target::Invalid { text: builtin.name.clone(), why: "it is built into this program".to_owned() }
 }
 
 impl UpstreamConnector for ClientConnector {
@@ -290,7 +290,7 @@ impl Service for NamedClientService {
 
 /// The error that says where a person has to go first: the gateway makes of it what the application understands.
 pub(crate) fn sign_in_required_error(name: &str, url: &str) -> RpcError {
-    let message = format!("`{name}` wants you to sign in with your account there");
+    let message = format!("`{name}` requires you to sign in with your account there");
     let id = url.rsplit('/').next().unwrap_or_default();
     RpcError::url_elicitation_required(vec![ElicitUrlParams::new(message, url).with_elicitation_id(id)])
 }

@@ -69,7 +69,7 @@ impl ExtensionSetId {
         let Ok(text) = serde_json::to_string(&settings) else { return Self::NONE };
         if text.len() > MAX_SET_BYTES {
             let bytes = text.len();
-            tracing::warn!(bytes, "the extensions of an application are too long, and not told to servers");
+            tracing::warn!(bytes, "extensions of an application exceed the size limit and are not forwarded");
             return Self::NONE;
         }
         Self(table().number(text.into(), settings))
@@ -99,9 +99,7 @@ impl ExtensionSetTable {
             && let Some(set) = self.sets.remove(&oldest)
         {
             self.numbers.remove(&set.text);
-            tracing::warn!(
-                "applications come with more than {MAX_SETS} sets of extensions; one is forgotten"
-            );
+            tracing::warn!("more than {MAX_SETS} sets of extensions are in use; the oldest is dropped");
         }
         // None is never given twice while anybody could remember it.
         self.last = self.last.checked_add(1).unwrap_or(1);

@@ -69,8 +69,8 @@ impl LaunchRecorder {
     /// When it could not be recorded: then nothing is.
     pub(super) async fn ready(&self) -> Result<(), UpstreamConnectError> {
         self.audit.check_writable().await.map_err(|error| {
-            tracing::error!(server = %self.server, %error, "no server is started while that cannot be recorded");
-            UpstreamConnectError::new("what happens cannot be recorded at the moment, so it is not started")
+            tracing::error!(server = %self.server, %error, "server not started because its start cannot be recorded");
+            UpstreamConnectError::new("its start cannot be recorded at the moment, so it is not started")
         })
     }
 
@@ -145,7 +145,7 @@ impl LaunchRecorder {
                 let mut entry =
                     self.entry("exited", if is_well { AuditOutcome::Done } else { AuditOutcome::Failed });
                 entry.how =
-                    Some(if was_asked { format!("{how}, when it was asked to end") } else { how.into() });
+                    Some(if was_asked { format!("{how}, after it was asked to stop") } else { how.into() });
                 if let Some(ProcessLaunch { id, begun }) = now.take() {
                     entry.micros = u64::try_from(begun.elapsed().as_micros()).ok();
                     entry.call = Some(id);
@@ -167,7 +167,7 @@ impl LaunchRecorder {
     /// Records that a connection to a URL failed, and the reason as far as it is the host's own. Answers of servers are
     /// not recorded.
     pub(super) fn not_connected(&self, wants_sign_in: bool) {
-        let how = if wants_sign_in { "somebody has to sign in there first" } else { "it cannot be reached" };
+        let how = if wants_sign_in { "sign-in is required" } else { "it cannot be reached" };
         self.at_url("not connected", AuditOutcome::Failed, Some(how));
     }
 
@@ -198,12 +198,12 @@ impl LaunchRecorder {
     fn record(&self, entry: AuditEntry) {
         let Err(entry) = self.audit.try_enqueue(entry) else { return };
         let Ok(runtime) = Handle::try_current() else {
-            return tracing::error!(server = %self.server, "what became of a server could not be recorded");
+            return tracing::error!(server = %self.server, "failed to record an event of a server");
         };
         let (audit, server) = (self.audit.clone(), Arc::clone(&self.server));
         runtime.spawn(async move {
             if let Err(error) = audit.enqueue(*entry).await {
-                tracing::error!(%server, %error, "what became of a server could not be recorded");
+                tracing::error!(%server, %error, "failed to record an event of a server");
             }
         });
     }

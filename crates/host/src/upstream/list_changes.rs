@@ -114,7 +114,7 @@ impl ListChangeSubscription {
                 self.ended()
             }
             ExchangeEvent::Done(Outcome::Failed(error)) => {
-                tracing::debug!(server = %self.name, %error, "the stream of changes ended");
+                tracing::debug!(server = %self.name, %error, "change stream ended");
                 self.ended();
             }
         }

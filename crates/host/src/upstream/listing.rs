@@ -161,7 +161,7 @@ impl<'a> ListReader<'a> {
         let (good, bad) = tools.items.into_iter().partition(|tool| tool.input_schema.is_object());
         tools.items = good;
         let bad: Vec<Tool> = bad;
-        let name = |tool: Tool| format!("`{}` was left out: its inputSchema is no object", tool.name);
+        let name = |tool: Tool| format!("`{}` was left out: its inputSchema is not an object", tool.name);
         tools.problems.extend(bad.into_iter().map(name));
         Ok(tools)
     }
@@ -208,7 +208,9 @@ impl<'a> ListReader<'a> {
             let call = Call::new(method.clone(), params, Context::new(Arc::clone(&self.peer)));
             let reply = complete(&method, self.service.call(call).await)?;
             let Some((items, next, meta)) = take(reply) else {
-                return Err(RpcError::internal(format!("the answer to {method} is no list")));
+                return Err(RpcError::internal(format!(
+                    "unexpected result type for {method}: expected a list"
+                )));
             };
             all.items.extend(items);
             let unreadable: Vec<String> = meta.read(UNREADABLE_ENTRIES).unwrap_or_default();
@@ -226,7 +228,8 @@ impl<'a> ListReader<'a> {
                 break;
             }
             if !seen.insert(next.clone()) {
-                all.problems.push("its pages go in a circle; what came before is kept".to_owned());
+                all.problems
+                    .push("its cursors repeat; only the pages before the repetition are kept".to_owned());
                 break;
             }
             cursor = Some(next);
@@ -235,7 +238,7 @@ impl<'a> ListReader<'a> {
         all.items.retain(|item| keys.insert(item.key().to_owned()));
         if all.items.len() < listed {
             let twice = listed - all.items.len();
-            tracing::warn!(%method, twice, "what is listed twice is kept once: the first");
+            tracing::warn!(%method, twice, "duplicate list entries dropped; the first of each is kept");
         }
         Ok(all)
     }
@@ -285,7 +288,9 @@ pub(crate) fn peer(abilities: CapabilitySet) -> Arc<Peer> {
 pub(crate) fn complete(method: &Method, outcome: Outcome) -> Result<Reply, RpcError> {
     match outcome {
         Outcome::Complete(reply) => decoded(method, reply),
-        Outcome::InputRequired(_) => Err(RpcError::internal(format!("the answer to {method} is a question"))),
+        Outcome::InputRequired(_) => {
+            Err(RpcError::internal(format!("unexpected input request from {method}")))
+        }
         Outcome::Failed(error) => Err(error),
     }
 }
@@ -295,7 +300,7 @@ pub(crate) fn decoded(method: &Method, reply: Reply) -> Result<Reply, RpcError> 
     match reply {
         Reply::Raw { revision, json, .. } => match read_list(method, revision, &json) {
             Ok(PeerResult::Complete(reply)) => Ok(reply),
-            Ok(_) => Err(RpcError::internal(format!("the answer to {method} is not the result"))),
+            Ok(_) => Err(RpcError::internal(format!("unexpected result type for {method}"))),
             Err(error) => Err(RpcError::internal(hospes::Error::new(error).to_string())),
         },
         Reply::Prepared(prepared) => decoded(method, prepared.reply().clone()),

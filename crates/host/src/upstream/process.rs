@@ -31,9 +31,7 @@ impl ServerProcess {
     pub fn permissions_text(&self) -> String {
         match &self.sandbox {
             Some(sandbox) => sandbox.to_string(),
-            None => {
-                "not confined, and nobody looks after it: all files and the network of its user".to_owned()
-            }
+            None => "not confined or supervised: all files and the network of its user".to_owned(),
         }
     }
 }

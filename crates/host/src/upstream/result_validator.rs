@@ -44,7 +44,7 @@ impl ResultValidator {
         if misfits.contains_key(tool) || misfits.len() >= MAX_MISFITS {
             return;
         }
-        tracing::warn!(server, tool, why, "a result does not fit what its tool says of results");
+        tracing::warn!(server, tool, why, "result does not match the tool's output schema");
         misfits.insert(tool.to_owned(), why);
     }
 
@@ -53,7 +53,9 @@ impl ResultValidator {
         let misfits = self.misfits();
         misfits
             .iter()
-            .map(|(tool, why)| format!("a result of `{tool}` was passed on as it came: {why}"))
+            .map(|(tool, why)| {
+                format!("a result of `{tool}` that violates its output schema was forwarded: {why}")
+            })
             .collect()
     }
 

@@ -98,25 +98,25 @@ impl Upstream {
         let lease = seats.lease_own(application, abilities, (max, idle), || self.open(abilities));
         let (lease, gone) = lease.map_err(|PoolExhaustedError { for_tasks }| {
             let mut why = format!(
-                "{max} applications use it at once, each over a connection of its own (setting max_connections)"
+                "{max} applications use it at once, each over a separate connection (setting max_connections)"
             );
             if for_tasks > 0 {
                 why.push_str(&format!(
-                    "; {for_tasks} of them only for tasks whose end nobody has fetched, which make room once nobody \
-                     has asked for them for {idle:?} (setting idle_after)"
+                    "; {for_tasks} of them only for tasks with unfetched results, which make room once they have not \
+                     been requested for {idle:?} (setting idle_after)"
                 ));
             }
             why
         })?;
         if let Some(gone) = gone {
-            tracing::debug!(server = %self.server.name, max, "a connection makes room for another application");
+            tracing::debug!(server = %self.server.name, max, "connection closed to make room for another application");
             gone.begin_stop();
         }
         Ok(lease)
     }
 
     fn open(&self, abilities: CapabilitySet) -> Arc<SupervisedConnection> {
-        tracing::debug!(server = %self.server.name, %abilities, "one more connection");
+        tracing::debug!(server = %self.server.name, %abilities, "opening another connection");
         SupervisedConnection::start(
             Arc::clone(&self.server),
             abilities,

@@ -162,7 +162,7 @@ impl ServerMemory {
         }
         let Some(file) = &self.file else { return };
         if let Err(error) = write(file, &content) {
-            tracing::debug!(file = %file.display(), %error, "cannot be remembered");
+            tracing::debug!(file = %file.display(), %error, "failed to write the server memory file");
         }
     }
 

@@ -251,7 +251,7 @@ async fn a_request_to_a_model_and_its_answer_are_looked_at_changed_and_denied() 
     browser.fill(".message:last-of-type textarea", "And of Spain?").await;
     browser.fill("#most", "51").await;
     browser.press("[data-once]").await;
-    browser.wait_for_text("maxTokens can only be made smaller than 50").await;
+    browser.wait_for_text("maxTokens cannot be greater than 50").await;
     browser.fill("#most", "20").await;
     browser.press("select[aria-label=Model] option[value=large]").await;
     browser.take_screenshot("card-sampling-edited").await;

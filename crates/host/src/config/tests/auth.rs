@@ -73,28 +73,28 @@ fn applications_show_who_they_are_in_one_way() {
 
     for (wrong, right, said) in [
         ("enterprise_managed = true", "", "`enterprise_managed = true` under [auth.clients.NAME]"),
-        ("identity_providers =", "#", "`auth.identity_providers` beside a client"),
+        ("identity_providers =", "#", "`auth.identity_providers` to be set too"),
         (
             "jwks = '${file:robot.json}'",
             "",
             "`auth.clients.file.enterprise_managed`: expected `secret`, `jwks`",
         ),
         ("jwks_uri = 'https://robot.example/keys?v=1'", "", "`auth.clients.there.serves`: expected `secret`"),
-        ("jwks_uri =", "secret = 'x'\njwks_uri =", "secret or jwks_uri: an application shows in one way"),
+        (
+            "jwks_uri =",
+            "secret = 'x'\njwks_uri =",
+            "secret or jwks_uri: an application authenticates in one way",
+        ),
         ("jwks = '${file:robot.json}'", "jwks = 'x'", "a JSON Web Key Set"),
         ("jwks_uri =", "jwk_uri =", "did you mean `jwks_uri`"),
         ("'required'", "true", "expected `allowed` or `required`"),
-        ("dpop =", "#", "`auth.dpop_nonces`: expected `auth.dpop` beside it"),
-        (
-            "dpop =",
-            "tokens = { ci = 'hunter2' }\ndpop =",
-            "what stands in a configuration is bound to no key",
-        ),
+        ("dpop =", "#", "`auth.dpop_nonces`: expected `auth.dpop` to be set too"),
+        ("dpop =", "tokens = { ci = 'hunter2' }\ndpop =", "configured tokens are not bound to a key"),
         ("dpop =", "key = 'hunter2'\ndpop =", "at least 32 random characters"),
         (
             "dpop =",
             "audience = 'https://m.example'\ndpop =",
-            "`auth.audience`: expected `auth.issuer` beside it",
+            "`auth.audience`: expected `auth.issuer` to be set too",
         ),
     ] {
         let text = text.replacen(wrong, right, 1);
@@ -119,6 +119,6 @@ fn what_would_say_nothing_is_a_mistake() {
     ] {
         let errors = errors("h.toml", &format!("{issuer}{said}\n")).concat();
         assert!(errors.contains(&format!("`auth.issuer` or `auth.{key}`, not both")), "{errors}");
-        assert!(errors.contains("our own authorization server"), "{errors}");
+        assert!(errors.contains("the built-in authorization server"), "{errors}");
     }
 }

@@ -51,7 +51,7 @@ fn cursor() {
     assert_eq!(stdio(&config, "b").cwd, Some(folder.path().join("sub")));
     assert_eq!(env(stdio(&config, "b")), [("A", "file"), ("B", "file")]);
     assert_eq!(config.warnings.len(), 1);
-    assert!(config.warnings[0].to_string().ends_with("`auth` means nothing to Hospes and is ignored"));
+    assert!(config.warnings[0].to_string().ends_with("`auth` is not supported by Hospes and is ignored"));
 }
 
 #[test]
@@ -71,8 +71,8 @@ fn vs_code() {
     assert_eq!(
         errors("/p/.vscode/mcp.json", &text.replace("input:key", "input:gone")),
         [
-            "/p/.vscode/mcp.json:5:65: `env.K` of server `a`: `${input:gone}` (Perplexity key) would have to be \
-          asked for; set the environment variable `HOSPES_INPUT_GONE` instead"
+            "/p/.vscode/mcp.json:5:65: `env.K` of server `a`: `${input:gone}` (Perplexity key) needs interactive \
+          input; set the environment variable `HOSPES_INPUT_GONE` instead"
         ]
     );
     let settings = r#"{"editor.fontSize": 12, "mcp": {"inputs": [], "servers": {"a": {"command": "x"}}}}"#;
@@ -187,7 +187,7 @@ fn opencode() {
     assert_eq!(config.server("b").unwrap().timeouts.request, Some(Duration::from_secs(5)));
     assert_eq!(
         warnings(&config),
-        ["opencode.json:4:13: server `c`: has neither `command` nor `url`, and is passed over"]
+        ["opencode.json:4:13: server `c`: has neither `command` nor `url` and is skipped"]
     );
 }
 
@@ -250,7 +250,7 @@ extensions:
         warnings(&config),
         [
             format!("{file}:13:23: server `fetch`: `NONE` is not set here; Goose may keep it in its keyring"),
-            format!("{file}:4:3: passed over, being parts of Goose and no servers: `developer`, `todo`"),
+            format!("{file}:4:3: skipped because they are parts of Goose, not servers: `developer`, `todo`"),
         ]
     );
     assert!(errors("config.yaml", "GOOSE_MODEL: x\n")[0].contains("names no servers"));
@@ -392,8 +392,8 @@ fn unset_variables_can_be_let_through() {
     assert_eq!(
         warnings(&config),
         [
-            "m.json:1:48: server `a`: `${NONE}` in `args[0]` is passed on as it is",
-            "m.json:1:73: server `a`: `${env:NONE}` in `env.A` is passed on as it is",
+            "m.json:1:48: server `a`: `${NONE}` in `args[0]` is passed through unchanged",
+            "m.json:1:73: server `a`: `${env:NONE}` in `env.A` is passed through unchanged",
         ]
     );
 }

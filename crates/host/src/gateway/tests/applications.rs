@@ -204,7 +204,7 @@ async fn a_parked_call_that_is_gone_is_refused_and_not_made_again() {
         let Outcome::Failed(error) = host.gateway().call(call(round)).await else {
             panic!("nobody holds it")
         };
-        let says = if restarted { "nothing was repeated" } else { "setting park_timeout" };
+        let says = if restarted { "the call was not retried" } else { "setting park_timeout" };
         assert!(error.message.contains(says), "{error}");
         assert_eq!(made.load(Ordering::SeqCst), before + 1, "made once");
     }

@@ -153,7 +153,7 @@ async fn what_is_good_in_a_broken_list_is_shown_and_what_is_not_is_named() {
         for part in [
             "tools/list: `bad` was left out",
             "tools/list: entry 3 was left out",
-            "tools/list: its pages go in a circle",
+            "tools/list: its cursors repeat",
             "prompts/list: the prompts are lost",
         ] {
             assert!(warnings.iter().any(|warning| warning.starts_with(part)), "{part}: {warnings:#?}");

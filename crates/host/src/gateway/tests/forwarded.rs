@@ -280,7 +280,7 @@ async fn a_task_goes_by_the_rules_for_the_call_that_began_it() {
                 assert_eq!(place.cancels(), 1, "{what}");
                 continue;
             }
-            assert!(said.as_ref().is_err_and(|said| said.contains("goes on no more")), "{what}: {said:?}");
+            assert!(said.as_ref().is_err_and(|said| said.contains("was stopped")), "{what}: {said:?}");
             assert_eq!(ending, Some(AuditOutcome::Refused), "{what}");
             until("ended", || place.cancels() > 0).await;
             // Once, and then nothing more.
@@ -333,7 +333,7 @@ async fn a_task_that_nobody_was_let_begin_is_none() {
     let place = Place::new(Revision::LATEST, ALLOWED).await;
     for method in [Method::TasksGet, Method::TasksCancel] {
         let said = place.does(&method, json!({ "taskId": "all__guessed" })).await.unwrap_err();
-        assert!(said.contains("no such task"), "{said}");
+        assert!(said.contains("unknown or expired task"), "{said}");
     }
     assert_eq!(place.seen(), [""; 0]);
 }

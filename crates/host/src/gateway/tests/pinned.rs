@@ -103,12 +103,12 @@ async fn a_new_server_is_in_quarantine_until_it_is_accepted_as_it_was_seen() {
         for tool in &listed {
             let said = tool.description.as_deref().unwrap_or_default();
             assert!(
-                said.contains("look at files") && !said.contains("hospes ") && !said.contains("Reads"),
+                said.contains("review files") && !said.contains("hospes ") && !said.contains("Reads"),
                 "{said}"
             );
         }
         let said = refused(&client, "files__read").await;
-        assert!(said.contains("nobody has accepted this server yet"), "{said}");
+        assert!(said.contains("this server has not been accepted yet"), "{said}");
         assert!(client.prompts().all().await.unwrap().is_empty());
         assert!(client.prompt("files__greet", [("", ""); 0]).await.is_err());
         let resources = client.resources().all().await.unwrap();
@@ -117,7 +117,7 @@ async fn a_new_server_is_in_quarantine_until_it_is_accepted_as_it_was_seen() {
         assert_eq!(client.instructions(), None);
         assert_eq!(calls.load(Ordering::SeqCst), 0);
         // A server of the older era knows that nothing can be asked, until it is accepted.
-        assert!(host.status().servers[0].warnings[0].contains("nobody has accepted this server"));
+        assert!(host.status().servers[0].warnings[0].contains("this server has not been accepted"));
 
         let pins = host.pins().unwrap();
         let server = pins.server("files").await.unwrap();
@@ -161,7 +161,7 @@ async fn tasks_of_a_server_in_quarantine_are_not_asked_for() {
         let params = json!({ "taskId": "files__anything" }).into();
         let call = Call::new(method, params, Context::new(Arc::clone(&peer)));
         let Outcome::Failed(error) = host.gateway().call(call).await else { panic!("answered") };
-        assert!(error.message.contains("nobody has accepted"), "{error:?}");
+        assert!(error.message.contains("has not been accepted"), "{error:?}");
     }
 }
 
@@ -247,7 +247,7 @@ async fn a_definition_that_changes_between_list_and_call_is_not_called() {
         handle.add_tool("fetch", || async { "done" }).unwrap();
         until("listed", async || tools(&client).await.iter().any(|tool| tool.name == "files__fetch")).await;
         let said = refused(&client, "files__fetch").await;
-        assert!(said.contains("was not there when this server was accepted"), "{said}");
+        assert!(said.contains("is new since this server was accepted"), "{said}");
         assert!(!client.call("files__write", ()).await.unwrap().has_failed());
     }
 }
@@ -320,13 +320,13 @@ async fn pins_that_cannot_be_read_withhold_everything() {
     spoiled().execute_batch("ALTER TABLE pinned_servers RENAME TO elsewhere").unwrap();
     until("withheld", async || client.call("files__read", ()).await.unwrap().has_failed()).await;
     let said = refused(&client, "files__read").await;
-    assert!(said.contains("cannot be read what was accepted"), "{said}");
+    assert!(said.contains("the pins of this server cannot be read"), "{said}");
     let other = house(&place, PinMode::FirstUse, Revision::LATEST, &calls, 1).start();
     let client = plain(&other, Revision::LATEST).await;
     let listed = tools(&client).await;
     assert!(listed.is_empty(), "not even listed: {listed:?}");
     let said = refused(&client, "files__read").await;
-    assert!(said.contains("cannot be read what was accepted"), "{said}");
+    assert!(said.contains("the pins of this server cannot be read"), "{said}");
     spoiled().execute_batch("ALTER TABLE elsewhere RENAME TO pinned_servers").unwrap();
     let client = plain(&host, Revision::LATEST).await;
     until("used again", async || !client.call("files__read", ()).await.unwrap().has_failed()).await;

@@ -108,7 +108,7 @@ async fn no_word_of_a_poisoned_definition_reaches_an_application_before_a_person
         for tool in listed.iter().filter(|tool| tool.name.starts_with("poisoned__")) {
             let refused = client.call(&tool.name, ()).await.unwrap();
             assert!(
-                refused.has_failed() && refused.all_text().contains("nobody has accepted"),
+                refused.has_failed() && refused.all_text().contains("has not been accepted"),
                 "{about}: {refused:?}"
             );
         }

@@ -58,7 +58,7 @@ async fn a_task_is_whose_it_was_after_a_restart_and_goes_by_the_same_rules() {
         let get = async |host: &Host, who| does(host, who, Method::TasksGet, json!({ "taskId": id })).await;
         let forgetful = start(&service, ALLOWED, None).await;
         let said = get(&forgetful, who).await.unwrap_err();
-        assert!(said.contains("no such task"), "{said}");
+        assert!(said.contains("unknown or expired task"), "{said}");
         forgetful.stop().await;
 
         let host = start(&service, ALLOWED, Some(&state)).await;

@@ -123,7 +123,7 @@ impl SupervisedConnection {
                     }
                     drop(live);
                     if timeout(CLOSE_LIMIT, closing).await.is_err() {
-                        tracing::warn!(server = %self.server.name, "the connection does not close");
+                        tracing::warn!(server = %self.server.name, "connection not closed in time");
                     }
                     match reason {
                         // A person has decided: the server is well, and is told anew what may be asked.
@@ -162,7 +162,7 @@ impl SupervisedConnection {
             let until = Instant::now() + verdict.delay;
             tracing::warn!(
                 server = %self.server.name, failures, next = ?verdict.delay, problem = %problem,
-                "{}", if up.is_some() { "server went away" } else { "server cannot be reached" }
+                "{}", if up.is_some() { "server disconnected" } else { "server cannot be reached" }
             );
             self.set(UpstreamPhase::Waiting {
                 tried: started,
@@ -282,7 +282,7 @@ impl SupervisedConnection {
                 return Err(UpstreamConnectError::new(problem.to_string()));
             }
             for problem in &listing.problems {
-                tracing::warn!(server = %self.server.name, %problem, "something in a list cannot be read");
+                tracing::warn!(server = %self.server.name, %problem, "list not read completely");
             }
             let hashes = self.compare_with_pins(&connection, &listing).await?;
             static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -336,14 +336,12 @@ impl SupervisedConnection {
 
     fn record_end(&self, reason: Option<&ConnectionEnd>) {
         let (how, ending) = match reason {
-            Some(ConnectionEnd::Gone(_)) => ("it went away", AuditOutcome::Failed),
-            Some(ConnectionEnd::Decided) => ("somebody has decided about it", AuditOutcome::Done),
-            Some(ConnectionEnd::Others) => {
-                ("its account is signed out, or is another one", AuditOutcome::Done)
-            }
-            Some(ConnectionEnd::Older) => ("it can only ask in the older era", AuditOutcome::Done),
-            Some(ConnectionEnd::Restart) => ("a person wants it anew", AuditOutcome::Done),
-            None => ("it is not needed any more", AuditOutcome::Done),
+            Some(ConnectionEnd::Gone(_)) => ("the connection was lost", AuditOutcome::Failed),
+            Some(ConnectionEnd::Decided) => ("its acceptance was decided", AuditOutcome::Done),
+            Some(ConnectionEnd::Others) => ("its account was signed out or changed", AuditOutcome::Done),
+            Some(ConnectionEnd::Older) => ("its requests need the older protocol era", AuditOutcome::Done),
+            Some(ConnectionEnd::Restart) => ("a restart was requested", AuditOutcome::Done),
+            None => ("it is no longer needed", AuditOutcome::Done),
         };
         self.record(|launches| launches.disconnected(how, ending));
     }
@@ -412,7 +410,7 @@ impl SupervisedConnection {
             }
             let known = &current.listing.problems;
             for problem in listing.problems.iter().filter(|problem| !known.contains(problem)) {
-                tracing::warn!(server = %self.server.name, %problem, "something in a list cannot be read");
+                tracing::warn!(server = %self.server.name, %problem, "list not read completely");
             }
             if listing != current.listing {
                 let connection = Arc::clone(&live.connection);

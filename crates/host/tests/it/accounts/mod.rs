@@ -211,7 +211,7 @@ async fn a_user_who_does_not_want_to_is_not_asked_twice_in_a_call() {
             let alice = gate.application("alice", builder).await;
             let refused = call(&alice, "site__whoami").await;
             assert_eq!(refused.is_error, Some(true));
-            assert!(refused.all_text().contains("does not connect an account"), "{refused:?}");
+            assert!(refused.all_text().contains("declined to connect an account"), "{refused:?}");
         }
     }
 }
